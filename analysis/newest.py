@@ -13,7 +13,7 @@ from analysis.selection import Chosen, NothingFoundError, Selection, choose, loa
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.database import open_for_reading, reading
-from store.reading.not_run import NotRun, not_run
+from store.reading.sweeps import NotRun, not_run
 from store.schema import SweepRow
 
 _MOST_LOOKED_AT = 20  # sweeps without a number, before all of them are taken

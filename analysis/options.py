@@ -21,7 +21,7 @@ from scalemark.text.untrusted import visible
 from scalemark.text.wording import continued
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.reading.origins import newest_sweeps
+from store.reading.sweeps import newest_sweeps
 
 Filters = Annotated[
     list[str] | None,

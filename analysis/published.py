@@ -41,9 +41,9 @@ _FAMILIES = {"resnet": "resnet50"}  # of a source that does not say how deep
 def of_others(
     rows: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
 ) -> list[Result]:
-    """Make a result of each figure of others: of references, as
-    `store.reading.queries.list_references` has them, or of trials of tables with their repeats, as
-    `store.reading.elsewhere.measured_elsewhere` has them. Several repeats have an interval.
+    """Make a result of each figure of others: of references, as `list_references` of
+    `store.reading.references` has them, or of trials of tables with their repeats, as
+    `measured_elsewhere` has them. Several repeats have an interval.
     """
     environments: dict[tuple[str, str, bool], Environment] = {}
     results = []
@@ -60,7 +60,7 @@ def of_newest_night(trials: Sequence[Row], *, names_night: bool) -> list[Row]:
 
     The night stays an axis where a filter `names_night`, and is else a part of the source's name.
     Rows without a date beside others with one are left out; a table whose `when` holds anything but
-    dates is left as it is. `trials` are as `store.reading.elsewhere.measured_elsewhere` has them.
+    dates is left as it is. `trials` are as `store.reading.references.measured_elsewhere` has them.
     """
     by_table: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for trial in trials:

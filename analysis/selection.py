@@ -16,15 +16,12 @@ from scalemark.records.free_axes import WHEN, name_in_records
 from scalemark.records.overrides import hydra_value
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import command_line, masked
-from store.database import default_url, locate, open_existing, open_for_reading
+from store.database import default_url, locate, open_existing, open_for_reading, own_command
 from store.errors import StoreError
-from store.filters import reference_selection
-from store.filters.bare_names import full_names
 from store.filters.selection import is_of_trials, parsed, unknown_name
-from store.own_commands import own_command
-from store.reading import elsewhere, known_values, queries
-from store.reading.completed_repeats import raced_out
-from store.reading.origins import newest_first, origin_note
+from store.reading import listing, queries, references
+from store.reading.earlier import raced_out
+from store.reading.listing import full_names, newest_first, origin_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +124,7 @@ def choose(
     """
     if origin is None and source is None:
         engine = open_for_reading(db)
-        if sweep is None and elsewhere.is_all(engine):
+        if sweep is None and references.is_all(engine):
             origin = Origin.ELSEWHERE
     selection = Selection(
         db=db,
@@ -147,7 +144,7 @@ def choose(
         taken = next(map(Origin, there), selection.origin)
         return Chosen(selection=replace(selection, origin=taken))
     newest, *others = map(Origin, found)
-    if not filters and sweep is None and elsewhere.has_any(engine):
+    if not filters and sweep is None and references.has_any(engine):
         others.append(Origin.ELSEWHERE)
     return Chosen(
         selection=replace(selection, origin=newest),
@@ -179,14 +176,14 @@ def load_every_night(selection: Selection) -> list[Result]:
 def _of_others(selection: Selection, *, every_night: bool = False) -> list[Result]:
     is_published = selection.origin is Origin.PUBLISHED
     if is_published:
-        rows = queries.known_references(open_existing(selection.db))
+        rows = references.known_references(open_existing(selection.db))
     else:
-        rows = elsewhere.measured_elsewhere(open_for_reading(selection.db))
+        rows = references.measured_elsewhere(open_for_reading(selection.db))
     if rows and selection.source is not None:
         rows = of_source(rows, selection.source)
     places = list(range(len(rows)))
     if selection.filters:
-        places = reference_selection.chosen(named(rows), selection.filters)
+        places = references.chosen(named(rows), selection.filters)
     if not places:
         raise _no_figure(selection)
     if is_published:  # what is shown leaves baselines alone
@@ -194,9 +191,7 @@ def _of_others(selection: Selection, *, every_night: bool = False) -> list[Resul
         return [results[place] for place in places]
     rows = [rows[place] for place in places]
     if not every_night:
-        filters = reference_selection.parsed(
-            [reference_selection.full_name(text) for text in selection.filters]
-        )
+        filters = references.parsed([references.full_name(text) for text in selection.filters])
         names = {name_in_records(parsed.name) for parsed in filters}
         rows = of_newest_night(rows, names_night=WHEN in names)
     return of_others(rows, selection.baseline)
@@ -273,10 +268,10 @@ def _with_races(
 
 def _nothing(engine: sa.Engine, selection: Selection) -> str:
     name = locate(selection.db).name
-    if selection.asked and queries.selected(engine, queries.listing(engine, limit=1)):
-        known = known_values.hint(engine, selection.filters)
+    if selection.asked and queries.selected(engine, listing.listing(engine, limit=1)):
+        known = listing.hint(engine, selection.filters)
         seen = own_command(selection.db, "store", "list")
         return f"{name}: no attempt is like {selection.asked}; {known}see {seen}"
-    if hint := elsewhere.instead(engine):
+    if hint := references.instead(engine):
         return f"{name}: {hint}"
     return f"{name}: no attempt in it yet; run a sweep first"

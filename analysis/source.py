@@ -14,7 +14,7 @@ from analysis.text.titles import sweep_notes
 from scalemark.records.measurement import StepSample
 from scalemark.text.untrusted import masked
 from store.database import open_existing, open_for_reading
-from store.reading import provenance, queries
+from store.reading import listing, queries, references, sweeps
 from store.reading.queries import Row
 
 
@@ -47,7 +47,7 @@ class Source:
         ids = sorted({attempt_id for result in self.results for attempt_id in result.attempt_ids})
         if not ids:
             return {}
-        return {row["attempt"]: row for row in queries.attempt_details(self.engine, ids)}
+        return {row["attempt"]: row for row in listing.attempt_details(self.engine, ids)}
 
     @property
     def notes(self) -> list[str]:
@@ -63,19 +63,19 @@ class Source:
     @cached_property
     def references(self) -> list[Row]:
         """All published figures that the database knows."""
-        return queries.known_references(open_existing(self.selection.db))
+        return references.known_references(open_existing(self.selection.db))
 
     @cached_property
     def machines(self) -> list[Row]:
         """The machines behind measured results."""
         keys = sorted({row["machine"] for row in self.attempts.values()})
-        return provenance.machines(self.engine, keys)
+        return sweeps.machines(self.engine, keys)
 
     @cached_property
     def sweeps(self) -> list[Row]:
         """The sweeps behind measured results, and the one that was selected."""
         names = {row["sweep"] for row in self.attempts.values()} | {self.selection.sweep or ""}
-        return provenance.sweeps(self.engine, sorted(names))
+        return sweeps.sweeps(self.engine, sorted(names))
 
     @cached_property
     def engine(self) -> sa.Engine:

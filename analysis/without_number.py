@@ -6,9 +6,8 @@ from analysis.advise.evidence import ways
 from analysis.selection import Selection
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted
-from store.database import open_for_reading
-from store.own_commands import own_command
-from store.reading.without_number import without_number
+from store.database import open_for_reading, own_command
+from store.reading.sweeps import without_number
 
 
 def trials_without_number(selection: Selection) -> str:

@@ -21,7 +21,7 @@ from scalemark.records.outcomes import Outcome, Phase, State, Verdict
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec
 from store.database import open_for_writing, writing
-from store.exchange.whole_sweeps import Change, SweepHead, WholeRepeat, WholeSweep, add_sweep
+from store.exchange.rebuild import Change, SweepHead, WholeRepeat, WholeSweep, add_sweep
 from store.finished_attempt import AttemptWriter, NewAttempt
 
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")

@@ -27,7 +27,7 @@ from analysis.reported_hosts import why_several
 from analysis.results import Result
 from scalemark.records.references import Reference, ReferenceKind
 from store.database import open_existing
-from store.reading.queries import known_references
+from store.reading.references import known_references
 
 RULES = ("linear", "ring", "doubling")
 

@@ -31,7 +31,7 @@ from benchmarks.number import number_to_draw
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
-from store.reading.completed_repeats import CompletedRepeat
+from store.reading.earlier import CompletedRepeat
 from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
 from sweeper.loop.backlog import Backlog, planned_repeats

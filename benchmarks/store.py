@@ -32,7 +32,7 @@ from store import api
 from store.database import open_for_reading, open_for_writing
 from store.exchange.merge import merge
 from store.finished_attempt import FinishedAttempt
-from store.reading import queries
+from store.reading import listing, queries
 from store.reading.show import show
 from store.sqlite import remove_file
 from store.writer import NewSweep, Writer
@@ -123,7 +123,7 @@ _SCALING = (
 
 def _listed(url: str, filters: Sequence[str]) -> Iterator[object]:
     engine = open_for_reading(url)
-    with queries.streamed(engine, queries.listing(engine, filters)) as (_columns, rows):
+    with queries.streamed(engine, listing.listing(engine, filters)) as (_columns, rows):
         yield from rows
 
 

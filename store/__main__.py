@@ -27,9 +27,8 @@ app = App(
         "export": "store.commands.exchange:export_",
         "import": "store.commands.exchange:import_",
         "merge": "store.commands.exchange:merge_",
-        "rebuild": "store.commands.rebuild:rebuild",
-        "backup": "store.commands.maintain:backup",
-        "check": "store.commands.maintain:check",
+        "rebuild": "store.commands.exchange:rebuild",
+        "check": "store.commands.check:check",
     },
 )
 

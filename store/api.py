@@ -12,7 +12,6 @@ names of columns; times are UTC.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,22 +24,11 @@ from scalemark.records.attempt import unpack_steps
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from scalemark.records.references import ORIGINS_OF_ATTEMPTS, Origin
-from store.database import default_url, open_for_reading, reading
+from store.database import default_url, open_for_reading, own_command, reading
 from store.errors import StoreError
-from store.filters.bare_names import with_prefixes
-from store.filters.selection import NOT_AXES, attempt_ids, deleted_at, nearest
-from store.own_commands import own_command
-from store.reading.origins import newest_first, origin_filter
-from store.schema import (
-    AttemptRow,
-    EnvironmentRow,
-    MachineRow,
-    MeasurementRow,
-    StepArraysRow,
-    SweepRow,
-    TrialRow,
-    UtcDateTime,
-)
+from store.filters.selection import NOT_AXES, nearest, with_prefixes
+from store.reading.listing import LISTABLE, listing, newest_first, origin_filter
+from store.schema import AttemptRow, StepArraysRow, TrialRow, UtcDateTime
 from store.trial_rows import free_columns
 
 
@@ -95,7 +83,7 @@ class Database:
         | software_key, tensorflow, keras, scalemark, revision | category | may be missing |
 
         Where there is no measurement its columns are missing (NaN or NA). All other columns there
-        are: `python -m store list --columns ... --format parquet`. Raises StoreError for a filter
+        are: `python -m store list --columns ... --format csv`. Raises StoreError for a filter
         or an origin that is none.
         """
         with reading(self.engine) as connection:
@@ -105,26 +93,29 @@ class Database:
         else:
             newest = list(newest_first(self.engine, named))
             named += map(origin_filter, newest[:1])
-        chosen = AttemptRow.id.in_(attempt_ids(named)) if named else deleted_at(False)
+        return self.attempts_of_all_origins(*named)
+
+    def attempts_of_all_origins(self, *filters: str) -> pd.DataFrame:
+        """Return as `attempts` measured and simulated ones together; `device_kind` tells them
+        apart.
+        """
         with reading(self.engine) as connection:
-            attempts = _read(connection, _ATTEMPTS, AttemptRow, chosen)
-            of_chosen = TrialRow.id.in_(sa.select(AttemptRow.trial_id).where(chosen))
-            axes = _AXES | free_columns(connection)
-            trials = _read(connection, axes, TrialRow, of_chosen)
-            sweeps = _read(connection, _SWEEP, SweepRow)
-            machines = _read(connection, _MACHINE, MachineRow)
-            environments = _read(connection, _ENVIRONMENT, EnvironmentRow, optional=True)
-        frame = attempts.merge(trials, on="trial_id", how="left")
-        for numbers, other in (
-            ("sweep_id", sweeps),
-            ("machine_id", machines),
-            ("environment_id", environments),
-        ):
-            frame = frame.merge(other, on=numbers, how="left").drop(columns=numbers)
-        first = ["attempt_id", *trials, "sweep", "origin"]
-        frame = frame[[*first, *(name for name in frame if name not in first)]]
-        # merging two lists of words makes them plain texts
-        return frame.astype({"trial_id": "category"}).sort_values("attempt_id", ignore_index=True)
+            named = with_prefixes(connection, filters)
+            free = free_columns(connection)
+        names = ["attempt", "trial_id", *_AXES, *free, "sweep", "origin", *_OF_ATTEMPTS]
+        statement = listing(self.engine, named, columns=names)
+        statement = statement.add_columns(AttemptRow.attempt.label("_attempt"))
+        columns = {**LISTABLE, **free, "_attempt": AttemptRow.attempt.expression}
+        dtypes = {name: _dtype(columns[name]) for name in [*names, "_attempt"]}
+        try:
+            with reading(self.engine) as connection:
+                frame = pd.read_sql(statement, connection, dtype=dtypes)
+        except pd.errors.DatabaseError as error:  # pandas wraps what the driver raises
+            raise error.__cause__ or error from error
+        frame = frame.rename(columns={"attempt": "attempt_id", "_attempt": "attempt"})
+        number = frame.pop("attempt")
+        frame.insert(list(frame).index("repeat") + 1, "attempt", number)
+        return frame
 
     def steps(self, attempt: int) -> pd.DataFrame:
         """Return one row per call of the training function of this attempt, in order; none when it
@@ -145,13 +136,12 @@ class Database:
         Raises StoreError when there is no such attempt, or it is deleted.
         """
         with reading(self.engine) as connection:
-            found = connection.execute(
-                sa.select(AttemptRow.deleted_at).where(AttemptRow.id == attempt)
-            ).first()
-            if found is None:
+            deleted_at = sa.select(AttemptRow.deleted_at).where(AttemptRow.id == attempt)
+            known = connection.execute(deleted_at).first()
+            if known is None:
                 listing = own_command(self.engine, "store", "list")
                 raise StoreError(f"{attempt}: no such attempt; see `{listing}`")
-            if found.deleted_at is not None:
+            if known.deleted_at is not None:
                 raise StoreError(
                     f"{attempt}: deleted; `{typed('store')} restore {attempt}` brings it back"
                 )
@@ -173,71 +163,28 @@ def _origin(text: str) -> Origin:
     return Origin(text)
 
 
-def _named(table: type[Any], *names: str) -> dict[str, sa.Column[Any]]:
-    return {name: table.__table__.columns[name] for name in names}
+# of trials; their item gives way to what attempts counted
+_AXES = [
+    column.name for column in TrialRow.__table__.columns if column.name not in (*NOT_AXES, "item")
+]
+_OF_ATTEMPTS = (
+    *("repeat", "outcome", "shares_host", "started_at", "duration_s", "num_measured_steps"),
+    *("throughput", "throughput_low", "throughput_high", "median_step_s", "jitter_s"),
+    *("p90_step_s", "steady", "time_to_first_step_s", "data_wait_share", "cores_taken_by_others"),
+    *("peak_host_memory_bytes", "peak_device_memory_bytes", "mfu", "peak_flops_per_s"),
+    *("variable_bytes", "optimizer_state_bytes", "verdict", "item", "machine", "host", "cpu"),
+    *("gpu", "driver", "software_key", "tensorflow", "keras", "scalemark", "revision"),
+)
+_ALWAYS_THERE = ("attempts", "trials", "sweeps", "machines")
 
 
-_ATTEMPTS = {
-    "attempt_id": AttemptRow.id,
-    **_named(AttemptRow, "trial_id", "sweep_id", "machine_id", "environment_id"),
-    **_named(AttemptRow, "repeat", "attempt", "outcome", "shares_host", "started_at", "duration_s"),
-    "num_measured_steps": MeasurementRow.num_steps,
-    **_named(MeasurementRow, "throughput", "throughput_low", "throughput_high", "median_step_s"),
-    **_named(MeasurementRow, "jitter_s", "p90_step_s", "steady", "time_to_first_step_s"),
-    **_named(MeasurementRow, "data_wait_share", "cores_taken_by_others"),
-    **_named(MeasurementRow, "peak_host_memory_bytes", "peak_device_memory_bytes", "mfu"),
-    **_named(MeasurementRow, "peak_flops_per_s", "variable_bytes", "optimizer_state_bytes"),
-    **_named(MeasurementRow, "verdict", "item"),
-}
-# the item that a trial was to count gives way to what its attempts counted
-_AXES = {"trial_id": TrialRow.id} | {
-    column.name: column
-    for column in TrialRow.__table__.columns
-    if column.name not in (*NOT_AXES, "item")
-}
-_SWEEP = {"sweep_id": SweepRow.id, "sweep": SweepRow.name, "origin": SweepRow.origin}
-_MACHINE = {
-    "machine_id": MachineRow.id,
-    "machine": MachineRow.key,
-    **_named(MachineRow, "host", "cpu", "gpu", "driver"),
-}
-_ENVIRONMENT = {
-    "environment_id": EnvironmentRow.id,
-    **_named(EnvironmentRow, "software_key", "tensorflow", "keras", "scalemark", "revision"),
-}
-
-
-def _read(
-    connection: sa.Connection,
-    columns: Mapping[str, Any],
-    table: type[Any],
-    which: sa.ColumnElement[bool] | None = None,
-    *,
-    optional: bool = False,
-) -> pd.DataFrame:
-    """Read columns of the rows of a table, of attempts with what they measured."""
-    labels = [column.label(name) for name, column in columns.items()]
-    statement = sa.select(*labels).select_from(table)
-    if table is AttemptRow:
-        statement = statement.outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
-    if which is not None:
-        statement = statement.where(which)
-    dtypes = {}
-    for name, column in columns.items():
-        maybe = optional or column.nullable or column.table is MeasurementRow.__table__
-        dtypes[name] = _dtype(column.type, maybe=maybe)
-    try:
-        return pd.read_sql(statement, connection, dtype=dtypes)
-    except pd.errors.DatabaseError as error:  # pandas wraps what the driver raises
-        raise error.__cause__ or error from error
-
-
-def _dtype(kind: sa.types.TypeEngine[Any], *, maybe: bool) -> str:
-    """Return the dtype of a column; `maybe`: it may be null."""
+def _dtype(column: Any) -> str:
+    kind = column.type
+    may_lack = column.nullable or column.table.name not in _ALWAYS_THERE
     if isinstance(kind, sa.Boolean):
-        return "boolean" if maybe else "bool"
+        return "boolean" if may_lack else "bool"
     if isinstance(kind, sa.Integer):
-        return "Int64" if maybe else "int64"
+        return "Int64" if may_lack else "int64"
     if isinstance(kind, sa.Float):
         return "float64"
     return "datetime64[us, UTC]" if isinstance(kind, UtcDateTime) else "category"

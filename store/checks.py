@@ -25,7 +25,7 @@ from store import schema
 from store.database import locate, open_existing
 from store.engine import ONLY_READS
 from store.errors import DamagedError, StoreError
-from store.exchange.whole_sweeps import RENAMED
+from store.exchange.rebuild import RENAMED
 from store.finished_attempt import environment_values
 from store.machine_rows import machine_gpus
 from store.rows import digest
@@ -33,7 +33,6 @@ from store.schema import Base
 from store.sqlite import SqliteFile, cause_of, connect_read_only, end_if_interrupted
 from store.sweeps.repeat_states import REMOVED
 from store.trial_rows import free_columns, free_value
-from store.upkeep.backup import digest_path_of, sha256_of
 from store.version import MAKE_AGAIN
 
 MOST_OF_ONE_CHECK = 50
@@ -92,7 +91,6 @@ def explained(url: str) -> DamagedError | None:
 def _findings(engine: sa.Engine, path: Path | None, progress: Progress) -> Iterator[Finding]:
     try:
         if path is not None:
-            yield from _unlike_its_digest(path, progress)
             progress("pages and indices", 0, 0)
             yield from _readable(FILE, partial(_pages, path), _DAMAGED)
             yield from _foreign_keys(path)
@@ -121,23 +119,6 @@ def _readable(table: str, make: Callable[[], _Problems], remedy: str) -> Iterato
         end_if_interrupted(cause)
         what = f"cannot be read: {cause_of(cause)}"
         yield Finding(table=table, row="", what=what, remedy=_DAMAGED)
-
-
-def _unlike_its_digest(path: Path, progress: Progress) -> Iterator[Finding]:
-    """Find a backup that is not what was copied. Other databases have no digest beside them."""
-    digest_path = digest_path_of(path)
-    if not digest_path.exists():
-        return
-    remedy = f"take another copy; if it was written to on purpose, remove {digest_path}"
-    try:
-        wanted = digest_path.read_text(errors="replace").split(" ")[0]
-    except OSError as error:
-        what = f"its digest cannot be read: {error}"
-        yield Finding(table=FILE, row="", what=what, remedy=remedy)
-        return
-    if sha256_of(path, progress) != wanted:
-        what = "not the file that was backed up: its SHA-256 is another"
-        yield Finding(table=FILE, row="", what=what, remedy=remedy)
 
 
 def _pages(path: Path) -> _Problems:

@@ -47,11 +47,11 @@ class App:
         app.callback()(lambda: None)  # a command is named even where there is one alone
         for name in [word] if word in self.commands else self.commands:
             module, _, function = self.commands[name].partition(":")
-            found = getattr(import_module(module), function)
-            if isinstance(found, typer.Typer):
-                app.add_typer(found, name=name)
+            command = getattr(import_module(module), function)
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name)
             else:
-                app.command(name, cls=_Command)(found)
+                app.command(name, cls=_Command)(command)
         return app
 
 

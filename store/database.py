@@ -15,7 +15,8 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from scalemark.host.own_code import database_option
+from scalemark.host.own_code import database_option, typed
+from scalemark.text.untrusted import command_line
 from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
 from store.sqlite import SqliteFile, sqlite_explained
@@ -111,8 +112,8 @@ _MISTYPED = re.compile(r"(sqlite|postgres(ql)?(\+\w+)?|mysql):(?!///)|[^/]*:[^/]
 
 def file_of(url: str) -> Path | None:
     """Return the file of a SQLite database; None of others. Raises StoreError as `locate`."""
-    found = locate(url)
-    return found.path if isinstance(found, SqliteFile) else None
+    database = locate(url)
+    return database.path if isinstance(database, SqliteFile) else None
 
 
 def open_for_writing(url: str) -> sa.Engine:
@@ -202,3 +203,16 @@ def explained(engine: sa.Engine) -> AbstractContextManager[None]:
     from store.postgresql import postgresql_explained  # here, as above
 
     return postgresql_explained(engine.url)
+
+
+def own_command(database: str | sa.Engine, program: str, *words: str) -> str:
+    """Return a command of `store`, `plots` or `analysis` to paste, without a password."""
+    url = database if isinstance(database, str) else _url_of(database)
+    named = [] if url == default_url() else ["--db", url]
+    return f"{typed(program)} {command_line([*words, *named])}".rstrip()
+
+
+def _url_of(engine: sa.Engine) -> str:
+    if engine.dialect.name == "sqlite":
+        return engine.url.database or ""
+    return engine.url.render_as_string(hide_password=True)

@@ -26,10 +26,10 @@ class mapped_column:  # noqa: N801  # the ORM's name
     def named(self, name: str, kind: Any = None, *, nullable: bool = True) -> sa.Column[Any]:
         """Make the column, of this type where the arguments have none."""
         arguments = []
-        for one in self._arguments:
+        for argument in self._arguments:
             # tables share the columns of a base class, and a foreign key belongs to one column
-            is_key = isinstance(one, sa.ForeignKey)
-            arguments.append(sa.ForeignKey(one.target_fullname) if is_key else one)
+            is_key = isinstance(argument, sa.ForeignKey)
+            arguments.append(sa.ForeignKey(argument.target_fullname) if is_key else argument)
         if not arguments or isinstance(arguments[0], sa.ForeignKey):
             arguments.insert(0, kind)
         return sa.Column(name, *arguments, **{"nullable": nullable, **self._keywords})
@@ -72,11 +72,11 @@ def _columns(cls: type[DeclarativeBase]) -> Iterator[sa.Column[Any]]:
         own = vars(part)
         annotated = {}
         for name, annotation in own.get("__annotations__", {}).items():
-            if found := _MAPPED.fullmatch(annotation):
-                annotated[name] = found
-        for name, found in annotated.items():
+            if mapped := _MAPPED.fullmatch(annotation):
+                annotated[name] = mapped
+        for name, mapped in annotated.items():
             declared = own.get(name, mapped_column())
-            yield declared.named(name, types[found["kind"]], nullable=bool(found["optional"]))
+            yield declared.named(name, types[mapped["kind"]], nullable=bool(mapped["optional"]))
         for name, declared in own.items():
             if isinstance(declared, mapped_column) and name not in annotated:
                 yield declared.named(name)

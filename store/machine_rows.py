@@ -48,7 +48,7 @@ _SAME_COLUMNS = ("key", "cpu", "num_cores", "memory_bytes", "driver", "hardware_
 
 def _gpus(machine: Machine) -> Iterator[dict[str, Any]]:
     """Yield each GPU, and the MIG devices cut from it after it."""
-    gpus: list[Gpu] = [one for gpu in machine.gpus for one in (gpu, *gpu.mig_devices)]
+    gpus: list[Gpu] = [part for gpu in machine.gpus for part in (gpu, *gpu.mig_devices)]
     for position, gpu in enumerate(gpus):
         row = asdict(gpu) | {"position": position, "cores": ",".join(map(str, gpu.cores))}
         del row["mig_devices"]
@@ -71,4 +71,4 @@ def _gpu(row: Mapping[Any, Any], mig_devices: tuple[Gpu, ...]) -> Gpu:
     return build(Gpu, values | {"cores": cores, "mig_devices": mig_devices}, "gpu")
 
 
-_OF_GPU = [one.name for one in fields(Gpu) if one.name not in ("cores", "mig_devices")]
+_OF_GPU = [field.name for field in fields(Gpu) if field.name not in ("cores", "mig_devices")]

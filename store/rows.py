@@ -24,8 +24,8 @@ def find_or_insert(
     key: str,
     values: dict[str, Any],
 ) -> int:
-    found = connection.scalar(sa.select(table.id).where(table.key == key))
-    return found if found is not None else inserted_id(connection, table, values | {"key": key})
+    row_id = connection.scalar(sa.select(table.id).where(table.key == key))
+    return row_id if row_id is not None else inserted_id(connection, table, values | {"key": key})
 
 
 def insert_all(

@@ -49,8 +49,8 @@ class SqliteFile:
             if not tables:
                 return False
             check_is_ours(self.name, tables)
-            (found,) = connection.execute(VERSION_QUERY).fetchone() or (None,)
-        check_version(self.name, found, tables)
+            (version,) = connection.execute(VERSION_QUERY).fetchone() or (None,)
+        check_version(self.name, version, tables)
         return True
 
     def check_writable(self) -> None:
@@ -173,10 +173,10 @@ def copy_whole(path: Path, to: Path, progress: Progress = silent) -> None:
                 progress("pages", total - remaining, total)
 
             source.backup(target, pages=_PAGES_AT_ONCE, progress=show)
-            (found,) = target.execute("PRAGMA quick_check(1)").fetchone()
-            if found != "ok":
+            (verdict,) = target.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
                 raise StoreError(
-                    f"{path}: damaged ({' '.join(found.split())}); `{typed('store')} check` "
+                    f"{path}: damaged ({' '.join(verdict.split())}); `{typed('store')} check` "
                     "says more"
                 )
         draft.replace(to)
@@ -308,11 +308,11 @@ class _StillThere:
 
     def begun(self, connection: sa.Connection) -> None:
         """Look before anything is written in a transaction. Raises LostDatabaseError."""
-        found = self._stat()
+        stat = self._stat()
         before: tuple[int, _Written] | None = connection.info.get(_SEEN)
-        if before is None or before[1] == _written(found):
+        if before is None or before[1] == _written(stat):
             return
-        if found.st_size < _HEADER_BYTES <= before[1][0]:
+        if stat.st_size < _HEADER_BYTES <= before[1][0]:
             raise self._lost("cut off")  # its pages may all be in the log, which does not show it
         (version,) = connection.exec_driver_sql("PRAGMA data_version").one()
         if before[0] == version:
@@ -329,12 +329,12 @@ class _StillThere:
 
     def _stat(self) -> os.stat_result:
         try:
-            found = self._path.stat()
+            stat = self._path.stat()
         except FileNotFoundError:
             raise self._lost("removed") from None
-        if not os.path.samestat(found, self._found):
+        if not os.path.samestat(stat, self._found):
             raise self._lost("removed or replaced")
-        return found
+        return stat
 
     def _check_pages(self) -> None:
         """Check them through a connection that holds none of them in memory."""
@@ -361,9 +361,9 @@ _HEADER_BYTES = 100
 _Written = tuple[int, int]
 
 
-def _written(found: os.stat_result) -> _Written:
+def _written(stat: os.stat_result) -> _Written:
     """Return what changes with whatever is written into a file."""
-    return found.st_size, found.st_mtime_ns
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _own_transactions(connection: Any, _record: Any) -> None:

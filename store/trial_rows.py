@@ -19,7 +19,7 @@ from scalemark.records.trial import AXES, TrialSpec
 from store.rows import insert_all
 from store.schema import Flag, Real, TrialRow, Whole, is_lacked
 from store.sweeps.repeat_states import in_chunks
-from store.views import renew_views, replace_views, views_dropped
+from store.views import drop_views, replace_views
 
 _TRIALS = cast(sa.Table, TrialRow.__table__)
 _KINDS: Mapping[type[AxisValue], sa.types.TypeEngine[Any]] = {
@@ -67,10 +67,10 @@ def free_values(connection: sa.Connection) -> list[sa.Label[Any]]:
     for name in free_columns(connection):
         own = name_in_records(name)  # as in the spec
         if connection.dialect.name == "sqlite":
-            found: sa.ColumnElement[Any] = TrialRow.spec.op("->")(f'$.free."{own}"')
+            value: sa.ColumnElement[Any] = TrialRow.spec.op("->")(f'$.free."{own}"')
         else:
-            found = sa.cast(TrialRow.spec, sa.JSON)["free"][own]
-        values.append(sa.type_coerce(found, sa.JSON).label(name))
+            value = sa.cast(TrialRow.spec, sa.JSON)["free"][own]
+        values.append(sa.type_coerce(value, sa.JSON).label(name))
     return values
 
 
@@ -90,7 +90,6 @@ def add_missing_columns(connection: sa.Connection) -> None:
     """Give the table a column for every defined axis, and the views theirs, inside the caller's
     transaction.
     """
-    renew_views(connection)
     _make_room_for(connection, ())
 
 
@@ -105,21 +104,24 @@ def _columns(connection: sa.Connection) -> dict[str, Any]:
     if connection.dialect.name == "sqlite":
         rows = connection.exec_driver_sql(f"PRAGMA table_info({_TRIALS.name})")
         return {row[1]: _OF_SQLITE.get(row[2], sa.Text()) for row in rows}
-    return {one["name"]: one["type"] for one in sa.inspect(connection).get_columns(_TRIALS.name)}
+    return {
+        column["name"]: column["type"]
+        for column in sa.inspect(connection).get_columns(_TRIALS.name)
+    }
 
 
 def _make_room_for(connection: sa.Connection, specs: Iterable[TrialSpec]) -> None:
-    found = _columns(connection)
+    known = _columns(connection)
     new: dict[str, sa.types.TypeEngine[Any]] = {}
     wider: dict[str, sa.types.TypeEngine[Any]] = {}
     for name, kinds in _kinds_of_free_axes(specs).items():
-        if name not in found:
+        if name not in known:
             new[name] = _KINDS[_widest(kinds)]
             continue
-        widest = _widest({*kinds, _kind_of(found[name])})
-        if widest != _kind_of(found[name]):
+        widest = _widest({*kinds, _kind_of(known[name])})
+        if widest != _kind_of(known[name]):
             wider[name] = _KINDS[widest]
-    missing = [axis for axis in AXES.values() if axis.name not in found]
+    missing = [axis for axis in AXES.values() if axis.name not in known]
     for axis in missing:
         default = sa.literal(axis.default).compile(
             dialect=connection.dialect, compile_kwargs={"literal_binds": True}
@@ -129,10 +131,11 @@ def _make_room_for(connection: sa.Connection, specs: Iterable[TrialSpec]) -> Non
     for name, kind in new.items():
         _alter(connection, "ADD", name, kind)
     if wider:
-        with views_dropped(connection, f"the axis {', '.join(wider)} has values of another kind"):
-            for name, kind in wider.items():
-                _alter(connection, "DROP", name)
-                _alter(connection, "ADD", name, kind)
+        drop_views(connection)
+        for name, kind in wider.items():
+            _alter(connection, "DROP", name)
+            _alter(connection, "ADD", name, kind)
+        replace_views(connection)
         for name in wider:
             _fill(connection, _trials_with_free_axes(connection), only=name)
     elif missing or new:

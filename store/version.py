@@ -55,20 +55,20 @@ def check_is_ours(name: str, tables: set[str]) -> None:
         check_version(name, None, tables)
 
 
-def check_version(name: str, found: object, tables: set[str]) -> None:
+def check_version(name: str, schema: object, tables: set[str]) -> None:
     """Raise StoreError for a database of another version, and DamagedError for one that lacks a
     table of this one.
     """
-    if found == SCHEMA:
+    if schema == SCHEMA:
         if missing := sorted(Base.metadata.tables.keys() - tables):
             raise DamagedError(f"{name}: the table {missing[0]} is missing; {IF_DAMAGED}")
         return
-    if isinstance(found, str) and found.isdecimal() and int(found) > int(SCHEMA):
+    if isinstance(schema, str) and schema.isdecimal() and int(schema) > int(SCHEMA):
         raise StoreError(
-            f"{name}: written by a newer scalemark (schema {found}, this one knows {SCHEMA}); "
+            f"{name}: written by a newer scalemark (schema {schema}, this one knows {SCHEMA}); "
             "upgrade scalemark"
         )
-    version = "no version of a schema" if found is None else f"schema {str(found)[:40]!r}"
+    version = "no version of a schema" if schema is None else f"schema {str(schema)[:40]!r}"
     raise StoreError(
         f"{name}: it has {version}, this scalemark reads {SCHEMA}: it is damaged, or of a version "
         f"that was never released; move it away, then {MAKE_AGAIN}"

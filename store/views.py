@@ -5,12 +5,7 @@ The column `origin` keeps numbers of simulated GPUs apart, which are computed an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import sqlalchemy as sa
-
-from store.errors import StoreError
 
 _ORIGIN = (
     "CASE WHEN trials.device_kind = 'simulated_gpu' THEN 'simulated' ELSE 'measured' END AS origin"
@@ -201,9 +196,6 @@ _VIEWS = {
 WITH_AXES = tuple(_VIEWS)
 """Views that have a column for every axis of the table `trials`."""
 
-_BEFORE_ORIGIN = ("simulated_throughput", "simulated_scaling")
-"""Views of databases from before these views had an origin."""
-
 _FIRST = ("model", "strategy", "num_gpus")
 _OTHERS = ("hosts", "batch_size", "precision")
 _NOT_AXES = ("id", "curve", "spec")
@@ -223,7 +215,7 @@ def replace_views(connection: sa.Connection) -> None:
     On PostgreSQL rights on them and views on top of them stay; SQLite has no rights, and looks up
     what a view names when it is read.
     """
-    columns = [one["name"] for one in sa.inspect(connection).get_columns("trials")]
+    columns = [column["name"] for column in sa.inspect(connection).get_columns("trials")]
     # a measured item has the column of that name
     apart = (*_FIRST, *_OTHERS, *_NOT_AXES, "item")
     axes = [name for name in columns if name not in apart]
@@ -243,60 +235,10 @@ def replace_views(connection: sa.Connection) -> None:
         _replace(connection, name, view.format(**parts))
 
 
-def renew_views(connection: sa.Connection) -> None:
-    """Replace the views of a database from before they had an origin."""
-    if "origin" in {one["name"] for one in sa.inspect(connection).get_columns("scaling")}:
-        return
-    with views_dropped(connection, "the views have other columns now"):
-        for name in _BEFORE_ORIGIN:
-            connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
-
-
-@contextmanager
-def views_dropped(connection: sa.Connection, why: str) -> Iterator[None]:
-    """Drop those of `WITH_AXES` while a column that they name changes its type, and make them
-    again with the rights that others have on them; rights on single columns are not kept.
-
-    Raises StoreError where a view of somebody else is on top of one: no server changes the type of
-    a column that views name.
-    """
-    rights: list[tuple[str, str, str, str]] = []
-    if connection.dialect.name == "postgresql":
-        rights = [(row[0], row[1], row[2], row[3]) for row in connection.execute(_RIGHTS)]
-        above = connection.execute(_VIEWS_ABOVE, {"names": list(WITH_AXES)}).first()
-        if above is not None:
-            raise StoreError(
-                f"{why}, which the view {above.name} on top of {above.of} does not let the "
-                f"database store; drop {above.name}, repeat the command, and create it again"
-            )
+def drop_views(connection: sa.Connection) -> None:
+    """Drop those of `WITH_AXES`: no server changes the type of a column that a view names."""
     for name in WITH_AXES:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
-    yield
-    replace_views(connection)
-    quote = connection.dialect.identifier_preparer.quote_identifier
-    for name, right, user, is_grantable in rights:
-        to = "PUBLIC" if user == "PUBLIC" else quote(user)
-        option = " WITH GRANT OPTION" if is_grantable == "YES" else ""
-        if name in WITH_AXES:
-            connection.exec_driver_sql(f"GRANT {right} ON {name} TO {to}{option}")
-
-
-_RIGHTS = sa.text("""
-SELECT table_name, privilege_type, grantee, is_grantable
-FROM information_schema.table_privileges
-WHERE table_schema = current_schema() AND grantee <> current_user
-""")
-
-_VIEWS_ABOVE = sa.text("""
-SELECT above.relname AS name, ours.relname AS of
-FROM pg_depend JOIN pg_rewrite ON pg_rewrite.oid = pg_depend.objid
-JOIN pg_class AS above ON above.oid = pg_rewrite.ev_class
-JOIN pg_class AS ours ON ours.oid = pg_depend.refobjid
-JOIN pg_namespace ON pg_namespace.oid = ours.relnamespace
-WHERE pg_namespace.nspname = current_schema() AND ours.relname = ANY(:names)
-      AND above.oid <> ours.oid
-ORDER BY 1
-""")
 
 
 def _replace(connection: sa.Connection, name: str, query: str) -> None:

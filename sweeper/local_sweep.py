@@ -15,7 +15,7 @@ from scalemark.host import software
 from scalemark.host.processes import is_alive
 from scalemark.records.axes import Engine
 from scalemark.records.trial import TrialSpec
-from store.reading import queries
+from store.reading import earlier
 from store.sweeps.ledger import Ledger
 from store.sweeps.sweep_record import read_sweep
 from store.writer import Writer
@@ -67,7 +67,7 @@ class LocalSweep:
         if engine is None:
             return {}
         shares_host = self.config.launcher.share_host
-        return queries.num_completed(
+        return earlier.num_completed(
             engine, self.machine.key, self.software_key, shares_host=shares_host
         )
 
@@ -98,7 +98,7 @@ class LocalSweep:
     def _num_of_other_software(self, plan: Plan, engine: sa.Engine | None) -> int:
         if engine is None or self.config.sweep.rerun:
             return 0
-        of_others = queries.num_completed(
+        of_others = earlier.num_completed(
             engine, self.machine.key, self.software_key, of_others=True
         )
         waiting = {trial.spec.trial_id for trial in plan.trials if trial.num_repeats}

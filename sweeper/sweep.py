@@ -18,7 +18,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from store.database import check_writable, file_of, open_existing
 from store.errors import StoreError
-from store.reading.last_ends import failed_last
+from store.reading.earlier import failed_last
 from store.writer import Writer
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from store import schema
 from store.database import open_for_reading, open_for_writing, reading, writing
-from store.reading.queries import Row, listing, selected
+from store.reading.listing import listing
+from store.reading.queries import Row, selected
 
 _KEYS = {
     "sweep_id": ("sweeps", ("uid",)),

@@ -18,7 +18,7 @@ from analysis.text.one_screen import NextStep, Screen
 from analysis.text.titles import ITEMS_OF_STEPS, host_notes, named, title
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, fixed, listed, listed_phrases, shortened
-from store.reading.not_run import NotRun
+from store.reading.sweeps import NotRun
 
 _MOST_ROWS = 8
 _MOST_NAMED = 3

@@ -24,7 +24,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted, listed, shortened
 from store.errors import StoreError
-from store.reading.not_run import NotRun
+from store.reading.sweeps import NotRun
 
 _DIGITS = 8  # of a trial's id, to name it
 

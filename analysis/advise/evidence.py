@@ -19,7 +19,7 @@ from scalemark.stats.welch import two_modes
 from scalemark.text.wording import counted
 from simulator.costs.box import Hardware
 from simulator.costs.work import step_work
-from store.reading.durations import Durations, recorded_durations_s
+from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.queries import Row
 
 
@@ -44,7 +44,7 @@ class Facts:
         )
 
     def machine(self, environment: Environment) -> Row | None:
-        """Return a row of `store.reading.provenance.machines`; None for published figures."""
+        """Return a row of `store.reading.sweeps.machines`; None for published figures."""
         return self._machines.get(environment.key)
 
     def durations(self, environment: Environment) -> Durations:

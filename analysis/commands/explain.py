@@ -40,9 +40,9 @@ from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
+from store.database import own_command
 from store.errors import StoreError
 from store.filters.filter_values import ID_BEGINNING, begins_id
-from store.own_commands import own_command
 
 Trial = Annotated[
     str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")

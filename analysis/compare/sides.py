@@ -20,12 +20,11 @@ from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES
 from store.database import open_existing, open_for_reading
 from store.errors import StoreError
-from store.filters import reference_selection, targets
-from store.filters.bare_names import full_names
+from store.filters import targets
 from store.filters.selection import looks_like_filter, parsed
-from store.reading import elsewhere
-from store.reading.origins import newest_first
-from store.reading.queries import known_references
+from store.reading import references
+from store.reading.listing import full_names, newest_first
+from store.reading.references import known_references
 
 _WHEN = f"{PREFIX}{WHEN}"
 _STRATEGY = frozenset({"strategy", *STRATEGY_AXES})
@@ -110,7 +109,7 @@ def sides(
         of_a = Side(text=a, source=Source(selection=chosen.selection), note=chosen.note)
         published = Selection(db=db, origin=Origin.PUBLISHED, source=b)
         return of_a, Side(text=b, source=Source(selection=published))
-    if origin is None and sweep is None and elsewhere.is_all(open_for_reading(db)):
+    if origin is None and sweep is None and references.is_all(open_for_reading(db)):
         origin = Origin.ELSEWHERE
     if origin is Origin.ELSEWHERE:
         return _elsewhere(db, a, b, common, sweep)
@@ -179,8 +178,8 @@ def _elsewhere(
     for label, text in (("A", a), ("B", b)):
         own = _NEXT_FILTER.split(text.strip())
         selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=Origin.ELSEWHERE)
-        full = [reference_selection.full_name(condition) for condition in own]
-        names = frozenset(condition.name for condition in reference_selection.parsed(full))
+        full = [references.full_name(condition) for condition in own]
+        names = frozenset(condition.name for condition in references.parsed(full))
         side = Side(text=text, source=Source(selection=selection), names=names)
         try:
             if side.results:

@@ -97,7 +97,7 @@ NOTHING = Observed()
 
 
 def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
-    """Summarize rows of `store.reading.queries.attempt_details`, oldest first."""
+    """Summarize rows of `store.reading.listing.attempt_details`, oldest first."""
     if not attempts:
         return NOTHING
     taken: list[float] = []

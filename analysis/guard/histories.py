@@ -24,9 +24,8 @@ from scalemark.records.free_axes import PREFIX, WHEN, day_of, is_free
 from scalemark.records.measurement import unit_of
 from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed
-from store.database import locate, open_for_reading
+from store.database import locate, open_for_reading, own_command
 from store.errors import StoreError
-from store.own_commands import own_command
 from store.reading.nights import Processes, processes
 from store.reading.queries import Row
 

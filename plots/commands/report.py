@@ -26,7 +26,7 @@ from plots.source import Source
 from scalemark.cli.terminal import shown
 from store.command_line import Db, Json
 from store.errors import StoreError
-from store.reading.not_run import not_run
+from store.reading.sweeps import not_run
 
 
 def report(

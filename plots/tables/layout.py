@@ -47,7 +47,7 @@ from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.reading import queries
+from store.reading import listing
 
 _MOST_NAMED = 3  # strategies or reasons in a note
 
@@ -75,7 +75,7 @@ def doubts_of(results: Sequence[Result], selection: Selection) -> Doubts:
     if not suspect or not selection.origin.is_ours:
         return Doubts(of={}, shared=())
     attempt_ids = [attempt for result in suspect for attempt in result.attempt_ids]
-    rows = queries.attempt_details(open_for_reading(selection.db), attempt_ids)
+    rows = listing.attempt_details(open_for_reading(selection.db), attempt_ids)
     attempts = {row["attempt"]: row for row in rows}
     reasons: dict[str, tuple[str, ...]] = {}
     for result in suspect:

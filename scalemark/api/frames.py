@@ -23,7 +23,7 @@ from analysis.scaling.curves import scalings
 from analysis.statistics import judgement
 from scalemark.records.trial import AXES
 from scalemark.text.wording import SortKey, natural
-from store.reading.every_sweep import ListedSweep
+from store.reading.sweeps import ListedSweep
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 

@@ -34,7 +34,7 @@ from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.database import default_url, open_existing, open_for_reading
 from store.errors import NoSweepError, StoreError
-from store.reading.every_sweep import every_sweep
+from store.reading.sweeps import every_sweep
 from sweeper.errors import SweepRefusedError
 
 

@@ -21,7 +21,7 @@ class ReferenceKind(StrEnum):
     """The way by which a reference came into the database: the column `origin` of references."""
 
     PUBLISHED = "published"  # curated, comes with scalemark
-    ADDED = "added"  # by `python -m store reference add`, or from a log or table with a citation
+    ADDED = "added"  # from a log or table with a citation
     TABLE = "table"  # a row of somebody's own numbers: measured elsewhere, and published nowhere
 
 

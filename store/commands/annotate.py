@@ -5,6 +5,8 @@ is changed or lost.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -15,21 +17,26 @@ from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, ask
-from store.database import check_writable, open_for_reading, open_for_writing
+from store.database import check_writable, open_for_reading, open_for_writing, reading, writing
+from store.errors import StoreError
 from store.filters import targets
-from store.filters.filter_values import ID_BEGINNING
-from store.upkeep import marking
+from store.filters.filter_values import ID_BEGINNING, checked
+from store.filters.selection import attempt_ids, deleted_at, looks_like_filter
+from store.filters.targets import Target
+from store.reading.listing import full_names
+from store.rows import insert_all
+from store.schema import AttemptRow, NoteRow, TagRow
 
-Target = Annotated[
+_Named = Annotated[
     str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")
 ]
-Targets = Annotated[
+_Meant = Annotated[
     list[str], typer.Argument(help="An attempt, a trial or a sweep; or filters, as for `list`.")
 ]
 
 
 def tag(
-    target: Target,
+    which: _Named,
     words: Annotated[list[str], typer.Argument(help="What to find it by: `list tag=WORD`.")],
     db: Db,
     remove: Annotated[bool, typer.Option("--remove", help="Take these tags away.")] = False,
@@ -37,33 +44,33 @@ def tag(
 ) -> None:
     """Give an attempt, a trial or a sweep tags to find it by."""
     engine = _writable(db)
-    found = targets.find(engine, target)
+    target = targets.find(engine, which)
     if remove:
-        num, done = marking.remove_tags(engine, found, words), "taken away"
+        num, done = remove_tags(engine, target, words), "taken away"
     else:
-        num, done = marking.add_tags(engine, found, words, datetime.now(UTC)), "added"
+        num, done = add_tags(engine, target, words, datetime.now(UTC)), "added"
     if as_json:
-        return print_json({"target": found.name, "tags": words, done.replace(" ", "_"): num})
-    print(f"{visible(found.name)}: {num} of {len(words)} tags {done}")
+        return print_json({"target": target.name, "tags": words, done.replace(" ", "_"): num})
+    print(f"{visible(target.name)}: {num} of {len(words)} tags {done}")
 
 
 def note(
-    target: Target,
+    which: _Named,
     text: Annotated[str, typer.Argument(help="What there is to say; `show` prints it.")],
     db: Db,
     as_json: Json = False,
 ) -> None:
     """Add a note to an attempt, a trial or a sweep."""
     engine = _writable(db)
-    found = targets.find(engine, target)
-    marking.add_note(engine, found, text, datetime.now(UTC))
+    target = targets.find(engine, which)
+    add_note(engine, target, text, datetime.now(UTC))
     if as_json:
-        return print_json({"target": found.name, "note": text})
-    print(f"{visible(found.name)}: note added")
+        return print_json({"target": target.name, "note": text})
+    print(f"{visible(target.name)}: note added")
 
 
 def delete(
-    what: Targets,
+    what: _Meant,
     db: Db,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
@@ -72,10 +79,10 @@ def delete(
     it.
     """
     engine = _writable(db)
-    chosen = marking.choose(engine, what, deleted=False)
+    chosen = choose(engine, what, deleted=False)
     if chosen.num_attempts:
         ask(f"{chosen} would be deleted", yes=yes)
-    num_deleted = marking.set_deleted(engine, chosen, datetime.now(UTC))
+    num_deleted = set_deleted(engine, chosen, datetime.now(UTC))
     if as_json:
         return print_json({"deleted": num_deleted})
     again = " ".join(map(shlex.quote, what))
@@ -83,11 +90,11 @@ def delete(
     print(f"{num_deleted} deleted{hint}")
 
 
-def restore(what: Targets, db: Db, as_json: Json = False) -> None:
+def restore(what: _Meant, db: Db, as_json: Json = False) -> None:
     """Let deleted attempts count again."""
     engine = _writable(db)
-    chosen = marking.choose(engine, what, deleted=True)
-    num_restored = marking.set_deleted(engine, chosen, None)
+    chosen = choose(engine, what, deleted=True)
+    num_restored = set_deleted(engine, chosen, None)
     if as_json:
         return print_json({"restored": num_restored})
     print(f"{num_restored} restored")
@@ -98,3 +105,90 @@ def _writable(db: str) -> sa.Engine:
     open_for_reading(db).dispose()
     check_writable(db)
     return open_for_writing(db)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Attempts that are to be deleted or restored."""
+
+    condition: sa.ColumnElement[bool]  # of attempts
+    num_attempts: int
+    num_trials: int
+
+    def __str__(self) -> str:
+        return f"{_counted(self.num_attempts, 'attempt')} of {_counted(self.num_trials, 'trial')}"
+
+
+def add_tags(engine: sa.Engine, target: Target, words: Sequence[str], at: datetime) -> int:
+    """Return how many it did not have before. Raises StoreError for a tag that is none."""
+    wanted = list(dict.fromkeys(_checked(word, "tag") for word in words))
+    of_target = _of(target)
+    with writing(engine) as connection:
+        known = set(connection.scalars(sa.select(TagRow.tag).where(of_target)))
+        rows = []
+        for word in wanted:
+            if word not in known:
+                rows.append({target.column: target.id, "tag": word, "added_at": at})
+        insert_all(connection, TagRow, rows)
+    return len(rows)
+
+
+def remove_tags(engine: sa.Engine, target: Target, words: Sequence[str]) -> int:
+    """Return how many it had."""
+    wanted = [_checked(word, "tag") for word in words]
+    which = (_of(target), TagRow.tag.in_(wanted))
+    with writing(engine) as connection:
+        return connection.execute(sa.delete(TagRow).where(*which)).rowcount
+
+
+def add_note(engine: sa.Engine, target: Target, text: str, at: datetime) -> None:
+    """Raises StoreError for an empty note."""
+    values = {target.column: target.id, "note": _checked(text, "note"), "added_at": at}
+    with writing(engine) as connection:
+        insert_all(connection, NoteRow, [values])
+
+
+def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
+    """Choose, of one target (see `store.filters.targets`) or by filters (see
+    `store.filters.selection`), the attempts that are deleted, or not.
+
+    Raises StoreError for what is neither.
+    """
+    if any(map(looks_like_filter, words)):
+        ids = attempt_ids(full_names(engine, words), deleted=deleted)
+        condition: sa.ColumnElement[bool] = AttemptRow.id.in_(ids)
+    elif len(words) == 1:
+        condition = sa.and_(targets.find(engine, words[0]).has_attempt(), deleted_at(deleted))
+    else:
+        raise StoreError(
+            "wanted one attempt, trial or sweep, or filters, as model=resnet50 'num_gpus>=4'"
+        )
+    num_trials = sa.func.count(AttemptRow.trial_id.distinct())
+    counts = sa.select(sa.func.count(), num_trials).where(condition)
+    with reading(engine) as connection:
+        num_attempts, of_trials = connection.execute(counts).one()
+    return Chosen(condition=condition, num_attempts=num_attempts, num_trials=of_trials)
+
+
+def set_deleted(engine: sa.Engine, chosen: Chosen, at: datetime | None) -> int:
+    """Delete them, or restore them without a time. Return how many they were in the end: others may
+    have been quicker.
+    """
+    update = sa.update(AttemptRow).where(chosen.condition).values(deleted_at=at)
+    with writing(engine) as connection:
+        return connection.execute(update).rowcount
+
+
+def _of(target: Target) -> sa.ColumnElement[bool]:
+    is_of_target: sa.ColumnElement[bool] = getattr(TagRow, target.column) == target.id
+    return is_of_target
+
+
+def _checked(text: str, what: str) -> str:
+    if not text.strip():
+        raise StoreError(f"an empty {what}; wanted a word or more")
+    return checked(text, "")
+
+
+def _counted(num: int, what: str) -> str:
+    return f"{num} {what}" if num == 1 else f"{num} {what}s"

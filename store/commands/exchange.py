@@ -1,4 +1,6 @@
-"""`python -m store export|import|merge`: moves results between databases and other formats."""
+"""`python -m store export|import|merge|rebuild`: moves results between databases, formats and
+folders.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,14 @@ from scalemark.cli.terminal import print_json, shown
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
-from store.command_line import USAGE, Db, Json
+from store.command_line import Db, Json
+from store.database import own_command
 from store.errors import StoreError
+from store.exchange import rebuild as rebuilding
 from store.exchange.exports import ExportFormat, export
 from store.exchange.foreign_columns import FIELDS, ImportOptions
 from store.exchange.imports import Added, ImportFormat, import_files
 from store.exchange.merge import merge
-from store.own_commands import own_command
 
 SOME_REJECTED = 1
 MOST_SHOWN = 20
@@ -45,9 +48,8 @@ def export_(
     """
     done = export(db, out, wanted, filters or (), experiment=experiment)
     if as_json:
-        print_json(done)
-    else:
-        print(f"{counted(done.num_attempts, 'attempt')} exported to {done.path}")
+        return print_json(done)
+    print(f"{counted(done.num_attempts, 'attempt')} exported to {done.path}")
 
 
 def merge_(
@@ -76,110 +78,110 @@ def merge_(
         print(f"{new} merged, {merged.num_known:,} were there already")
         if merged.num_references:
             print(f"{counted(merged.num_references, 'reference')} merged")
-        print_rejected(merged.rejected)
+        _print_rejected(merged.rejected)
     if merged.rejected:
         raise typer.Exit(SOME_REJECTED)
 
 
+def rebuild(
+    runs_dirs: Annotated[
+        list[str],
+        typer.Argument(help="Folders with sweeps in them, or of sweeps.", show_default=False),
+    ],
+    db: Db,
+    as_json: Json = False,
+) -> None:
+    """Make a lost database again out of run folders; what is in it stays as it is. Exit code 1 when
+    folders are damaged.
+    """
+    with shown() as progress:
+        done = rebuilding.rebuild(db, runs_dirs, progress)
+    if as_json:
+        print_json(done)
+    else:
+        for warning in done.warnings:
+            print(f"store: {visible(warning)}", file=sys.stderr)
+        print(f"{counted(done.num_sweeps, 'sweep')} found")
+        attempts = counted(done.num_new, "attempt")
+        print(f"{attempts} imported, {done.num_known:,} were there already")
+        _print_rejected(done.rejected)
+    if done.rejected:
+        raise typer.Exit(SOME_REJECTED)
+
+
+_Map = typer.Option(
+    "--map",
+    metavar="COLUMN=NAME",
+    help=f"Of tables: the column that is one of {', '.join(FIELDS)}. A column of such a name need "
+    "not be mapped.",
+)
+_Axis = typer.Option(
+    "--axis", metavar="COLUMN[=NAME]", help="Of tables: a column that is a free axis."
+)
+_Set = typer.Option(
+    "--set",
+    metavar="NAME=VALUE",
+    help="What all rows share, or a log lacks, as precision=bf16 or axes.framework=jax.",
+)
+_Ignore = typer.Option(
+    "--ignore",
+    metavar="COLUMN",
+    help="Of tables: a column that says nothing; '*' is all that have no meaning yet.",
+)
+_Citation = typer.Option(
+    help="Of logs: where they can be looked up. Of tables: the same, which makes each row a "
+    "reference."
+)
+_Item = typer.Option(
+    help="What is counted, as tokens.", show_default="as a log says, of tables images"
+)
+_Read = typer.Option(
+    help="Of logs: the reader, as of a sweep: torchtitan, or regex:PATTERN.",
+    show_default="the best one",
+)
+_Compare = typer.Option(
+    help="Of tables: the free axis that plays the part of the strategy.",
+    show_default="all of them",
+)
+_PerGpu = typer.Option(
+    "--per-gpu/--all-gpus",
+    help="Whether a throughput is that of one GPU.",
+    show_default="as a log says, of tables all",
+)
+_DecimalComma = typer.Option(
+    "--decimal-comma/--decimal-point",
+    help="Of tables: whether 1,234 is 1.234 or 1234.",
+    show_default="asked for where a table leaves it open",
+)
+
+
 def import_(
     paths: Annotated[
-        list[str],
-        typer.Argument(help="Tables and logs of other programs.", show_default=False),
+        list[str], typer.Argument(help="Tables and logs of other programs.", show_default=False)
     ],
     db: Db,
     wanted: Annotated[
         ImportFormat | None, typer.Option("--format", help="What they are.", show_default="guessed")
     ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Import nothing when anything is rejected; exit code 2."),
-    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Change nothing, say what would be done.")
     ] = False,
     source: Annotated[str, typer.Option(help="Of logs and tables: short name, as in charts.")] = "",
-    citation: Annotated[
-        str,
-        typer.Option(
-            help="Of logs: where they can be looked up. Of tables: the same, which makes each row "
-            "a reference."
-        ),
-    ] = "",
+    citation: Annotated[str, _Citation] = "",
     hardware: Annotated[str, typer.Option(help="Of logs and tables: machine and GPUs.")] = "",
     model: Annotated[str, typer.Option(help="Of logs and tables that do not say it.")] = "",
     num_gpus: Annotated[
         int | None, typer.Option(help="Of logs and tables that do not say it.", min=1)
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="As --model; per GPU.", min=1)] = None,
-    maps: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="COLUMN=NAME",
-            help=f"Of tables: the column that is one of {', '.join(FIELDS)}. A column of such a "
-            "name need not be mapped.",
-        ),
-    ] = None,
-    axes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--axis",
-            metavar="COLUMN[=NAME]",
-            help="Of tables: a column that is a free axis.",
-        ),
-    ] = None,
-    constants: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="What all rows share, or a log lacks, as precision=bf16 or axes.framework=jax.",
-        ),
-    ] = None,
-    ignored: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ignore",
-            metavar="COLUMN",
-            help="Of tables: a column that says nothing; '*' is all that have no meaning yet.",
-        ),
-    ] = None,
-    item: Annotated[
-        str,
-        typer.Option(
-            help="What is counted, as tokens.", show_default="as a log says, of tables images"
-        ),
-    ] = "",
-    read: Annotated[
-        str,
-        typer.Option(
-            help="Of logs: the reader, as of a sweep: torchtitan, or regex:PATTERN.",
-            show_default="the best one",
-        ),
-    ] = "",
-    compare: Annotated[
-        str,
-        typer.Option(
-            help="Of tables: the free axis that plays the part of the strategy.",
-            show_default="all of them",
-        ),
-    ] = "",
-    per_gpu: Annotated[
-        bool | None,
-        typer.Option(
-            "--per-gpu/--all-gpus",
-            help="Whether a throughput is that of one GPU.",
-            show_default="as a log says, of tables all",
-        ),
-    ] = None,
-    decimal_comma: Annotated[
-        bool | None,
-        typer.Option(
-            "--decimal-comma/--decimal-point",
-            help="Of tables: whether 1,234 is 1.234 or 1234.",
-            show_default="asked for where a table leaves it open",
-        ),
-    ] = None,
+    maps: Annotated[list[str] | None, _Map] = None,
+    axes: Annotated[list[str] | None, _Axis] = None,
+    constants: Annotated[list[str] | None, _Set] = None,
+    ignored: Annotated[list[str] | None, _Ignore] = None,
+    item: Annotated[str, _Item] = "",
+    read: Annotated[str, _Read] = "",
+    compare: Annotated[str, _Compare] = "",
+    per_gpu: Annotated[bool | None, _PerGpu] = None,
+    decimal_comma: Annotated[bool | None, _DecimalComma] = None,
     as_json: Json = False,
 ) -> None:
     """Add figures of others; what is there already stays as it is. Exit code 1 when anything was
@@ -188,44 +190,36 @@ def import_(
     The rows of a table are numbers that were measured elsewhere: `--origin elsewhere` shows them.
     """
     about = {"source": source, "citation": citation, "hardware": hardware, "model": model}
-    about |= {"num_gpus": str(num_gpus or ""), "batch_size": str(batch_size or ""), "item": item}
+    about |= {"num_gpus": str(num_gpus or ""), "item": item}
     said = ImportOptions(
-        maps=tuple(maps or ()),
-        axes=tuple(axes or ()),
+        maps=maps or (),
+        axes=axes or (),
         constants=_constants(constants or (), about),
-        ignored=tuple(ignored or ()),
+        ignored=ignored or (),
         compare=compare,
         decimal_comma=decimal_comma,
         per_gpu=per_gpu,
         read=read,
     )
     with shown() as progress:
-        added = import_files(
-            db,
-            paths,
-            wanted=wanted,
-            said=said,
-            strict=strict,
-            dry_run=dry_run,
-            progress=progress,
-        )
+        added = import_files(db, paths, wanted, said, dry_run=dry_run, progress=progress)
     if as_json:
         print_json(added)
     else:
         _print_added(added, db, would="would be " if dry_run else "")
     if added.rejected:
-        raise typer.Exit(USAGE if strict else SOME_REJECTED)
+        raise typer.Exit(SOME_REJECTED)
 
 
 def _constants(given: Sequence[str], about: Mapping[str, str]) -> dict[str, str]:
     """Return what is said of all rows, by `--set` and by options of their own."""
     constants = {name: value for name, value in about.items() if value}
-    for one in given:
-        name, sign, value = one.partition("=")
+    for text in given:
+        name, sign, value = text.partition("=")
         if not name or not sign or not value.strip():
-            raise StoreError(f"--set {visible(one)}: wanted NAME=VALUE, as model=resnet50")
+            raise StoreError(f"--set {visible(text)}: wanted NAME=VALUE, as model=resnet50")
         if name in constants:
-            raise StoreError(f"--set {visible(one)}: {visible(name)} is given twice")
+            raise StoreError(f"--set {visible(text)}: {visible(name)} is given twice")
         constants[name] = value.strip()
     return constants
 
@@ -242,15 +236,15 @@ def _print_added(added: Added, db: str, would: str) -> None:
     print("; ".join(done) or f"nothing {would}imported")
     if added.num_elsewhere:
         print(f"shown by: {own_command(db, 'plots', 'tables', '--origin', 'elsewhere')}")
-    print_rejected(added.rejected)
+    _print_rejected(added.rejected)
 
 
-def print_rejected(rejected: list[Rejected]) -> None:
+def _print_rejected(rejected: Sequence[Rejected]) -> None:
     """Print the first of what was left out, with the reasons, on stderr."""
     if not rejected:
         return
     print(f"{len(rejected):,} rejected:", file=sys.stderr)
-    for one in rejected[:MOST_SHOWN]:
-        print(f"  {visible(one.where)}: {visible(one.reason)}", file=sys.stderr)
+    for row in rejected[:MOST_SHOWN]:
+        print(f"  {visible(row.where)}: {visible(row.reason)}", file=sys.stderr)
     if len(rejected) > MOST_SHOWN:
         print(f"  and {len(rejected) - MOST_SHOWN:,} more; --json lists all", file=sys.stderr)

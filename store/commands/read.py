@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
@@ -19,15 +17,21 @@ from scalemark.records.measurement import IMAGES
 from scalemark.records.references import Origin
 from scalemark.records.validation import LARGEST_INTEGER
 from store.command_line import Db, Json
-from store.commands import tabular
 from store.commands.sections import print_sections
-from store.commands.tabular import Format
-from store.database import locate, open_for_reading, reading
-from store.filters.bare_names import full_names
+from store.commands.tabular import NO_SPARE, Format, Spare, write
+from store.database import locate, open_for_reading, own_command, reading
 from store.filters.filter_values import ID_BEGINNING
-from store.own_commands import own_command
-from store.reading import elsewhere, known_values, queries
-from store.reading.origins import newest_first, origin_filter, origin_note
+from store.reading.listing import (
+    LISTED,
+    full_names,
+    hint,
+    listing,
+    newest_first,
+    origin_filter,
+    origin_note,
+)
+from store.reading.queries import num_attempts, queried, selected, streamed
+from store.reading.references import shown_by
 from store.reading.show import show as shown
 from store.trial_rows import free_columns
 
@@ -39,16 +43,11 @@ Filters = Annotated[
     ),
 ]
 As = Annotated[Format, typer.Option("--format", help="How rows are written.")]
-Out = Annotated[
-    Path | None, typer.Option(help="File to write to, instead of stdout.", dir_okay=False)
-]
 
 NEWEST = 200
 """Rows of a table unless more are asked for."""
 
-_IN_A_TABLE = tuple(
-    name for name in queries.LISTED if name not in ("jitter_s", "duration_s", "started_at")
-)
+_IN_A_TABLE = tuple(name for name in LISTED if name not in ("jitter_s", "duration_s", "started_at"))
 _SPARE = ("device_kind", "data", "precision", "trial", "repeat", "sweep", "injected")
 """Columns that a table leaves out where the terminal is too narrow, the first of them first."""
 
@@ -94,36 +93,36 @@ def list_(
         typer.Option(help="These instead of the usual ones (fewer on a narrow terminal)."),
     ] = None,
     form: As = Format.TABLE,
-    out: Out = None,
     as_json: Json = False,
 ) -> None:
     """List one line per attempt, the newest last. Where none is like that the list is empty, and
     the exit code 0.
     """
     form = Format.JSON if as_json else form
-    shows_newest = limit is None and form is Format.TABLE and out is None
+    shows_newest = limit is None and form is Format.TABLE
     limit = NEWEST if shows_newest else limit
     engine = open_for_reading(db)
     filters = full_names(engine, filters or ())
     wanted = Origin(origin) if origin else None
     asked = _of_one_origin(engine, filters, sweep, wanted, deleted=deleted)
-    listing = partial(
-        queries.listing, engine, asked, sweep=sweep, deleted=deleted, sort=sort, limit=limit
-    )
+    select = partial(listing, engine, asked, sweep=sweep, deleted=deleted, sort=sort, limit=limit)
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]
-    elif form not in (Format.TABLE, Format.MARKDOWN):
-        names = list(queries.LISTED)
+    elif form is Format.TABLE:
+        names = _in_a_table(engine, select)
     else:
-        names = _in_a_table(engine, listing)
-    counted = itertools.count()
-    with queries.streamed(engine, listing(columns=list(dict.fromkeys(names)))) as (found, rows):
-        listed: Iterable[Sequence[Any]] = (row for row, _ in zip(rows, counted, strict=False))
-        if form in (Format.TABLE, Format.MARKDOWN):
-            listed = (_with_inherited(found, row) for row in listed)
-        spare = tabular.Spare(_SPARE, "--columns NAME,NAME shows others, --json all")
-        tabular.write(form, found, listed, out, spare if columns is None else tabular.NO_SPARE)
-    num_listed = next(counted)
+        names = list(LISTED)
+    num_listed = 0
+
+    def counted(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+        nonlocal num_listed
+        for row in rows:
+            num_listed += 1
+            yield _with_inherited(headings, row) if form is Format.TABLE else row
+
+    with streamed(engine, select(columns=list(dict.fromkeys(names)))) as (headings, rows):
+        spare = Spare(_SPARE, "--columns NAME,NAME shows others, --json all")
+        write(form, headings, counted(rows), spare if columns is None else NO_SPARE)
     if shows_newest and num_listed == NEWEST:
         order = "first" if sort else "newest"
         print(f"store: the {order} {NEWEST}; --limit N shows N", file=sys.stderr)
@@ -140,20 +139,19 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show everything about one attempt, one trial with its attempts, or one sweep."""
-    found = shown(open_for_reading(db), which)
-    return print_json(found) if as_json else print_sections(found)
+    record = shown(open_for_reading(db), which)
+    return print_json(record) if as_json else print_sections(record)
 
 
 def query(
     sql: Annotated[str, typer.Argument(help="A SELECT statement; nothing can be changed.")],
     db: Db,
     form: As = Format.TABLE,
-    out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Run a SELECT; the views `throughput` and `scaling` are a good beginning."""
-    with queries.queried(open_for_reading(db), sql) as (columns, rows):
-        tabular.write(Format.JSON if as_json else form, columns, rows, out)
+    with queried(open_for_reading(db), sql) as (columns, rows):
+        write(Format.JSON if as_json else form, columns, rows)
 
 
 def _of_one_origin(
@@ -177,19 +175,19 @@ def _of_one_origin(
     return [*filters, origin_filter(taken)]
 
 
-def _in_a_table(engine: sa.Engine, listing: Callable[..., sa.Select[Any]]) -> list[str]:
+def _in_a_table(engine: sa.Engine, select: Callable[..., sa.Select[Any]]) -> list[str]:
     """Return the columns of a table: the usual ones, and free axes that no strategy names."""
-    unused = _unused(engine, listing(columns=list(_USUALLY)))
+    unused = _unused(engine, select(columns=list(_USUALLY)))
     names = [name for name in _IN_A_TABLE if name not in unused]
     with reading(engine) as connection:
         free = list(free_columns(connection))
-    listed = listing(columns=["strategy", *free]).subquery()
+    listed = select(columns=["strategy", *free]).subquery()
     told_apart = []
     for name in free:
         words = sa.literal(" ") + listed.c.strategy
         is_named = words.contains(f" {bare_name(name)}=", autoescape=True)
         others = sa.select(listed).where(listed.c[name].is_not(None), sa.not_(is_named))
-        if queries.selected(engine, others.limit(1)):
+        if selected(engine, others.limit(1)):
             told_apart.append(name)
     place = names.index("strategy") + 1
     return [*names[:place], *told_apart, *names[place:]]
@@ -203,15 +201,15 @@ def _with_inherited(columns: Sequence[str], row: Sequence[Any]) -> list[Any]:
     return cells
 
 
-def _unused(engine: sa.Engine, listing: sa.Select[Any]) -> set[str]:
+def _unused(engine: sa.Engine, select: sa.Select[Any]) -> set[str]:
     """Return the columns of `_USUALLY` in which these attempts have nothing else."""
-    listed = listing.subquery()
+    listed = select.subquery()
     unused = set()
     for name, usual in _USUALLY.items():
         column = listed.c[name]
         is_other = column.is_not(None) if usual is None else column != usual
         others = sa.select(listed).where(is_other).limit(1)
-        if not queries.selected(engine, others):
+        if not selected(engine, others):
             unused.add(name)
     return unused
 
@@ -227,21 +225,21 @@ def _why_none(
 ) -> str:
     """Say why no attempt is listed, and what to do."""
     name = locate(db).name
-    num = queries.num_attempts(engine, deleted=deleted)
+    num = num_attempts(engine, deleted=deleted)
     if num == 0 and deleted:
         return f"{name}: no attempt in it is deleted; leave --deleted out to see those that count"
     if num == 0:
-        num_deleted = queries.num_attempts(engine, deleted=True)
-        hint = f"; --deleted lists the {num_deleted} that are deleted" if num_deleted else ""
-        if instead := elsewhere.shown_by(engine):
-            return f"{name}: {instead}{hint}"
-        return f"{name}: no attempt in it yet; run a sweep first{hint}"
+        num_deleted = num_attempts(engine, deleted=True)
+        also = f"; --deleted lists the {num_deleted} that are deleted" if num_deleted else ""
+        if instead := shown_by(engine):
+            return f"{name}: {instead}{also}"
+        return f"{name}: no attempt in it yet; run a sweep first{also}"
     asked = [*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)]
     if origin is not None:
         asked.append(f"--origin {origin}")
     which = "deleted attempts" if deleted else "attempts"
     return (
         f"{name}: none of its {num} {which} is like {' '.join(asked)}; "
-        f"{known_values.hint(engine, filters)}leave some of that out, or see all with "
+        f"{hint(engine, filters)}leave some of that out, or see all with "
         f"{own_command(db, 'store', 'list')}"
     )

@@ -1,5 +1,5 @@
-"""`python -m store reference`: lists figures that others measured, and adds more, never without
-their source.
+"""`python -m store reference`: lists figures that others measured, and removes those that were
+taken in.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from scalemark.cli.terminal import make_console, print_columns, print_json
-from scalemark.records.measurement import IMAGES, unit_of
-from scalemark.records.references import Reference, ReferenceKind
+from scalemark.records.measurement import unit_of
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, make_app
 from store.database import locate, open_existing, open_for_writing, writing
 from store.errors import StoreError
-from store.filters.reference_selection import chosen
-from store.reading.queries import Row, known_references, list_references
-from store.reference_rows import add_references, remove_references
+from store.reading.queries import Row
+from store.reading.references import chosen, known_references, list_references
+from store.reference_rows import remove_references
 
 app = make_app("Figures that others measured, with their sources.")
 
@@ -50,79 +49,17 @@ def list_(
         )
     rows = known_references(None) if engine is None else list_references(engine)
     with_strategies = [row | {"strategy": _strategy(row)} for row in rows]
-    found = [rows[position] for position in chosen(with_strategies, filters or ())]
+    references = [rows[position] for position in chosen(with_strategies, filters or ())]
     if as_json:
-        print_json(found)
-    elif found:
-        _print(found)
+        print_json(references)
+    elif references:
+        _print(references)
     else:
         models = ", ".join(sorted({row["model"] for row in rows}))
         print(
             f"no reference is like that; there are {len(rows)}, of the models {visible(models)}",
             file=sys.stderr,
         )
-
-
-@app.command()
-def add(
-    db: Db,
-    model: Annotated[str, typer.Option(help="As in our trials where it is the same.")],
-    hardware: Annotated[str, typer.Option(help="Machine and GPUs.")],
-    gpus: Annotated[int, typer.Option(help="Number of GPUs.")],
-    throughput: Annotated[float, typer.Option(help="Items per second of all GPUs together.")],
-    source: Annotated[
-        str, typer.Option(help="Short name, as in charts. Required.", show_default=False)
-    ] = "",
-    citation: Annotated[
-        str, typer.Option(help="Where it can be looked up. Required.", show_default=False)
-    ] = "",
-    item: Annotated[str, typer.Option(help="What is counted, as tokens.")] = IMAGES,
-    batch_size: Annotated[int | None, typer.Option(help="Per GPU.")] = None,
-    data: Annotated[str, typer.Option(help="As synthetic or real.")] = "",
-    variable_update: Annotated[str, typer.Option(help="As parameter_server or replicated.")] = "",
-    all_reduce: Annotated[str, typer.Option(help="As nccl.")] = "",
-    local_parameter_device: Annotated[str, typer.Option(help="cpu or gpu.")] = "",
-    precision: Annotated[str, typer.Option(help="As fp32 or fp16+XLA.")] = "",
-    evidence: Annotated[
-        str, typer.Option(help="How sure it is that the source says so.")
-    ] = "added by hand",
-    note: Annotated[str, typer.Option(help="What else must be known about it.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Add a figure. Write `?` behind what its source leaves in doubt, and leave out what it does
-    not say.
-    """
-    for name, text in (("source", source), ("citation", citation)):
-        if not text.strip(" ?"):
-            raise StoreError(
-                f"a figure that nobody can look up is no reference: give its {name} with --{name}"
-            )
-    try:
-        reference = Reference(
-            origin=ReferenceKind.ADDED.value,
-            source=source,
-            citation=citation,
-            hardware=hardware,
-            model=model,
-            batch_size=batch_size,
-            data=data,
-            variable_update=variable_update,
-            all_reduce=all_reduce,
-            local_parameter_device=local_parameter_device,
-            precision=precision,
-            num_gpus=gpus,
-            throughput=throughput,
-            evidence=evidence,
-            note=note,
-            item=item,
-        )
-    except ValueError as error:
-        raise StoreError(str(error)) from None
-    with writing(open_for_writing(db)) as connection:
-        added = add_references(connection, [reference])
-    if as_json:
-        return print_json({"added": added})
-    print("added" if added else "it is there already; nothing was changed")
 
 
 @app.command()
@@ -151,10 +88,10 @@ def remove(
         print(f"{num_kept:,} are like that and come with scalemark: they stay", file=sys.stderr)
 
 
-def _print(found: Sequence[Row]) -> None:
+def _print(references: Sequence[Row]) -> None:
     numbers: dict[str, int] = {}  # citation -> its number
     lines = []
-    for row in found:
+    for row in references:
         number = numbers.setdefault(f"{row['source']}: {row['citation']}", len(numbers) + 1)
         lines.append([*_cells(row), f"[{number}]"])
     print_columns(make_console(), (*_COLUMNS, "source"), lines, _RIGHT)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
 from rich.console import Console
 
@@ -15,7 +16,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Measurement
 from scalemark.records.outcomes import Outcome
 from scalemark.stats.welch import two_modes
-from store.reading.gpu_notes import gpu_notes
+from scalemark.text.wording import counted
 from store.reading.queries import Row
 
 _SPARE = ("num_attempts", "data", "precision")  # of the trials of a sweep, for narrow terminals
@@ -28,23 +29,23 @@ _ATTEMPT = (
 _MEASUREMENT = tuple(field.name for field in fields(Measurement))
 
 
-def print_sections(found: Row) -> None:
+def print_sections(record: Row) -> None:
     """Print a sweep with its trials, or a trial with each of its attempts."""
     console = make_console()
-    if "sweep" in found:
-        return _print_sweep(console, found)
-    trial = found["trial"]
+    if "sweep" in record:
+        return _print_sweep(console, record)
+    trial = record["trial"]
     # an axis that the trial lacks is none
     lacked = [name for name, value in trial.items() if value is None]
     _facts(console, f"trial {trial['id']}", _without(trial, ("spec", *lacked)))
     note = DeviceKind(trial["device_kind"]).note
     if note:
         console.print(note, style="dim", markup=False)
-    for text in _modes(found["attempts"]):
+    for text in _modes(record["attempts"]):
         console.print(text, style="dim", markup=False)
-    if not found["attempts"]:
-        _annotations(console, found)
-    for attempt in found["attempts"]:
+    if not record["attempts"]:
+        _annotations(console, record)
+    for attempt in record["attempts"]:
         _print_attempt(console, attempt)
 
 
@@ -115,18 +116,18 @@ def _annotations(console: Console, row: Row) -> None:
     _table(console, "notes", row["notes"])
 
 
-def _print_sweep(console: Console, found: Row) -> None:
-    sweep = found["sweep"]
+def _print_sweep(console: Console, record: Row) -> None:
+    sweep = record["sweep"]
     _facts(console, f"sweep {sweep['name']}", _without(sweep, ("name",)))
-    _facts(console, "repeats", found["counts"])
+    _facts(console, "repeats", record["counts"])
     lacked = []
     for name in ("batch_size", "precision", "data"):
-        if all(row[name] is None for row in found["trials"]):
+        if all(row[name] is None for row in record["trials"]):
             lacked.append(name)
-    trials = [_without(row | {"trial": row["trial"][:8]}, lacked) for row in found["trials"]]
+    trials = [_without(row | {"trial": row["trial"][:8]}, lacked) for row in record["trials"]]
     _table(console, "trials", trials, _SPARE)
-    _table(console, "left out", found["left_out"])
-    _annotations(console, found)
+    _table(console, "left out", record["left_out"])
+    _annotations(console, record)
 
 
 def _without(row: Row, names: Sequence[str]) -> Row:
@@ -148,3 +149,30 @@ def _table(
         console.print(f"\n{title}", style="bold", markup=False)
         lines = ([for_people(cell) for cell in row.values()] for row in rows)
         print_columns(console, list(rows[0]), lines, spare=spare)
+
+
+_POWER_CAP = "sw_power_cap"  # as trainer/watching/nvml.py names it
+_NEAR_HIGHEST = 0.9  # of the highest clock; above nothing is said
+
+
+def gpu_notes(telemetry: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each of these recorded GpuTelemetry of which there is something to say.
+
+    Cards of little power for their size, as T4, L4, A10 and H100 PCIe, work at their power limit
+    all the time, and then below their highest clock.
+    """
+    for gpu in telemetry:
+        yield from _clock_notes(gpu)
+        if num_corrected := gpu.get("num_corrected_errors"):
+            yield f"ECC corrected {counted(num_corrected, 'memory error')} of {gpu['uuid']}"
+
+
+def _clock_notes(gpu: Mapping[str, Any]) -> Iterator[str]:
+    clock, highest = gpu.get("sm_clock_mhz"), gpu.get("max_sm_clock_mhz")
+    if not clock or not highest:
+        return
+    is_capped = _POWER_CAP in gpu.get("throttle_reasons", ())
+    if is_capped or clock < _NEAR_HIGHEST * highest:
+        limit = gpu.get("power_limit_w")
+        why = f", at its power limit of {limit:.0f} W" if is_capped and limit else ""
+        yield f"{gpu['uuid']} ran at {clock:.0f} of {highest:.0f} MHz{why}"

@@ -29,10 +29,8 @@ from scalemark.records.trial import AXES
 from scalemark.text.wording import listed, shortened
 from store.errors import StoreError
 from store.exchange.foreign_table import ForeignTable, shown
-from store.exchange.written_numbers import Written, open_mark, read_number
+from store.exchange.written_numbers import open_mark, read_number
 from store.filters.selection import nearest
-
-Row = Mapping[str, Any]
 
 _WHOLE = ("num_gpus", "hosts", "batch_size", "global_batch_size")
 _TIMES = {"step_s": 1.0, "step_ms": 1e-3}
@@ -75,19 +73,24 @@ class ImportOptions:
 NOTHING_SAID = ImportOptions()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ForeignColumns:
     """What each column of one table means. Methods raise ValueError, which names the column."""
 
-    fields: Mapping[str, str] = field(default_factory=dict)  # name of ours -> column
-    axes: Mapping[str, str] = field(default_factory=dict)  # free axis, without prefix -> column
-    constants: Mapping[str, Any] = field(default_factory=dict)  # fields that all rows share
-    constant_axes: Mapping[str, Any] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)  # name of ours -> column
+    axes: dict[str, str] = field(default_factory=dict)  # free axis, without prefix -> column
+    constants: dict[str, Any] = field(default_factory=dict)  # fields that all rows share
+    constant_axes: dict[str, Any] = field(default_factory=dict)
     compare: str = ""
     decimal_comma: bool = False
     per_gpu: bool = False
 
-    def reference(self, row: Row) -> Reference:
+    @property
+    def known(self) -> set[str]:
+        """Return the fields that a column or an option says."""
+        return {*self.constants, *self.fields}
+
+    def reference(self, row: Mapping[str, Any]) -> Reference:
         """Return the figure of a row."""
         values = dict(self.constants)
         for name, column in self.fields.items():
@@ -96,8 +99,21 @@ class ForeignColumns:
         for name, column in self.axes.items():
             if not _is_missing(row[column]):
                 axes[name] = self.axis_value(name, f"column {shown(column)}", row[column])
-        self._set_throughput(values, row)
-        self._set_batch_size(values)
+        items_per_step = values.pop("items_per_step", 1.0)
+        for name, unit_s in _TIMES.items():
+            if name in values:
+                values["throughput"] = items_per_step / (values.pop(name) * unit_s)
+        num_gpus = values["num_gpus"]
+        if self.per_gpu:
+            values["throughput"] *= num_gpus
+        batch_of_all = values.pop("global_batch_size", None)
+        if batch_of_all is not None:
+            if batch_of_all % num_gpus:
+                raise ValueError(
+                    f"global_batch_size={batch_of_all}: wanted a multiple of num_gpus={num_gpus}, "
+                    "whose GPUs share it evenly"
+                )
+            values["batch_size"] = batch_of_all // num_gpus
         return Reference(axes=axes, compare=self.compare, **values)
 
     def value(self, name: str, where: str, cell: object) -> Any:
@@ -128,63 +144,43 @@ class ForeignColumns:
             return None
         if cell in (None, ""):
             raise ValueError(f"{where} is empty; wanted {name}")
-        written = self._written(cell)
-        if written is None or not math.isfinite(written.amount):
-            raise ValueError(f"{where}: {shown(cell)}; wanted a finite number")
-        if name not in _WHOLE:
-            if written.amount <= 0:
-                raise ValueError(f"{where}: {shown(cell)}; wanted a number greater than 0")
-            self._check_unit(name, where, cell, written)
-            return written.amount
-        if written.is_rounded:  # 64k may be 65,536
-            raise ValueError(f"{where}: {shown(cell)}; wanted all its digits")
-        if written.unit or written.amount != int(written.amount):
-            raise ValueError(f"{where}: {shown(cell)}; wanted a whole number")
-        return int(written.amount)
-
-    def _written(self, cell: object) -> Written | None:
+        amount, unit, is_rounded = math.nan, "", False
         if isinstance(cell, str):
-            return read_number(cell, decimal_comma=self.decimal_comma)
-        if isinstance(cell, int | float | Decimal) and not isinstance(cell, bool):
-            return Written(amount=float(cell), is_rounded=False, unit="")
-        return None
+            written = read_number(cell, decimal_comma=self.decimal_comma)
+            if written is not None:
+                amount, unit, is_rounded = written.amount, written.unit, written.is_rounded
+        elif isinstance(cell, int | float | Decimal) and not isinstance(cell, bool):
+            amount = float(cell)
+        wanted = ""
+        if not math.isfinite(amount):
+            wanted = "a finite number"
+        elif name not in _WHOLE and amount <= 0:
+            wanted = "a number greater than 0"
+        elif name in _WHOLE and is_rounded:  # 64k may be 65,536
+            wanted = "all its digits"
+        elif name in _WHOLE and (unit or amount != int(amount)):
+            wanted = "a whole number"
+        if wanted:
+            raise ValueError(f"{where}: {shown(cell)}; wanted {wanted}")
+        if name in _WHOLE:
+            return int(amount)
+        if unit:
+            self._check_unit(name, f"{where}: {shown(cell)}", unit)
+        return amount
 
-    def _check_unit(self, name: str, where: str, cell: object, written: Written) -> None:
+    def _check_unit(self, name: str, what: str, unit: str) -> None:
         """Refuse a unit that says something else than the column."""
-        if not written.unit:
-            return
-        rate = _role("", written.unit)
+        rate = _role("", unit)
         if name != "throughput" or rate is None or rate.name not in ("throughput", "steps_per_s"):
-            raise ValueError(f"{where}: {shown(cell)}; wanted a number of {name}")
+            raise ValueError(f"{what}; wanted a number of {name}")
         if rate.per_gpu and not self.per_gpu:
-            raise ValueError(f"{where}: {shown(cell)}: of one GPU, which --per-gpu says")
+            raise ValueError(f"{what}: of one GPU, which --per-gpu says")
         known = self.constants.get("item", ITEMS)
         if "item" not in self.fields and _item(rate) != known:
             raise ValueError(
-                f"{where}: {shown(cell)} counts {_item(rate)}, and {known} are counted here; "
-                f"wanted --item {_item(rate)}"
+                f"{what} counts {_item(rate)}, and {known} are counted here; wanted --item "
+                f"{_item(rate)}"
             )
-
-    def _set_throughput(self, values: dict[str, Any], row: Row) -> None:
-        """Make items per second of a time per step, and the rate of all GPUs of that of one."""
-        items_per_step = values.pop("items_per_step", 1.0)
-        for name, unit_s in _TIMES.items():
-            if name in values:
-                values["throughput"] = items_per_step / (values.pop(name) * unit_s)
-        if self.per_gpu:
-            values["throughput"] *= values["num_gpus"]
-
-    def _set_batch_size(self, values: dict[str, Any]) -> None:
-        whole = values.pop("global_batch_size", None)
-        if whole is None:
-            return
-        num_gpus = values["num_gpus"]
-        if whole % num_gpus:
-            raise ValueError(
-                f"global_batch_size={whole}: wanted a multiple of num_gpus={num_gpus}, whose GPUs "
-                "share it evenly"
-            )
-        values["batch_size"] = whole // num_gpus
 
 
 def understood(path: str, table: ForeignTable, said: ImportOptions) -> ForeignColumns:
@@ -197,8 +193,13 @@ def understood(path: str, table: ForeignTable, said: ImportOptions) -> ForeignCo
                 "a table, which is written for other programs; wanted a database, which "
                 f"`{typed('store')} merge` adds"
             )
-        meanings = _Understanding(path, table, said)
-        return meanings.found()
+        columns = _Understanding(table, said)
+        columns.assign()
+        _check_needed(columns)
+        _check_decimals(table, said, columns.meanings)
+        _check_repeats(table, columns)
+        _add_defaults(path, said, columns.meanings)
+        return columns.meanings
     except ValueError as error:
         raise StoreError(f"{path}: {error}") from None
 
@@ -227,60 +228,51 @@ def constants_of(said: ImportOptions) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 class _Understanding:
-    """Finds the meaning of each column. All methods raise ValueError."""
+    """Gives each column its meaning. All methods raise ValueError."""
 
-    def __init__(self, path: str, table: ForeignTable, said: ImportOptions) -> None:
-        self._path = path
-        self._table = table
-        self._columns = table.columns
-        self._said = said
-        self._fields: dict[str, str] = {}
-        self._axes: dict[str, str] = {}
+    def __init__(self, table: ForeignTable, said: ImportOptions) -> None:
+        self.columns = table.columns
+        self.said = said
+        self.meanings = ForeignColumns(
+            decimal_comma=bool(said.decimal_comma), per_gpu=bool(said.per_gpu)
+        )
+        self.by_pattern: set[str] = set()  # columns that a pattern ignores
         self._used: dict[str, str] = {}  # column -> the option that uses it
 
-    def found(self) -> ForeignColumns:
-        for text in self._said.maps:
+    def assign(self) -> None:
+        """Go through the options, then take columns that are called as a field."""
+        meanings = self.meanings
+        for text in self.said.maps:
             self._map(text)
-        for text in self._said.axes:
+        for text in self.said.axes:
             self._add_axis(text)
-        constants, constant_axes = constants_of(self._said)
-        for name in (*constants, *constant_axes):
-            column = self._fields.get(name) or self._axes.get(name)
+        meanings.constants, meanings.constant_axes = constants_of(self.said)
+        for name in (*meanings.constants, *meanings.constant_axes):
+            column = meanings.fields.get(name) or meanings.axes.get(name)
             if column:
                 raise ValueError(f"--set {name}=: column {shown(column)} has it; leave one out")
-        by_pattern = self._ignore()
-        # a column that is called as a field is that field
-        for column in self._columns:
+        self._ignore()
+        for column in self.columns:
             name = _CALLED.get(column, column)
-            is_field = name in FIELDS and name not in self._fields and name not in constants
-            if is_field and column not in self._used:
+            if name in FIELDS and name not in meanings.known and column not in self._used:
                 self._add_field(column, name, "its name")
-        by_pattern -= self._used.keys()
-        self._check_all_are_said(by_pattern, constants)
-        self._check_needed(constants)
-        self._check_decimals()
-        self._check_repeats(by_pattern)
-        rate = self._rate(constants)
-        known = {*constants, *self._fields}
-        defaults = {name: value for name, value in DEFAULTS.items() if name not in known}
-        defaults["origin"] = (
-            ReferenceKind.ADDED if "citation" in known else ReferenceKind.TABLE
-        ).value
-        if "source" not in known:
-            defaults["source"] = Path(self._path).name
-        if "item" not in known:
-            defaults["item"] = (rate and _item(rate)) or ITEMS
-            if _TIMES.keys() & known:
-                defaults["item"] = ITEMS if "items_per_step" in known else STEPS
-        return ForeignColumns(
-            fields=self._fields,
-            axes=self._axes,
-            constants={**defaults, **constants},
-            constant_axes=constant_axes,
-            compare=self._compare(constant_axes),
-            decimal_comma=bool(self._said.decimal_comma),
-            per_gpu=bool(self._said.per_gpu),
-        )
+        self.by_pattern -= self._used.keys()
+        compare = name_in_records(self.said.compare)
+        axes = [*meanings.axes, *meanings.constant_axes]
+        if compare and compare not in axes:
+            there = nearest(compare[:100], axes) if axes else "there is no free axis"
+            raise ValueError(f"--compare {shown(compare)}: no free axis of this table; {there}")
+        meanings.compare = compare
+
+    def left(self) -> list[str]:
+        """Return the columns without a meaning."""
+        return [name for name in self.columns if name not in {*self._used, *self.by_pattern}]
+
+    def nearest(self, name: str) -> str:
+        """End a message with the nearest column, or with the first ones."""
+        names = [shown(column) for column in self.columns]
+        near = nearest(name[:100], names)
+        return near if near.startswith("did") else nearest("", shortened(names, _MOST_NAMED))
 
     def _map(self, text: str) -> None:
         column, sign, name = text.rpartition("=")
@@ -290,27 +282,27 @@ class _Understanding:
         self._check_column(column, option)
         name = _CALLED.get(name, name)
         if name not in FIELDS and (bare_name(name) in AXES or is_free(name)):
-            own = name_in_records(name)
             raise ValueError(
                 f"{option}: figures have no {name}; make it an axis, with --axis "
-                f"{shown(column)}={own}"
+                f"{shown(column)}={name_in_records(name)}"
             )
         if name not in FIELDS:
             raise ValueError(f"{option}: no name of a figure; {nearest(name[:100], FIELDS)}")
         self._add_field(column, name, option)
 
     def _add_field(self, column: str, name: str, option: str) -> None:
-        if name in self._fields:
+        fields = self.meanings.fields
+        if name in fields:
             raise ValueError(
-                f"{option}: {name} is column {shown(self._fields[name])} already; wanted one column"
+                f"{option}: {name} is column {shown(fields[name])} already; wanted one column"
             )
         self._take(column, option)
-        self._fields[name] = column
+        fields[name] = column
 
     def _add_axis(self, text: str) -> None:
         option = f"--axis {shown(text)}"
         column, name = text, text
-        if text not in self._columns and "=" in text:
+        if text not in self.columns and "=" in text:
             column, _, name = text.rpartition("=")
         self._check_column(column, option)
         name = name_in_records(name)
@@ -326,17 +318,27 @@ class _Understanding:
             raise ValueError(
                 f"{option}: {error}; name it, as --axis {shown(column)}={suggested}"
             ) from None
-        if name in self._axes:
+        axes = self.meanings.axes
+        if name in axes:
             raise ValueError(
-                f"{option}: the axis {name} is column {shown(self._axes[name])} already; wanted "
-                "one column"
+                f"{option}: the axis {name} is column {shown(axes[name])} already; wanted one "
+                "column"
             )
         self._take(column, option)
-        self._axes[name] = column
+        axes[name] = column
+
+    def _ignore(self) -> None:
+        for pattern in self.said.ignored:
+            if pattern in self.columns:
+                self._take(pattern, f"--ignore {shown(pattern)}")
+            elif "*" in pattern or "?" in pattern:
+                self.by_pattern |= set(fnmatch.filter(self.columns, pattern))
+            else:
+                self._check_column(pattern, f"--ignore {shown(pattern)}")
 
     def _check_column(self, column: str, option: str) -> None:
-        if column not in self._columns:
-            raise ValueError(f"{option}: no such column; {self._nearest(column)}")
+        if column not in self.columns:
+            raise ValueError(f"{option}: no such column; {self.nearest(column)}")
 
     def _take(self, column: str, option: str) -> None:
         if column in self._used:
@@ -345,142 +347,129 @@ class _Understanding:
             )
         self._used[column] = option
 
-    def _nearest(self, name: str) -> str:
-        """End a message with the nearest column, or with the first ones."""
-        names = [shown(column) for column in self._columns]
-        near = nearest(name[:100], names)
-        return near if near.startswith("did") else nearest("", shortened(names, _MOST_NAMED))
 
-    def _ignore(self) -> set[str]:
-        """Take the columns that are ignored by name; return those that a pattern ignores."""
-        by_pattern: set[str] = set()
-        for pattern in self._said.ignored:
-            if pattern in self._columns:
-                self._take(pattern, f"--ignore {shown(pattern)}")
-            elif "*" in pattern or "?" in pattern:
-                by_pattern |= set(fnmatch.filter(self._columns, pattern))
-            else:
-                self._check_column(pattern, f"--ignore {shown(pattern)}")
-        return by_pattern
-
-    def _check_all_are_said(self, by_pattern: set[str], constants: Mapping[str, Any]) -> None:
-        left = [name for name in self._columns if name not in {*self._used, *by_pattern}]
-        if not left:
-            return
+def _check_needed(columns: _Understanding) -> None:
+    """Refuse columns without a meaning, and fields that are missing or are said twice."""
+    meanings = columns.meanings
+    known = meanings.known
+    missing: dict[str, str] = {}
+    if not known & {"throughput", *_TIMES}:
+        missing["throughput"] = "items per second"
+    if "num_gpus" not in known:
+        missing["num_gpus"] = "the GPUs of a row"
+    if left := columns.left():
         is_are = "this column is" if len(left) == 1 else "these columns are"
         names = ", ".join(shortened([shown(name) for name in left], _MOST_NAMED))
-        missing = [f"--map COLUMN={name} ({what}), " for name, what in self._missing(constants)]
-        dates = "" if WHEN in self._axes else f", --axis COLUMN={WHEN} for dates"
+        maps = [f"--map COLUMN={name} ({what}), " for name, what in missing.items()]
+        dates = "" if WHEN in meanings.axes else f", --axis COLUMN={WHEN} for dates"
         raise ValueError(
             f"{is_are} neither mapped nor an axis: {names}. Rows that agree in all axes count as "
-            f"repeats of one trial: add {''.join(missing)}--axis COLUMN for what was varied"
+            f"repeats of one trial: add {''.join(maps)}--axis COLUMN for what was varied"
             f"{dates}, and --ignore COLUMN for the rest (--ignore '*' for all that is left)"
         )
+    for name, what in missing.items():
+        also = " or --set num_gpus=1" if name == "num_gpus" else f", or {listed([*_TIMES])}"
+        raise ValueError(
+            f"no column is {name} ({what}): say which, with --map COLUMN={name}{also}; "
+            f"{columns.nearest(name)}"
+        )
+    for same in (("throughput", *_TIMES), ("batch_size", "global_batch_size")):
+        if len(known.intersection(same)) > 1:
+            raise ValueError(f"{listed(sorted(known.intersection(same)))}: wanted one of them")
+    item = meanings.constants.get("item")
+    if "items_per_step" in known and not known & _TIMES.keys():
+        raise ValueError(f"items_per_step: no column is {' or '.join(_TIMES)}")
+    if _TIMES.keys() & known and "items_per_step" not in known and item:
+        raise ValueError(
+            f"times of steps, and no {item} of a step: say them with --set items_per_step=NUMBER "
+            "or a column, or leave --item out for steps/s"
+        )
 
-    def _missing(self, constants: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        known = {*constants, *self._fields}
-        if not known & {"throughput", *_TIMES}:
-            yield "throughput", "items per second"
-        if "num_gpus" not in known:
-            yield "num_gpus", "the GPUs of a row"
 
-    def _check_needed(self, constants: Mapping[str, Any]) -> None:
-        for name, what in self._missing(constants):
-            also = " or --set num_gpus=1" if name == "num_gpus" else f", or {listed([*_TIMES])}"
-            raise ValueError(
-                f"no column is {name} ({what}): say which, with --map COLUMN={name}{also}; "
-                f"{self._nearest(name)}"
-            )
-        known = {*constants, *self._fields}
-        for pair in (("throughput", *_TIMES), ("batch_size", "global_batch_size")):
-            if len(known.intersection(pair)) > 1:
-                raise ValueError(f"{listed(sorted(known.intersection(pair)))}: wanted one of them")
-        if "items_per_step" in known and not known & _TIMES.keys():
-            raise ValueError(f"items_per_step: no column is {' or '.join(_TIMES)}")
-        if _TIMES.keys() & known and "items_per_step" not in known and constants.get("item"):
-            raise ValueError(
-                f"times of steps, and no {constants['item']} of a step: say them with --set "
-                "items_per_step=NUMBER or a column, or leave --item out for steps/s"
-            )
+def _add_defaults(path: str, said: ImportOptions, meanings: ForeignColumns) -> None:
+    """Say what no column says; the name of the column of throughput may say the item."""
+    known = meanings.known
+    rate = _rate(said, meanings)
+    kind = ReferenceKind.ADDED if "citation" in known else ReferenceKind.TABLE
+    item = _item(rate) if rate else ITEMS
+    if _TIMES.keys() & known:
+        item = ITEMS if "items_per_step" in known else STEPS
+    defaults = {**DEFAULTS, "source": Path(path).name, "item": item}
+    for name, value in defaults.items():
+        if name not in known:
+            meanings.constants[name] = value
+    meanings.constants["origin"] = kind.value
 
-    def _rate(self, constants: Mapping[str, Any]) -> Role | None:
-        """Return what the name of the column of throughput says; refuse it where that is no rate
-        of all GPUs.
-        """
-        column = self._fields.get("throughput", "")
-        rate = _role(column) if column != "throughput" else None
-        batch = self._fields.get("batch_size", "")
-        if re.search("global|total", batch, re.IGNORECASE):
-            raise ValueError(
-                f"column {shown(batch)}: batch_size is that of one GPU; wanted --map "
-                f"{shown(batch)}=global_batch_size"
-            )
-        if rate is None:
-            return None
-        if rate.name in _TIMES:
-            raise ValueError(
-                f"column {shown(column)}: a time per step, and no throughput; wanted --map "
-                f"{shown(column)}={rate.name}"
-            )
-        if rate.per_gpu and self._said.per_gpu is None:
-            raise ValueError(
-                f"column {shown(column)}: of one GPU or of all: say it with --per-gpu or --all-gpus"
-            )
-        return rate
 
-    def _check_decimals(self) -> None:
-        """Refuse numbers as 1,234 where nothing says which mark is the decimal one."""
-        if self._said.decimal_comma is not None:
-            return
-        for name in _NUMBERS:
-            if name not in self._fields:
-                continue
-            place = self._columns.index(self._fields[name])
-            texts = [cells[place] for _, cells in self._table.rows if isinstance(cells[place], str)]
-            with_comma = [text for text in texts if "," in text]
-            doubtful = "" if self._table.knows_decimals else open_mark(texts)
-            for text in with_comma:
-                if not read_number(text) and read_number(text, decimal_comma=True):
-                    doubtful = doubtful or text
-            if doubtful:
-                raise ValueError(
-                    f"column {shown(self._fields[name])}: {shown(doubtful)}: is its mark that of "
-                    "decimals or of thousands? say it with --decimal-comma or --decimal-point"
-                )
+def _rate(said: ImportOptions, meanings: ForeignColumns) -> Role | None:
+    """Return what the name of the column of throughput says; refuse it where that is no rate of all
+    GPUs.
+    """
+    batch = meanings.fields.get("batch_size", "")
+    if re.search("global|total", batch, re.IGNORECASE):
+        raise ValueError(
+            f"column {shown(batch)}: batch_size is that of one GPU; wanted --map "
+            f"{shown(batch)}=global_batch_size"
+        )
+    column = meanings.fields.get("throughput", "")
+    rate = _role(column) if column != "throughput" else None
+    if rate is not None and rate.name in _TIMES:
+        raise ValueError(
+            f"column {shown(column)}: a time per step, and no throughput; wanted --map "
+            f"{shown(column)}={rate.name}"
+        )
+    if rate is not None and rate.per_gpu and said.per_gpu is None:
+        raise ValueError(
+            f"column {shown(column)}: of one GPU or of all: say it with --per-gpu or --all-gpus"
+        )
+    return rate
 
-    def _check_repeats(self, by_pattern: set[str]) -> None:
-        """Refuse rows that would be repeats of one trial, and differ in what a pattern ignores."""
-        told = [*self._axes.values()]
-        told += [column for name, column in self._fields.items() if name not in _BESIDE_TRIAL]
-        of_trial = [self._columns.index(column) for column in told]
-        ignored = [place for place, name in enumerate(self._columns) if name in by_pattern]
-        first: dict[tuple[str, ...], Sequence[Any]] = {}
-        differing: set[int] = set()
-        for _, cells in self._table.rows:
-            trial = tuple(str(cells[place]) for place in of_trial)
-            before = first.setdefault(trial, cells)
-            differing.update(place for place in ignored if cells[place] != before[place])
-        if differing:
-            names = [shown(self._columns[place]) for place in sorted(differing)]
-            by_name = " ".join(f"--ignore '{name}'" for name in shortened(names, _MOST_NAMED))
+
+def _check_decimals(table: ForeignTable, said: ImportOptions, meanings: ForeignColumns) -> None:
+    """Refuse numbers as 1,234 where nothing says which mark is the decimal one."""
+    if said.decimal_comma is not None:
+        return
+    for name in _NUMBERS:
+        if name not in meanings.fields:
+            continue
+        place = table.columns.index(meanings.fields[name])
+        texts = [cells[place] for _, cells in table.rows if isinstance(cells[place], str)]
+        doubtful = "" if table.knows_decimals else open_mark(texts)
+        for text in texts:
+            has_decimal_comma = "," in text and not read_number(text)
+            if not doubtful and has_decimal_comma and read_number(text, decimal_comma=True):
+                doubtful = text
+        if doubtful:
             raise ValueError(
-                f"rows that agree in all axes differ in {listed(names)}, which a pattern ignores: "
-                f"add --axis COLUMN for what was varied, and name the rest: {by_name}"
+                f"column {shown(meanings.fields[name])}: {shown(doubtful)}: is its mark that of "
+                "decimals or of thousands? say it with --decimal-comma or --decimal-point"
             )
 
-    def _compare(self, constant_axes: Mapping[str, Any]) -> str:
-        """Return the axis that plays the part of the strategy; empty where all do."""
-        wanted = name_in_records(self._said.compare)
-        known = [*self._axes, *constant_axes]
-        if wanted and wanted not in known:
-            there = nearest(wanted[:100], known) if known else "there is no free axis"
-            raise ValueError(f"--compare {shown(wanted)}: no free axis of this table; {there}")
-        return wanted
+
+def _check_repeats(table: ForeignTable, columns: _Understanding) -> None:
+    """Refuse rows that would be repeats of one trial, and differ in what a pattern ignores."""
+    told = [*columns.meanings.axes.values()]
+    told += [name for key, name in columns.meanings.fields.items() if key not in _BESIDE_TRIAL]
+    of_trial = [table.columns.index(name) for name in told]
+    ignored = [place for place, name in enumerate(table.columns) if name in columns.by_pattern]
+    first: dict[tuple[str, ...], Sequence[Any]] = {}
+    differing: set[int] = set()
+    for _, cells in table.rows:
+        trial = tuple(str(cells[place]) for place in of_trial)
+        before = first.setdefault(trial, cells)
+        differing.update(place for place in ignored if cells[place] != before[place])
+    if differing:
+        names = [shown(table.columns[place]) for place in sorted(differing)]
+        by_name = " ".join(f"--ignore '{name}'" for name in shortened(names, _MOST_NAMED))
+        raise ValueError(
+            f"rows that agree in all axes differ in {listed(names)}, which a pattern ignores: "
+            f"add --axis COLUMN for what was varied, and name the rest: {by_name}"
+        )
 
 
 def figures(
     path: str, table: ForeignTable, meanings: ForeignColumns
-) -> Iterator[tuple[str, Reference] | Rejected]:
+) -> Iterator[Reference | Rejected]:
     """Yield a figure per row, or why there is none.
 
     Rows that say the same are numbered: they are repeats. A cited figure counts once.
@@ -498,7 +487,7 @@ def figures(
             repeats[content] += 1
             if repeats[content] > 1:
                 reference = replace(reference, repeat=repeats[content])
-        yield where, reference
+        yield reference
     if not table.rows and not table.rejected:
         yield Rejected(where=path, reason="a line of column names, and no row below it")
 

@@ -9,25 +9,40 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
+from statistics import median
 
 import sqlalchemy as sa
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
+from scalemark.readers.log_text import LogError, log_text
+from scalemark.readers.reading import ReadError, Reading
+from scalemark.readers.search import Found, readings_of, search
 from scalemark.records.references import Reference, ReferenceKind, Rejected
 from scalemark.text.untrusted import masked, without_secrets
 from scalemark.text.wording import listed
 from store.database import open_existing, open_for_writing, reading, writing
 from store.errors import StoreError
-from store.exchange import logs
-from store.exchange.foreign_columns import NOTHING_SAID, ImportOptions, figures, understood
+from store.exchange.foreign_columns import (
+    DEFAULTS,
+    NOTHING_SAID,
+    ImportOptions,
+    constants_of,
+    figures,
+    understood,
+)
 from store.exchange.foreign_table import read_table
 from store.reference_rows import add_references
 from store.schema import ReferenceRow
 
-AT_ONCE = 5000  # figures in a transaction, unless all must be in one
-Found = tuple[str, Reference] | Rejected
-"""A figure with its place, as "results.csv line 12"; or why there is none."""
+AT_ONCE = 5000  # figures in a transaction
+NEEDED_OF_LOGS = ("source", "citation", "hardware", "model", "num_gpus")
+"""What no log says of itself, or none that every reader reads."""
+
+_SHOWN_EACH = 1000  # records, of which more are shown at once: a terminal takes its time
+_AGREE = 1.05  # processes of one run print totals that differ by less
+_LOOKED_AT_BYTES = 2**20
+_CONTROLS = set(range(7))  # bytes that no text has
 
 
 class ImportFormat(StrEnum):
@@ -50,16 +65,14 @@ class Added:
 def import_files(
     url: str,
     paths: Sequence[str],
-    *,
     wanted: ImportFormat | None = None,
     said: ImportOptions = NOTHING_SAID,
-    strict: bool = False,
+    *,
     dry_run: bool = False,
     progress: Progress = silent,
 ) -> Added:
-    """Add the figures of files to the database at `url`.
+    """Add the figures of files to the database at `url`; with `dry_run` nothing is added.
 
-    With `strict` nothing is added when any is rejected; with `dry_run` nothing is added at all.
     Raises StoreError for paths that are not there or of no known format, before anything is added.
     """
     sources = [(path, wanted or guessed(path, is_table=said.has_columns)) for path in paths]
@@ -75,37 +88,29 @@ def import_files(
     def references() -> Iterator[Reference]:
         number = 0
         for path, kind in sources:
-            for found in _read(path, kind, said):
+            for figure in _read(path, kind, said):
                 number += 1
                 if number < _SHOWN_EACH or number % _SHOWN_EACH == 0:
                     progress("records", number, 0)
-                if isinstance(found, Rejected):
-                    added.rejected.append(found)
+                if isinstance(figure, Rejected):
+                    added.rejected.append(figure)
                 else:
-                    yield found[1]
+                    yield figure
 
     if dry_run:
-        _count(url, list(references()), added)
-        return added
-    if strict:
-        whole = list(references())
-        if not added.rejected:
-            _add(url, iter(whole), len(whole) + 1, added)
-        return added
-    _add(url, references(), AT_ONCE, added)
+        _count(url, references(), added)
+    else:
+        _add(url, references(), added)
     return added
 
 
-_SHOWN_EACH = 1000  # records, of which more are shown at once: a terminal takes its time
-
-
-def _add(url: str, references: Iterator[Reference], at_once: int, added: Added) -> None:
+def _add(url: str, references: Iterator[Reference], added: Added) -> None:
     engine = open_for_writing(url)
     try:
-        while piece := list(islice(references, at_once)):
+        while piece := list(islice(references, AT_ONCE)):
+            elsewhere = [figure for figure in piece if figure.origin == ReferenceKind.TABLE]
+            cited = [figure for figure in piece if figure.origin != ReferenceKind.TABLE]
             with writing(engine) as connection:
-                elsewhere = [one for one in piece if one.origin == ReferenceKind.TABLE]
-                cited = [one for one in piece if one.origin != ReferenceKind.TABLE]
                 num_elsewhere = add_references(connection, elsewhere)
                 num_cited = add_references(connection, cited)
             added.num_elsewhere += num_elsewhere
@@ -115,7 +120,7 @@ def _add(url: str, references: Iterator[Reference], at_once: int, added: Added) 
         engine.dispose()
 
 
-def _count(url: str, references: Sequence[Reference], added: Added) -> None:
+def _count(url: str, references: Iterator[Reference], added: Added) -> None:
     """Count what would be added."""
     known: set[str] = set()
     engine = open_existing(url)
@@ -138,7 +143,7 @@ def _check(path: str, kind: ImportFormat, said: ImportOptions) -> None:
     if kind is ImportFormat.TABLE:
         understood(path, read_table(Path(path)), said)
         return
-    missing = [name for name in logs.NEEDED if name not in said.constants]
+    missing = [name for name in NEEDED_OF_LOGS if name not in said.constants]
     if missing:
         options = listed([f"--{name.replace('_', '-')}" for name in missing])
         raise StoreError(f"{path}: a log, which does not name them itself: give {options}")
@@ -176,18 +181,83 @@ def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
     )
 
 
-_LOOKED_AT_BYTES = 2**20
-_CONTROLS = set(range(7))  # bytes that no text has
-
-
-def _read(path: str, kind: ImportFormat, said: ImportOptions) -> Iterator[Found]:
-    """Yield every figure with its place. A file that cannot be read is one rejected row."""
+def _read(path: str, kind: ImportFormat, said: ImportOptions) -> Iterator[Reference | Rejected]:
+    """Yield every figure. A file that cannot be read is one rejected row."""
     try:
-        if kind is ImportFormat.TABLE:
+        if kind is ImportFormat.LOG:
+            yield reference_of(Path(path), said)
+        else:
             table = read_table(Path(path))
             yield from figures(path, table, understood(path, table, said))
-        else:
-            yield path, logs.reference_of(Path(path), said)
     except (StoreError, OSError, ValueError) as error:
         reason = without_secrets(str(error)).removeprefix(f"{path}: ")
         yield Rejected(where=path, reason=reason)
+
+
+def reference_of(path: Path, said: ImportOptions) -> Reference:
+    """Return the figure of a log, read by the readers of own programs. Raises ValueError where the
+    log and the options leave it open.
+    """
+    log = _readings(path, said.read)
+    throughput, evidence = _throughput(log.readings)
+    constants, axes = constants_of(said)
+    wanted = constants.pop("item", "")
+    item = log.item or wanted
+    if not item:
+        raise ValueError(f"{evidence}, of what is not known: say what is counted with --item")
+    if wanted not in ("", item):
+        raise ValueError(f"the log counts {item}; wanted --item {item}, or another --read")
+    num_gpus = constants["num_gpus"]
+    per_gpu = log.per_gpu if said.per_gpu is None else said.per_gpu
+    if per_gpu is None and num_gpus > 1:
+        raise ValueError(
+            f"found {throughput:.6g} {item}/s, of one GPU or of all {num_gpus}: "
+            "say it with --per-gpu or --all-gpus"
+        )
+    evidence = f"log, read by {log.read.partition(':')[0]}: {evidence}"
+    return Reference(
+        **{**DEFAULTS, "evidence": evidence, **constants},
+        origin=ReferenceKind.ADDED.value,
+        throughput=throughput * num_gpus if per_gpu else throughput,
+        item=item,
+        axes=axes,
+    )
+
+
+def _readings(path: Path, read: str) -> Found:
+    try:
+        lines = log_text(path).lines
+        if read:
+            return Found(read=read, readings=readings_of(read, lines, None))
+    except (LogError, ReadError) as error:
+        raise ValueError(str(error)) from error
+    result = search(lines)
+    if result.is_unsure:
+        labels = ", ".join(fit.candidate.label for fit in result.fits if fit.candidate)
+        raise ValueError(f"nothing says which of {labels} is the speed; choose with --read")
+    for candidate in result.fits:
+        if candidate.has_throughput:
+            return candidate
+    raise ValueError(
+        "no reader finds items per second in it; `scalemark read` shows what it has, and "
+        "--read takes a pattern"
+    )
+
+
+def _throughput(readings: Sequence[Reading]) -> tuple[float, str]:
+    """Return items/s and how it is known: the total of the run, else its mean, else a median."""
+    rated = [reading for reading in readings if reading.throughput is not None]
+    totals = [reading.throughput for reading in rated if reading.is_total and reading.throughput]
+    rates = [reading.throughput for reading in rated if reading.throughput]
+    if not rates:
+        raise ValueError("no rate in it; wanted items per second above 0")
+    if totals:
+        if max(totals) > _AGREE * min(totals):
+            raise ValueError(
+                f"{len(totals)} totals, from {min(totals):.6g} to {max(totals):.6g}; wanted one "
+                "run: give each a file of its own"
+            )
+        return median(totals), "total of the run"
+    if rated[-1].is_mean:
+        return rates[-1], "mean at its end"
+    return median(rates), f"median of {len(rates)} rates"

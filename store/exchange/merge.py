@@ -25,7 +25,7 @@ from scalemark.text.wording import listed
 from store.checks import check
 from store.database import explained, locate, open_for_writing
 from store.errors import StoreError
-from store.exchange.whole_sweeps import free_name
+from store.exchange.rebuild import free_name
 from store.sqlite import SqliteFile, copy_whole
 from store.trial_rows import insert_trials
 
@@ -99,15 +99,15 @@ def merge(url: str, others: Sequence[str], progress: Progress = silent) -> Merge
 
 def _copy_sound(other: str, copy: Path, target: Path, progress: Progress) -> None:
     """Copy a database that can be merged. Raises StoreError for any other."""
-    found = locate(other)
-    if not isinstance(found, SqliteFile):
+    database = locate(other)
+    if not isinstance(database, SqliteFile):
         raise StoreError(f"{masked(other)}: a server's database; only SQLite files are merged")
-    if target.exists() and found.path.exists() and target.samefile(found.path):
+    if target.exists() and database.path.exists() and target.samefile(database.path):
         raise StoreError(f"{other}: the database itself; name another one")
-    with found.explained():
-        if not found.is_made():
+    with database.explained():
+        if not database.is_made():
             raise StoreError(f"{other}: no such database, or an empty one; nothing was merged")
-        copy_whole(found.path, copy, progress)
+        copy_whole(database.path, copy, progress)
     open_for_writing(str(copy)).dispose()  # gives it the axes that were defined since
     for finding in check(str(copy), progress):
         where = f"{finding.table} {finding.row}".strip()

@@ -32,8 +32,8 @@ class Filter:
     def __str__(self) -> str:
         return shortened(f"{self.name}{self.operator}{self.value}")
 
-    def refuse(self, wanted: str, found: str) -> NoReturn:
-        raise StoreError(f"{self}: {wanted}; found {shortened(found) or 'nothing'}")
+    def refuse(self, wanted: str, value: str) -> NoReturn:
+        raise StoreError(f"{self}: {wanted}; found {shortened(value) or 'nothing'}")
 
     def check_operator(self, operators: Sequence[str]) -> None:
         if self.operator not in operators:
@@ -62,13 +62,13 @@ def checked(text: str, what: str) -> str:
     return text
 
 
-def several(one: Filter) -> list[str]:
+def several(asked: Filter) -> list[str]:
     r"""Split values at commas. `\,` is a comma within a value, and `\=` an equals sign at its
     beginning.
     """
-    values = re.split(r"(?<!\\),", one.value)
+    values = re.split(r"(?<!\\),", asked.value)
     if len(values) > _MOST_VALUES:
-        raise StoreError(f"{one}: {len(values)} values; wanted {_MOST_VALUES} or fewer")
+        raise StoreError(f"{asked}: {len(values)} values; wanted {_MOST_VALUES} or fewer")
     return [re.sub(r"^\\=", "=", value.replace(r"\,", ",")) for value in values]
 
 
@@ -77,47 +77,49 @@ def escaped(value: str) -> str:
     return re.sub("^=", r"\\=", value.replace(",", r"\,"))
 
 
-def single(one: Filter) -> str:
-    if "," in one.value:
-        raise StoreError(f"{one}: {one.operator} compares with one value; several go with = and !=")
-    return one.value
+def single(asked: Filter) -> str:
+    if "," in asked.value:
+        raise StoreError(
+            f"{asked}: {asked.operator} compares with one value; several go with = and !="
+        )
+    return asked.value
 
 
-def pattern(one: Filter) -> str:
+def pattern(asked: Filter) -> str:
     """Return a regular expression for `*` (any characters) and `?` (one character), which Python,
     SQLite and PostgreSQL read alike.
     """
-    if len(one.value) > _LONGEST_PATTERN:
-        raise StoreError(f"{one}: wanted a pattern of {_LONGEST_PATTERN} characters or fewer")
-    escaped = re.escape(one.value).replace(r"\*", ".*").replace(r"\?", ".")
+    if len(asked.value) > _LONGEST_PATTERN:
+        raise StoreError(f"{asked}: wanted a pattern of {_LONGEST_PATTERN} characters or fewer")
+    escaped = re.escape(asked.value).replace(r"\*", ".*").replace(r"\?", ".")
     return rf"(?s)\A{escaped}\Z"
 
 
-def whole(one: Filter, value: str) -> int:
+def whole(asked: Filter, value: str) -> int:
     try:
-        found = int(value)
+        number = int(value)
     except ValueError:
-        one.refuse(f"{one.name} is a whole number", value)
-    if abs(found) > _LARGEST:
-        raise StoreError(f"{one}: wanted a whole number between -2**63 and 2**63")
-    return found
+        asked.refuse(f"{asked.name} is a whole number", value)
+    if abs(number) > _LARGEST:
+        raise StoreError(f"{asked}: wanted a whole number between -2**63 and 2**63")
+    return number
 
 
-def real(one: Filter, value: str) -> float:
+def real(asked: Filter, value: str) -> float:
     try:
-        found = float(value)
+        number = float(value)
     except ValueError:
-        one.refuse(f"{one.name} is a number", value)
-    if not math.isfinite(found):
-        one.refuse("wanted a finite number", value)
-    return found
+        asked.refuse(f"{asked.name} is a number", value)
+    if not math.isfinite(number):
+        asked.refuse("wanted a finite number", value)
+    return number
 
 
-def boolean(one: Filter, value: str) -> bool:
-    found = _YES_OR_NO.get(value.strip().lower())
-    if found is None:
-        one.refuse(f"{one.name} is true or false, yes or no", value)
-    return found
+def boolean(asked: Filter, value: str) -> bool:
+    answer = _YES_OR_NO.get(value.strip().lower())
+    if answer is None:
+        asked.refuse(f"{asked.name} is true or false, yes or no", value)
+    return answer
 
 
 ID_BEGINNING = "beginning of a trial's id (4 hexadecimal digits or more)"
@@ -128,26 +130,26 @@ def begins_id(text: str) -> bool:
     return re.fullmatch("[0-9a-f]{4,16}", text) is not None
 
 
-def beginning_of_id(one: Filter, value: str) -> str:
+def beginning_of_id(asked: Filter, value: str) -> str:
     if not begins_id(value):
-        one.refuse("wanted the beginning of a trial's id, 4 to 16 of 0-9 and a-f", value)
+        asked.refuse("wanted the beginning of a trial's id, 4 to 16 of 0-9 and a-f", value)
     return value
 
 
-def time_span(one: Filter, value: str) -> tuple[datetime, datetime]:
+def time_span(asked: Filter, value: str) -> tuple[datetime, datetime]:
     """Return the first moment that a date or a time means, and the first moment after it."""
     form = _TIME.fullmatch(value.strip())
     try:
         if form is None:
             raise ValueError
-        found = datetime.fromisoformat(value.strip())
-        if found.tzinfo is None:
-            found = found.replace(tzinfo=UTC)
-        begin = found.astimezone(UTC)
+        moment = datetime.fromisoformat(value.strip())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        begin = moment.astimezone(UTC)
         length = next(length for part, length in _LENGTHS.items() if form[part] is not None)
         return begin, begin + length
     except (ValueError, OverflowError):
-        one.refuse(
+        asked.refuse(
             "wanted a date as 2026-11-21, or a time as 2026-11-21T12:30 (UTC) or "
             "2026-11-21T12:30+02:00",
             value,

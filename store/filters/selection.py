@@ -1,4 +1,8 @@
-"""Filters of attempts on command lines, as `model=resnet50` and `num_gpus>=4`."""
+"""Filters of attempts on command lines, as `model=resnet50` and `num_gpus>=4`.
+
+Free axes, as `axes.zero>=2`, read the spec of a trial, so that a database without such an axis
+answers that no trial has it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from scalemark.records.axes import Axis
 from scalemark.records.free_axes import (
     WORDS_FOR_INHERITED,
     bare_name,
+    full_name,
     is_env_variable,
     is_free,
     name_in_records,
@@ -22,8 +30,8 @@ from scalemark.records.free_axes import (
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.trial import AXES
 from store.errors import StoreError
-from store.filters import filter_values, free_axis
-from store.filters.filter_values import Filter
+from store.filters import filter_values
+from store.filters.filter_values import Filter, shortened
 from store.schema import (
     AttemptRow,
     EnvironmentRow,
@@ -33,6 +41,7 @@ from store.schema import (
     TagRow,
     TrialRow,
 )
+from store.trial_rows import free_columns
 
 _MOST_FILTERS = 100  # SQLite refuses expressions a thousand deep
 
@@ -47,13 +56,13 @@ def attempt_ids(filters: Sequence[str], *, deleted: bool = False) -> sa.Select[i
     nothing to compare. `env.NAME=inherited` holds where a trial inherits a variable. Raises
     StoreError for text that is no filter.
     """
-    found = parsed(filters)
+    asked_for = parsed(filters)
     statement = sa.select(AttemptRow.id)
-    for table in dict.fromkeys(_field(one.name).table for one in found):
+    for table in dict.fromkeys(_field(asked.name).table for asked in asked_for):
         if table is not AttemptRow:
             on, optional = _JOINS[table]
             statement = statement.join(table, on, isouter=optional)
-    conditions = (_field(one.name).condition(one) for one in found)
+    conditions = (_field(asked.name).condition(asked) for asked in asked_for)
     return statement.where(deleted_at(deleted), *conditions).correlate(None)
 
 
@@ -61,11 +70,11 @@ def repeat_conditions(filters: Sequence[str]) -> list[_Condition] | None:
     """Return the conditions of these filters on repeats joined with their sweeps and trials; None
     where one asks for what a repeat has only once it has run.
     """
-    found = parsed(filters)
-    fields = [_field(one.name) for one in found]
+    asked_for = parsed(filters)
+    fields = [_field(asked.name) for asked in asked_for]
     if any(field.table not in (TrialRow, SweepRow) for field in fields):
         return None
-    return [field.condition(one) for field, one in zip(fields, found, strict=True)]
+    return [field.condition(asked) for field, asked in zip(fields, asked_for, strict=True)]
 
 
 def deleted_at(deleted: bool) -> _Condition:
@@ -98,9 +107,9 @@ def unknown_name(text: str) -> str | None:
     return form[1]
 
 
-def is_of_trials(one: Filter) -> bool:
+def is_of_trials(asked: Filter) -> bool:
     """Return whether all attempts of a trial have alike what it asks for."""
-    return _field(one.name).table is TrialRow
+    return _field(asked.name).table is TrialRow
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -162,11 +171,11 @@ class _Field:
     # where this is false, `!=` does not hold, either: it would for every misspelt free axis
     is_there: _Condition | None = None
 
-    def condition(self, one: Filter) -> _Condition:
-        one.check_operator(self.operators)
-        if one.operator != "!=":
-            return self.condition_of(one)
-        equal = self.condition_of(Filter(one.name, "=", one.value))
+    def condition(self, asked: Filter) -> _Condition:
+        asked.check_operator(self.operators)
+        if asked.operator != "!=":
+            return self.condition_of(asked)
+        equal = self.condition_of(Filter(asked.name, "=", asked.value))
         differs = sa.not_(sa.func.coalesce(equal, sa.false()))
         return differs if self.is_there is None else sa.and_(self.is_there, differs)
 
@@ -185,13 +194,13 @@ def _text(table: type[Any], column: Any, example: str, choices: Sequence[str] = 
     if _JOINS.get(table, (None, False))[1]:
         column = sa.func.coalesce(column, "")
 
-    def condition(one: Filter) -> _Condition:
-        if one.operator == "~":
-            return _matches(column, one)
-        values = filter_values.several(one)
+    def condition(asked: Filter) -> _Condition:
+        if asked.operator == "~":
+            return _matches(column, asked)
+        values = filter_values.several(asked)
         for value in values:
             if choices and value and value not in choices:
-                raise StoreError(f"{one}: no such {one.name}; {nearest(value[:100], choices)}")
+                raise StoreError(f"{asked}: no such {asked.name}; {nearest(value[:100], choices)}")
         return _any_of(column, values)
 
     return _Field(table=table, operators=_TEXTUAL, condition_of=condition, example=example)
@@ -212,42 +221,42 @@ def _number(
     kind: type[sa.types.TypeEngine[Any]],
     example: str,
 ) -> _Field:
-    def condition(one: Filter) -> _Condition:
-        if one.operator == "=":
-            values = filter_values.several(one)
-            return _any_of(column, [sa.literal(read(one, value), kind) for value in values])
-        limit = sa.literal(read(one, filter_values.single(one)), kind)
-        return _compare(column, one.operator, limit)
+    def condition(asked: Filter) -> _Condition:
+        if asked.operator == "=":
+            values = filter_values.several(asked)
+            return _any_of(column, [sa.literal(read(asked, value), kind) for value in values])
+        limit = sa.literal(read(asked, filter_values.single(asked)), kind)
+        return _compare(column, asked.operator, limit)
 
     return _Field(table=table, operators=_ORDERED, condition_of=condition, example=example)
 
 
 def _boolean(table: type[Any], column: Any) -> _Field:
-    def condition(one: Filter) -> _Condition:
-        wanted = {filter_values.boolean(one, value) for value in filter_values.several(one)}
-        return sa.or_(*(column.is_(value) for value in sorted(wanted)))
+    def condition(asked: Filter) -> _Condition:
+        values = {filter_values.boolean(asked, value) for value in filter_values.several(asked)}
+        return sa.or_(*(column.is_(value) for value in sorted(values)))
 
     return _Field(table=table, operators=_EQUAL, condition_of=condition, example="yes")
 
 
 def _time(table: type[Any], column: Any) -> _Field:
-    def condition(one: Filter) -> _Condition:
-        if one.operator == "=":
-            spans = [filter_values.time_span(one, value) for value in _few(one)]
+    def condition(asked: Filter) -> _Condition:
+        if asked.operator == "=":
+            spans = [filter_values.time_span(asked, value) for value in _few(asked)]
             return sa.or_(*(sa.and_(column >= begin, column < end) for begin, end in spans))
         # before a day is before its beginning, and up to a day is before its end
-        begin, end = filter_values.time_span(one, filter_values.single(one))
-        if one.operator in ("<", ">="):
-            return _compare(column, one.operator, begin)
-        return _compare(column, "<" if one.operator == "<=" else ">=", end)
+        begin, end = filter_values.time_span(asked, filter_values.single(asked))
+        if asked.operator in ("<", ">="):
+            return _compare(column, asked.operator, begin)
+        return _compare(column, "<" if asked.operator == "<=" else ">=", end)
 
     return _Field(
         table=table, operators=_ORDERED, condition_of=condition, example="2026-11-21T12:00"
     )
 
 
-def _trial_id(one: Filter) -> _Condition:
-    begins = [filter_values.beginning_of_id(one, value) for value in _few(one)]
+def _trial_id(asked: Filter) -> _Condition:
+    begins = [filter_values.beginning_of_id(asked, value) for value in _few(asked)]
     return sa.or_(*(id_begins_with(begin) for begin in begins))
 
 
@@ -256,18 +265,18 @@ def id_begins_with(begin: str) -> _Condition:
     return sa.and_(TrialRow.id >= begin, TrialRow.id < begin + "g")
 
 
-def _few(one: Filter) -> list[str]:
+def _few(asked: Filter) -> list[str]:
     """Return values that become an expression each."""
-    values = filter_values.several(one)
+    values = filter_values.several(asked)
     if len(values) > _MOST_FILTERS:
-        raise StoreError(f"{one}: {len(values)} values; wanted {_MOST_FILTERS} or fewer")
+        raise StoreError(f"{asked}: {len(values)} values; wanted {_MOST_FILTERS} or fewer")
     return values
 
 
-def _tagged(one: Filter) -> _Condition:
-    tagged: _Condition = TagRow.tag.in_(filter_values.several(one))
-    if one.operator == "~":
-        tagged = _matches(TagRow.tag, one)
+def _tagged(asked: Filter) -> _Condition:
+    tagged: _Condition = TagRow.tag.in_(filter_values.several(asked))
+    if asked.operator == "~":
+        tagged = _matches(TagRow.tag, asked)
     subjects = (
         (AttemptRow.id, TagRow.attempt_id),
         (AttemptRow.trial_id, TagRow.trial_id),
@@ -276,20 +285,23 @@ def _tagged(one: Filter) -> _Condition:
     return sa.or_(*(own.in_(sa.select(of).where(of.is_not(None), tagged)) for own, of in subjects))
 
 
-def _matches(column: Any, one: Filter) -> _Condition:
-    found: _Condition = column.regexp_match(filter_values.pattern(one))
-    return found
+def _matches(column: Any, asked: Filter) -> _Condition:
+    matches: _Condition = column.regexp_match(filter_values.pattern(asked))
+    return matches
 
 
 def _any_of(column: Any, values: Sequence[Any]) -> _Condition:
     # a comparison uses an index where a list of one might not
-    found: _Condition = column == values[0] if len(values) == 1 else column.in_(values)
-    return found
+    if len(values) == 1:
+        equals: _Condition = column == values[0]
+        return equals
+    is_in: _Condition = column.in_(values)
+    return is_in
 
 
 def _compare(column: Any, sign: str, value: Any) -> _Condition:
-    found: _Condition = _ORDERS[sign](column, value)
-    return found
+    compared: _Condition = _ORDERS[sign](column, value)
+    return compared
 
 
 _ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -312,16 +324,16 @@ def _field(name: str) -> _Field:
 
 
 def _free_axis(name: str) -> _Field:
-    text = free_axis.as_text(name)
+    text = _FreeAxis(TrialRow.spec, sa.literal(name))
     text_or_empty = sa.func.coalesce(text, "")
 
-    def condition(one: Filter) -> _Condition:
-        if one.operator == "~":
-            return _matches(text_or_empty, one)
-        if one.operator == "=":
-            return sa.or_(*(equals(value) for value in _few(one)))
-        limit = filter_values.real(one, filter_values.single(one))
-        return _compare(free_axis.as_number(name), one.operator, limit)
+    def condition(asked: Filter) -> _Condition:
+        if asked.operator == "~":
+            return _matches(text_or_empty, asked)
+        if asked.operator == "=":
+            return sa.or_(*(equals(value) for value in _few(asked)))
+        limit = filter_values.real(asked, filter_values.single(asked))
+        return _compare(_as_number(name), asked.operator, limit)
 
     def equals(value: str) -> _Condition:
         if is_env_variable(name):  # its characters, and no number
@@ -331,10 +343,14 @@ def _free_axis(name: str) -> _Field:
             number = float(value)
         except ValueError:
             return text_or_empty == value
-        return sa.or_(text_or_empty == value, free_axis.as_number(name) == number)
+        return sa.or_(text_or_empty == value, _as_number(name) == number)
 
     # a trial without a variable inherits it, which is another value
-    is_there = free_axis.is_in_any(name) if is_env_variable(name) else text.is_not(None)
+    is_there: _Condition = text.is_not(None)
+    if is_env_variable(name):
+        trials = TrialRow.__table__.alias()
+        in_spec = _FreeAxis(trials.c.spec, sa.literal(name))
+        is_there = sa.exists().where(in_spec.is_not(None))
     return _Field(
         table=TrialRow,
         operators=_ALL,
@@ -369,3 +385,86 @@ _FIELDS: Mapping[str, _Field] = {
 
 KNOWN = tuple(_FIELDS)
 """Names of ours that a filter may have."""
+
+
+# what both databases can cast, which a text of 400 digits is not
+_LIKE_A_NUMBER = r"\A[+-]?([0-9]{1,40}[.]?[0-9]{0,40}|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?\Z"
+
+
+class _FreeAxis(FunctionElement[str]):
+    """Reads a free axis out of a spec, as text; null without such an axis."""
+
+    name = "free_axis"
+    type = sa.Text()
+    inherit_cache = True
+
+
+class _KindOfFreeAxis(FunctionElement[str]):
+    """Reads the JSON type of a free axis, in the words of the database."""
+
+    name = "kind_of_free_axis"
+    type = sa.Text()
+    inherit_cache = True
+
+
+# the name is in quotes in SQLite's path, for the dot in `env.NAME`
+_PATH = """'$.free."' || {name} || '"'"""
+_OF_DATABASES = {
+    ("sqlite", _FreeAxis): f"CAST(json_extract({{spec}}, {_PATH}) AS TEXT)",
+    ("sqlite", _KindOfFreeAxis): f"json_type({{spec}}, {_PATH})",
+    ("postgresql", _FreeAxis): "(CAST({spec} AS json) -> 'free' ->> CAST({name} AS text))",
+    ("postgresql", _KindOfFreeAxis): (
+        "json_typeof(CAST({spec} AS json) -> 'free' -> CAST({name} AS text))"
+    ),
+}
+
+
+def _register(dialect: str, element_class: type[FunctionElement[str]], sql: str) -> None:
+    @compiles(element_class, dialect)
+    def compiled(element: FunctionElement[str], compiler: SQLCompiler, **options: Any) -> str:
+        spec, name = (compiler.process(clause, **options) for clause in element.clauses)
+        return sql.format(spec=spec, name=name)
+
+
+for (_dialect, _class), _sql in _OF_DATABASES.items():
+    _register(_dialect, _class, _sql)
+
+# what both databases can cast, which a text of 400 digits is not
+_LIKE_A_NUMBER = r"\A[+-]?([0-9]{1,40}[.]?[0-9]{0,40}|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?\Z"
+
+
+def _as_number(name: str) -> sa.ColumnElement[float | None]:
+    """Read a free axis as a number; null where it is none, also where it is text like one.
+
+    Of variables, which hold nothing but text, text like a number is one.
+    """
+    text = _FreeAxis(TrialRow.spec, sa.literal(name))
+    if is_env_variable(name):
+        is_number: sa.ColumnElement[bool] = text.regexp_match(_LIKE_A_NUMBER)
+    else:
+        kind = _KindOfFreeAxis(TrialRow.spec, sa.literal(name))
+        is_number = kind.in_(("integer", "real", "number"))  # of SQLite, and of PostgreSQL
+    return sa.case((is_number, sa.cast(text, sa.Double)))
+
+
+def with_prefixes(connection: sa.Connection, filters: Sequence[str]) -> list[str]:
+    """Return the filters with the full names of the database's free axes.
+
+    A name of ours is never a free axis. Raises StoreError for a name that is neither, with the
+    nearest one; what is no filter at all is left as it is.
+    """
+    unknown = {name for text in filters if (name := unknown_name(text))}
+    if not unknown:
+        return list(filters)
+    columns = free_columns(connection)
+    free = set(map(bare_name, columns))
+    for name in sorted(unknown - free):
+        choices = [*KNOWN, *sorted(free)]
+        raise StoreError(f"{shortened(name)}: nothing to filter by; {nearest(name[:100], choices)}")
+    names = []
+    for text in filters:
+        name = unknown_name(text)
+        if name is not None:
+            text = full_name(name, columns) + text.lstrip().removeprefix(name)
+        names.append(text)
+    return names

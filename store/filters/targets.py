@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from store.database import reading
+from store.database import own_command, reading
 from store.errors import StoreError
 from store.filters.filter_values import ID_BEGINNING, begins_id, checked, shortened
 from store.filters.selection import id_begins_with
-from store.own_commands import own_command
 from store.schema import AttemptRow, SweepRow, TrialRow
 
 _MOST_NAMED = 5  # sweeps, in a message
@@ -30,8 +29,8 @@ class Target:
     def has_attempt(self) -> sa.ColumnElement[bool]:
         """Return the condition that an attempt belongs to it."""
         column = "id" if self.column == "attempt_id" else self.column
-        found: sa.ColumnElement[bool] = AttemptRow.__table__.columns[column] == self.id
-        return found
+        belongs: sa.ColumnElement[bool] = AttemptRow.__table__.columns[column] == self.id
+        return belongs
 
 
 def find(engine: sa.Engine, which: str) -> Target:
@@ -55,20 +54,20 @@ def find(engine: sa.Engine, which: str) -> Target:
         trials = _trials(connection, name) if kind in ("", "trial") and not attempts else []
         newest = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_NAMED)
         names = ", ".join(map(shortened, connection.scalars(newest))) or "none"
-    found = [*attempts, *sweeps, *trials]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    meant = [*attempts, *sweeps, *trials]
+    if len(meant) == 1:
+        return meant[0]
+    if not meant:
         raise StoreError(
             f"{shortened(which)}: no attempt or trial; wanted the number of an attempt, or "
             f"4 hexadecimal digits or more of a trial's id; see `{listing}`; "
             f"nor a sweep: the newest are {names}"
         )
     if sweeps:
-        kinds = dict.fromkeys(one.column.removesuffix("_id") for one in found)
+        kinds = dict.fromkeys(target.column.removesuffix("_id") for target in meant)
         raise StoreError(
-            f"{shortened(which)}: it could be {' or '.join(one.name for one in found)}; say "
-            f"{' or '.join(f'{one}={shortened(name)}' for one in kinds)}"
+            f"{shortened(which)}: it could be {' or '.join(target.name for target in meant)}; say "
+            f"{' or '.join(f'{kind}={shortened(name)}' for kind in kinds)}"
         )
     could_be = ", ".join(str(target.id) for target in trials[:3])
     raise StoreError(f"{shortened(which)}: not just one attempt or trial; it could be {could_be}")
@@ -77,18 +76,18 @@ def find(engine: sa.Engine, which: str) -> Target:
 def _attempts(connection: sa.Connection, name: str) -> list[Target]:
     if not re.fullmatch("[0-9]{1,9}", name):
         return []
-    found = connection.scalars(sa.select(AttemptRow.id).where(AttemptRow.id == int(name)))
-    return [Target(column="attempt_id", id=id_, name=f"attempt {id_}") for id_ in found]
+    ids = connection.scalars(sa.select(AttemptRow.id).where(AttemptRow.id == int(name)))
+    return [Target(column="attempt_id", id=id_, name=f"attempt {id_}") for id_ in ids]
 
 
 def _sweeps(connection: sa.Connection, name: str) -> list[Target]:
-    found = connection.scalars(sa.select(SweepRow.id).where(SweepRow.name == name))
-    return [Target(column="sweep_id", id=id_, name=f"sweep {shortened(name)}") for id_ in found]
+    ids = connection.scalars(sa.select(SweepRow.id).where(SweepRow.name == name))
+    return [Target(column="sweep_id", id=id_, name=f"sweep {shortened(name)}") for id_ in ids]
 
 
 def _trials(connection: sa.Connection, name: str) -> list[Target]:
     if not begins_id(name):
         return []
     begins = sa.select(TrialRow.id).where(id_begins_with(name)).order_by(TrialRow.id).limit(4)
-    found = connection.scalars(begins)
-    return [Target(column="trial_id", id=id_, name=f"trial {id_[:8]}") for id_ in found]
+    ids = connection.scalars(begins)
+    return [Target(column="trial_id", id=id_, name=f"trial {id_[:8]}") for id_ in ids]

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from scalemark.records.attempt import unpack_steps
-from scalemark.records.free_axes import full_name
 from scalemark.records.measurement import StepSample
-from scalemark.records.references import Reference, ReferenceKind, published
 from store.database import reading
 from store.errors import NoSweepError, StoreError
-from store.filters.filter_values import checked, shortened
-from store.filters.selection import attempt_ids, deleted_at, nearest
-from store.filters.targets import Target
+from store.filters.filter_values import checked
+from store.filters.selection import attempt_ids, deleted_at
 from store.schema import (
     AttemptRow,
     EnvironmentRow,
@@ -26,181 +22,19 @@ from store.schema import (
     GpuRow,
     MachineRow,
     MeasurementRow,
-    OpPlacementRow,
     OrchestratorRow,
     PlacementRow,
-    ReferenceRow,
     StepArraysRow,
     SweepRow,
     SweepTrialRow,
     TrialRow,
 )
-from store.trial_rows import free_columns, free_values
+from store.trial_rows import free_values
 
 Row = dict[str, Any]
 
-_NOT_LISTED = [
-    "attempt_id",
-    "num_steps",
-    "op_placement_id",
-    "verdict_reasons",
-    "gpu_telemetry",
-    "profile",
-    "replica_times",
-    "truth",
-    "metrics",
-]
-
-RUN_DIR = sa.case(
-    (sa.func.substr(AttemptRow.run_dir, 1, 1) == "/", AttemptRow.run_dir),
-    else_=SweepRow.run_dir + "/" + AttemptRow.run_dir,
-).label("run_dir")
-"""The whole path, of an attempt joined with its sweep."""
-
-_ATTEMPTS = (
-    sa.join(AttemptRow, SweepRow, SweepRow.id == AttemptRow.sweep_id)
-    .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
-    .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
-    .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
-)
-"""Each attempt with its sweep, with what it ran on, and with what it measured, if anything."""
-
-
-def _columns(table: type[Any], names: str) -> dict[str, sa.Column[Any]]:
-    """Return the columns with these names, which spaces part."""
-    return {name: table.__table__.columns[name] for name in names.split()}
-
-
-def _columns_but(table: type[Any], names: Collection[str]) -> dict[str, sa.Column[Any]]:
-    columns = table.__table__.columns
-    return {column.name: column for column in columns if column.name not in names}
-
-
-LISTABLE: Mapping[str, sa.ColumnElement[Any]] = {
-    "attempt": AttemptRow.id.expression,
-    "trial": sa.func.substr(TrialRow.id, 1, 8),
-    "trial_id": TrialRow.id.expression,
-    **_columns_but(TrialRow, ("id",)),
-    **_columns(
-        AttemptRow, "repeat outcome message exit_code shares_host started_at duration_s deleted_at"
-    ),
-    **_columns_but(MeasurementRow, _NOT_LISTED),
-    "num_measured_steps": MeasurementRow.num_steps.expression,
-    **_columns(MachineRow, "host cpu num_cores gpu driver"),
-    "machine": MachineRow.key.expression,
-    "machine_num_gpus": MachineRow.num_gpus.expression,
-    **_columns_but(EnvironmentRow, ("id", "key", "description")),
-    "sweep": SweepRow.name.expression,
-    "origin": SweepRow.origin.expression,
-    "run_dir": RUN_DIR.element,
-}
-"""What can be listed and sorted by: name -> column of an attempt, or of what belongs to it."""
-
-LISTED = (
-    "attempt",
-    "trial",
-    "model",
-    "strategy",
-    "num_gpus",
-    "hosts",
-    "batch_size",
-    "precision",
-    "data",
-    "device_kind",
-    "injected",
-    "repeat",
-    "outcome",
-    "throughput",
-    "item",
-    "jitter_s",
-    "verdict",
-    "duration_s",
-    "sweep",
-    "started_at",
-)
-"""What is listed unless something else is asked for."""
-
-_OF_AN_ATTEMPT = (
-    AttemptRow.id.label("attempt_id"),
-    *_columns(AttemptRow, "repeat outcome started_at shares_host").values(),
-    *_columns(
-        MeasurementRow,
-        "throughput median_step_s jitter_s steady throughput_low throughput_high verdict "
-        "num_parameters",
-    ).values(),
-    MachineRow.key.label("machine"),
-    *_columns(MachineRow, "host cpu num_cores gpu driver").values(),
-    MachineRow.num_gpus.label("machine_num_gpus"),
-    *_columns(EnvironmentRow, "tensorflow scalemark software_key").values(),
-)
 
 _COUNTS = deleted_at(False)
-
-
-def listing(
-    engine: sa.Engine,
-    filters: Sequence[str] = (),
-    *,
-    sweep: str | None = None,
-    deleted: bool = False,
-    columns: Sequence[str] = LISTED,
-    sort: str | None = None,
-    limit: int | None = None,
-) -> sa.Select[Any]:
-    """Select these columns of the attempts that `filters` choose (see `store.filters.selection`),
-    oldest first.
-
-    `sort` names a column, with a minus before it for largest first; what has none comes last.
-    `limit` takes the first so many of a sorted list, and the newest of any other.
-    Raises StoreError for an unknown filter, column or sweep.
-    """
-    if sweep is not None:
-        check_sweep(engine, sweep)
-    with reading(engine) as connection:
-        known = partial(_listable, {**LISTABLE, **free_columns(connection)})
-    chosen = deleted_at(deleted)
-    if filters:
-        chosen = AttemptRow.id.in_(attempt_ids(filters, deleted=deleted))
-    if sweep is not None:
-        named = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
-        chosen = sa.and_(chosen, AttemptRow.sweep_id == named)
-    order = [_ordered(sort, known, engine.dialect.name)] if sort else []
-    if limit is not None and not order:
-        newest = sa.select(AttemptRow.id).where(chosen)
-        newest = newest.order_by(AttemptRow.id.desc()).limit(limit)
-        chosen = AttemptRow.id.in_(newest.correlate(None))
-    return (
-        sa.select(*(known(name).label(name) for name in columns))
-        .select_from(_ATTEMPTS)
-        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-        .where(chosen)
-        .order_by(*order, AttemptRow.id)
-        .limit(limit)
-    )
-
-
-def num_attempts(engine: sa.Engine, *, deleted: bool = False) -> int:
-    """Count the attempts that count, or those that are deleted."""
-    statement = sa.select(sa.func.count()).select_from(AttemptRow).where(deleted_at(deleted))
-    with reading(engine) as connection:
-        return connection.scalar(statement) or 0
-
-
-def _listable(known: Mapping[str, sa.ColumnElement[Any]], name: str) -> sa.ColumnElement[Any]:
-    full = full_name(name, known)
-    if full not in known:
-        raise StoreError(f"{shortened(name)}: no such column; {nearest(name[:100], list(known))}")
-    return known[full]
-
-
-def _ordered(
-    sort: str, known: Callable[[str], sa.ColumnElement[Any]], dialect: str
-) -> sa.ColumnElement[Any]:
-    column = known(sort.removeprefix("-"))
-    # by code points: languages would order each server's texts their own way
-    if isinstance(column.type, sa.String):
-        column = sa.collate(column, {"sqlite": "BINARY", "postgresql": "C"}[dialect])
-    return (column.desc() if sort.startswith("-") else column.asc()).nulls_last()
 
 
 def measured(
@@ -235,10 +69,10 @@ def measured(
         environments = _numbered(connection, sa.select(*_OF_AN_ENVIRONMENT))
         by_id = _numbered(connection, trials)
         machines_of = {row.id: row.hosts.split(",") for row in connection.execute(_OVER_HOSTS)}
-        attempts = sa.select(*_MEASURED).outerjoin(
+        measured_by = sa.select(*_MEASURED).outerjoin(
             MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id
         )
-        found = connection.execute(attempts.where(chosen).order_by(AttemptRow.id)).all()
+        attempts = connection.execute(measured_by.where(chosen).order_by(AttemptRow.id)).all()
     return [  # columns by number, because there may be tens of thousands
         {
             "trial": by_id[row[0]],
@@ -263,8 +97,25 @@ def measured(
             "peak_device_memory_bytes": row[19],
             "peak_host_memory_bytes": row[20],
         }
-        for row in found
+        for row in attempts
     ]
+
+
+def columns_of(table: type[Any], names: str) -> dict[str, sa.Column[Any]]:
+    """Return the columns with these names, which spaces part."""
+    return {name: table.__table__.columns[name] for name in names.split()}
+
+
+def columns_but(table: type[Any], names: Collection[str]) -> dict[str, sa.Column[Any]]:
+    columns = table.__table__.columns
+    return {column.name: column for column in columns if column.name not in names}
+
+
+def num_attempts(engine: sa.Engine, *, deleted: bool = False) -> int:
+    """Count the attempts that count, or those that are deleted."""
+    statement = sa.select(sa.func.count()).select_from(AttemptRow).where(deleted_at(deleted))
+    with reading(engine) as connection:
+        return connection.scalar(statement) or 0
 
 
 def _of_all(figure: sa.ColumnElement[Any], *which: sa.ColumnElement[bool]) -> Any:
@@ -273,9 +124,9 @@ def _of_all(figure: sa.ColumnElement[Any], *which: sa.ColumnElement[bool]) -> An
 
 
 _MEASURED = (
-    *_columns(AttemptRow, "trial_id machine_id environment_id placement_id id").values(),
-    *_columns(AttemptRow, "sweep_id repeat outcome shares_host").values(),
-    *_columns(
+    *columns_of(AttemptRow, "trial_id machine_id environment_id placement_id id").values(),
+    *columns_of(AttemptRow, "sweep_id repeat outcome shares_host").values(),
+    *columns_of(
         MeasurementRow,
         "throughput throughput_low throughput_high verdict steady item reported mfu variable_bytes "
         "optimizer_state_bytes peak_device_memory_bytes peak_host_memory_bytes",
@@ -283,10 +134,10 @@ _MEASURED = (
 )
 """In the order in which `measured` reads them."""
 _OVER_HOSTS = sa.select(PlacementRow.id, PlacementRow.hosts).where(PlacementRow.hosts != "")
-_OF_A_TRIAL = tuple(_columns_but(TrialRow, ("spec",)).values())
+_OF_A_TRIAL = tuple(columns_but(TrialRow, ("spec",)).values())
 _IS_ITS_GPU = GpuRow.machine_id == MachineRow.id
 _OF_A_MACHINE = (
-    *_columns(
+    *columns_of(
         MachineRow, "id key host cpu num_cores gpu num_gpus driver hardware_profile"
     ).values(),
     _of_all(sa.func.count(sa.distinct(GpuRow.name)), _IS_ITS_GPU).label("num_gpu_names"),
@@ -299,15 +150,15 @@ _OF_A_MACHINE = (
     ).label("num_nvlink_pairs"),
 )
 _OF_AN_ENVIRONMENT = tuple(
-    _columns(EnvironmentRow, "id tensorflow scalemark software_key description").values()
+    columns_of(EnvironmentRow, "id tensorflow scalemark software_key description").values()
 )
 
 
 def _numbered(connection: sa.Connection, statement: sa.Executable) -> dict[Any, Row]:
     """Return rows by their id, which is the first column."""
-    found = connection.execute(statement)
-    names = list(found.keys())
-    return {row[0]: dict(zip(names, row, strict=True)) for row in found.all()}
+    result = connection.execute(statement)
+    names = list(result.keys())
+    return {row[0]: dict(zip(names, row, strict=True)) for row in result.all()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,7 +198,7 @@ def asked_for(engine: sa.Engine, sweep: str) -> AskedFor:
 
 def positions(engine: sa.Engine, sweeps: Collection[int]) -> dict[tuple[int, str], int]:
     """Return the place of each trial that these sweeps asked for, by the sweep's and its id."""
-    columns = _columns(SweepTrialRow, "sweep_id trial_id position").values()
+    columns = columns_of(SweepTrialRow, "sweep_id trial_id position").values()
     rows = in_parts(engine, sa.select(*columns), SweepTrialRow.sweep_id.expression, sorted(sweeps))
     return {(row["sweep_id"], row["trial_id"]): row["position"] for row in rows}
 
@@ -357,67 +208,8 @@ def chosen_trials(engine: sa.Engine, filters: Sequence[str]) -> set[str]:
     for an unknown filter.
     """
     chosen = AttemptRow.id.in_(attempt_ids(filters))
-    found = selected(engine, sa.select(AttemptRow.trial_id).distinct().where(chosen))
-    return {row["trial_id"] for row in found}
-
-
-def num_completed(
-    engine: sa.Engine,
-    machine_key: str,
-    software_key: str,
-    *,
-    shares_host: bool = False,
-    of_others: bool = False,
-) -> dict[str, int]:
-    """Return by trial id how many completed attempts it has on this machine with this software,
-    or `of_others`.
-
-    Those that ran side by side with others count only for a sweep that `shares_host` itself.
-    """
-    has_software = EnvironmentRow.software_key == software_key
-    statement = (
-        sa.select(AttemptRow.trial_id, sa.func.count().label("num"))
-        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
-        .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
-        .where(
-            AttemptRow.outcome == "completed",
-            MachineRow.key == machine_key,
-            ~has_software if of_others else has_software,
-            AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
-            _COUNTS,
-        )
-        .group_by(AttemptRow.trial_id)
-    )
-    return {row["trial_id"]: row["num"] for row in selected(engine, statement)}
-
-
-def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:
-    """Return everything that can be listed of these attempts, and what
-    `scalemark.records.measurement` has for them: `verdict_reasons`, `recorded_profile` (a Profile),
-    `recorded_telemetry` (a GpuTelemetry of each GPU), `recorded_replica_times`, `truth` (of
-    simulated ones, as in Result), `metrics` (of a user's program, likewise); and `devices`: the
-    slots it held, as "0,1".
-    """
-    with reading(engine) as connection:
-        listable = {**LISTABLE, **free_columns(connection)}
-    statement = (
-        sa.select(
-            *(column.label(name) for name, column in listable.items()),
-            MeasurementRow.verdict_reasons,
-            MeasurementRow.profile.label("recorded_profile"),
-            MeasurementRow.gpu_telemetry.label("recorded_telemetry"),
-            MeasurementRow.replica_times.label("recorded_replica_times"),
-            MeasurementRow.truth,
-            MeasurementRow.metrics,
-            PlacementRow.devices,
-        )
-        .select_from(_ATTEMPTS)
-        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-        .join(PlacementRow, PlacementRow.id == AttemptRow.placement_id)
-        .where(_COUNTS)
-        .order_by(AttemptRow.id)
-    )
-    return in_parts(engine, statement, AttemptRow.id.expression, attempt_ids)
+    rows_of_trials = selected(engine, sa.select(AttemptRow.trial_id).distinct().where(chosen))
+    return {row["trial_id"] for row in rows_of_trials}
 
 
 def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
@@ -425,8 +217,8 @@ def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepS
     attempts that stepped.
     """
     statement = sa.select(*StepArraysRow.__table__.columns)
-    found = in_parts(engine, statement, StepArraysRow.attempt_id.expression, attempt_ids)
-    return {row["attempt_id"]: unpack_steps(row) for row in found}
+    arrays = in_parts(engine, statement, StepArraysRow.attempt_id.expression, attempt_ids)
+    return {row["attempt_id"]: unpack_steps(row) for row in arrays}
 
 
 def in_parts(
@@ -438,69 +230,11 @@ def in_parts(
     """Return the rows of so many values of a column, asked for in parts: databases take only so
     many at once.
     """
-    found = []
+    parts = []
     for start in range(0, len(values), _AT_A_TIME):
         part = values[start : start + _AT_A_TIME]
-        found += selected(engine, statement.where(column.in_(part)))
-    return found
-
-
-def with_its_trial(engine: sa.Engine, target: Target) -> Row:
-    """Return all rows of an attempt, or of a trial and all its attempts, deleted ones, too."""
-    trial_id = target.id
-    if target.column != "trial_id":
-        (row, *_) = selected(engine, sa.select(AttemptRow.trial_id).where(target.has_attempt()))
-        trial_id = row["trial_id"]
-    with reading(engine) as connection:
-        free = free_columns(connection)
-    columns = sa.select(*TrialRow.__table__.columns, *free.values())
-    (trial,) = selected(engine, columns.where(TrialRow.id == trial_id))
-    for name in free:
-        if trial[name] is None:
-            del trial[name]
-    statement = (
-        sa.select(
-            *_OF_AN_ATTEMPT,
-            SweepRow.name.label("sweep"),
-            *_columns(
-                AttemptRow, "sweep_id machine_id attempt message exit_code duration_s deleted_at"
-            ).values(),
-            RUN_DIR,
-            *_columns_but(PlacementRow, ("id", "key", "shares_host")).values(),
-            *_columns_but(MeasurementRow, _NOT_SHOWN).values(),
-            OpPlacementRow.description.label("op_placement"),
-            EnvironmentRow.description.label("environment"),
-        )
-        .select_from(_ATTEMPTS)
-        .join(PlacementRow, PlacementRow.id == AttemptRow.placement_id)
-        .outerjoin(OpPlacementRow, OpPlacementRow.id == MeasurementRow.op_placement_id)
-        .where(target.has_attempt())
-        .order_by(AttemptRow.id)
-    )
-    return {"trial": trial, "attempts": selected(engine, statement)}
-
-
-_NOT_SHOWN = {"attempt_id", "op_placement_id", *(column.name for column in _OF_AN_ATTEMPT)}
-
-
-def list_references(engine: sa.Engine, *, without: ReferenceKind | None = None) -> list[Row]:
-    """Return the fields of every reference, or of all but those of one origin, in the order in
-    which they were added.
-    """
-    columns = [getattr(ReferenceRow, field.name) for field in fields(Reference)]
-    statement = sa.select(*columns).order_by(ReferenceRow.id)
-    if without is not None:
-        statement = statement.where(ReferenceRow.origin != without)
-    return selected(engine, statement)
-
-
-def known_references(engine: sa.Engine | None) -> list[Row]:
-    """Return the references that can be looked up; without a database those that come with
-    scalemark.
-    """
-    if engine is None:
-        return [asdict(reference) for reference in published()]
-    return list_references(engine, without=ReferenceKind.TABLE)
+        parts += selected(engine, statement.where(column.in_(part)))
+    return parts
 
 
 def check_sweep(engine: sa.Engine, sweep: str) -> None:
@@ -515,8 +249,8 @@ def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Sequence[Any]]]:
     """Return columns and rows of any statement that only reads. Raises StoreError for others, and
     with what is wrong in the SQL.
     """
-    with queried(engine, sql) as (columns, found):
-        return columns, list(found)
+    with queried(engine, sql) as (columns, rows):
+        return columns, list(rows)
 
 
 @contextmanager

@@ -16,15 +16,19 @@ from scalemark.records.outcomes import Outcome, Phase
 from store.database import reading
 from store.filters import targets
 from store.filters.targets import Target
-from store.reading.queries import Row, selected, with_its_trial
+from store.reading.listing import ATTEMPTS, RUN_DIR
+from store.reading.queries import Row, columns_but, columns_of
 from store.schema import (
     AttemptRow,
+    EnvironmentRow,
     GpuLinkRow,
     GpuRow,
     LeftOutRow,
     MachineRow,
     MeasurementRow,
     NoteRow,
+    OpPlacementRow,
+    PlacementRow,
     RepeatRow,
     StepArraysRow,
     SweepRow,
@@ -32,6 +36,7 @@ from store.schema import (
     TagRow,
     TrialRow,
 )
+from store.trial_rows import free_columns
 
 
 def show(engine: sa.Engine, which: str) -> Row:
@@ -40,64 +45,103 @@ def show(engine: sa.Engine, which: str) -> Row:
     StoreError when there is no such thing.
     """
     target = targets.find(engine, which)
-    return _sweep(engine, target) if target.column == "sweep_id" else show_trial(engine, target)
+    if target.column != "sweep_id":
+        return show_trial(engine, target)
+    with reading(engine) as connection:
+        return _sweep(connection, target)
 
 
 def show_trial(engine: sa.Engine, target: Target) -> Row:
-    """Return what `show` does of an attempt or a trial."""
-    found = with_its_trial(engine, target)
-    machines = {
-        machine_id: _machine(engine, machine_id)
-        for machine_id in {row["machine_id"] for row in found["attempts"]}
-    }
+    """Return what `show` does of an attempt or a trial; deleted attempts, too."""
     with reading(engine) as connection:
-        for row in found["attempts"]:
-            of = {
-                "attempt_id": row["attempt_id"],
-                "trial_id": found["trial"]["id"],
-                "sweep_id": row["sweep_id"],
-            }
-            row |= machines[row["machine_id"]]
+        trial_id = target.id
+        if target.column != "trial_id":
+            of_attempt = sa.select(AttemptRow.trial_id).where(target.has_attempt())
+            trial_id = connection.scalars(of_attempt).first() or ""
+        free = free_columns(connection)
+        columns = sa.select(*TrialRow.__table__.columns, *free.values())
+        (trial,) = _rows(connection, columns.where(TrialRow.id == trial_id))
+        for name in free:
+            if trial[name] is None:
+                del trial[name]
+        attempts = _rows(connection, _ATTEMPTS.where(target.has_attempt()))
+        machines: dict[int, Row] = {}
+        for row in attempts:
+            number = row["machine_id"]
+            if number not in machines:
+                machines[number] = _machine(connection, number)
+            row |= machines[number]
             row["steps"] = _steps(connection, row["attempt_id"])
-            row |= _annotations(connection, of)
-        return found | _annotations(connection, {"trial_id": found["trial"]["id"]})
+            names = ("attempt_id", "sweep_id")
+            ids = {name: row[name] for name in names} | {"trial_id": trial_id}
+            row |= _annotations(connection, ids)
+        annotations = _annotations(connection, {"trial_id": trial_id})
+    return {"trial": trial, "attempts": attempts, **annotations}
 
 
-def _machine(engine: sa.Engine, machine_id: int) -> Row:
-    machine = sa.select(*MachineRow.__table__.columns).where(MachineRow.id == machine_id)
-    gpus = _of_machine(GpuRow, machine_id).order_by(GpuRow.position)
-    (facts,) = selected(engine, machine)
+_MEASURED = (
+    "throughput median_step_s jitter_s steady throughput_low throughput_high verdict num_parameters"
+)
+_ATTEMPTS = (
+    sa.select(
+        AttemptRow.id.label("attempt_id"),
+        *columns_of(AttemptRow, "repeat outcome started_at shares_host").values(),
+        *columns_of(MeasurementRow, _MEASURED).values(),
+        MachineRow.key.label("machine"),
+        *columns_of(MachineRow, "host cpu num_cores gpu driver").values(),
+        MachineRow.num_gpus.label("machine_num_gpus"),
+        *columns_of(EnvironmentRow, "tensorflow scalemark software_key").values(),
+        SweepRow.name.label("sweep"),
+        *columns_of(
+            AttemptRow, "sweep_id machine_id attempt message exit_code duration_s deleted_at"
+        ).values(),
+        RUN_DIR,
+        *columns_but(PlacementRow, ("id", "key", "shares_host")).values(),
+        *columns_but(
+            MeasurementRow, ("attempt_id", "op_placement_id", *_MEASURED.split())
+        ).values(),
+        OpPlacementRow.description.label("op_placement"),
+        EnvironmentRow.description.label("environment"),
+    )
+    .select_from(ATTEMPTS)
+    .join(PlacementRow, PlacementRow.id == AttemptRow.placement_id)
+    .outerjoin(OpPlacementRow, OpPlacementRow.id == MeasurementRow.op_placement_id)
+    .order_by(AttemptRow.id)
+)
+
+
+def _rows(connection: sa.Connection, statement: sa.Executable) -> list[Row]:
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def _machine(connection: sa.Connection, machine_id: int) -> Row:
+    gpus = sa.select(*columns_but(GpuRow, ("machine_id",)).values())
+    links = sa.select(*columns_but(GpuLinkRow, ("machine_id",)).values())
+    machine = sa.select(MachineRow.__table__).where(MachineRow.id == machine_id)
+    (facts,) = _rows(connection, machine)
+    of_machine = gpus.where(GpuRow.machine_id == machine_id).order_by(GpuRow.position)
     return {
         "machine_facts": facts,
-        "gpus": selected(engine, gpus),
-        "links": selected(engine, _of_machine(GpuLinkRow, machine_id)),
+        "gpus": _rows(connection, of_machine),
+        "links": _rows(connection, links.where(GpuLinkRow.machine_id == machine_id)),
     }
 
 
-def _of_machine(table: type[GpuRow] | type[GpuLinkRow], machine_id: int) -> sa.Select[Any]:
-    columns = [column for column in table.__table__.columns if column.name != "machine_id"]
-    return sa.select(*columns).where(table.machine_id == machine_id)
-
-
-def _annotations(connection: sa.Connection, of: dict[str, Any]) -> Row:
-    """Return tags and notes, of an attempt also those of its trial and its sweep; `of` has the ids
+def _annotations(connection: sa.Connection, ids: dict[str, Any]) -> Row:
+    """Return tags and notes, of an attempt also those of its trial and its sweep; `ids` are those
     of each.
     """
-    return {
-        "tags": _annotated(connection, TagRow, TagRow.tag, of),
-        "notes": _annotated(connection, NoteRow, NoteRow.note, of),
-    }
-
-
-def _annotated(
-    connection: sa.Connection, table: type[TagRow] | type[NoteRow], text: Any, of: dict[str, Any]
-) -> list[Row]:
-    whose = sa.case(
-        *((getattr(table, name).is_not(None), name.removesuffix("_id")) for name in of), else_=""
-    ).label("of")
-    own = sa.or_(*(getattr(table, name) == id_ for name, id_ in of.items()))
-    statement = sa.select(text, whose, table.added_at).where(own).order_by(table.id)
-    return [dict(row) for row in connection.execute(statement).mappings()]
+    annotations: Row = {}
+    for name, table, text in (("tags", TagRow, TagRow.tag), ("notes", NoteRow, NoteRow.note)):
+        columns = {column: getattr(table, column) for column in ids}
+        whose = sa.case(
+            *((column.is_not(None), key.removesuffix("_id")) for key, column in columns.items()),
+            else_="",
+        ).label("of")
+        own = sa.or_(*(columns[key] == id_ for key, id_ in ids.items()))
+        statement = sa.select(text, whose, table.added_at).where(own).order_by(table.id)
+        annotations[name] = _rows(connection, statement)
+    return annotations
 
 
 def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
@@ -126,45 +170,26 @@ def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
     }
 
 
-def _sweep(engine: sa.Engine, target: Target) -> Row:
-    (sweep,) = selected(
-        engine, sa.select(*SweepRow.__table__.columns).where(SweepRow.id == target.id)
-    )
-    states = (
-        sa.select(RepeatRow.state, sa.func.count().label("num"))
-        .where(RepeatRow.sweep_id == target.id)
-        .group_by(RepeatRow.state)
-    )
-    left_out = sa.select(LeftOutRow.overrides, LeftOutRow.reason).where(
-        LeftOutRow.sweep_id == target.id
-    )
-    with reading(engine) as connection:
-        annotations = _annotations(connection, {"sweep_id": target.id})
+def _sweep(connection: sa.Connection, target: Target) -> Row:
+    sweeps = sa.select(SweepRow.__table__).where(SweepRow.id == target.id)
+    states = sa.select(RepeatRow.state, sa.func.count()).where(RepeatRow.sweep_id == target.id)
+    by_state = states.group_by(RepeatRow.state).order_by(RepeatRow.state)
+    left_out = sa.select(LeftOutRow.overrides, LeftOutRow.reason).order_by(LeftOutRow.overrides)
+    (sweep,) = _rows(connection, sweeps)
     return {
         "sweep": sweep,
-        "counts": {
-            row["state"]: row["num"] for row in selected(engine, states.order_by(RepeatRow.state))
-        },
-        "trials": _trials(engine, target),
-        "left_out": selected(engine, left_out.order_by(LeftOutRow.overrides)),
-        **annotations,
+        "counts": dict(connection.execute(by_state).all()),
+        "trials": _trials(connection, target),
+        "left_out": _rows(connection, left_out.where(LeftOutRow.sweep_id == target.id)),
+        **_annotations(connection, {"sweep_id": target.id}),
     }
 
 
-_OF_A_TRIAL = (
-    TrialRow.model,
-    TrialRow.strategy,
-    TrialRow.num_gpus,
-    TrialRow.batch_size,
-    TrialRow.precision,
-    TrialRow.data,
-)
-
-
-def _trials(engine: sa.Engine, sweep: Target) -> list[Row]:
+def _trials(connection: sa.Connection, sweep: Target) -> list[Row]:
     """Return what it asked for, in its order, with the attempts of this sweep that count."""
+    axes = columns_of(TrialRow, "model strategy num_gpus batch_size precision data").values()
     asked_for = (
-        sa.select(TrialRow.id.label("trial"), *_OF_A_TRIAL)
+        sa.select(TrialRow.id.label("trial"), *axes)
         .join(SweepTrialRow, SweepTrialRow.trial_id == TrialRow.id)
         .where(SweepTrialRow.sweep_id == sweep.id)
         .order_by(SweepTrialRow.position)
@@ -175,14 +200,15 @@ def _trials(engine: sa.Engine, sweep: Target) -> list[Row]:
         .where(sweep.has_attempt(), AttemptRow.deleted_at.is_(None))
     )
     attempts: dict[str, list[Row]] = {}
-    for row in selected(engine, made):
+    for row in _rows(connection, made):
         attempts.setdefault(row["trial_id"], []).append(row)
-    return [
-        row | _of_attempts(attempts.get(row["trial"], ())) for row in selected(engine, asked_for)
-    ]
+    trials = _rows(connection, asked_for)
+    for trial in trials:
+        trial |= _counts(attempts.get(trial["trial"], ()))
+    return trials
 
 
-def _of_attempts(attempts: Sequence[Row]) -> Row:
+def _counts(attempts: Sequence[Row]) -> Row:
     completed = [row["throughput"] for row in attempts if row["outcome"] == Outcome.COMPLETED]
     measured = [value for value in completed if value is not None]
     return {

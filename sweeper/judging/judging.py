@@ -10,7 +10,7 @@ from statistics import median
 
 from scalemark.records.outcomes import Outcome
 from scalemark.text.wording import counted, duration_text
-from store.reading.completed_repeats import CompletedRepeat
+from store.reading.earlier import CompletedRepeat
 from sweeper.judging.rule import (
     Aim,
     ChangeVerdict,

@@ -20,7 +20,7 @@ from store import judgements
 from store.database import DATABASE_VARIABLE, open_for_reading
 from store.errors import StoreError
 from store.judgements import Judged, NewJudgement, Place
-from store.reading.completed_repeats import completed_repeats, completed_repeats_of_sweep
+from store.reading.earlier import completed_repeats, completed_repeats_of_sweep
 from sweeper.errors import SweepRefusedError
 from sweeper.judging.answer import Answer
 from sweeper.judging.judging import Budget, Judging

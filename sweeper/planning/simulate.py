@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from scalemark.text.wording import duration_text
 from simulator.costs.work import step_work
-from store.reading.durations import Durations, recorded_durations_s
+from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.queries import Row
 from sweeper.devices.blocks import Blocks
 from sweeper.planning.plan import Plan

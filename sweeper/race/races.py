@@ -18,7 +18,7 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes, width_name
 from scalemark.stats.welch import Spread
 from scalemark.text.wording import counted, fixed
-from store.reading.completed_repeats import CompletedRepeat, completed_repeats, last_attempt
+from store.reading.earlier import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import nearest
 from sweeper.planning.plan import Plan, PlannedTrial

@@ -12,7 +12,7 @@ from analysis.published import of_others, of_source
 from analysis.results import BaselineRule
 from scalemark.records.machine import DeviceKind
 from scalemark.stats.welch import Relation
-from store.reading.queries import known_references
+from store.reading.references import known_references
 from tests.analysis.made import made
 
 FAST, GOOD, SLOW = [200.0, 202.0], [185.0, 186.0], [100.0, 101.0]

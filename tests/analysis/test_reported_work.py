@@ -7,7 +7,7 @@ import pytest
 from analysis.published import of_others
 from analysis.reported_work import is_known, work_of
 from analysis.results import Result
-from store.reading.queries import known_references
+from store.reading.references import known_references
 
 AXES = {
     "model": "resnet50",

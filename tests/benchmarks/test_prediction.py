@@ -7,7 +7,7 @@ import pytest
 
 from analysis.published import of_others
 from benchmarks.prediction import checked, further, groups, table
-from store.reading.queries import known_references
+from store.reading.references import known_references
 
 RESULTS = of_others([*known_references(None), *further()])
 

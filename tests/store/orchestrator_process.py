@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from scalemark.host.processes import is_alive, this_process
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from store.reading import queries
+from store.reading import earlier
 from store.sweeps.ledger import (
     Claim,
     Ledger,
@@ -33,7 +33,7 @@ def orchestrate(
     by_id = {spec.trial_id: spec for spec in specs}
     writer = Writer(url)
     recover(writer.engine, by_id, step)
-    completed = queries.num_completed(writer.engine, MACHINE.key, SOFTWARE_KEY)
+    completed = earlier.num_completed(writer.engine, MACHINE.key, SOFTWARE_KEY)
     sweep = NewSweep(
         name=name,
         reason="",

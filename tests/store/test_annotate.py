@@ -10,15 +10,15 @@ import pytest
 import sqlalchemy as sa
 
 from analysis.measured import measured
+from store.commands import annotate
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters import targets
-from store.reading import queries
-from store.reading.durations import Durations, recorded_durations_s
+from store.reading import earlier, queries
+from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.show import show
 from store.sweeps.ledger import Claim
 from store.sweeps.sweep_status import sweep_status
-from store.upkeep import marking
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill
 from tests.specs import small
@@ -61,8 +61,8 @@ def test_notes_are_shown_with_whatever_they_say(filled):
     engine = Writer(filled).engine
     target = targets.find(engine, "2")
     for text in NASTY:
-        marking.add_note(engine, target, text, NOON)
-        marking.add_tags(engine, target, [text], NOON)
+        annotate.add_note(engine, target, text, NOON)
+        annotate.add_tags(engine, target, [text], NOON)
     (reported,) = show(open_for_reading(filled), "2")["attempts"]
     assert [note["note"] for note in reported["notes"]] == NASTY
     assert [tag["tag"] for tag in reported["tags"]] == NASTY
@@ -111,11 +111,11 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
         run(filled, "delete", "attempt=1", "--yes").stdout
         == "1 deleted; `python -m store restore attempt=1` brings them back\n"
     )
-    assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY)[trial_id] == 1
+    assert earlier.num_completed(engine, MACHINE.key, SOFTWARE_KEY)[trial_id] == 1
     assert run(filled, "delete", trial_id, "--yes").stdout.startswith("1 deleted")
     assert run(filled, "delete", trial_id, "--yes").stdout == "0 deleted\n"
     assert [row["attempt"] for row in list_attempts(engine)] == [3]
-    assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {
+    assert earlier.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {
         small(num_gpus=2).trial_id: 1
     }
     assert {row["trial_id"] for row in recorded_durations_s(engine, MACHINE.key)} == {
@@ -140,7 +140,7 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
 def test_a_sweep_measures_deleted_attempts_anew(filled):
     assert run(filled, "delete", "num_gpus=1", "--yes").returncode == 0
     writer = Writer(filled)
-    completed = queries.num_completed(writer.engine, MACHINE.key, SOFTWARE_KEY)
+    completed = earlier.num_completed(writer.engine, MACHINE.key, SOFTWARE_KEY)
     wanted = {spec: 2 - completed.get(spec.trial_id, 0) for spec in (small(), small(num_gpus=2))}
     assert list(wanted.values()) == [2, 1]
     ledger = begin(writer, wanted, wanted_repeats=2)
@@ -178,10 +178,10 @@ def test_names_with_anything_in_them_are_deleted_alone(db):
         fill(db, [(small(), 1.0)], name=name)
     engine = Writer(db).engine
     for place, name in enumerate(NASTY, 1):
-        chosen = marking.choose(
+        chosen = annotate.choose(
             engine, [f"sweep={name}".replace(",", r"\,").replace("==", r"=\=")], deleted=False
         )
-        assert (chosen.num_attempts, marking.set_deleted(engine, chosen, NOON)) == (1, 1)
+        assert (chosen.num_attempts, annotate.set_deleted(engine, chosen, NOON)) == (1, 1)
         assert found(db, deleted=True) == list(range(1, place + 1))
     with engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM attempts")) == len(NASTY)
@@ -192,7 +192,7 @@ def test_a_word_that_is_no_target_is_refused(filled):
         StoreError,
         match=r"^two\\nlines: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list --db .*`; nor a sweep: the newest are first",
     ):
-        marking.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
+        annotate.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
 
 
 def test_everything_is_reported_as_json(filled):

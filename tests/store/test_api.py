@@ -11,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 
 import store.api
+from store.commands import annotate
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
-from store.reading import queries
+from store.reading import listing, queries
 from store.schema import AttemptRow, MeasurementRow, TagRow, TrialRow
-from store.upkeep import marking
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
@@ -129,10 +129,10 @@ def test_a_filter_of_axes_reaches_the_indexes_behind_the_view():
 def test_attempts_are_all_that_count_as_they_are_stored(varied):
     frame = store.api.open(varied).attempts()
     engine = open_for_reading(varied)
-    stored = queries.selected(engine, queries.listing(engine, columns=list(queries.LISTABLE)))
+    stored = queries.selected(engine, listing.listing(engine, columns=list(listing.LISTABLE)))
     assert frame["attempt_id"].tolist() == [row["attempt"] for row in stored]
     assert 3 not in set(frame["attempt_id"])
-    same = [name for name in frame if name in queries.LISTABLE and name not in ("attempt", "trial")]
+    same = [name for name in frame if name in listing.LISTABLE and name not in ("attempt", "trial")]
     assert {column.name for column in TrialRow.__table__.columns} - {"id", "curve", "spec"} <= set(
         same
     )
@@ -180,13 +180,13 @@ def test_steps_are_those_of_the_view(varied):
 def test_steps_of_a_deleted_attempt_are_in_no_frame_either(db):
     fill(db, [(small(), 1.0)])
     engine = open_for_writing(db)
-    chosen = marking.choose(engine, ["1"], deleted=False)
-    marking.set_deleted(engine, chosen, NOON)
+    chosen = annotate.choose(engine, ["1"], deleted=False)
+    annotate.set_deleted(engine, chosen, NOON)
     with pytest.raises(
         StoreError, match=r"^1: deleted; `python -m store restore 1` brings it back$"
     ):
         store.api.open(db).steps(1)
-    marking.set_deleted(engine, marking.choose(engine, ["1"], deleted=True), None)
+    annotate.set_deleted(engine, annotate.choose(engine, ["1"], deleted=True), None)
     assert len(store.api.open(db).steps(1)) == 3
 
 

@@ -18,7 +18,6 @@ from store.checks import check
 from store.database import open_for_reading
 from store.reading import queries
 from store.sqlite import SqliteFile
-from store.upkeep.backup import back_up
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin
 from tests.specs import small
@@ -156,31 +155,6 @@ def test_who_makes_a_database_can_be_killed_at_any_statement():
         assert list(check("r.db")) == [], point
         prepare()
     assert num_killed >= 3
-
-
-def test_who_makes_a_backup_can_be_killed_at_any_point(empty_database):
-    restore(empty_database)
-    record()
-    before = Path("r.db").read_bytes()
-    num_killed = 0
-    for point in crash_points(lambda: void(back_up("r.db", "b.db", force=True)), 1):
-        num_killed += 1
-        if Path("b.db").exists():
-            assert list(check("b.db")) == [], point
-        assert list(check("r.db")) == [], point
-    assert num_killed >= 5
-    assert list(check("b.db")) == []
-    assert Path("r.db").read_bytes() == before
-    assert {path.name for path in Path().glob("b.db*")} <= {
-        "b.db",
-        "b.db.sha256",
-        "b.db-wal",
-        "b.db-shm",
-    }
-
-
-def void(_: object) -> None:
-    """Of what is reported, nothing."""
 
 
 def test_writers_that_are_killed_at_any_moment_leave_whole_attempts(empty_database):

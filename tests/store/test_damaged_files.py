@@ -43,7 +43,6 @@ COMMANDS: dict[str, tuple[App, tuple[str, ...]]] = {
     "store export": (store, ("export", "--out", "out.csv", "--format", "csv")),
     "store import": (store, ("import", "in.csv")),
     "store merge": (store, ("merge", "other.db")),
-    "store backup": (store, ("backup", "copy.db")),
     "store check": (store, ("check",)),
     "analysis advise": (analysis, ("advise",)),
     "analysis compare": (analysis, ("compare", "strategy=ps_cpu", "strategy=replicated_nccl")),

@@ -189,7 +189,6 @@ def test_an_at_sign_of_a_password_is_to_be_written_otherwise():
         ["merge", "URL", "--db", "r.db"],
         ["merge", "r.db", "--db", "URL"],
         ["export", "--db", "r.db", "--format", "csv", "--out", "URL"],
-        ["backup", "URL", "--db", "r.db"],
         ["list", "--db", "URL"],
         ["show", "URL", "--db", "r.db"],
         ["list", "--db", "r.db", "URL"],

@@ -14,8 +14,8 @@ from store.database import open_for_reading
 from store.errors import StoreError
 from store.exchange.exports import ExportFormat, export
 from store.exchange.merge import merge
-from store.filters.bare_names import full_names
-from store.reading import queries
+from store.reading import listing, queries
+from store.reading.listing import full_names
 from tests.analysis.gpu_box import on_gpus
 from tests.programs import OTHERS_WORDS, REPORTED, fill_programs, program
 from tests.store.command import store as store_command
@@ -41,7 +41,7 @@ def chosen(db: str, *filters: str) -> list[float]:
 
 def listed(db: str, *columns: str, sort: str | None = None) -> list[tuple[object, ...]]:
     engine = open_for_reading(db)
-    rows = queries.selected(engine, queries.listing(engine, columns=columns, sort=sort))
+    rows = queries.selected(engine, listing.listing(engine, columns=columns, sort=sort))
     return [tuple(row.values()) for row in rows]
 
 

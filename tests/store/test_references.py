@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from scalemark.records.references import Reference, ReferenceKind, published
-from store.reading.queries import list_references
+from store.reading.references import list_references
 from store.reference_rows import add_references
 from store.schema import ReferenceRow
 

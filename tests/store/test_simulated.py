@@ -11,7 +11,7 @@ from scalemark.records.trial import TrialSpec
 from store.checks import check
 from store.database import open_for_reading
 from store.exchange.merge import merge
-from store.reading import queries
+from store.reading import listing, queries
 from store.reading.show import show
 from tests.filled import MACHINE, SIMULATED_MACHINE, fill
 from tests.specs import small
@@ -83,7 +83,7 @@ def test_frames_have_one_of_both(db):
 )
 def test_both_are_listed_and_can_be_distinguished(db, chosen, attempts):
     both(db)
-    rows = queries.selected(open_for_reading(db), queries.listing(open_for_reading(db), [chosen]))
+    rows = queries.selected(open_for_reading(db), listing.listing(open_for_reading(db), [chosen]))
     assert [row["attempt"] for row in rows] == attempts
 
 

@@ -22,7 +22,7 @@ from store import engine, schema
 from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.reading import queries
+from store.reading import earlier, queries
 from store.reading.show import show
 from store.version import SCHEMA
 from store.writer import Writer
@@ -169,12 +169,12 @@ def test_foreign_keys_and_outcomes_are_checked(db):
 def test_completed_attempts_are_counted_per_machine_and_software(db):
     fill(db, [(small(), 1.0), (small(), 2.0), (small(num_gpus=2), None)])
     engine = open_for_reading(db)
-    assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {small().trial_id: 2}
-    assert queries.num_completed(engine, replace(MACHINE, host="other").key, SOFTWARE_KEY) == {}
-    assert queries.num_completed(engine, MACHINE.key, "other software") == {}
-    of_others = queries.num_completed(engine, MACHINE.key, "other software", of_others=True)
+    assert earlier.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {small().trial_id: 2}
+    assert earlier.num_completed(engine, replace(MACHINE, host="other").key, SOFTWARE_KEY) == {}
+    assert earlier.num_completed(engine, MACHINE.key, "other software") == {}
+    of_others = earlier.num_completed(engine, MACHINE.key, "other software", of_others=True)
     assert of_others == {small().trial_id: 2}
-    assert queries.num_completed(engine, MACHINE.key, SOFTWARE_KEY, of_others=True) == {}
+    assert earlier.num_completed(engine, MACHINE.key, SOFTWARE_KEY, of_others=True) == {}
 
 
 def test_a_sweep_is_continued_under_its_name(db):

@@ -14,7 +14,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import State
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading
-from store.reading import queries
+from store.reading import earlier, queries
 from store.sweeps.sweep_record import read_sweep
 from store.writer import NewSweep, Writer
 from sweeper.devices.host_lock import HostLock
@@ -55,7 +55,7 @@ class World:
         writer = Writer("results.db")
         stack.callback(writer.close)
         key = software.key(software.describe())
-        done = queries.num_completed(
+        done = earlier.num_completed(
             writer.engine, MACHINE.key, key, shares_host=launcher.share_host
         )
         plan = make_plan(specs, [], sweep, done)

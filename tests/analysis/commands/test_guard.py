@@ -16,11 +16,11 @@ from analysis.guard.changes import changes
 from analysis.guard.histories import Night, histories
 from analysis.guard.scan import LEAST
 from analysis.selection import Selection
+from store.commands import annotate
 from store.database import open_for_writing
 from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
 from store.filters import targets
-from store.upkeep import marking
 from tests.filled import ENVIRONMENT, fill
 from tests.nights import FIRST, fill_nights, slower, steady, with_packages
 from tests.specs import small
@@ -150,7 +150,7 @@ def test_nothing_new_to_look_at_is_exit_code_0(nights, analysis, arguments):
 def test_a_sweep_with_the_tag_accepts_a_regression(nights, analysis):
     engine = open_for_writing("results.db")
     sweep = targets.find(engine, "night-20")
-    marking.add_tags(engine, sweep, ["accepted"], datetime.now(UTC))
+    annotate.add_tags(engine, sweep, ["accepted"], datetime.now(UTC))
     engine.dispose()
     ended = analysis("guard", "--json")
     assert ended.exit_code == 0

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from store.exchange.foreign_columns import ImportOptions
-from store.exchange.logs import reference_of
+from store.exchange.imports import reference_of
 
 LOGS = Path(__file__).parent / "logs"
 OF_READERS = Path(__file__).parents[2] / "scalemark" / "readers" / "logs"

@@ -91,7 +91,7 @@ def test_what_is_exported_twice_is_there_once_in_each_experiment(client):
 def test_an_export_that_broke_off_is_finished_by_the_next(client, monkeypatch):
     fill("r.db", [(small(), 100.0)])
     with monkeypatch.context() as patch:
-        patch.setattr("store.exchange.mlflow_runs._log", lambda *_: 1 / 0)
+        patch.setattr("store.exchange.exports._log", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             export_to(client)
     assert [run.info.status for run in runs(client)] == ["RUNNING"]

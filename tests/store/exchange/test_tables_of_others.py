@@ -33,7 +33,7 @@ def read(path: Path, *arguments: str, decimal_comma=None, per_gpu=None, **consta
 
 
 def throughputs(*arguments, **options):
-    return [(one.num_gpus, one.item, one.throughput) for _, one in read(*arguments, **options)]
+    return [(one.num_gpus, one.item, one.throughput) for one in read(*arguments, **options)]
 
 
 GPUS = "GPUs=num_gpus"
@@ -124,7 +124,7 @@ def test_a_mark_that_may_be_of_decimals_or_of_thousands_is_asked_for(
     arguments = (tmp_path / "t.csv", "n=num_gpus", "v=throughput")
     if isinstance(expected, list):
         found = read(*arguments, decimal_comma=decimal_comma)
-        assert [one.throughput for _, one in found] == expected
+        assert [one.throughput for one in found] == expected
         return
     with pytest.raises(StoreError) as refused:
         read(*arguments, decimal_comma=decimal_comma)
@@ -133,7 +133,7 @@ def test_a_mark_that_may_be_of_decimals_or_of_thousands_is_asked_for(
 
 def test_a_batch_of_all_gpus_is_shared_by_them(tmp_path):
     (tmp_path / "t.csv").write_text("num_gpus,throughput,global batch\n4,10,64\n3,10,64\n")
-    (_, first), second = read(tmp_path / "t.csv", "global batch=global_batch_size")
+    first, second = read(tmp_path / "t.csv", "global batch=global_batch_size")
     assert first.batch_size == 16
     assert second.reason == (
         "global_batch_size=64: wanted a multiple of num_gpus=3, whose GPUs share it evenly"

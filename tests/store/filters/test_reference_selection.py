@@ -3,7 +3,7 @@
 import pytest
 
 from store.errors import StoreError
-from store.filters.reference_selection import FIELDS, chosen
+from store.reading.references import FIELDS, chosen
 
 REFERENCES = [
     {

@@ -3,7 +3,7 @@
 import pytest
 
 from store.database import open_for_reading
-from store.reading.completed_repeats import completed_repeats, last_attempt, raced_out
+from store.reading.earlier import completed_repeats, last_attempt, raced_out
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill, make_empty
 from tests.specs import small

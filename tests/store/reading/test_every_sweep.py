@@ -1,8 +1,8 @@
 """Sweeps are listed with what they asked for and what came of it, on both engines."""
 
+from store.commands import annotate
 from store.database import open_for_reading, open_for_writing
-from store.reading.every_sweep import every_sweep
-from store.upkeep import marking
+from store.reading.sweeps import every_sweep
 from tests.filled import NOON, fill
 from tests.specs import small
 
@@ -24,7 +24,7 @@ def test_every_sweep_is_listed_newest_first(db):
 def test_deleted_attempts_do_not_count(db):
     fill(db, [(small(), 5.0), (small(), 6.0)])
     engine = open_for_writing(db)
-    marking.set_deleted(engine, marking.choose(engine, ["1"], deleted=False), NOON)
+    annotate.set_deleted(engine, annotate.choose(engine, ["1"], deleted=False), NOON)
     (listed,) = every_sweep(open_for_reading(db))
     assert (listed.num_attempts, listed.num_completed) == (1, 1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.reading.gpu_notes import gpu_notes
+from store.commands.sections import gpu_notes
 
 T4 = {
     "uuid": "GPU-a",

@@ -2,7 +2,7 @@
 
 from scalemark.records.outcomes import Outcome
 from store.database import open_for_reading
-from store.reading.last_ends import failed_last
+from store.reading.earlier import failed_last
 from tests.filled import MACHINE, fill
 from tests.specs import small
 

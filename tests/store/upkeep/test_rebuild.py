@@ -19,8 +19,8 @@ from scalemark.records.outcomes import Outcome, State
 from store.checks import check
 from store.errors import StoreError
 from store.exchange.merge import merge
-from store.upkeep.backup import back_up
-from store.upkeep.rebuild import rebuild
+from store.exchange.rebuild import rebuild
+from store.sqlite import copy_whole
 from sweeper.planning.plan import make_plan
 from sweeper.running.recover import recover
 from tests.filled import NOON, PLACEMENT
@@ -70,7 +70,7 @@ def lost(made: Path) -> dict[str, list[dict[str, Any]]]:
                 State.OUT_OF_MEMORY: 2,
                 State.HUNG: 2,
             }
-        back_up("results.db", str(made / "night.db"))
+        copy_whole(Path("results.db"), made / "night.db")
         reported = json.dumps(contents("results.db"), default=str)
         (made / "told.json").write_text(reported.replace(str(runs), "RUNS"))
         shutil.copytree("runs", made / "runs")
@@ -186,7 +186,7 @@ def clear() -> None:
         path.unlink()
 
 
-def test_a_backup_takes_in_what_was_measured_since(lost, made):
+def test_an_older_copy_takes_in_what_was_measured_since(lost, made):
     """A database that is restored from the backup of the night knows less than the run folders."""
     shutil.copy(made / "night.db", "results.db")
     with closing(sqlite3.connect("results.db")) as connection, connection:

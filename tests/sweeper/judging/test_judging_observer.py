@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scalemark.records.outcomes import Outcome
-from store.reading.completed_repeats import CompletedRepeat
+from store.reading.earlier import CompletedRepeat
 from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
 from sweeper.judging.judging import Budget, Judging, Needs

@@ -20,7 +20,7 @@ from scalemark.records.sweep import SweepRecord
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from store.finished_attempt import FinishedAttempt
-from store.reading.completed_repeats import CompletedRepeat
+from store.reading.earlier import CompletedRepeat
 from store.sweeps.ledger import Claim, OpenRepeat
 from sweeper.devices.host_lock import NoHostLock
 from sweeper.devices.machine import Inventory

@@ -10,7 +10,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import duration_text
 from store.database import open_for_reading
-from store.reading.durations import recorded_durations_s
+from store.reading.earlier import recorded_durations_s
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.planning.simulate import Estimate, Total
 from tests.analysis.gpu_box import GPU_BOX

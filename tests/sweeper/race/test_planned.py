@@ -9,7 +9,7 @@ from rich.console import Console
 from conf.schema import Config, HardwareConfig, LauncherConfig, SweepConfig
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
-from store.reading.completed_repeats import CompletedRepeat
+from store.reading.earlier import CompletedRepeat
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan import make_plan

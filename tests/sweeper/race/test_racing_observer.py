@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from store.reading.completed_repeats import CompletedRepeat
+from store.reading.earlier import CompletedRepeat
 from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
 from sweeper.loop.backlog import Backlog, planned_repeats

@@ -1,8 +1,7 @@
-"""`python -m store backup|check`, as a person or a script calls them."""
+"""`python -m store check`, and copies of a database that is in use."""
 
 import shutil
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from store.__main__ import app
 from store.checks import check
 from store.command_line import run
 from store.database import open_for_reading
-from store.errors import StoreError
 from store.reading import queries
-from store.upkeep.backup import back_up, sha256_of
-from tests.filled import NOON, PLACEMENT, attempt, begin, fill
+from store.sqlite import copy_whole
+from tests.filled import fill
 from tests.specs import small
 
 
@@ -53,7 +51,7 @@ def test_a_database_from_the_future_is_refused_and_left_as_it_is(store):
     with closing(sqlite3.connect("r.db")) as connection, connection:
         connection.execute("UPDATE database_info SET value = '999' WHERE name = 'schema'")
     before = tree()
-    for command in (["list"], ["check"], ["backup", "b.db"]):
+    for command in (["list"], ["check"]):
         code, _, error = store(*command, "--db", "r.db")
         assert (code, error.startswith("store: r.db: written by a newer scalemark")) == (2, True), (
             command,
@@ -62,35 +60,7 @@ def test_a_database_from_the_future_is_refused_and_left_as_it_is(store):
     assert tree() == before
 
 
-@pytest.mark.parametrize("db", ["sqlite"], indirect=True)
-def test_a_backup_is_whole_while_a_sweep_writes(store, writer):
-    ledger = begin(writer, {small(): 3}, rerun=True)
-    for number, repeat in enumerate(ledger.open_repeats()):
-        ledger.claim(repeat, NOON)
-        ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        ledger.finish(
-            repeat.repeat_id, attempt(small(), 100.0 + number, repeat=repeat.repeat), NOON
-        )
-        code, reported, _ = store("backup", f"b{number}.db", "--db", "r.db")
-        assert code == 0
-        assert (
-            reported
-            == f"b{number}.db: {Path(f'b{number}.db').stat().st_size:,} bytes; SHA-256 in b{number}.db.sha256, which `sha256sum -c` and `store check` read\n"
-        )
-        assert list(check(f"b{number}.db")) == []
-        (found,) = queries.rows(
-            open_for_reading(f"b{number}.db"), "SELECT count(*) AS num FROM attempts"
-        )
-        assert found["num"] == number + 1
-        assert (
-            subprocess.run(
-                ["sha256sum", "-c", f"b{number}.db.sha256"], capture_output=True
-            ).returncode
-            == 0
-        )
-
-
-def test_a_backup_is_of_one_moment_while_others_write(monkeypatch):
+def test_a_copy_is_of_one_moment_while_others_write(monkeypatch):
     fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 20)])
     monkeypatch.setattr("store.sqlite._PAGES_AT_ONCE", 5)
     steps: list[tuple[str, int, int]] = []
@@ -103,61 +73,12 @@ def test_a_backup_is_of_one_moment_while_others_write(monkeypatch):
                 "INSERT INTO tags (sweep_id, tag, added_at) VALUES (1, 'later', '2026-11-21 12:00:00.000000')"
             )
 
-    back_up("r.db", "b.db", progress=somebody_writes)
+    copy_whole(Path("r.db"), Path("b.db"), progress=somebody_writes)
     assert len(steps) > 10
     assert queries.rows(open_for_reading("b.db"), "SELECT count(*) AS num FROM tags") == [
         {"num": 0}
     ]
     assert list(check("b.db")) == []
-
-
-def test_a_backup_replaces_nothing_without_being_reported(store):
-    fill("r.db", [(small(), 100.0)])
-    Path("b.db").write_text("mine")
-    assert store("backup", "b.db", "--db", "r.db") == (
-        2,
-        "",
-        "store: b.db: exists; name another file, or give --force to replace it\n",
-    )
-    assert Path("b.db").read_text() == "mine"
-    assert store("backup", "b.db", "--force", "--db", "r.db")[0] == 0
-    assert list(check("b.db")) == []
-    for out, message in (
-        ("r.db", "r.db: the database itself; name another file for the copy"),
-        ("nowhere/b.db", "nowhere/b.db: there is no folder nowhere; make it, or name another file"),
-    ):
-        assert store("backup", out, "--force", "--db", "r.db") == (2, "", f"store: {message}\n")
-    assert (
-        store("backup", "c.db", "--db", "none.db")[2]
-        == "store: none.db: no such database, or an empty one; there is nothing to back up\n"
-    )
-
-
-def test_a_backup_of_a_server_is_made_by_its_own_tool():
-    why = r"postgresql://me:\*\*\*@h/x: a server's database; pg_dump makes its backup"
-    with pytest.raises(StoreError, match=why):
-        back_up("postgresql://me:secret@h/x", "b.db")
-
-
-def test_a_backup_that_fails_leaves_the_one_before_with_its_digest():
-    fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 30)])
-    made = back_up("r.db", "b.db")
-    content = bytearray(Path("r.db").read_bytes())
-    content[-12 * 4096 : -11 * 4096] = bytes(4096)
-    Path("r.db").write_bytes(content)
-    with pytest.raises(StoreError, match=r"^r\.db: damaged "):
-        back_up("r.db", "b.db", force=True)
-    assert made.digest_path.read_text() == f"{sha256_of(Path('b.db'))}  b.db\n"
-
-
-def test_a_damaged_database_is_not_backed_up_and_leaves_nothing_behind(store):
-    fill("r.db", [(small(seed=seed), 100.0) for seed in range(1, 30)])
-    content = bytearray(Path("r.db").read_bytes())
-    content[-12 * 4096 : -11 * 4096] = bytes(4096)
-    Path("r.db").write_bytes(content)
-    code, _, error = store("backup", "b.db", "--db", "r.db")
-    assert (code, error.startswith("store: r.db: damaged (")) == (2, True)
-    assert not list(Path().glob("b.db*"))
 
 
 WRONG = {

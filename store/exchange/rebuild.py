@@ -13,8 +13,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import sqlalchemy as sa
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.records.attempt import (
@@ -34,7 +37,7 @@ from scalemark.records.measurement import (
     Result,
     check_measurement,
 )
-from scalemark.records.outcomes import Outcome, State
+from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
 from scalemark.records.references import Rejected
 from scalemark.records.sweep import SweepRecord, sweep_uid
 from scalemark.records.trial import TrialSpec
@@ -48,17 +51,14 @@ from scalemark.run_folder import (
     steps_of,
 )
 from scalemark.text.untrusted import quoted_lines
+from store import schema
 from store.database import open_for_writing, writing
 from store.errors import StoreError
-from store.exchange.whole_sweeps import (
-    AttemptKey,
-    Change,
-    SweepHead,
-    WholeRepeat,
-    WholeSweep,
-    add_sweep,
-)
 from store.finished_attempt import AttemptWriter, NewAttempt
+from store.machine_rows import machine_id_of
+from store.rows import insert_all, inserted_id, inserted_ids
+from store.trial_rows import insert_trials
+from store.writer import add_left_out
 
 _FIRST_FILES = ("trial.json", "machine.json", "placement.json")
 _KILLED = ("its orchestrator was killed", "its agent was killed")
@@ -153,7 +153,7 @@ def _whole_sweep(
     folder: Path, rebuilt: Rebuilt, progress: Progress
 ) -> tuple[WholeSweep, dict[AttemptKey, str]]:
     """Return all that one sweep's folder holds, with the name of each attempt's folder."""
-    found: list[_Attempt] = []
+    attempts = []
     paths = {path for path in folder.iterdir() if path.is_dir() and _NAME.search(path.name)}
     paths |= {path.parent for path in folder.glob("*/trial.json")}
     for number, path in enumerate(sorted(paths), 1):
@@ -164,26 +164,28 @@ def _whole_sweep(
                     f"{path}: never began: whoever made the folder was killed while doing so"
                 )
             else:
-                found.append(_attempt_in(RunFolder(path)))
+                attempts.append(_attempt_in(RunFolder(path)))
         except (ValueError, OSError) as error:
             rebuilt.rejected.append(_rejected(path, error))
-    found = _without_doubles(found, rebuilt.warnings)
+    attempts = _without_doubles(attempts, rebuilt.warnings)
     record = _sweep_record(folder, rebuilt.warnings)
-    head = _sweep_head(folder, found, record)
-    attempts: list[tuple[Machine, NewAttempt]] = []
+    head = _sweep_head(folder, attempts, record)
+    new: list[tuple[Machine, NewAttempt]] = []
+    recorded: list[_Attempt] = []
     names: dict[AttemptKey, str] = {}
-    for attempt in sorted(found, key=lambda one: one.ended_at):
+    for attempt in sorted(attempts, key=lambda attempt: attempt.ended_at):
         try:
-            attempts.append((attempt.machine, _new_attempt(attempt)))
+            new.append((attempt.machine, _new_attempt(attempt)))
+            recorded.append(attempt)
             names[(*attempt.repeat_key, attempt.begin.attempt)] = attempt.folder.name
         except (ValueError, OSError) as error:
             rebuilt.rejected.append(_rejected(attempt.folder, error))
     sweep = WholeSweep(
         head=head,
         left_out=record.left_out if record else (),
-        trials=_asked_for(record, found),
-        repeats=_repeats(head, [one for one in found if one.folder.name in names.values()]),
-        attempts=attempts,
+        trials=_asked_for(record, attempts),
+        repeats=_repeats(head, recorded),
+        attempts=new,
     )
     return sweep, names
 
@@ -248,21 +250,21 @@ def _modified_at(path: Path) -> datetime:
     return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
 
 
-def _without_doubles(found: Sequence[_Attempt], warnings: list[str]) -> list[_Attempt]:
+def _without_doubles(attempts: Sequence[_Attempt], warnings: list[str]) -> list[_Attempt]:
     """Keep the one that ended of two folders of one attempt: the orchestrator of the other was
     killed before it could record it.
     """
     by_identity: dict[tuple[str, int, int], list[_Attempt]] = {}
-    for one in found:
-        by_identity.setdefault((*one.repeat_key, one.begin.attempt), []).append(one)
+    for attempt in attempts:
+        by_identity.setdefault((*attempt.repeat_key, attempt.begin.attempt), []).append(attempt)
     kept = []
     for same in by_identity.values():
-        ended = [one for one in same if one.end] or same[-1:]
+        ended = [attempt for attempt in same if attempt.end] or same[-1:]
         kept.extend(ended)
-        for one in same:
-            if one not in ended:
+        for attempt in same:
+            if attempt not in ended:
                 warnings.append(
-                    f"{one.folder}: begun, and never recorded; {ended[0].folder.name} is its "
+                    f"{attempt.folder}: begun, and never recorded; {ended[0].folder.name} is its "
                     "attempt"
                 )
     return kept
@@ -278,7 +280,9 @@ def _sweep_record(folder: Path, warnings: list[str]) -> SweepRecord | None:
         return None
 
 
-def _sweep_head(folder: Path, found: Sequence[_Attempt], record: SweepRecord | None) -> SweepHead:
+def _sweep_head(
+    folder: Path, attempts: Sequence[_Attempt], record: SweepRecord | None
+) -> SweepHead:
     """Return the sweep of its record, else as much as its attempts say. Raises ValueError for a
     name that no sweep can have.
     """
@@ -286,28 +290,30 @@ def _sweep_head(folder: Path, found: Sequence[_Attempt], record: SweepRecord | N
         same = ("uid", "name", "reason", "command", "started_at")
         values = {name: getattr(record, name) for name in same}
     else:
-        began = min((one.begin.started_at for one in found), default=_modified_at(folder))
+        began = min(
+            (attempt.begin.started_at for attempt in attempts), default=_modified_at(folder)
+        )
         values = {"name": folder.name, "reason": "", "command": "", "started_at": began}
         values["uid"] = sweep_uid(folder.name, began, "")
-        if found:
-            values |= {"uid": found[0].begin.sweep_uid, "name": found[0].begin.sweep}
-    run_dir = str(folder) if found else None
-    values |= {"finished_at": _finished_at(found), "run_dir": run_dir}
+        if attempts:
+            values |= {"uid": attempts[0].begin.sweep_uid, "name": attempts[0].begin.sweep}
+    run_dir = str(folder) if attempts else None
+    values |= {"finished_at": _finished_at(attempts), "run_dir": run_dir}
     return build(SweepHead, values)
 
 
-def _finished_at(found: Sequence[_Attempt]) -> datetime | None:
+def _finished_at(attempts: Sequence[_Attempt]) -> datetime | None:
     """Return None when something was interrupted and not tried again: the sweep did not finish."""
     last: dict[tuple[str, int], _Attempt] = {}
-    for one in sorted(found, key=lambda one: one.begin.attempt):
-        last[one.repeat_key] = one
-    if not last or any(one.result.outcome == Outcome.INTERRUPTED for one in last.values()):
+    for attempt in sorted(attempts, key=lambda attempt: attempt.begin.attempt):
+        last[attempt.repeat_key] = attempt
+    if not last or any(attempt.result.outcome == Outcome.INTERRUPTED for attempt in last.values()):
         return None
-    return max(one.ended_at for one in found)
+    return max(attempt.ended_at for attempt in attempts)
 
 
 def _asked_for(
-    record: SweepRecord | None, found: Sequence[_Attempt]
+    record: SweepRecord | None, attempts: Sequence[_Attempt]
 ) -> list[tuple[int, TrialSpec]]:
     """Return positions and trials; unknown positions follow in the order in which trials began."""
     asked_for: list[tuple[int, TrialSpec]] = []
@@ -315,19 +321,19 @@ def _asked_for(
         asked_for.append((trial.position, spec_of(parsed(trial.spec))))
     known = {spec.trial_id for _, spec in asked_for}
     following = max((position for position, _ in asked_for), default=-1) + 1
-    for one in sorted(found, key=lambda one: one.begin.started_at):
-        if one.spec.trial_id not in known:
-            known.add(one.spec.trial_id)
-            asked_for.append((following, one.spec))
+    for attempt in sorted(attempts, key=lambda attempt: attempt.begin.started_at):
+        if attempt.spec.trial_id not in known:
+            known.add(attempt.spec.trial_id)
+            asked_for.append((following, attempt.spec))
             following += 1
     return asked_for
 
 
-def _repeats(head: SweepHead, found: Sequence[_Attempt]) -> list[WholeRepeat]:
+def _repeats(head: SweepHead, attempts: Sequence[_Attempt]) -> list[WholeRepeat]:
     """Return where each stands after its last attempt, with its changes of state."""
     of_repeat: dict[tuple[str, int], list[_Attempt]] = {}
-    for one in sorted(found, key=lambda one: one.begin.attempt):
-        of_repeat.setdefault(one.repeat_key, []).append(one)
+    for attempt in sorted(attempts, key=lambda attempt: attempt.begin.attempt):
+        of_repeat.setdefault(attempt.repeat_key, []).append(attempt)
     return [_repeat(head, attempts) for attempts in of_repeat.values()]
 
 
@@ -338,56 +344,56 @@ def _repeat(head: SweepHead, attempts: Sequence[_Attempt]) -> WholeRepeat:
         changes.append(Change(at=at, attempt=attempt, state=state, detail=detail))
 
     change(min(head.started_at, attempts[0].begin.started_at), 0, State.PENDING)
-    for one, following in itertools.zip_longest(attempts, attempts[1:]):
-        number = one.begin.attempt
-        outcome, message = State(one.result.outcome), one.result.message
+    for attempt, following in itertools.zip_longest(attempts, attempts[1:]):
+        number = attempt.begin.attempt
+        outcome, message = State(attempt.result.outcome), attempt.result.message
         was_killed = outcome is State.INTERRUPTED and message.startswith(_KILLED)
-        change(one.begin.started_at, number, State.RUNNING)
-        change(one.ended_at, number, outcome, _KILLED[0] if was_killed else "")
+        change(attempt.begin.started_at, number, State.RUNNING)
+        change(attempt.ended_at, number, outcome, _KILLED[0] if was_killed else "")
         if was_killed:
-            change(one.ended_at, number, State.PENDING, _KILLED[0])
+            change(attempt.ended_at, number, State.PENDING, _KILLED[0])
         elif following and message.startswith(_STOPPED):
             change(following.begin.started_at, number, State.PENDING, "continued")
         elif following:
-            why = "crashed" if one.crashed else outcome.value
-            change(one.ended_at, number, State.PENDING, f"tried again after {why}")
+            why = "crashed" if attempt.crashed else outcome.value
+            change(attempt.ended_at, number, State.PENDING, f"tried again after {why}")
     last = attempts[-1].begin
     return WholeRepeat(
         trial_id=last.trial_id, number=last.repeat, num_attempts=last.attempt, changes=changes
     )
 
 
-def _new_attempt(one: _Attempt) -> NewAttempt:
+def _new_attempt(attempt: _Attempt) -> NewAttempt:
     """Raises ValueError or OSError when its steps are damaged, or no database takes what it
     says.
     """
-    result, end = one.result, one.end
-    steps = steps_of(RunFolder(one.folder), result.measurement) if result.measurement else []
-    check_kind_of_machine(one.spec.device_kind, one.machine)
-    uuids = [part.uuid for gpu in one.machine.gpus for part in (gpu, *gpu.mig_devices)]
-    pairs = [link.between for link in one.machine.links]
+    result, end = attempt.result, attempt.end
+    steps = steps_of(RunFolder(attempt.folder), result.measurement) if result.measurement else []
+    check_kind_of_machine(attempt.spec.device_kind, attempt.machine)
+    uuids = [part.uuid for gpu in attempt.machine.gpus for part in (gpu, *gpu.mig_devices)]
+    pairs = [link.between for link in attempt.machine.links]
     if len(set(uuids)) < len(uuids) or len(set(pairs)) < len(pairs):
         raise ValueError("machine: a GPU, or a link between two, is in it twice")
-    check_year("started_at", one.begin.started_at)
+    check_year("started_at", attempt.begin.started_at)
     if end and end.duration_s is not None:
         check_duration("duration_s", end.duration_s)
-    if one.environment is not None:
-        check_environment(one.environment)
+    if attempt.environment is not None:
+        check_environment(attempt.environment)
     columns = {
-        "trial_id": one.spec.trial_id,
-        "repeat": one.begin.repeat,
-        "attempt": one.begin.attempt,
+        "trial_id": attempt.spec.trial_id,
+        "repeat": attempt.begin.repeat,
+        "attempt": attempt.begin.attempt,
         "outcome": result.outcome,
         "message": quoted_lines(result.message),
         "exit_code": end.exit_code if end else None,
-        "run_dir": one.folder.name,
-        "started_at": one.begin.started_at,
+        "run_dir": attempt.folder.name,
+        "started_at": attempt.begin.started_at,
         "duration_s": end.duration_s if end else None,
     }
     return NewAttempt(
         columns=columns,
-        placement=one.placement,
-        environment=one.environment,
+        placement=attempt.placement,
+        environment=attempt.environment,
         measurement=_measured(result),
         op_placement=result.op_placement,
         steps=pack_steps(steps) if steps else None,
@@ -408,3 +414,187 @@ def _rejected(folder: Path, error: Exception) -> Rejected:
     if isinstance(error, OSError):
         reason = f"{Path(str(error.filename)).name}: {error.strerror}"
     return Rejected(where=str(folder), reason=reason)
+
+
+_DIGEST = re.compile("[0-9a-f]{16}")
+
+RENAMED = re.compile(r" \(\d+\)$")
+"""What the name of a sweep of another database may end with, because another had its name."""
+
+AttemptKey = tuple[str, int, int]
+"""The trial's id, the repeat and the attempt: identify an attempt within its sweep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepHead:
+    """What is known of a sweep without its trials."""
+
+    uid: str  # scalemark.records.sweep.sweep_uid: the same sweep in every database
+    name: str
+    reason: str
+    command: str
+    started_at: datetime
+    finished_at: datetime | None
+    run_dir: str | None
+
+    def __post_init__(self) -> None:
+        if not _DIGEST.fullmatch(self.uid):
+            raise ValueError(f"sweep.uid={self.uid[:40]}: wanted 16 hexadecimal digits")
+        if not self.name:
+            raise ValueError("sweep.name is empty")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of a repeat's state, as a row of `events`."""
+
+    at: datetime
+    attempt: int
+    state: State
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeRepeat:
+    """A repeat with all changes of its state; the last one is where it stands."""
+
+    trial_id: str
+    number: int
+    num_attempts: int
+    changes: Sequence[Change]
+
+    @property
+    def state(self) -> State:
+        return self.changes[-1].state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeSweep:
+    """A sweep with all that is known of it."""
+
+    head: SweepHead
+    left_out: Sequence[tuple[str, str]] = ()  # overrides of a refused cell, and why
+    trials: Sequence[tuple[int, TrialSpec]]  # with their positions
+    repeats: Sequence[WholeRepeat]
+    # `columns` without the ids of sweep and machine
+    attempts: Sequence[tuple[Machine, NewAttempt]]
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many attempts were added, and how many were there."""
+
+    num_new: int = 0
+    num_known: int = 0
+    differing: list[AttemptKey] = field(default_factory=list)  # known, and not as given
+
+
+def add_sweep(connection: sa.Connection, sweep: WholeSweep, writer: AttemptWriter) -> Counts:
+    """Add what is not there yet, inside the caller's transaction; what is there stays as it is."""
+    sweep_id = _sweep_id(connection, sweep.head)
+    add_left_out(connection, sweep_id, sweep.left_out)
+    insert_trials(connection, {spec.trial_id: spec for _, spec in sweep.trials})
+    links = schema.SweepTrialRow
+    asked_for = sa.select(links.trial_id).where(links.sweep_id == sweep_id)
+    known = set(connection.scalars(asked_for))
+    rows = []
+    for position, spec in sweep.trials:
+        if spec.trial_id not in known:
+            rows.append({"sweep_id": sweep_id, "trial_id": spec.trial_id, "position": position})
+    insert_all(connection, links, rows)
+    busy = _add_repeats(connection, sweep_id, sweep.repeats)
+    return _add_attempts(connection, sweep_id, sweep.attempts, busy, writer)
+
+
+def _sweep_id(connection: sa.Connection, head: SweepHead) -> int:
+    table = schema.SweepRow
+    known = connection.scalar(sa.select(table.id).where(table.uid == head.uid))
+    if known is not None:
+        return known
+    name = free_name(connection, head.name)
+    return inserted_id(connection, table, asdict(head) | {"origin": "", "name": name})
+
+
+def free_name(connection: sa.Connection, name: str) -> str:
+    """Return NAME, or NAME (2) when another sweep has it."""
+    free, count = name, 1
+    taken = sa.select(sa.exists().where(schema.SweepRow.name == sa.bindparam("name")))
+    while connection.scalar(taken, {"name": free}):
+        count += 1
+        free = f"{name} ({count})"
+    return free
+
+
+def _add_repeats(
+    connection: sa.Connection, sweep_id: int, repeats: Sequence[WholeRepeat]
+) -> set[tuple[str, int]]:
+    """Add repeats, and let those that have fewer attempts here stand where these do; return those
+    that somebody runs here.
+    """
+    table = schema.RepeatRow
+    columns = (table.id, table.trial_id, table.repeat, table.state, table.num_attempts)
+    statement = sa.select(*columns).where(table.sweep_id == sweep_id)
+    known = {(row.trial_id, row.repeat): row for row in connection.execute(statement)}
+    new = [repeat for repeat in repeats if (repeat.trial_id, repeat.number) not in known]
+    rows = []
+    for repeat in new:
+        own = {"sweep_id": sweep_id, "trial_id": repeat.trial_id, "repeat": repeat.number}
+        rows.append(own | {"reason": ""} | _standing(repeat))
+    written = list(zip(inserted_ids(connection, table, rows), new, strict=True))
+    for repeat in repeats:
+        row = known.get((repeat.trial_id, repeat.number))
+        if row is None or row.state in IN_FLIGHT or row.num_attempts >= repeat.num_attempts:
+            continue
+        update = sa.update(table).where(table.id == row.id).values(**_standing(repeat))
+        connection.execute(update)
+        connection.execute(sa.delete(schema.EventRow).where(schema.EventRow.repeat_id == row.id))
+        written.append((row.id, repeat))
+    events = []
+    for repeat_id, repeat in written:
+        for number, change in enumerate(repeat.changes, 1):
+            events.append(
+                {
+                    "repeat_id": repeat_id,
+                    "number": number,
+                    "at_unix_us": change.at,
+                    "attempt": change.attempt,
+                    "state": change.state,
+                    "detail": change.detail,
+                }
+            )
+    insert_all(connection, schema.EventRow, events)
+    return {key for key, row in known.items() if row.state in IN_FLIGHT}
+
+
+def _standing(repeat: WholeRepeat) -> dict[str, Any]:
+    return {"state": repeat.state, "num_attempts": repeat.num_attempts}
+
+
+def _add_attempts(
+    connection: sa.Connection,
+    sweep_id: int,
+    attempts: Sequence[tuple[Machine, NewAttempt]],
+    busy: set[tuple[str, int]],
+    writer: AttemptWriter,
+) -> Counts:
+    table = schema.AttemptRow
+    columns = (table.trial_id, table.repeat, table.attempt, table.started_at, table.outcome)
+    known = {}
+    for row in connection.execute(sa.select(*columns).where(table.sweep_id == sweep_id)):
+        known[row.trial_id, row.repeat, row.attempt] = (row.started_at, row.outcome)
+    counts = Counts()
+    new: list[NewAttempt] = []
+    for machine, attempt in attempts:
+        values = attempt.columns
+        key = (values["trial_id"], values["repeat"], values["attempt"])
+        if key in known:
+            counts.num_known += 1
+            if known[key] != (values["started_at"], values["outcome"]):
+                counts.differing.append(key)
+        elif key[:2] not in busy:
+            machine_id = writer.shared_id(machine, partial(machine_id_of, connection, machine))
+            values |= {"sweep_id": sweep_id, "machine_id": machine_id}
+            new.append(attempt)
+    writer.insert(connection, new)
+    counts.num_new = len(new)
+    return counts

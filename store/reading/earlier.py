@@ -1,0 +1,325 @@
+"""Reads what earlier attempts say to a plan: how many completed, how fast they were, how long they
+took, how they ended, and which trials a race stopped.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+import sqlalchemy as sa
+
+from scalemark.records.machine import DeviceKind
+from scalemark.records.measurement import IMAGES
+from scalemark.records.outcomes import Outcome, State
+from scalemark.records.trial import TrialSpec
+from store.database import reading
+from store.filters.selection import deleted_at
+from store.reading.queries import Row, rows, selected
+from store.schema import (
+    AttemptRow,
+    EnvironmentRow,
+    MachineRow,
+    MeasurementRow,
+    OrchestratorRow,
+    RepeatRow,
+    SweepRow,
+)
+from store.sweeps.repeat_states import in_chunks
+
+
+def num_completed(
+    engine: sa.Engine,
+    machine_key: str,
+    software_key: str,
+    *,
+    shares_host: bool = False,
+    of_others: bool = False,
+) -> dict[str, int]:
+    """Return by trial id how many completed attempts it has on this machine with this software,
+    or `of_others`.
+
+    Those that ran side by side with others count only for a sweep that `shares_host` itself.
+    """
+    has_software = EnvironmentRow.software_key == software_key
+    statement = (
+        sa.select(AttemptRow.trial_id, sa.func.count().label("num"))
+        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+        .where(
+            AttemptRow.outcome == "completed",
+            MachineRow.key == machine_key,
+            ~has_software if of_others else has_software,
+            AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
+            deleted_at(False),
+        )
+        .group_by(AttemptRow.trial_id)
+    )
+    return {row["trial_id"]: row["num"] for row in selected(engine, statement)}
+
+
+_PUT_OUT = ("race: % behind %", "race: % slower than %")
+"""As sweeper.race.judge words it, and worded it once; who failed, or needs no more repeats, is
+reported otherwise.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedRepeat:
+    """One process that measured a trial to its end."""
+
+    throughput: float
+    item: str = IMAGES  # what is counted per second
+
+
+def completed_repeats(
+    engine: sa.Engine,
+    trial_ids: Sequence[str],
+    machine_key: str,
+    software_key: str,
+    *,
+    shares_host: bool = False,
+    after: int = 0,
+    since: datetime | None = None,
+) -> dict[str, tuple[CompletedRepeat, ...]]:
+    """Return by trial id the repeats that `store.reading.earlier.num_completed` counts, oldest
+    first; trials without any are missing. `after` leaves out attempts up to this id: see
+    `last_attempt`; `since` those that were started earlier.
+    """
+    machines = sa.select(MachineRow.id).where(MachineRow.key == machine_key)
+    statement = (
+        _completed()
+        .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+        .where(
+            AttemptRow.machine_id.in_(machines),
+            AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
+            AttemptRow.started_at >= since if since is not None else sa.true(),
+            EnvironmentRow.software_key == software_key,
+            AttemptRow.id > after,
+        )
+    )
+    return _by_trial(engine, statement, trial_ids)
+
+
+def completed_repeats_of_sweep(
+    engine: sa.Engine, trial_ids: Sequence[str], sweep: str
+) -> dict[str, tuple[CompletedRepeat, ...]]:
+    """Return the same of the repeats that a sweep has completed, with whatever software."""
+    statement = _completed().join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
+    return _by_trial(engine, statement.where(SweepRow.name == sweep), trial_ids)
+
+
+def _completed() -> sa.Select[str, float, str]:
+    return (
+        sa.select(AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item)
+        .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .where(AttemptRow.outcome == "completed", MeasurementRow.throughput > 0, deleted_at(False))
+        .order_by(AttemptRow.id)
+    )
+
+
+def _by_trial(
+    engine: sa.Engine, statement: sa.Select[str, float, str], trial_ids: Sequence[str]
+) -> dict[str, tuple[CompletedRepeat, ...]]:
+    repeats: dict[str, tuple[CompletedRepeat, ...]] = {}
+    with reading(engine) as connection:
+        for ids in in_chunks(trial_ids):
+            for trial_id, throughput, item in connection.execute(
+                statement.where(AttemptRow.trial_id.in_(ids))
+            ):
+                repeat = CompletedRepeat(throughput=throughput, item=item)
+                repeats[trial_id] = (*repeats.get(trial_id, ()), repeat)
+    return repeats
+
+
+def last_attempt(engine: sa.Engine) -> int:
+    """Return the id of the newest attempt; 0 when there is none."""
+    with reading(engine) as connection:
+        return connection.scalar(sa.select(sa.func.max(AttemptRow.id))) or 0
+
+
+def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
+    """Return the reason by trial id and machine key. The last sweep with repeats of a trial
+    decides: one that did not race stops nobody.
+    """
+    last = (
+        sa.select(RepeatRow.trial_id, sa.func.max(RepeatRow.sweep_id).label("sweep_id"))
+        .group_by(RepeatRow.trial_id)
+        .subquery()
+    )
+    statement = (
+        sa.select(RepeatRow.trial_id, MachineRow.key, RepeatRow.reason)
+        .join(
+            last,
+            sa.and_(last.c.trial_id == RepeatRow.trial_id, last.c.sweep_id == RepeatRow.sweep_id),
+        )
+        .join(OrchestratorRow, OrchestratorRow.sweep_id == RepeatRow.sweep_id)
+        .join(MachineRow, MachineRow.id == OrchestratorRow.machine_id)
+        .where(RepeatRow.state == State.SKIPPED, sa.or_(*map(RepeatRow.reason.like, _PUT_OUT)))
+        .distinct()
+    )
+    with reading(engine) as connection:
+        return {
+            (trial_id, machine): reason
+            for trial_id, machine, reason in connection.execute(statement)
+        }
+
+
+_NO_FAILURE = (Outcome.COMPLETED, Outcome.INTERRUPTED)
+
+
+def failed_last(
+    engine: sa.Engine, trial_ids: Sequence[str], machine_key: str | None
+) -> dict[str, Outcome]:
+    """Return by trial id how the newest attempt ended, where it failed; of any machine for None."""
+    newest = sa.select(sa.func.max(AttemptRow.id)).where(deleted_at(False))
+    if machine_key is not None:
+        machines = sa.select(MachineRow.id).where(MachineRow.key == machine_key)
+        newest = newest.where(AttemptRow.machine_id.in_(machines))
+    outcomes: dict[str, Outcome] = {}
+    with reading(engine) as connection:
+        for ids in in_chunks(trial_ids):
+            of_each = newest.where(AttemptRow.trial_id.in_(ids)).group_by(AttemptRow.trial_id)
+            statement = sa.select(AttemptRow.trial_id, AttemptRow.outcome)
+            for trial_id, outcome in connection.execute(
+                statement.where(AttemptRow.id.in_(of_each), AttemptRow.outcome.is_not(None))
+            ):
+                outcomes[trial_id] = Outcome(outcome)
+    return {key: outcome for key, outcome in outcomes.items() if outcome not in _NO_FAILURE}
+
+
+SIZES = (
+    *("model", "image_px", "num_classes", "seq_len", "batch_size", "gradient_accumulation"),
+    "recompute",
+)
+"""Axes that tell how much a step computes on each device."""
+
+_COLUMNS = ", ".join(SIZES)
+
+_MEDIANS = """
+WITH taken AS (
+  SELECT attempts.trial_id, {columns}, trials.device_kind, trials.num_gpus, trials.hosts,
+         trials.num_steps, trials.min_window_s, {duration_s} AS duration_s,
+         {window_s} AS window_s, measurements.num_steps AS num_measured,
+         measurements.num_warm_up_steps
+  FROM attempts
+  JOIN trials ON trials.id = attempts.trial_id
+  JOIN machines ON machines.id = attempts.machine_id
+  JOIN sweeps ON sweeps.id = attempts.sweep_id
+  LEFT JOIN measurements ON measurements.attempt_id = attempts.id
+  WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL AND ({where})
+)
+SELECT trial_id, {columns}, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
+       avg(duration_s) AS duration_s, avg(window_s) AS window_s,
+       avg(window_s / num_measured) AS step_s,
+       avg(CAST(num_warm_up_steps AS FLOAT)) AS num_warm_up_steps
+FROM (
+  SELECT taken.*, row_number() OVER (PARTITION BY trial_id ORDER BY duration_s) AS place,
+         count(*) OVER (PARTITION BY trial_id) AS num_attempts
+  FROM taken
+  WHERE duration_s IS NOT NULL
+) AS ranked
+WHERE place IN ((num_attempts + 1) / 2, (num_attempts + 2) / 2)
+GROUP BY trial_id, {columns}, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts
+ORDER BY trial_id
+"""
+
+
+_ON_MACHINE = "machines.key = :machine"
+_IS_SIMULATED = f"trials.device_kind = '{DeviceKind.SIMULATED_GPU}'"
+# the window of simulated devices is no part of the time that their process took
+_PROCESS = {
+    "columns": _COLUMNS,
+    "duration_s": "attempts.duration_s",
+    "window_s": f"CASE WHEN {_IS_SIMULATED} THEN NULL ELSE measurements.window_s END",
+}
+_OF_PROCESSES = _MEDIANS.format(where=_ON_MACHINE, **_PROCESS)
+_OF_DEVICES = _MEDIANS.format(
+    where=_ON_MACHINE,
+    columns=_COLUMNS,
+    duration_s=f"""CASE WHEN {_IS_SIMULATED}
+         THEN measurements.time_to_first_step_s + measurements.window_s
+         ELSE attempts.duration_s END""",
+    window_s="measurements.window_s",
+)
+
+
+def recorded_durations_s(
+    engine: sa.Engine, machine_key: str, *, on_devices: bool = False
+) -> list[Row]:
+    """Return each trial's median over its completed attempts on this machine, of whatever software:
+    trial_id, SIZES, device_kind, num_gpus, hosts, num_steps, min_window_s, num_attempts,
+    duration_s; of that, window_s, step_s and num_warm_up_steps where they were measured.
+    `on_devices`: of simulated ones what their devices would take, and not the process that
+    simulates them.
+    """
+    return rows(engine, _OF_DEVICES if on_devices else _OF_PROCESSES, machine=machine_key)
+
+
+class Durations:
+    """Estimates how long attempts will take, from what was recorded."""
+
+    def __init__(
+        self,
+        recorded: Sequence[Row] = (),
+        step_work: Callable[[Mapping[str, Any]], float | None] = lambda sizes: None,
+    ) -> None:
+        """`recorded` as `recorded_durations_s` gives it. `step_work` says by SIZES how much a step
+        computes, to be compared for one model; None where nobody knows.
+        """
+        self._step_work = step_work
+        self._own_s: dict[str, float] = {row["trial_id"]: row["duration_s"] for row in recorded}
+        self._alike: dict[_Like, list[Row]] = defaultdict(list)
+        for row in recorded:
+            self._alike[row["model"], row["device_kind"], row["num_gpus"], row["hosts"]].append(row)
+        self._alike_s: dict[tuple[object, ...], float] = {}  # as far as it was asked for
+
+    def expected_s(self, spec: TrialSpec) -> float | None:
+        """Return the median of this trial's own attempts, else of trials of equal model,
+        device_kind, num_gpus and hosts, else None. Those that measured other numbers of steps, or
+        computed more or less in a step, count as if they had done as this one.
+        """
+        if self._own_s:  # only then is the id, a digest of the whole spec, worth computing
+            own_s = self._own_s.get(spec.trial_id)
+            if own_s is not None:
+                return own_s
+        like = (spec.model, str(spec.device_kind), spec.num_gpus, spec.hosts)
+        if like not in self._alike:
+            return None
+        sizes = {name: getattr(spec, name) for name in SIZES}
+        key = (like, spec.num_steps, spec.min_window_s, *sizes.values())
+        if key not in self._alike_s:
+            work = self._step_work(sizes)
+            self._alike_s[key] = median(
+                _as_if_s(row, spec, self._times(work, row)) for row in self._alike[like]
+            )
+        return self._alike_s[key]
+
+    def _times(self, work: float | None, row: Row) -> float:
+        """Return how many times the work of a step of that trial this is."""
+        other = self._step_work({name: row[name] for name in SIZES})
+        return work / other if work and other else 1.0
+
+
+def _as_if_s(row: Row, spec: TrialSpec, times: float) -> float:
+    """Return how long that trial would take with the steps of this one, each of so many times its
+    work: what is no step stays.
+    """
+    duration_s: float = row["duration_s"]
+    asked = (spec.num_steps, spec.min_window_s, 1.0)
+    if row["step_s"] is None or row["num_steps"] is None or not spec.num_steps:
+        return duration_s  # no number of steps was given to a program
+    if (row["num_steps"], row["min_window_s"], times) == asked:
+        return duration_s
+    step_s: float = row["step_s"]
+    warm_up_s: float = (row["num_warm_up_steps"] or 0) * step_s
+    rest_s: float = max(0.0, duration_s - row["window_s"] - warm_up_s)
+    window_s: float = max(spec.num_steps * step_s * times, spec.min_window_s)
+    return rest_s + warm_up_s * times + window_s
+
+
+_Like = tuple[str, str, int, int]  # model, device_kind, num_gpus, hosts

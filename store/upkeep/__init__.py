@@ -1,1 +1,0 @@
-"""Keeps a database in order: backups, rebuilding from run folders, tags and notes."""
