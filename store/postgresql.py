@@ -1,11 +1,11 @@
 """A results database in PostgreSQL, through psycopg 3: the same rules as in SQLite, so that both
-give the same answers.
+give the same answers. Sweeps of several people may write into it at once, each by one process.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -25,11 +25,11 @@ from store.version import VERSION_QUERY, check_is_ours, check_version, create
 
 _WRITERS, _MAKERS = 0x5CA1E, 0x5CA1F  # names of locks within the database
 _CONNECT_TIMEOUT_S = 10
-# of silence the other end is taken for gone: a host without power says no goodbye, and holds its
-# locks
-_GONE_AFTER_S = 30
 _IDLE_IN_TRANSACTION_S = 60  # of who writes: who stands still with locks keeps all others waiting
 _ASK_AGAIN_S = 0.5
+_CONNECT_AGAIN_S = 5  # then who writes says that it waits, and tries again
+# after some 30 s of silence the server is taken for gone: a host without power says no goodbye
+_KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 10, "keepalives_count": 2}
 
 
 # not with the tables: naming the dialect there would import it at every start
@@ -64,9 +64,7 @@ class PostgresDatabase:
         return _shown(self._url)
 
     def is_made(self) -> bool:
-        own = (
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
-        )
+        own = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         with self._connected() as connection:
             tables = set(connection.scalars(sa.text(own)))
             if not tables:
@@ -85,11 +83,8 @@ class PostgresDatabase:
                 create(connection)
 
     def writer(self) -> sa.Engine:
-        engine = _engine(
-            self._url,
-            {"idle_in_transaction_session_timeout": _IDLE_IN_TRANSACTION_S * 1000},
-            pool_pre_ping=True,
-        )
+        waits = f"-c idle_in_transaction_session_timeout={_IDLE_IN_TRANSACTION_S}s"
+        engine = _engine(self._url, waits, pool_pre_ping=True)
         event.listen(engine, "begin", _begin)
         # who may not write learns it now, not after hours of trials
         with engine.begin() as connection:
@@ -98,9 +93,8 @@ class PostgresDatabase:
         return engine
 
     def reader(self) -> sa.Engine:
-        return _engine(self._url, poolclass=sa.NullPool).execution_options(
-            **ONLY_READS["postgresql"]
-        )
+        engine = _engine(self._url, poolclass=sa.NullPool)
+        return engine.execution_options(**ONLY_READS["postgresql"])
 
     def explained(self) -> AbstractContextManager[None]:
         return postgresql_explained(self._url)
@@ -114,56 +108,26 @@ class PostgresDatabase:
             yield connection
 
 
-_LEAST_CONNECT_TIMEOUT_S = 2  # libpq takes less for as much
-
-
-def _engine(url: sa.URL, session: Mapping[str, Any] | None = None, **options: Any) -> sa.Engine:
-    """Make an engine; `session` has settings of the server's session."""
-    settings = {
-        "lock_timeout": int(engines.BUSY_TIMEOUT_S * 1000),
-        "timezone": "UTC",
-        **_keepalives("tcp_keepalives", _GONE_AFTER_S),
-        **(session or {}),
-    }
+def _engine(url: sa.URL, settings: str = "", **options: Any) -> sa.Engine:
+    """Make an engine; `settings` are more options of the server's session."""
+    given = url.query.get("options", "")
+    usual = f"-c lock_timeout={int(engines.BUSY_TIMEOUT_S * 1000)} -c timezone=UTC"
     connect_args = {
         "connect_timeout": _CONNECT_TIMEOUT_S,
         "application_name": "scalemark",
-        "options": f"{url.query.get('options', '')} {_settings(settings)}".strip(),
-        **_keepalives("keepalives", _GONE_AFTER_S),
+        "options": f"{given} {usual} {settings}".strip(),
+        **_KEEPALIVES,
     }
     return sa.create_engine(
         url, json_serializer=engines.compact_json, connect_args=connect_args, **options
     )
 
 
-def _keepalives(prefix: str, after_s: float) -> dict[str, Any]:
-    """Return how an end of the connection notices that the other host is gone: libpq's names begin
-    with keepalives, the server's with tcp_keepalives.
-    """
-    every_s = max(1, round(after_s / 3))
-    return {
-        f"{prefix}_idle": every_s,
-        f"{prefix}_interval": every_s,
-        f"{prefix}_count": 2,
-        "tcp_user_timeout": 3 * every_s * 1000,
-    }
-
-
-def _settings(settings: Mapping[str, Any]) -> str:
-    return " ".join(f"-c {name}={value}" for name, value in settings.items())
-
-
 def _connect_again(
     dialect: sa.Dialect, _record: Any, arguments: list[Any], options: dict[str, Any]
 ) -> DBAPIConnection:
-    """Wait for a server that was there and is started again: sweeps last for days."""
-    return _connect(dialect, arguments, options, engines.BUSY_TIMEOUT_S)
-
-
-def _connect(
-    dialect: sa.Dialect, arguments: list[Any], options: dict[str, Any], within_s: float
-) -> DBAPIConnection:
-    gives_up_s = time.monotonic() + within_s
+    """Wait a little for a server that was there and is started again: sweeps last for days."""
+    gives_up_s = time.monotonic() + _CONNECT_AGAIN_S
     while True:
         try:
             return dialect.connect(*arguments, **options)
@@ -175,8 +139,7 @@ def _connect(
 
 def _begin(connection: sa.Connection) -> None:
     """Let in one writer at a time, as in SQLite: what it read is then still true when it writes."""
-    options = connection.get_execution_options()
-    if not options.get(SCALEMARK_ONLY_READS, False):
+    if not connection.get_execution_options().get(SCALEMARK_ONLY_READS, False):
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITERS)))
 
 
@@ -194,46 +157,34 @@ def postgresql_explained(url: sa.URL) -> Iterator[None]:
             if isinstance(cause, of_driver):
                 kind, remedy = of_ours, what_to_do
                 break
-        if isinstance(cause, psycopg.OperationalError) and kind is StoreError:
-            kind = AwayError if _is_away(cause.sqlstate) else StoreError
-        raise kind(f"{_shown(url)}: {' '.join(str(cause).split())}; {_said(remedy)}") from error
+        if kind is AwayError and not _is_away(cause):
+            kind = StoreError
+        remedy = remedy.replace("{another}", f"name another database with {database_option('URL')}")
+        raise kind(f"{_shown(url)}: {' '.join(str(cause).split())}; {remedy}") from error
 
 
-def _is_away(code: str | None) -> bool:
+def _is_away(cause: object) -> bool:
     """Without a code it is the driver that found no server, or lost it."""
+    code: str | None = getattr(cause, "sqlstate", None)
     return code is None or code.startswith(_AWAY)
-
-
-def _said(remedy: str) -> str:
-    return remedy.replace("{another}", f"name another database with {database_option('URL')}")
 
 
 # the connection broke; the server shuts down, has crashed, is starting
 _AWAY = ("08", "57P01", "57P02", "57P03")
-# the first that fits: the last is the base of others; {another} is said as `_said` does
+# the first that fits: the last is the base of others
 _REMEDIES: dict[type[Exception], tuple[type[StoreError], str]] = {
     psycopg.errors.LockNotAvailable: (
         LockedError,
         "another program kept it so for long; end that and repeat the command",
     ),
-    psycopg.errors.QueryCanceled: (
-        LockedError,
-        "the server is too busy, or stands still; repeat the command",
-    ),
     psycopg.errors.DiskFull: (
         StoreError,
         "free some space on the server and repeat the command; finished trials are kept",
     ),
-    psycopg.errors.InsufficientPrivilege: (
-        StoreError,
-        "grant its user the right, or {another}",
-    ),
-    psycopg.errors.ReadOnlySqlTransaction: (
-        StoreError,
-        "it only reads; {another}",
-    ),
+    psycopg.errors.InsufficientPrivilege: (StoreError, "grant its user the right, or {another}"),
+    psycopg.errors.ReadOnlySqlTransaction: (StoreError, "it only reads; {another}"),
     psycopg.OperationalError: (
-        StoreError,
+        AwayError,
         "is the server there, and are user, password and database right?",
     ),
 }

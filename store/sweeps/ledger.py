@@ -137,8 +137,11 @@ class Ledger:
     def claim(self, repeat: OpenRepeat, at: datetime) -> Claim:
         """Raises LostError."""
         pending = self._own(repeat.repeat_id, State.PENDING)
+        claimed = self._own(repeat.repeat_id, State.CLAIMED)
         with writing(self.engine) as connection:
             self._check_not_ended(connection)
+            if connection.scalar(sa.select(_Repeat.id).where(*claimed)) is not None:
+                return Claim.TAKEN  # by an earlier try, whose answer was lost
             if self._wanted_repeats is not None:
                 missing = self._wanted_repeats - self._num_completed(connection, repeat.trial_id)
                 if missing <= 0:

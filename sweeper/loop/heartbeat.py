@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from store.errors import LockedError, LostDatabaseError, StoreError
+from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
 from sweeper.loop.stopping import Stopping
 from sweeper.loop.tools import States
 
@@ -17,6 +17,7 @@ Value = TypeVar("Value")
 BEAT_EVERY_S = 10.0
 GIVE_UP_AFTER = 2 / 3  # of the time after which others take over
 LOCKED_TRIES = 10  # each waits for store.engine.BUSY_TIMEOUT_S
+AWAY_TRIES = 60  # each waits some 5 s for the server
 
 
 class Heartbeat:
@@ -41,16 +42,21 @@ class Heartbeat:
             self._beat()
 
     def write(self, write: Callable[[], Value]) -> Value:
-        """Try again for minutes what another program keeps locked. Raises StoreError after that."""
-        num_tries = 0
+        """Try again for minutes while another program keeps the database locked, or its server is
+        away. Raises StoreError after that.
+        """
+        tries_left = {LockedError: LOCKED_TRIES, AwayError: AWAY_TRIES}
         while True:
             try:
                 return write()
-            except LockedError as error:
-                num_tries += 1
-                if num_tries == LOCKED_TRIES:
+            except (LockedError, AwayError) as error:
+                tries_left[type(error)] -= 1
+                if not tries_left[type(error)]:
                     raise
-                self._tell(f"{error}; trying again")
+                if isinstance(error, AwayError):
+                    self._say_away(error)
+                else:
+                    self._tell(f"{error}; trying again")
 
     def _beat(self) -> None:
         """Give a sign. A database that is locked for a while ends nothing."""

@@ -62,21 +62,24 @@ def test_a_local_sweep_that_cannot_beat_starts_nothing_more():
     assert (str(world.stopping.failure), world.stopping.is_stopping) == ("gone", True)
 
 
-@pytest.mark.parametrize("num_locked", [3, 100])
-def test_a_write_to_a_locked_database_is_tried_ten_times(num_locked):
-    world, left = World(), [LockedError("locked")] * num_locked
+@pytest.mark.parametrize(
+    ("error", "num_tries"), [(LockedError("locked"), 10), (AwayError("away"), 60)]
+)
+@pytest.mark.parametrize("num_failing", [3, 100])
+def test_a_write_to_a_database_that_is_locked_or_away_is_tried_again(error, num_tries, num_failing):
+    world, left = World(), [error] * num_failing
 
     def write() -> str:
         if left:
             raise left.pop()
         return "written"
 
-    if num_locked < 10:
+    if num_failing < 10:
         assert world.heartbeat.write(write) == "written"
     else:
-        with pytest.raises(LockedError):
+        with pytest.raises(type(error)):
             world.heartbeat.write(write)
-        assert len(left) == num_locked - 10
+        assert len(left) == num_failing - num_tries
 
 
 def test_a_busy_loop_does_not_tell_what_it_waits_for():

@@ -1,0 +1,65 @@
+"""Four sweeps write into one PostgreSQL database whose server is restarted five times: nothing is lost, and who waits says so."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from store.checks import check
+from store.database import open_for_reading
+from store.errors import StoreError
+from store.reading import queries
+from store.writer import Writer
+from tests import postgresql
+from tests.conftest import PROJECT
+
+pytestmark = pytest.mark.integration
+
+NUM_SWEEPS, NUM_RESTARTS, NUM_ATTEMPTS, WITHIN_S = 4, 5, 12, 300.0
+SWEEP = [
+    *(sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", "engine=simulated"),
+    *("hardware=dgx1_p100", "strategy=replicated_nccl", "num_gpus=1,2,4", "sweep.repeats=4"),
+]
+MODELS = ("resnet50", "vgg16", "alexnet", "inception3")  # no sweep finds its trials finished
+ONCE = "SELECT trial_id, repeat, count(*) AS num FROM attempts WHERE outcome = 'completed' GROUP BY trial_id, repeat"
+
+
+def num_recorded(url: str) -> int:
+    """0 while the server is away."""
+    try:
+        engine = open_for_reading(url)
+        return queries.num_attempts(engine)
+    except StoreError:
+        return 0
+
+
+def test_four_sweeps_lose_nothing_when_their_server_is_restarted_five_times():
+    programs = postgresql.needed_programs(postgresql.find_programs(), in_ci=False)
+    with postgresql.server(programs) as server, postgresql.new_database(server) as url:
+        Writer(url).close()
+        sweeps = []
+        for model in MODELS:
+            command = [*SWEEP, f"model={model}", f"sweep.name={model}", f"store.url={url}"]
+            sweeps.append(
+                subprocess.Popen(
+                    [*command, f"store.runs_dir={model}"], stderr=subprocess.PIPE, text=True
+                )
+            )
+        gives_up_s = time.monotonic() + WITHIN_S
+        for number in range(NUM_RESTARTS):
+            wanted = (1 + number) * NUM_SWEEPS * NUM_ATTEMPTS // (NUM_RESTARTS + 2)
+            while num_recorded(url) < wanted and time.monotonic() < gives_up_s:
+                time.sleep(0.1)
+            postgresql.stop(server, "immediate" if number % 2 else "fast")
+            time.sleep(0.5 if number else 9.0)  # so that some try to write meanwhile
+            postgresql.start(server)
+        ended = [sweep.communicate(timeout=WITHIN_S)[1] for sweep in sweeps]
+        assert [sweep.returncode for sweep in sweeps] == [0] * NUM_SWEEPS, ended
+        assert any("is the server there" in text and "; trying again" in text for text in ended)
+        engine = open_for_reading(url)
+        once = queries.rows(engine, ONCE)
+        assert [row["num"] for row in once] == [1] * (NUM_SWEEPS * NUM_ATTEMPTS)
+        assert queries.num_attempts(engine) == NUM_SWEEPS * NUM_ATTEMPTS
+        assert list(check(url)) == []
+        engine.dispose()
