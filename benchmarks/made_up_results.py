@@ -20,9 +20,9 @@ from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Measurement, Ste
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec
+from store.attempt_rows import AttemptWriter, NewAttempt
 from store.database import open_for_writing, writing
 from store.exchange.rebuild import Change, SweepHead, WholeRepeat, WholeSweep, add_sweep
-from store.finished_attempt import AttemptWriter, NewAttempt
 
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")
 STRATEGIES = (

@@ -29,9 +29,9 @@ from scalemark.records.attempt import ProcessIdentity
 from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, Verdict
 from store import api
+from store.attempt_rows import FinishedAttempt
 from store.database import open_for_reading, open_for_writing
 from store.exchange.merge import merge
-from store.finished_attempt import FinishedAttempt
 from store.reading import listing, queries
 from store.reading.show import show
 from store.sqlite import remove_file

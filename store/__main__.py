@@ -28,7 +28,7 @@ app = App(
         "import": "store.commands.exchange:import_",
         "merge": "store.commands.exchange:merge_",
         "rebuild": "store.commands.exchange:rebuild",
-        "check": "store.commands.check:check",
+        "check": "store.commands.read:check",
     },
 )
 

@@ -22,12 +22,11 @@ from scalemark.records.references import Reference
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import AXES, TrialSpec
 from store import schema
+from store.attempt_rows import environment_values, machine_gpus
 from store.database import locate, open_existing
 from store.engine import ONLY_READS
 from store.errors import DamagedError, StoreError
 from store.exchange.rebuild import RENAMED
-from store.finished_attempt import environment_values
-from store.machine_rows import machine_gpus
 from store.rows import digest
 from store.schema import Base
 from store.sqlite import SqliteFile, cause_of, connect_read_only, end_if_interrupted

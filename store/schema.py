@@ -350,7 +350,6 @@ class OrchestratorRow(Base):
 
 # SQLite uses the index only for a condition of the same text
 IN_FLIGHT = "state IN ('claimed', 'running')"
-WAITING = "state = 'pending' AND orchestrator_id IS NULL"
 
 
 class RepeatRow(Base):
@@ -366,12 +365,6 @@ class RepeatRow(Base):
             "ix_repeats_in_flight",
             "trial_id",
             sqlite_where=text(IN_FLIGHT),  # `store.postgresql` makes it the same there
-        ),
-        Index(
-            "ix_repeats_waiting",
-            "sweep_id",
-            "turn",
-            sqlite_where=text(WAITING),
         ),
     )
 

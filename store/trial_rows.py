@@ -16,9 +16,8 @@ import sqlalchemy as sa
 from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import name_in_records
 from scalemark.records.trial import AXES, TrialSpec
-from store.rows import insert_all
+from store.rows import in_chunks, insert_all
 from store.schema import Flag, Real, TrialRow, Whole, is_lacked
-from store.sweeps.repeat_states import in_chunks
 from store.views import drop_views, replace_views
 
 _TRIALS = cast(sa.Table, TrialRow.__table__)

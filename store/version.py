@@ -13,8 +13,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.references import published
 from scalemark.records.trial import AXES
 from store.errors import DamagedError, StoreError
-from store.reference_rows import add_references
-from store.rows import insert_all
+from store.rows import add_references, insert_all
 from store.schema import Base, InfoRow, TrialRow
 from store.trial_rows import missing_columns
 from store.views import create_views

@@ -1,4 +1,4 @@
-"""Opens a database for writing, and begins sweeps in it."""
+"""Opens a database for writing, begins sweeps in it, and reads what it holds of one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from scalemark.host.processes import dead_in_s
 from scalemark.records.attempt import ProcessIdentity
 from scalemark.records.machine import Machine, check_kind_of_machine
 from scalemark.records.outcomes import State
-from scalemark.records.sweep import sweep_uid
+from scalemark.records.sweep import AskedFor, SweepRecord, sweep_uid
 from scalemark.records.trial import TrialSpec
 from store import schema
-from store.database import locate, open_for_writing, writing
+from store.attempt_rows import machine_id_of
+from store.database import locate, open_for_writing, reading, writing
 from store.errors import StoreError
-from store.machine_rows import machine_id_of
 from store.rows import insert_all, inserted_id
 from store.sweeps.ledger import FINISHED_ELSEWHERE, Ledger, has_in_flight, process_of
 from store.sweeps.repeat_states import CONTINUED, add_pending, change_all
@@ -264,3 +264,29 @@ def _open_repeats(
     pending_only = (table.state == State.PENDING,)
     give(given_up, pending_only, State.SKIPPED, NOT_ASKED_FOR, NOT_ASKED_FOR)
     add_pending(connection, new, at)
+
+
+def read_sweep(engine: sa.Engine, sweep_id: int) -> SweepRecord:
+    """Return all that a sweep was ever asked for, also before it was continued. Raises
+    StoreError.
+    """
+    sweeps, links = schema.SweepRow, schema.SweepTrialRow
+    trials, left_out = schema.TrialRow, schema.LeftOutRow
+    asked_for = (
+        sa.select(links.position, trials.spec)
+        .join(trials, trials.id == links.trial_id)
+        .where(links.sweep_id == sweep_id)
+        .order_by(links.position, links.trial_id)
+    )
+    refused = sa.select(left_out.overrides, left_out.reason).where(left_out.sweep_id == sweep_id)
+    with reading(engine) as connection:
+        sweep = connection.execute(sa.select(sweeps.__table__).where(sweeps.id == sweep_id)).one()
+        cells = connection.execute(refused.order_by(left_out.overrides))
+        return SweepRecord(
+            name=sweep.name,
+            reason=sweep.reason,
+            command=sweep.command,
+            started_at=sweep.started_at,
+            trials=tuple(AskedFor(**row) for row in connection.execute(asked_for).mappings()),
+            left_out=tuple((overrides, reason) for overrides, reason in cells),
+        )

@@ -17,8 +17,7 @@ from scalemark.records.axes import Engine
 from scalemark.records.trial import TrialSpec
 from store.reading import earlier
 from store.sweeps.ledger import Ledger
-from store.sweeps.sweep_record import read_sweep
-from store.writer import Writer
+from store.writer import Writer, read_sweep
 from sweeper import launchers
 from sweeper.devices.gpu_users import GpuInUse, GpuUsers
 from sweeper.errors import SweepRefusedError

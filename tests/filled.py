@@ -16,7 +16,7 @@ from scalemark.records.measurement import Measurement, Profile, ReplicaTimes, Re
 from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
-from store.finished_attempt import FinishedAttempt
+from store.attempt_rows import FinishedAttempt
 from store.sweeps.ledger import Ledger
 from store.writer import NewSweep, Writer
 from sweeper.devices.simulated_box import machine_of

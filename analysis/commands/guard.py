@@ -31,7 +31,7 @@ from scalemark.text.wording import as_typed
 from store.command_line import Db, Json
 from store.errors import StoreError
 from store.filters.filter_values import escaped
-from store.reading.nights import ACCEPTED
+from store.reading.sweeps import ACCEPTED
 
 _REGRESSED = 1  # exit code
 _ACCEPTED = "--accepted"

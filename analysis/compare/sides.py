@@ -20,9 +20,8 @@ from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES
 from store.database import open_existing, open_for_reading
 from store.errors import StoreError
-from store.filters import targets
 from store.filters.selection import looks_like_filter, parsed
-from store.reading import references
+from store.reading import references, show
 from store.reading.listing import full_names, newest_first
 from store.reading.references import known_references
 
@@ -197,7 +196,7 @@ def _is_source(db: str, text: str) -> bool:
     if looks_like_filter(text):
         return False
     with suppress(StoreError):
-        targets.find(open_for_reading(db), text)
+        show.find(open_for_reading(db), text)
         return False
     with suppress(StoreError):
         return bool(of_source(known_references(open_existing(db)), text))
@@ -207,7 +206,7 @@ def _is_source(db: str, text: str) -> bool:
 def _filters(db: str, text: str) -> list[str]:
     if looks_like_filter(text):
         return full_names(open_for_reading(db), _NEXT_FILTER.split(text.strip()))
-    target = targets.find(open_for_reading(db), text)
+    target = show.find(open_for_reading(db), text)
     if target.column == "sweep_id":
         return [f"sweep={text}"]
     return [f"{target.column.removesuffix('_id')}={target.id}"]

@@ -26,8 +26,8 @@ from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed
 from store.database import locate, open_for_reading, own_command
 from store.errors import StoreError
-from store.reading.nights import Processes, processes
 from store.reading.queries import Row
+from store.reading.sweeps import Processes, processes
 
 _WHEN = f"{PREFIX}{WHEN}"
 _UNKNOWN = (None, "", "?")  # values of an axis that say nothing

@@ -19,11 +19,11 @@ from scalemark.text.untrusted import visible
 from store.command_line import Db, Json, ask
 from store.database import check_writable, open_for_reading, open_for_writing, reading, writing
 from store.errors import StoreError
-from store.filters import targets
 from store.filters.filter_values import ID_BEGINNING, checked
 from store.filters.selection import attempt_ids, deleted_at, looks_like_filter
-from store.filters.targets import Target
+from store.reading import show
 from store.reading.listing import full_names
+from store.reading.show import Target
 from store.rows import insert_all
 from store.schema import AttemptRow, NoteRow, TagRow
 
@@ -44,7 +44,7 @@ def tag(
 ) -> None:
     """Give an attempt, a trial or a sweep tags to find it by."""
     engine = _writable(db)
-    target = targets.find(engine, which)
+    target = show.find(engine, which)
     if remove:
         num, done = remove_tags(engine, target, words), "taken away"
     else:
@@ -62,7 +62,7 @@ def note(
 ) -> None:
     """Add a note to an attempt, a trial or a sweep."""
     engine = _writable(db)
-    target = targets.find(engine, which)
+    target = show.find(engine, which)
     add_note(engine, target, text, datetime.now(UTC))
     if as_json:
         return print_json({"target": target.name, "note": text})
@@ -158,7 +158,7 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
         ids = attempt_ids(full_names(engine, words), deleted=deleted)
         condition: sa.ColumnElement[bool] = AttemptRow.id.in_(ids)
     elif len(words) == 1:
-        condition = sa.and_(targets.find(engine, words[0]).has_attempt(), deleted_at(deleted))
+        condition = sa.and_(show.find(engine, words[0]).has_attempt(), deleted_at(deleted))
     else:
         raise StoreError(
             "wanted one attempt, trial or sweep, or filters, as model=resnet50 'num_gpus>=4'"

@@ -1,4 +1,4 @@
-"""`python -m store list|show|query`: reads, and changes nothing."""
+"""`python -m store list|show|query|check`: reads, and changes nothing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Annotated, Any, Literal
 import sqlalchemy as sa
 import typer
 
-from scalemark.cli.terminal import print_json
+from scalemark.cli.terminal import print_json, reader_may_leave, shown
 from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.measurement import IMAGES
 from scalemark.records.references import Origin
 from scalemark.records.validation import LARGEST_INTEGER
+from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
 from store.commands.sections import print_sections
 from store.commands.tabular import NO_SPARE, Format, Spare, write
@@ -32,7 +33,7 @@ from store.reading.listing import (
 )
 from store.reading.queries import num_attempts, queried, selected, streamed
 from store.reading.references import shown_by
-from store.reading.show import show as shown
+from store.reading.show import show as collected
 from store.trial_rows import free_columns
 
 Filters = Annotated[
@@ -139,7 +140,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show everything about one attempt, one trial with its attempts, or one sweep."""
-    record = shown(open_for_reading(db), which)
+    record = collected(open_for_reading(db), which)
     return print_json(record) if as_json else print_sections(record)
 
 
@@ -243,3 +244,27 @@ def _why_none(
         f"{hint(engine, filters)}leave some of that out, or see all with "
         f"{own_command(db, 'store', 'list')}"
     )
+
+
+FINDINGS = 1
+
+
+def check(db: Db, as_json: Json = False) -> None:
+    """Check a database. Exit code 0: nothing is wrong; 1: findings; 2: it cannot be checked."""
+    from store.checks import check as findings_of  # here: the other commands need not wait for it
+
+    with shown() as progress:
+        findings = list(findings_of(db, progress))
+    with reader_may_leave():
+        if as_json:
+            print_json({"findings": findings})
+        else:
+            for finding in findings:
+                where = f"{finding.table} {finding.row}".strip()
+                print(f"{visible(where)}: {visible(finding.what)}; {finding.remedy}")
+            verdict = "nothing is wrong"
+            if findings:
+                verdict = f"damaged or incomplete, {len(findings)} findings"
+            print(f"{locate(db).name}: {verdict}")
+    if findings:
+        raise typer.Exit(FINDINGS)

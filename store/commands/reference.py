@@ -18,7 +18,7 @@ from store.database import locate, open_existing, open_for_writing, writing
 from store.errors import StoreError
 from store.reading.queries import Row
 from store.reading.references import chosen, known_references, list_references
-from store.reference_rows import remove_references
+from store.rows import remove_references
 
 app = make_app("Figures that others measured, with their sources.")
 

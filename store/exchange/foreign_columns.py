@@ -28,8 +28,7 @@ from scalemark.records.references import Reference, ReferenceKind, Rejected
 from scalemark.records.trial import AXES
 from scalemark.text.wording import listed, shortened
 from store.errors import StoreError
-from store.exchange.foreign_table import ForeignTable, shown
-from store.exchange.written_numbers import open_mark, read_number
+from store.exchange.foreign_table import ForeignTable, open_mark, read_number, shown
 from store.filters.selection import nearest
 
 _WHOLE = ("num_gpus", "hosts", "batch_size", "global_batch_size")

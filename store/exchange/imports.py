@@ -32,7 +32,7 @@ from store.exchange.foreign_columns import (
     understood,
 )
 from store.exchange.foreign_table import read_table
-from store.reference_rows import add_references
+from store.rows import add_references
 from store.schema import ReferenceRow
 
 AT_ONCE = 5000  # figures in a transaction

@@ -52,10 +52,9 @@ from scalemark.run_folder import (
 )
 from scalemark.text.untrusted import quoted_lines
 from store import schema
+from store.attempt_rows import AttemptWriter, NewAttempt, machine_id_of
 from store.database import open_for_writing, writing
 from store.errors import StoreError
-from store.finished_attempt import AttemptWriter, NewAttempt
-from store.machine_rows import machine_id_of
 from store.rows import insert_all, inserted_id, inserted_ids
 from store.trial_rows import insert_trials
 from store.writer import add_left_out
@@ -115,7 +114,7 @@ def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> 
     try:
         for folder in folders:
             try:
-                sweep, names = _whole_sweep(folder, rebuilt, progress)
+                sweep = _whole_sweep(folder, rebuilt, progress)
                 with writing(engine) as connection:
                     counts = add_sweep(connection, sweep, AttemptWriter())
             except (ValueError, OSError) as error:
@@ -124,9 +123,9 @@ def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> 
             rebuilt.num_sweeps += 1
             rebuilt.num_new += counts.num_new
             rebuilt.num_known += counts.num_known
-            for key in counts.differing:
+            for name in counts.differing:
                 rebuilt.warnings.append(
-                    f"{folder / names[key]}: began or ended otherwise than the database says; what "
+                    f"{folder / name}: began or ended otherwise than the database says; what "
                     "is in the database stays"
                 )
     finally:
@@ -149,10 +148,8 @@ def _sweep_folders(runs_dirs: Iterable[str]) -> Iterator[Path]:
                 yield Path(path)
 
 
-def _whole_sweep(
-    folder: Path, rebuilt: Rebuilt, progress: Progress
-) -> tuple[WholeSweep, dict[AttemptKey, str]]:
-    """Return all that one sweep's folder holds, with the name of each attempt's folder."""
+def _whole_sweep(folder: Path, rebuilt: Rebuilt, progress: Progress) -> WholeSweep:
+    """Return all that one sweep's folder holds."""
     attempts = []
     paths = {path for path in folder.iterdir() if path.is_dir() and _NAME.search(path.name)}
     paths |= {path.parent for path in folder.glob("*/trial.json")}
@@ -172,22 +169,19 @@ def _whole_sweep(
     head = _sweep_head(folder, attempts, record)
     new: list[tuple[Machine, NewAttempt]] = []
     recorded: list[_Attempt] = []
-    names: dict[AttemptKey, str] = {}
     for attempt in sorted(attempts, key=lambda attempt: attempt.ended_at):
         try:
             new.append((attempt.machine, _new_attempt(attempt)))
             recorded.append(attempt)
-            names[(*attempt.repeat_key, attempt.begin.attempt)] = attempt.folder.name
         except (ValueError, OSError) as error:
             rebuilt.rejected.append(_rejected(attempt.folder, error))
-    sweep = WholeSweep(
+    return WholeSweep(
         head=head,
         left_out=record.left_out if record else (),
         trials=_asked_for(record, attempts),
         repeats=_repeats(head, recorded),
         attempts=new,
     )
-    return sweep, names
 
 
 def _never_began(folder: Path) -> bool:
@@ -421,9 +415,6 @@ _DIGEST = re.compile("[0-9a-f]{16}")
 RENAMED = re.compile(r" \(\d+\)$")
 """What the name of a sweep of another database may end with, because another had its name."""
 
-AttemptKey = tuple[str, int, int]
-"""The trial's id, the repeat and the attempt: identify an attempt within its sweep."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepHead:
@@ -486,7 +477,7 @@ class Counts:
 
     num_new: int = 0
     num_known: int = 0
-    differing: list[AttemptKey] = field(default_factory=list)  # known, and not as given
+    differing: list[str] = field(default_factory=list)  # run folders of known ones, not as given
 
 
 def add_sweep(connection: sa.Connection, sweep: WholeSweep, writer: AttemptWriter) -> Counts:
@@ -590,7 +581,7 @@ def _add_attempts(
         if key in known:
             counts.num_known += 1
             if known[key] != (values["started_at"], values["outcome"]):
-                counts.differing.append(key)
+                counts.differing.append(values["run_dir"])
         elif key[:2] not in busy:
             machine_id = writer.shared_id(machine, partial(machine_id_of, connection, machine))
             values |= {"sweep_id": sweep_id, "machine_id": machine_id}

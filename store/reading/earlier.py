@@ -20,6 +20,7 @@ from scalemark.records.trial import TrialSpec
 from store.database import reading
 from store.filters.selection import deleted_at
 from store.reading.queries import Row, rows, selected
+from store.rows import in_chunks
 from store.schema import (
     AttemptRow,
     EnvironmentRow,
@@ -29,7 +30,6 @@ from store.schema import (
     RepeatRow,
     SweepRow,
 )
-from store.sweeps.repeat_states import in_chunks
 
 
 def num_completed(

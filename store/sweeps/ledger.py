@@ -25,9 +25,9 @@ import sqlalchemy as sa
 from scalemark.records.attempt import Placement, ProcessIdentity
 from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
 from store import schema
+from store.attempt_rows import FinishedAttempt, add_attempt
 from store.database import reading, writing
 from store.errors import StoreError
-from store.finished_attempt import FinishedAttempt, add_attempt
 from store.sweeps.repeat_states import change, change_all
 
 FINISHED_ELSEWHERE = "enough repeats of it are completed"

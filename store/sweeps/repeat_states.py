@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
 from scalemark.records.outcomes import State
 from store import schema
-from store.rows import inserted_ids
+from store.rows import in_chunks, inserted_ids
 
 REMOVED = "the attempt was removed for good"
 """Detail of the event of an attempt whose row earlier versions removed."""
 
 CONTINUED = "continued"
 """Detail of the event by which a later command opens a repeat again."""
-
-_Item = TypeVar("_Item")
-_CHUNK = 500  # values in one statement; SQLite takes no more than 32,766
 
 
 def change(
@@ -68,11 +65,6 @@ def num_in_states(connection: sa.Connection, sweep_id: int) -> Counter[State]:
     counts = sa.select(table.state, sa.func.count()).where(table.sweep_id == sweep_id)
     rows = connection.execute(counts.group_by(table.state))
     return Counter({State(state): num for state, num in rows})
-
-
-def in_chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    """Return as many at a time as one statement takes."""
-    return (items[begin : begin + _CHUNK] for begin in range(0, len(items), _CHUNK))
 
 
 def _add_events(

@@ -14,7 +14,7 @@ from typing import Protocol
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
 from scalemark.host.processes import HEARTBEAT_TIMEOUT
 from scalemark.records.attempt import Placement, RankLimits
-from store.finished_attempt import FinishedAttempt
+from store.attempt_rows import FinishedAttempt
 from store.sweeps.ledger import Claim, OpenRepeat
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots

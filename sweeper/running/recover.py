@@ -16,8 +16,8 @@ from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, AttemptEnd, Placeme
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import Left, RunFolder, left_of_failed, read_left
 from scalemark.text.untrusted import without_secrets
+from store.attempt_rows import FinishedAttempt
 from store.errors import StoreError
-from store.finished_attempt import FinishedAttempt
 from store.sweeps.ledger import (
     KILLED,
     Abandoned,

@@ -13,10 +13,9 @@ from analysis.measured import measured
 from store.commands import annotate
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.filters import targets
 from store.reading import earlier, queries
 from store.reading.earlier import Durations, recorded_durations_s
-from store.reading.show import show
+from store.reading.show import find, show
 from store.sweeps.ledger import Claim
 from store.sweeps.sweep_status import sweep_status
 from store.writer import Writer
@@ -59,7 +58,7 @@ def test_tags_are_added_once_and_taken_away(filled):
 
 def test_notes_are_shown_with_whatever_they_say(filled):
     engine = Writer(filled).engine
-    target = targets.find(engine, "2")
+    target = find(engine, "2")
     for text in NASTY:
         annotate.add_note(engine, target, text, NOON)
         annotate.add_tags(engine, target, [text], NOON)

@@ -18,7 +18,7 @@ from scalemark.host.processes import this_process
 from scalemark.records.attempt import AttemptEnd
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
-from store.finished_attempt import FinishedAttempt, add_attempt
+from store.attempt_rows import FinishedAttempt, add_attempt
 from store.sweeps.ledger import close_abandoned
 from store.writer import Writer
 from sweeper.running.attempt import Ended, Limits

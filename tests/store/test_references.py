@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from scalemark.records.references import Reference, ReferenceKind, published
 from store.reading.references import list_references
-from store.reference_rows import add_references
+from store.rows import add_references
 from store.schema import ReferenceRow
 
 MINE = Reference(

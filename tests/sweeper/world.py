@@ -15,8 +15,7 @@ from scalemark.records.outcomes import State
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading
 from store.reading import earlier, queries
-from store.sweeps.sweep_record import read_sweep
-from store.writer import NewSweep, Writer
+from store.writer import NewSweep, Writer, read_sweep
 from sweeper.devices.host_lock import HostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots

@@ -20,7 +20,7 @@ from store.commands import annotate
 from store.database import open_for_writing
 from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
-from store.filters import targets
+from store.reading import show
 from tests.filled import ENVIRONMENT, fill
 from tests.nights import FIRST, fill_nights, slower, steady, with_packages
 from tests.specs import small
@@ -149,7 +149,7 @@ def test_nothing_new_to_look_at_is_exit_code_0(nights, analysis, arguments):
 
 def test_a_sweep_with_the_tag_accepts_a_regression(nights, analysis):
     engine = open_for_writing("results.db")
-    sweep = targets.find(engine, "night-20")
+    sweep = show.find(engine, "night-20")
     annotate.add_tags(engine, sweep, ["accepted"], datetime.now(UTC))
     engine.dispose()
     ended = analysis("guard", "--json")

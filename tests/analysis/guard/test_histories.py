@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analysis.guard.histories import attempt_readings, records
-from store.reading.nights import Processes
+from store.reading.sweeps import Processes
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRIALS = {

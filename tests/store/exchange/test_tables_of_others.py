@@ -11,8 +11,7 @@ import pytest
 
 from store.errors import StoreError
 from store.exchange.foreign_columns import ImportOptions, figures, understood
-from store.exchange.foreign_table import read_table
-from store.exchange.written_numbers import read_number
+from store.exchange.foreign_table import read_number, read_table
 
 TABLES = Path(__file__).parent / "tables"
 

@@ -8,8 +8,8 @@ from scalemark.records.outcomes import Verdict
 from store.commands import annotate
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
-from store.filters import targets
-from store.reading.nights import processes
+from store.reading import show
+from store.reading.sweeps import processes
 from tests.filled import fill
 from tests.nights import FIRST, fill_nights
 from tests.specs import small
@@ -54,7 +54,7 @@ def test_a_tag_of_a_sweep_accepts(db):
     fill_nights(db, {ONE: [100.0, 101.0]})
     engine = open_for_writing(db)
     annotate.add_tags(
-        engine, targets.find(engine, "night-1"), ["accepted"], datetime(2026, 2, 1, tzinfo=UTC)
+        engine, show.find(engine, "night-1"), ["accepted"], datetime(2026, 2, 1, tzinfo=UTC)
     )
     engine.dispose()
     found = read(db)

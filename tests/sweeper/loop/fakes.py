@@ -19,7 +19,7 @@ from scalemark.records.outcomes import EXIT_CODES, Outcome, State
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from store.finished_attempt import FinishedAttempt
+from store.attempt_rows import FinishedAttempt
 from store.reading.earlier import CompletedRepeat
 from store.sweeps.ledger import Claim, OpenRepeat
 from sweeper.devices.host_lock import NoHostLock

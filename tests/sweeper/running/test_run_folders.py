@@ -12,8 +12,7 @@ from scalemark.records.measurement import Result
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.sweep import SweepRecord
 from scalemark.run_folder import RunFolder
-from store.sweeps.sweep_record import read_sweep
-from store.writer import Writer
+from store.writer import Writer, read_sweep
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan import PlannedTrial
 from sweeper.running.run_folders import RunFolders, recorded_left, write_end
