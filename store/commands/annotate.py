@@ -149,7 +149,7 @@ def add_note(engine: sa.Engine, target: Target, text: str, at: datetime) -> None
 
 
 def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
-    """Choose, of one target (see `store.filters.targets`) or by filters (see
+    """Choose, of one target (see `store.reading.show`) or by filters (see
     `store.filters.selection`), the attempts that are deleted, or not.
 
     Raises StoreError for what is neither.

@@ -4,7 +4,7 @@ orchestrator was killed.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -97,20 +97,6 @@ class FinishedRepeat(RepeatStatus):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """Trials of a sweep that take about as long: what is open of them, and how long the completed
-    took.
-    """
-
-    model: str
-    num_gpus: int
-    hosts: int
-    num_open: int  # pending, claimed and running repeats
-    num_timed: int  # completed attempts of this sweep with a known duration
-    mean_duration_s: float | None  # of these
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStatus:
     """The progress of one sweep."""
 
@@ -123,7 +109,9 @@ class SweepStatus:
     orchestrator: OrchestratorStatus | None  # the newest; none in imported and rebuilt sweeps
     running: Sequence[RunningRepeat]  # oldest first
     last_finished: Sequence[FinishedRepeat]  # newest first, NUM_LAST at most
-    paces: Sequence[Pace]
+    # what is open, one after the other, would take: as long as its like that was completed; what
+    # has no like, the mean of all; None while nothing was completed
+    left_s: float | None
 
     @property
     def typed_command(self) -> str:
@@ -145,17 +133,8 @@ class SweepStatus:
 
     @property
     def eta_s(self) -> float | None:
-        """The seconds left: what is open takes as long as its like that was completed, as many at a
-        time as run now; what has no like, the mean of all. None while nothing was completed.
-        """
-        known_s = [pace.mean_duration_s for pace in self.paces if pace.mean_duration_s is not None]
-        if not known_s:
-            return None
-        left_s = 0.0
-        for pace in self.paces:
-            usual_s = fmean(known_s) if pace.mean_duration_s is None else pace.mean_duration_s
-            left_s += pace.num_open * usual_s
-        return left_s / max(1, len(self.running))
+        """The seconds left, with as many at a time as run now."""
+        return None if self.left_s is None else self.left_s / max(1, len(self.running))
 
     @property
     def state(self) -> SweepState:
@@ -181,48 +160,15 @@ def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatu
         return [_status(connection, row) for row in _chosen(connection, sweep)]
 
 
-def newest_sweeps(engine: sa.Engine, most: int) -> list[SweepStatus]:
-    """Return the newest sweeps, newest first; of those that do not run no more than their counts.
-
-    Raises StoreError when the database cannot be read.
-    """
-    begun = {sweep.name: sweep for sweep in sweep_status(engine)}
-    with reading(engine) as connection:
-        newest = sa.select(_Sweep.__table__).order_by(_Sweep.id.desc()).limit(most)
-        rows = connection.execute(newest).mappings().all()
-        counted = (
-            sa.select(_Repeat.sweep_id, _Repeat.state, sa.func.count())
-            .where(_Repeat.sweep_id.in_([row["id"] for row in rows]))
-            .group_by(_Repeat.sweep_id, _Repeat.state)
-        )
-        counts: defaultdict[int, Counter[State]] = defaultdict(Counter)
-        for sweep_id, state, num in connection.execute(counted):
-            counts[sweep_id][State(state)] = num
-    found = []
-    for row in rows:
-        of_one = {key: row[key] for key in ("name", "reason", "command", "started_at")}
-        ended = SweepStatus(
-            **of_one,
-            finished_at=row["finished_at"],
-            counts=counts[row["id"]],
-            orchestrator=None,
-            running=(),
-            last_finished=(),
-            paces=(),
-        )
-        found.append(begun.get(row["name"], ended))
-    return found
-
-
 def _chosen(connection: sa.Connection, sweep: str | None) -> Sequence[sa.RowMapping]:
     statement = sa.select(_Sweep.__table__)
     if sweep is not None:
         return connection.execute(statement.where(_Sweep.name == sweep)).mappings().all()
     unended = sa.select(_Orchestrator.sweep_id).where(_Orchestrator.ended_at.is_(None))
     running = statement.where(_Sweep.id.in_(unended)).order_by(_Sweep.id)
-    found = connection.execute(running).mappings().all()
-    if found:
-        return found
+    unended_sweeps = connection.execute(running).mappings().all()
+    if unended_sweeps:
+        return unended_sweeps
     last_begun = (
         sa.select(sa.func.max(_Orchestrator.started_at))
         .where(_Orchestrator.sweep_id == _Sweep.id)
@@ -245,7 +191,7 @@ def _status(connection: sa.Connection, row: sa.RowMapping) -> SweepStatus:
         orchestrator=_orchestrator(connection, sweep_id),
         running=_running(connection, sweep_id),
         last_finished=_last_finished(connection, sweep_id),
-        paces=_paces(connection, sweep_id),
+        left_s=_left_s(connection, sweep_id),
     )
 
 
@@ -284,11 +230,11 @@ def _running(connection: sa.Connection, sweep_id: int) -> list[RunningRepeat]:
         .where(_Repeat.sweep_id == sweep_id, _Repeat.state == State.RUNNING)
         .order_by(_Repeat.started_at, _Repeat.id)
     )
-    found = []
+    repeats = []
     for row in connection.execute(statement).mappings():
         values: dict[str, Any] = dict(row)
-        found.append(RunningRepeat(**values | {"placement": placement_of(row["placement"])}))
-    return found
+        repeats.append(RunningRepeat(**values | {"placement": placement_of(row["placement"])}))
+    return repeats
 
 
 def _last_finished(connection: sa.Connection, sweep_id: int) -> list[FinishedRepeat]:
@@ -313,44 +259,39 @@ def _last_finished(connection: sa.Connection, sweep_id: int) -> list[FinishedRep
         .order_by(_Attempt.id.desc())
         .limit(NUM_LAST)
     )
-    found = []
+    repeats = []
     for row in connection.execute(statement).mappings():
         values: dict[str, Any] = dict(row)
-        found.append(FinishedRepeat(**values | {"outcome": Outcome(row["outcome"])}))
-    return found
+        repeats.append(FinishedRepeat(**values | {"outcome": Outcome(row["outcome"])}))
+    return repeats
 
 
-def _paces(connection: sa.Connection, sweep_id: int) -> list[Pace]:
+def _left_s(connection: sa.Connection, sweep_id: int) -> float | None:
+    """Return the seconds that the open repeats would take one after the other."""
     kind = (_Trial.model, _Trial.num_gpus, _Trial.hosts)
-    num = sa.func.count()
-    of_repeats = sa.select(*kind, num).join(_Repeat, _Repeat.trial_id == _Trial.id)
-    is_open = (_Repeat.sweep_id == sweep_id, _Repeat.state.in_(_OPEN))
-    of_attempts = sa.select(*kind, num, sa.func.avg(_Attempt.duration_s)).join(
-        _Attempt, _Attempt.trial_id == _Trial.id
-    )
-    is_timed = (
-        _Attempt.sweep_id == sweep_id,
-        _Attempt.outcome == Outcome.COMPLETED,
-        _Attempt.duration_s.is_not(None),
-        _Attempt.deleted_at.is_(None),
-    )
-    num_open: dict[Any, int] = {}
-    timed: dict[Any, tuple[int, float]] = {}
-    for *key, num_of_kind in connection.execute(of_repeats.where(*is_open).group_by(*kind)):
-        num_open[tuple(key)] = num_of_kind
-    by_kind = connection.execute(of_attempts.where(*is_timed).group_by(*kind))
-    for *key, num_of_kind, mean_s in by_kind:
-        timed[tuple(key)] = num_of_kind, mean_s
-    paces = []
-    for model, num_gpus, hosts in sorted(num_open.keys() | timed.keys()):
-        num_timed, mean_s = timed.get((model, num_gpus, hosts), (0, None))
-        pace = Pace(
-            model=model,
-            num_gpus=num_gpus,
-            hosts=hosts,
-            num_open=num_open.get((model, num_gpus, hosts), 0),
-            num_timed=num_timed,
-            mean_duration_s=mean_s,
+    timed = (
+        sa.select(*kind, sa.func.avg(_Attempt.duration_s))
+        .join(_Attempt, _Attempt.trial_id == _Trial.id)
+        .where(
+            _Attempt.sweep_id == sweep_id,
+            _Attempt.outcome == Outcome.COMPLETED,
+            _Attempt.duration_s.is_not(None),
+            _Attempt.deleted_at.is_(None),
         )
-        paces.append(pace)
-    return paces
+        .group_by(*kind)
+    )
+    waiting = (
+        sa.select(*kind, sa.func.count())
+        .join(_Repeat, _Repeat.trial_id == _Trial.id)
+        .where(_Repeat.sweep_id == sweep_id, _Repeat.state.in_(_OPEN))
+        .group_by(*kind)
+    )
+    mean_s: dict[Any, float] = {}
+    for *key, seconds in connection.execute(timed):
+        mean_s[tuple(key)] = seconds
+    if not mean_s:
+        return None
+    usual_s, left_s = fmean(mean_s.values()), 0.0
+    for *key, num_open in connection.execute(waiting):
+        left_s += num_open * mean_s.get(tuple(key), usual_s)
+    return left_s

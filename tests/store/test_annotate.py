@@ -122,7 +122,6 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
     }
     (status,) = sweep_status(engine, "first")
     assert [finished.throughput for finished in status.last_finished] == [150.0]
-    assert [(pace.num_gpus, pace.num_timed) for pace in status.paces] == [(2, 1)]
     assert [
         (result.num_gpus, len(result.repeats)) for result in measured(queries.measured(engine))
     ] == [(2, 1)]
