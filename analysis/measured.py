@@ -27,7 +27,7 @@ from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.references import Origin
 from scalemark.records.trial import inherited_strategy_axes, strategy_of_free_axes
 from scalemark.stats import welch
-from store.reading.queries import AskedFor
+from store.reading.queries import SweepTrials
 
 
 def measured(
@@ -54,7 +54,7 @@ def measured(
 
 
 def belonging(
-    results: Sequence[Result], attempts: Sequence[Mapping[str, Any]], asked: AskedFor
+    results: Sequence[Result], attempts: Sequence[Mapping[str, Any]], asked: SweepTrials
 ) -> list[Result]:
     """Return them in the sweep's order, each with its number of repeats by other sweeps; `attempts`
     are those behind all results.
@@ -263,7 +263,7 @@ def _is_valid(attempt: Mapping[str, Any]) -> bool:
     return attempt["verdict"] == Verdict.VALID if attempt["verdict"] else bool(attempt["steady"])
 
 
-def _counted(attempt: Mapping[str, Any], asked: AskedFor) -> bool:
+def _counted(attempt: Mapping[str, Any], asked: SweepTrials) -> bool:
     """Say whether the sweep made it, or would take it for its own."""
     software = attempt["environment"] and attempt["environment"]["software_key"]
     where = (attempt["machine"]["key"], software, bool(attempt["shares_host"]))

@@ -22,7 +22,7 @@ from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec
 from store.attempt_rows import AttemptWriter, NewAttempt
 from store.database import open_for_writing, writing
-from store.exchange.rebuild import Change, SweepHead, WholeRepeat, WholeSweep, add_sweep
+from store.exchange.rebuild import StateChange, SweepHead, WholeRepeat, WholeSweep, add_sweep
 
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")
 STRATEGIES = (
@@ -186,7 +186,7 @@ def _attempt(
     changes = []
     for at, state in zip(times, states, strict=True):
         number = int(state in (State.RUNNING, State.COMPLETED))
-        changes.append(Change(at=at, attempt=number, state=state))
+        changes.append(StateChange(at=at, attempt=number, state=state))
     run_dir = (
         f"{spec.model}-{spec.variable_update}-x{spec.num_gpus}-{spec.trial_id[:8]}-r{repeat}-a1"
     )

@@ -24,7 +24,7 @@ from store.trial_rows import add_missing_columns
 from store.version import fill_in_defaults
 
 
-class Database(Protocol):
+class ResultsDatabase(Protocol):
     """A results database of either kind. Every method raises StoreError, which names the database,
     never a password.
     """
@@ -70,7 +70,7 @@ def default_url() -> str:
     return os.environ.get(DATABASE_VARIABLE) or DEFAULT_FILE
 
 
-def locate(url: str) -> Database:
+def locate(url: str) -> ResultsDatabase:
     """Return the database behind a path, a sqlite:/// or a postgresql:// URL. Raises StoreError for
     others, and for folders.
     """

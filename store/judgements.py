@@ -55,7 +55,7 @@ class NewJudgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedProposal:
     """The result of it."""
 
     verdict: str
@@ -66,7 +66,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SeriesPlace:
     """The place of a proposal in its series."""
 
     number: int
@@ -78,7 +78,7 @@ LevelOf = Callable[[int, int, float], float]
 """Number, wins before and what is allowed -> level."""
 
 
-def begin(engine: sa.Engine, new: NewJudgement, level_of: LevelOf) -> Place:
+def begin(engine: sa.Engine, new: NewJudgement, level_of: LevelOf) -> SeriesPlace:
     """Give a proposal the next number of its series, and with it its level, in one transaction: two
     that begin at once have two numbers.
 
@@ -92,21 +92,23 @@ def begin(engine: sa.Engine, new: NewJudgement, level_of: LevelOf) -> Place:
     return place
 
 
-def end(engine: sa.Engine, series: str, number: int, judged: Judged, at: datetime) -> None:
+def end(engine: sa.Engine, series: str, number: int, judged: JudgedProposal, at: datetime) -> None:
     which = (_TABLE.c.series == series, _TABLE.c.number == number)
     with writing(engine) as connection:
         connection.execute(sa.update(_TABLE).where(*which).values(ended_at=at, **asdict(judged)))
 
 
-def next_place(engine: sa.Engine, series: str, allowed: float, level_of: LevelOf) -> Place:
+def next_place(engine: sa.Engine, series: str, allowed: float, level_of: LevelOf) -> SeriesPlace:
     """Return the place that a proposal would have now. Raises StoreError as `begin`."""
     with reading(engine) as connection:
         if not sa.inspect(connection).has_table(_TABLE.name):
-            return Place(number=1, num_wins=0, level=level_of(1, 0, allowed))
+            return SeriesPlace(number=1, num_wins=0, level=level_of(1, 0, allowed))
         return _next_place(connection, series, allowed, level_of)
 
 
-def _next_place(connection: sa.Connection, series: str, allowed: float, level_of: LevelOf) -> Place:
+def _next_place(
+    connection: sa.Connection, series: str, allowed: float, level_of: LevelOf
+) -> SeriesPlace:
     won = sa.func.count().filter(_TABLE.c.verdict == WON)
     known = sa.select(sa.func.max(_TABLE.c.number), won, sa.func.max(_TABLE.c.allowed))
     last, num_wins, before = connection.execute(known.where(_TABLE.c.series == series)).one()
@@ -117,4 +119,4 @@ def _next_place(connection: sa.Connection, series: str, allowed: float, level_of
             "is, or begin another series with --series NAME"
         )
     number = (last or 0) + 1
-    return Place(number=number, num_wins=num_wins, level=level_of(number, num_wins, allowed))
+    return SeriesPlace(number=number, num_wins=num_wins, level=level_of(number, num_wins, allowed))

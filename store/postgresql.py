@@ -39,7 +39,7 @@ for _table in Base.metadata.tables.values():
 
 
 class PostgresDatabase:
-    """See `store.database.Database`. Tables lie in the first schema of the user's search path."""
+    """See `ResultsDatabase`. Tables lie in the first schema of the user's search path."""
 
     def __init__(self, url: str) -> None:
         """Raises StoreError when it is no such URL, or its password would be taken for a part of

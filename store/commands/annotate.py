@@ -108,7 +108,7 @@ def _writable(db: str) -> sa.Engine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ChosenAttempts:
     """Attempts that are to be deleted or restored."""
 
     condition: sa.ColumnElement[bool]  # of attempts
@@ -148,7 +148,7 @@ def add_note(engine: sa.Engine, target: Target, text: str, at: datetime) -> None
         insert_all(connection, NoteRow, [values])
 
 
-def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
+def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> ChosenAttempts:
     """Choose, of one target (see `store.reading.show`) or by filters (see
     `store.filters.selection`), the attempts that are deleted, or not.
 
@@ -167,10 +167,10 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> Chosen:
     counts = sa.select(sa.func.count(), num_trials).where(condition)
     with reading(engine) as connection:
         num_attempts, of_trials = connection.execute(counts).one()
-    return Chosen(condition=condition, num_attempts=num_attempts, num_trials=of_trials)
+    return ChosenAttempts(condition=condition, num_attempts=num_attempts, num_trials=of_trials)
 
 
-def set_deleted(engine: sa.Engine, chosen: Chosen, at: datetime | None) -> int:
+def set_deleted(engine: sa.Engine, chosen: ChosenAttempts, at: datetime | None) -> int:
     """Delete them, or restore them without a time. Return how many they were in the end: others may
     have been quicker.
     """

@@ -20,7 +20,7 @@ from store.errors import StoreError
 from store.exchange import rebuild as rebuilding
 from store.exchange.exports import ExportFormat, export
 from store.exchange.foreign_columns import FIELDS, ImportOptions
-from store.exchange.imports import Added, ImportFormat, import_files
+from store.exchange.imports import Imported, ImportFormat, import_files
 from store.exchange.merge import merge
 
 SOME_REJECTED = 1
@@ -224,7 +224,7 @@ def _constants(given: Sequence[str], about: Mapping[str, str]) -> dict[str, str]
     return constants
 
 
-def _print_added(added: Added, db: str, would: str) -> None:
+def _print_added(added: Imported, db: str, would: str) -> None:
     """Print what became of all figures, the first rejected ones on stderr."""
     done = []
     if added.num_references:

@@ -63,36 +63,29 @@ _USUALLY: Mapping[str, int | str | None] = {
 """Columns that tables leave out where no attempt has another value, or any."""
 
 
+_Origin = typer.Option(
+    help="Measured or simulated attempts.", show_default="those of the newest sweep that matches"
+)
+_Deleted = typer.Option("--deleted", help="Those that are deleted, instead of those that count.")
+_Limit = typer.Option(
+    min=0,
+    max=LARGEST_INTEGER,
+    help="So many at most: the newest, or the first of a sorted list.",
+    show_default=f"{NEWEST} in a table",
+)
+_Sort = typer.Option(help="Column to sort by; --sort=-COLUMN has the largest first.")
+_Columns = typer.Option(help="These instead of the usual ones (fewer on a narrow terminal).")
+
+
 def list_(
     db: Db,
     filters: Filters = None,
     sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
-    origin: Annotated[
-        Literal["measured", "simulated"] | None,
-        typer.Option(
-            help="Measured or simulated attempts.",
-            show_default="those of the newest sweep that matches",
-        ),
-    ] = None,
-    deleted: Annotated[
-        bool, typer.Option("--deleted", help="Those that are deleted, instead of those that count.")
-    ] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=LARGEST_INTEGER,
-            help="So many at most: the newest, or the first of a sorted list.",
-            show_default=f"{NEWEST} in a table",
-        ),
-    ] = None,
-    sort: Annotated[
-        str | None, typer.Option(help="Column to sort by; --sort=-COLUMN has the largest first.")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(help="These instead of the usual ones (fewer on a narrow terminal)."),
-    ] = None,
+    origin: Annotated[Literal["measured", "simulated"] | None, _Origin] = None,
+    deleted: Annotated[bool, _Deleted] = False,
+    limit: Annotated[int | None, _Limit] = None,
+    sort: Annotated[str | None, _Sort] = None,
+    columns: Annotated[str | None, _Columns] = None,
     form: As = Format.TABLE,
     as_json: Json = False,
 ) -> None:

@@ -53,7 +53,7 @@ class ImportFormat(StrEnum):
 
 
 @dataclass(slots=True)
-class Added:
+class Imported:
     """The figures that were added, known already, or rejected."""
 
     num_references: int = 0  # new ones
@@ -70,7 +70,7 @@ def import_files(
     *,
     dry_run: bool = False,
     progress: Progress = silent,
-) -> Added:
+) -> Imported:
     """Add the figures of files to the database at `url`; with `dry_run` nothing is added.
 
     Raises StoreError for paths that are not there or of no known format, before anything is added.
@@ -83,7 +83,7 @@ def import_files(
         )
     for path, kind in sources:
         _check(path, kind, said)
-    added = Added()
+    added = Imported()
 
     def references() -> Iterator[Reference]:
         number = 0
@@ -104,7 +104,7 @@ def import_files(
     return added
 
 
-def _add(url: str, references: Iterator[Reference], added: Added) -> None:
+def _add(url: str, references: Iterator[Reference], added: Imported) -> None:
     engine = open_for_writing(url)
     try:
         while piece := list(islice(references, AT_ONCE)):
@@ -120,7 +120,7 @@ def _add(url: str, references: Iterator[Reference], added: Added) -> None:
         engine.dispose()
 
 
-def _count(url: str, references: Iterator[Reference], added: Added) -> None:
+def _count(url: str, references: Iterator[Reference], added: Imported) -> None:
     """Count what would be added."""
     known: set[str] = set()
     engine = open_existing(url)

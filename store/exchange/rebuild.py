@@ -78,7 +78,7 @@ class Rebuilt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Attempt:
+class _FolderAttempt:
     """One attempt, as its folder has it."""
 
     folder: Path
@@ -168,7 +168,7 @@ def _whole_sweep(folder: Path, rebuilt: Rebuilt, progress: Progress) -> WholeSwe
     record = _sweep_record(folder, rebuilt.warnings)
     head = _sweep_head(folder, attempts, record)
     new: list[tuple[Machine, NewAttempt]] = []
-    recorded: list[_Attempt] = []
+    recorded: list[_FolderAttempt] = []
     for attempt in sorted(attempts, key=lambda attempt: attempt.ended_at):
         try:
             new.append((attempt.machine, _new_attempt(attempt)))
@@ -192,7 +192,7 @@ def _never_began(folder: Path) -> bool:
     return not all(sizes.get(name) for name in _FIRST_FILES) or 0 in sizes.values()
 
 
-def _attempt_in(folder: RunFolder) -> _Attempt:
+def _attempt_in(folder: RunFolder) -> _FolderAttempt:
     """Read a run folder. Raises ValueError or OSError for a damaged one."""
     spec = folder.read_trial()
     begin, end = folder.read_attempt(), folder.read_ended()
@@ -212,7 +212,7 @@ def _attempt_in(folder: RunFolder) -> _Attempt:
     modified_at = _modified_at(folder.result if has_result else folder.trial)
     # the orchestrator put its own result in the place of the trainer's
     replaced = bool(end and end.result) or not has_result
-    return _Attempt(
+    return _FolderAttempt(
         folder=folder.path,
         spec=spec,
         begin=begin,
@@ -244,11 +244,13 @@ def _modified_at(path: Path) -> datetime:
     return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
 
 
-def _without_doubles(attempts: Sequence[_Attempt], warnings: list[str]) -> list[_Attempt]:
+def _without_doubles(
+    attempts: Sequence[_FolderAttempt], warnings: list[str]
+) -> list[_FolderAttempt]:
     """Keep the one that ended of two folders of one attempt: the orchestrator of the other was
     killed before it could record it.
     """
-    by_identity: dict[tuple[str, int, int], list[_Attempt]] = {}
+    by_identity: dict[tuple[str, int, int], list[_FolderAttempt]] = {}
     for attempt in attempts:
         by_identity.setdefault((*attempt.repeat_key, attempt.begin.attempt), []).append(attempt)
     kept = []
@@ -275,7 +277,7 @@ def _sweep_record(folder: Path, warnings: list[str]) -> SweepRecord | None:
 
 
 def _sweep_head(
-    folder: Path, attempts: Sequence[_Attempt], record: SweepRecord | None
+    folder: Path, attempts: Sequence[_FolderAttempt], record: SweepRecord | None
 ) -> SweepHead:
     """Return the sweep of its record, else as much as its attempts say. Raises ValueError for a
     name that no sweep can have.
@@ -296,9 +298,9 @@ def _sweep_head(
     return build(SweepHead, values)
 
 
-def _finished_at(attempts: Sequence[_Attempt]) -> datetime | None:
+def _finished_at(attempts: Sequence[_FolderAttempt]) -> datetime | None:
     """Return None when something was interrupted and not tried again: the sweep did not finish."""
-    last: dict[tuple[str, int], _Attempt] = {}
+    last: dict[tuple[str, int], _FolderAttempt] = {}
     for attempt in sorted(attempts, key=lambda attempt: attempt.begin.attempt):
         last[attempt.repeat_key] = attempt
     if not last or any(attempt.result.outcome == Outcome.INTERRUPTED for attempt in last.values()):
@@ -307,7 +309,7 @@ def _finished_at(attempts: Sequence[_Attempt]) -> datetime | None:
 
 
 def _asked_for(
-    record: SweepRecord | None, attempts: Sequence[_Attempt]
+    record: SweepRecord | None, attempts: Sequence[_FolderAttempt]
 ) -> list[tuple[int, TrialSpec]]:
     """Return positions and trials; unknown positions follow in the order in which trials began."""
     asked_for: list[tuple[int, TrialSpec]] = []
@@ -323,19 +325,19 @@ def _asked_for(
     return asked_for
 
 
-def _repeats(head: SweepHead, attempts: Sequence[_Attempt]) -> list[WholeRepeat]:
+def _repeats(head: SweepHead, attempts: Sequence[_FolderAttempt]) -> list[WholeRepeat]:
     """Return where each stands after its last attempt, with its changes of state."""
-    of_repeat: dict[tuple[str, int], list[_Attempt]] = {}
+    of_repeat: dict[tuple[str, int], list[_FolderAttempt]] = {}
     for attempt in sorted(attempts, key=lambda attempt: attempt.begin.attempt):
         of_repeat.setdefault(attempt.repeat_key, []).append(attempt)
     return [_repeat(head, attempts) for attempts in of_repeat.values()]
 
 
-def _repeat(head: SweepHead, attempts: Sequence[_Attempt]) -> WholeRepeat:
-    changes: list[Change] = []
+def _repeat(head: SweepHead, attempts: Sequence[_FolderAttempt]) -> WholeRepeat:
+    changes: list[StateChange] = []
 
     def change(at: datetime, attempt: int, state: State, detail: str = "") -> None:
-        changes.append(Change(at=at, attempt=attempt, state=state, detail=detail))
+        changes.append(StateChange(at=at, attempt=attempt, state=state, detail=detail))
 
     change(min(head.started_at, attempts[0].begin.started_at), 0, State.PENDING)
     for attempt, following in itertools.zip_longest(attempts, attempts[1:]):
@@ -357,7 +359,7 @@ def _repeat(head: SweepHead, attempts: Sequence[_Attempt]) -> WholeRepeat:
     )
 
 
-def _new_attempt(attempt: _Attempt) -> NewAttempt:
+def _new_attempt(attempt: _FolderAttempt) -> NewAttempt:
     """Raises ValueError or OSError when its steps are damaged, or no database takes what it
     says.
     """
@@ -436,7 +438,7 @@ class SweepHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class StateChange:
     """One change of a repeat's state, as a row of `events`."""
 
     at: datetime
@@ -452,7 +454,7 @@ class WholeRepeat:
     trial_id: str
     number: int
     num_attempts: int
-    changes: Sequence[Change]
+    changes: Sequence[StateChange]
 
     @property
     def state(self) -> State:
@@ -472,7 +474,7 @@ class WholeSweep:
 
 
 @dataclass(slots=True)
-class Counts:
+class AddedAttempts:
     """How many attempts were added, and how many were there."""
 
     num_new: int = 0
@@ -480,7 +482,7 @@ class Counts:
     differing: list[str] = field(default_factory=list)  # run folders of known ones, not as given
 
 
-def add_sweep(connection: sa.Connection, sweep: WholeSweep, writer: AttemptWriter) -> Counts:
+def add_sweep(connection: sa.Connection, sweep: WholeSweep, writer: AttemptWriter) -> AddedAttempts:
     """Add what is not there yet, inside the caller's transaction; what is there stays as it is."""
     sweep_id = _sweep_id(connection, sweep.head)
     add_left_out(connection, sweep_id, sweep.left_out)
@@ -567,13 +569,13 @@ def _add_attempts(
     attempts: Sequence[tuple[Machine, NewAttempt]],
     busy: set[tuple[str, int]],
     writer: AttemptWriter,
-) -> Counts:
+) -> AddedAttempts:
     table = schema.AttemptRow
     columns = (table.trial_id, table.repeat, table.attempt, table.started_at, table.outcome)
     known = {}
     for row in connection.execute(sa.select(*columns).where(table.sweep_id == sweep_id)):
         known[row.trial_id, row.repeat, row.attempt] = (row.started_at, row.outcome)
-    counts = Counts()
+    counts = AddedAttempts()
     new: list[NewAttempt] = []
     for machine, attempt in attempts:
         values = attempt.columns

@@ -162,7 +162,7 @@ def _numbered(connection: sa.Connection, statement: sa.Executable) -> dict[Any, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedFor:
+class SweepTrials:
     """The trials that one sweep asked for."""
 
     sweep_id: int
@@ -171,7 +171,7 @@ class AskedFor:
     counted: frozenset[tuple[str, str, bool]]
 
 
-def asked_for(engine: sa.Engine, sweep: str) -> AskedFor:
+def asked_for(engine: sa.Engine, sweep: str) -> SweepTrials:
     """Raises StoreError when there is no such sweep."""
     check_sweep(engine, sweep)
     of_sweep = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
@@ -189,7 +189,7 @@ def asked_for(engine: sa.Engine, sweep: str) -> AskedFor:
         for machine, software, shares_host in connection.execute(where):
             # what ran alone counts for a sweep that shares its host, too
             counted |= {(machine, software, shares_host), (machine, software, False)}
-        return AskedFor(
+        return SweepTrials(
             sweep_id=connection.scalars(sa.select(of_sweep)).one(),
             positions={row.trial_id: row.position for row in connection.execute(links)},
             counted=frozenset(counted),

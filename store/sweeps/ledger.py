@@ -35,7 +35,7 @@ _Repeat = schema.RepeatRow
 _Orchestrator = schema.OrchestratorRow
 
 
-class Claim(Enum):
+class ClaimResult(Enum):
     """The answer to asking for a repeat."""
 
     TAKEN = auto()  # it is ours to run
@@ -134,25 +134,25 @@ class Ledger:
         with reading(self.engine) as connection:
             return [OpenRepeat(**row) for row in connection.execute(statement).mappings()]
 
-    def claim(self, repeat: OpenRepeat, at: datetime) -> Claim:
+    def claim(self, repeat: OpenRepeat, at: datetime) -> ClaimResult:
         """Raises LostError."""
         pending = self._own(repeat.repeat_id, State.PENDING)
         claimed = self._own(repeat.repeat_id, State.CLAIMED)
         with writing(self.engine) as connection:
             self._check_not_ended(connection)
             if connection.scalar(sa.select(_Repeat.id).where(*claimed)) is not None:
-                return Claim.TAKEN  # by an earlier try, whose answer was lost
+                return ClaimResult.TAKEN  # by an earlier try, whose answer was lost
             if self._wanted_repeats is not None:
                 missing = self._wanted_repeats - self._num_completed(connection, repeat.trial_id)
                 if missing <= 0:
                     why = FINISHED_ELSEWHERE
                     change(connection, pending, State.SKIPPED, at, why, reason=why)
-                    return Claim.GONE
+                    return ClaimResult.GONE
                 if self._num_in_flight(connection, repeat.trial_id) >= missing:
-                    return Claim.BUSY
+                    return ClaimResult.BUSY
             # of an earlier attempt nothing may seem to run
             taken = change(connection, pending, State.CLAIMED, at, **NO_ATTEMPT)
-        return Claim.TAKEN if taken else Claim.GONE
+        return ClaimResult.TAKEN if taken else ClaimResult.GONE
 
     def run(self, repeat: OpenRepeat, run_dir: str, placement: Placement, at: datetime) -> int:
         """Return the number of the attempt, before its process is started. Raises LostError."""

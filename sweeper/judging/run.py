@@ -19,7 +19,7 @@ from scalemark.text.wording import duration_text
 from store import judgements
 from store.database import DATABASE_VARIABLE, open_for_reading
 from store.errors import StoreError
-from store.judgements import Judged, NewJudgement, Place
+from store.judgements import JudgedProposal, NewJudgement, SeriesPlace
 from store.reading.earlier import completed_repeats, completed_repeats_of_sweep
 from sweeper.errors import SweepRefusedError
 from sweeper.judging.answer import Answer
@@ -128,7 +128,7 @@ def judge(proposal: Proposal, typed: Sequence[str]) -> Answer:
             judging.verdict = ChangeVerdict.INTERRUPTED
         answer = _answer(proposal.answer, place, judging, runner.ran.failures)
         gain = gain_of(judging.runs)
-        judged = Judged(
+        judged = JudgedProposal(
             verdict=judging.verdict,
             num_attempts=answer.attempts,
             gain=gain.value if gain else None,
@@ -140,7 +140,9 @@ def judge(proposal: Proposal, typed: Sequence[str]) -> Answer:
     return answer
 
 
-def _answer(planned: Answer, place: Place, judging: Judging, failures: Sequence[Failure]) -> Answer:
+def _answer(
+    planned: Answer, place: SeriesPlace, judging: Judging, failures: Sequence[Failure]
+) -> Answer:
     """Complete the plan's answer with what the runs showed."""
     gain, needs = gain_of(judging.runs), judging.needs
     return replace(
@@ -168,7 +170,9 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _planned_answer(asked: Asked, trials: TwoTrials, engine: sa.Engine, place: Place) -> Answer:
+def _planned_answer(
+    asked: Asked, trials: TwoTrials, engine: sa.Engine, place: SeriesPlace
+) -> Answer:
     way, baseline = trials.way, trials.baseline.trial_id
     earlier: tuple[float, ...] = ()
     if not asked.fresh and not asked.both_sides:
@@ -200,7 +204,7 @@ def _planned_answer(asked: Asked, trials: TwoTrials, engine: sa.Engine, place: P
     )
 
 
-def _judging(proposal: Proposal, place: Place, engine: sa.Engine) -> Judging:
+def _judging(proposal: Proposal, place: SeriesPlace, engine: sa.Engine) -> Judging:
     asked, trials = proposal.asked, proposal.trials
     ids = {Side.CHANGE: trials.change.trial_id, Side.BASELINE: trials.baseline.trial_id}
     return Judging(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from scalemark.records.attempt import HOST_LOST
 from store.errors import StoreError
-from store.sweeps.ledger import Claim
+from store.sweeps.ledger import ClaimResult
 from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
@@ -142,7 +142,7 @@ class Dispatcher:
         ledger = self._tools.ledger
         try:
             claim = self._heartbeat.write(lambda: ledger.claim(repeat.open, datetime.now(UTC)))
-            if claim is Claim.TAKEN:
+            if claim is ClaimResult.TAKEN:
                 self._starter.begin(repeat, room)
                 self._recorder.observer.begun(repeat.task.key)
                 return True
@@ -152,7 +152,7 @@ class Dispatcher:
             self._backlog.queue.put_back(repeat.task)
             self._stopping.give_up(error)
             return False
-        if claim is Claim.BUSY:
+        if claim is ClaimResult.BUSY:
             self._backlog.put_off.append(repeat.task)
             others = "another sweep runs repeats that this one would run"
             self._backoff.wait(others, is_idle=self._is_idle)

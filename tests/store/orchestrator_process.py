@@ -11,7 +11,7 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from store.reading import earlier
 from store.sweeps.ledger import (
-    Claim,
+    ClaimResult,
     Ledger,
     OpenRepeat,
     abandoned,
@@ -90,7 +90,7 @@ def recover(engine: sa.Engine, by_id: dict[str, TrialSpec], step: Step) -> None:
 
 
 def _run(ledger: Ledger, repeat: OpenRepeat, spec: TrialSpec, step: Step) -> bool:
-    if ledger.claim(repeat, datetime.now(UTC)) is not Claim.TAKEN:
+    if ledger.claim(repeat, datetime.now(UTC)) is not ClaimResult.TAKEN:
         return False
     step()
     folder = Path(

@@ -16,7 +16,7 @@ from store.errors import StoreError
 from store.reading import earlier, queries
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.show import find, show
-from store.sweeps.ledger import Claim
+from store.sweeps.ledger import ClaimResult
 from store.sweeps.sweep_status import sweep_status
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill
@@ -148,7 +148,7 @@ def test_a_sweep_measures_deleted_attempts_anew(filled):
         (small().trial_id, 4),
         (small(num_gpus=2).trial_id, 2),
     ]
-    assert ledger.claim(opened[0], NOON) is Claim.TAKEN
+    assert ledger.claim(opened[0], NOON) is ClaimResult.TAKEN
     writer.close()
 
 

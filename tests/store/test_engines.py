@@ -23,7 +23,7 @@ from store.database import (
 )
 from store.errors import LockedError, StoreError
 from store.reading import queries
-from store.sweeps.ledger import Claim
+from store.sweeps.ledger import ClaimResult
 from store.version import SCHEMA, VERSION_QUERY
 from store.writer import Writer
 from tests.filled import NOON, begin, fill
@@ -257,7 +257,7 @@ def test_a_writer_goes_on_when_its_server_ended_its_connection(postgresql_url):
             others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
             assert connection.execute(others).fetchall() == [(True,)]
         (repeat,) = ledger.open_repeats()
-        assert ledger.claim(repeat, NOON) is Claim.TAKEN
+        assert ledger.claim(repeat, NOON) is ClaimResult.TAKEN
 
 
 def test_steps_of_deleted_attempts_are_in_no_view(db):

@@ -9,12 +9,12 @@ from store import judgements
 from store.checks import check
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
-from store.judgements import Judged, NewJudgement, Place
+from store.judgements import JudgedProposal, NewJudgement, SeriesPlace
 from store.reading import queries
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-BETTER = Judged(verdict="better", num_attempts=14, gain=0.03, gain_low=0.01, gain_high=0.05)
-WORSE = Judged(verdict="worse", num_attempts=4, gain=-0.3, gain_low=None, gain_high=None)
+BETTER = JudgedProposal(verdict="better", num_attempts=14, gain=0.03, gain_low=0.01, gain_high=0.05)
+WORSE = JudgedProposal(verdict="worse", num_attempts=4, gain=-0.3, gain_low=None, gain_high=None)
 
 
 def level_of(number: int, num_wins: int, allowed: float) -> float:
@@ -34,7 +34,7 @@ def new(series: str = "", allowed: float = 0.05) -> NewJudgement:
     )
 
 
-def begin(url: str, **changes: object) -> Place:
+def begin(url: str, **changes: object) -> SeriesPlace:
     engine = open_for_writing(url)
     try:
         return judgements.begin(engine, new(**changes), level_of)  # type: ignore[arg-type]
@@ -42,18 +42,18 @@ def begin(url: str, **changes: object) -> Place:
         engine.dispose()
 
 
-def end(url: str, number: int, judged: Judged, series: str = "") -> None:
+def end(url: str, number: int, judged: JudgedProposal, series: str = "") -> None:
     engine = open_for_writing(url)
     judgements.end(engine, series, number, judged, NOON + timedelta(minutes=1))
     engine.dispose()
 
 
 def test_each_proposal_has_the_next_number_and_the_wins_before_it(db):
-    assert begin(db) == Place(number=1, num_wins=0, level=0.05)
+    assert begin(db) == SeriesPlace(number=1, num_wins=0, level=0.05)
     end(db, 1, BETTER)
-    assert begin(db) == Place(number=2, num_wins=1, level=0.05)
+    assert begin(db) == SeriesPlace(number=2, num_wins=1, level=0.05)
     end(db, 2, WORSE)
-    assert begin(db) == Place(number=3, num_wins=1, level=0.05 * 2 / 3)
+    assert begin(db) == SeriesPlace(number=3, num_wins=1, level=0.05 * 2 / 3)
 
 
 def test_one_that_was_killed_has_spent_its_number(db):

@@ -12,7 +12,7 @@ from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from store.database import open_for_reading
 from store.reading import queries
-from store.sweeps.ledger import Claim
+from store.sweeps.ledger import ClaimResult
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small
@@ -126,7 +126,7 @@ def test_the_view_has_a_row_per_step_as_it_was(db):
     writer = Writer(db)
     ledger = begin(writer, {small(): 2}, rerun=True)
     for repeat, reported in zip(ledger.open_repeats(), (steps, STEPS), strict=True):
-        assert ledger.claim(repeat, NOON) is Claim.TAKEN
+        assert ledger.claim(repeat, NOON) is ClaimResult.TAKEN
         number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
         ledger.finish(
             repeat.repeat_id,

@@ -15,7 +15,7 @@ from store.reading import queries
 from store.schema import SweepRow
 from store.sweeps.ledger import (
     Abandoned,
-    Claim,
+    ClaimResult,
     Ledger,
     LostError,
     OpenRepeat,
@@ -61,7 +61,7 @@ def everything(writer: Writer) -> list[object]:
 
 
 def start(ledger: Ledger, repeat: OpenRepeat, at: datetime = NOON) -> int:
-    assert ledger.claim(repeat, at) is Claim.TAKEN
+    assert ledger.claim(repeat, at) is ClaimResult.TAKEN
     number = ledger.run(repeat, "/runs/x", PLACEMENT, at)
     ledger.started(repeat.repeat_id, 1000 + repeat.repeat_id, 5)
     return number
@@ -100,7 +100,7 @@ def test_every_change_of_a_repeat_is_reported(writer):
     ledger = begin(writer, {small(): 1})
     (repeat,) = ledger.open_repeats()
     assert (repeat.repeat, repeat.num_attempts, states(writer)) == (1, 0, ["pending"])
-    assert ledger.claim(repeat, NOON) is Claim.TAKEN
+    assert ledger.claim(repeat, NOON) is ClaimResult.TAKEN
     assert (states(writer), ledger.open_repeats()) == (["claimed"], [])
     assert ledger.run(repeat, "/runs/x", PLACEMENT, NOON) == 1
     assert states(writer) == ["running"]
@@ -182,7 +182,7 @@ def test_pending_repeats_are_skipped_and_others_left_as_they_are(writer):
         "skipped",
         "out_of_memory at batch_size=64",
     )
-    assert ledger.claim(opened[-1], NOON) is Claim.GONE
+    assert ledger.claim(opened[-1], NOON) is ClaimResult.GONE
 
 
 def test_repeats_are_opened_in_the_order_of_the_plan(writer):
@@ -204,13 +204,13 @@ def two(writer: Writer, wanted: int, **second: object) -> tuple[Ledger, Ledger]:
 def test_a_repeat_of_another_sweep_is_busy_and_gone_once_completed(writer):
     ours, theirs = two(writer, 1)
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
-    assert ours.claim(mine, NOON) is Claim.TAKEN
-    assert theirs.claim(yours, NOON) is Claim.BUSY
+    assert ours.claim(mine, NOON) is ClaimResult.TAKEN
+    assert theirs.claim(yours, NOON) is ClaimResult.BUSY
     number = ours.run(mine, "/runs/x", PLACEMENT, NOON)
-    assert theirs.claim(yours, NOON) is Claim.BUSY
+    assert theirs.claim(yours, NOON) is ClaimResult.BUSY
     assert theirs.open_repeats() == [yours]
     ours.finish(mine.repeat_id, attempt(small(), 5.0, number=number), NOON)
-    assert theirs.claim(yours, NOON) is Claim.GONE
+    assert theirs.claim(yours, NOON) is ClaimResult.GONE
     assert states(writer) == ["completed", "skipped"]
     assert events(writer, yours.repeat_id)[-1] == (
         0,
@@ -223,7 +223,7 @@ def test_a_repeat_that_failed_in_another_sweep_is_run(writer):
     ours, theirs = two(writer, 1)
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
     run(ours, mine, small(), None)
-    assert theirs.claim(yours, NOON) is Claim.TAKEN
+    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
 
 
 def test_two_sweeps_share_the_repeats_of_a_trial(writer):
@@ -231,12 +231,12 @@ def test_two_sweeps_share_the_repeats_of_a_trial(writer):
     first, second = ours.open_repeats()
     third, fourth = theirs.open_repeats()
     run(ours, first, small())
-    assert theirs.claim(third, NOON) is Claim.TAKEN  # one completed, one to go
-    assert ours.claim(second, NOON) is Claim.BUSY
+    assert theirs.claim(third, NOON) is ClaimResult.TAKEN  # one completed, one to go
+    assert ours.claim(second, NOON) is ClaimResult.BUSY
     theirs.run(third, "/runs/x", PLACEMENT, NOON)
     theirs.finish(third.repeat_id, attempt(small(), 6.0), NOON)
-    assert ours.claim(second, NOON) is Claim.GONE
-    assert theirs.claim(fourth, NOON) is Claim.GONE
+    assert ours.claim(second, NOON) is ClaimResult.GONE
+    assert theirs.claim(fourth, NOON) is ClaimResult.GONE
 
 
 @pytest.mark.parametrize(
@@ -248,11 +248,11 @@ def test_a_repeat_elsewhere_or_asked_for_once_more_does_not_count(writer, second
     ours, theirs = two(writer, 1, **second)
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
     ours.claim(mine, NOON)
-    assert theirs.claim(yours, NOON) is Claim.TAKEN
+    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
     ours.give_back(mine.repeat_id, NOON)
     theirs.give_back(yours.repeat_id, NOON)
     run(ours, mine, small())
-    assert theirs.claim(yours, NOON) is Claim.TAKEN
+    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
 
 
 def test_what_a_dead_orchestrator_ran_blocks_others_until_it_is_closed(writer):
@@ -260,9 +260,9 @@ def test_what_a_dead_orchestrator_ran_blocks_others_until_it_is_closed(writer):
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
     start(ours, mine)
     (left,) = kill(writer, ours)
-    assert theirs.claim(yours, NOON) is Claim.BUSY
+    assert theirs.claim(yours, NOON) is ClaimResult.BUSY
     assert close_abandoned(writer.engine, left, interrupted(small()), NOON)
-    assert theirs.claim(yours, NOON) is Claim.TAKEN
+    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
 
 
 def test_what_an_orchestrator_had_when_it_ended_blocks_nobody(writer):
@@ -270,7 +270,7 @@ def test_what_an_orchestrator_had_when_it_ended_blocks_nobody(writer):
     (mine,), (yours,) = ours.open_repeats(), theirs.open_repeats()
     ours.claim(mine, NOON)
     ours.end(NOON, finished=False)  # nobody looks after it any more
-    assert theirs.claim(yours, NOON) is Claim.TAKEN
+    assert theirs.claim(yours, NOON) is ClaimResult.TAKEN
 
 
 # Who was thought dead and comes back

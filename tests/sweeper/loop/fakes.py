@@ -21,7 +21,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from store.attempt_rows import FinishedAttempt
 from store.reading.earlier import CompletedRepeat
-from store.sweeps.ledger import Claim, OpenRepeat
+from store.sweeps.ledger import ClaimResult, OpenRepeat
 from sweeper.devices.host_lock import NoHostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
@@ -188,12 +188,12 @@ class FakeLedger:
     def recover(self) -> None:
         self.busy.clear()
 
-    def claim(self, repeat: OpenRepeat, at: datetime) -> Claim:
+    def claim(self, repeat: OpenRepeat, at: datetime) -> ClaimResult:
         self._may_fail("claim")
         if repeat.repeat_id in self.busy:
-            return Claim.BUSY
+            return ClaimResult.BUSY
         self._change(repeat.repeat_id, State.PENDING, State.CLAIMED)
-        return Claim.TAKEN
+        return ClaimResult.TAKEN
 
     def give_back(self, repeat_id: int, at: datetime) -> None:
         self._change(repeat_id, State.CLAIMED, State.PENDING)
