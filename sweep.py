@@ -22,12 +22,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from conf.help import axes_help, settings_help
 from conf.schema import register
-from plots.at_end import command_again
 from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, own_version, typed
 from scalemark.records.outcomes import State
 from scalemark.text.untrusted import masked, quoted_lines
 from simulator.costs.box import profiles
+from store.database import own_command
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid
@@ -163,7 +163,7 @@ def _conclude(report: Report) -> int:
         _say(f"sweep: {problem}")
     if report.ran.was_interrupted and not report.ran.failure:
         if num_completed:
-            draws = command_again("charts", report.store_url, report.name)
+            draws = own_command(report.store_url, "plots", "charts", "--sweep", report.name)
             _say(f"sweep: nothing was drawn; {draws} --out FOLDER draws what there is")
         return _interrupted()
     return exit_code

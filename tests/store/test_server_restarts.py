@@ -16,10 +16,10 @@ from tests.conftest import PROJECT
 
 pytestmark = pytest.mark.integration
 
-NUM_SWEEPS, NUM_RESTARTS, NUM_ATTEMPTS, WITHIN_S = 4, 5, 12, 300.0
+NUM_SWEEPS, NUM_RESTARTS, NUM_ATTEMPTS, WITHIN_S = 4, 5, 48, 300.0
 SWEEP = [
     *(sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", "engine=simulated"),
-    *("hardware=dgx1_p100", "strategy=replicated_nccl", "num_gpus=1,2,4", "sweep.repeats=4"),
+    *("hardware=dgx1_p100", "strategy=replicated_nccl", "num_gpus=1,2,4", "sweep.repeats=16"),
 ]
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3")  # no sweep finds its trials finished
 ONCE = "SELECT trial_id, repeat, count(*) AS num FROM attempts WHERE outcome = 'completed' GROUP BY trial_id, repeat"
@@ -49,7 +49,9 @@ def test_four_sweeps_lose_nothing_when_their_server_is_restarted_five_times():
         gives_up_s = time.monotonic() + WITHIN_S
         for number in range(NUM_RESTARTS):
             wanted = (1 + number) * NUM_SWEEPS * NUM_ATTEMPTS // (NUM_RESTARTS + 2)
-            while num_recorded(url) < wanted and time.monotonic() < gives_up_s:
+            while num_recorded(url) < wanted:
+                assert time.monotonic() < gives_up_s
+                assert any(sweep.poll() is None for sweep in sweeps)
                 time.sleep(0.1)
             postgresql.stop(server, "immediate" if number % 2 else "fast")
             time.sleep(0.5 if number else 9.0)  # so that some try to write meanwhile
