@@ -6,17 +6,16 @@ import os
 import sys
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from analysis.results import BaselineRule, Result
+from analysis.results import BaselineRule
 from analysis.selection import Selection, choose
 from scalemark.cli.terminal import READING_WIDTH, reading_width
 from scalemark.host.own_code import typed
 from scalemark.records.references import Origin
-from scalemark.records.trial import AXES
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import continued
 from store.database import open_for_reading
@@ -141,51 +140,3 @@ def refuse_both(*, shows_all: bool, brief: bool) -> None:
     """Raise StoreError for `--all --brief`."""
     if shows_all and brief:
         raise StoreError("--all and --brief: wanted one of them; leave the other out")
-
-
-_AXES = (
-    "model",
-    "batch_size",
-    "precision",
-    "data",
-    "variable_update",
-    "local_parameter_device",
-    "all_reduce",
-)
-
-
-def result_record(result: Result) -> dict[str, Any]:
-    """Return a result as --json prints it."""
-    return {
-        "trial_id": result.trial_id,
-        "origin": result.environment.origin,
-        "environment": result.environment.key,
-        "machine": result.environment.machine,
-        "versions": result.environment.versions,
-        "device_kind": result.environment.device_kind,
-        "strategy": result.strategy,
-        "num_gpus": result.num_gpus,
-        "hosts": result.hosts,
-        **_axes(result),
-        "outcome": result.outcome,
-        "failed": result.failed,
-        "attempts": result.attempt_ids,
-        "repeats": result.repeats,
-        "throughput": result.throughput,
-        "throughput_low": result.low,
-        "throughput_high": result.high,
-        "is_valid": result.is_valid,
-        "is_reported": result.is_reported,
-        "speed_up": result.speed_up,
-        "efficiency": result.efficiency,
-        "baseline": result.baseline and result.baseline.trial_id,
-    }
-
-
-def _axes(result: Result) -> dict[str, Any]:
-    """Return what a number is of: the usual axes, of a program all that it has, and free ones."""
-    if result.environment.origin is Origin.PUBLISHED:
-        return {axis: result.axes[axis] for axis in _AXES}
-    if not result.is_of_program:
-        return {axis: result.axes[axis] for axis in _AXES} | result.free
-    return {axis: value for axis in AXES if (value := result.axes[axis]) is not None} | result.free

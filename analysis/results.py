@@ -278,6 +278,46 @@ class Result:
             return None
         return self.speed_up * self.baseline.num_gpus / self.num_gpus
 
+    def facts(self) -> dict[str, Any]:
+        """Return what --json prints of it."""
+        environment, axes = self.environment, dict.fromkeys(_PRINTED_AXES)
+        if self.is_of_program:
+            axes = dict.fromkeys(trial.AXES)
+        if environment.origin is not Origin.PUBLISHED:
+            axes |= dict.fromkeys(self.free)
+        shown = {axis: self.axes[axis] for axis in axes}
+        if self.is_of_program:
+            shown = {axis: value for axis, value in shown.items() if value is not None}
+        return {
+            "trial_id": self.trial_id,
+            "origin": environment.origin,
+            "environment": environment.key,
+            "machine": environment.machine,
+            "versions": environment.versions,
+            "device_kind": environment.device_kind,
+            "strategy": self.strategy,
+            "num_gpus": self.num_gpus,
+            "hosts": self.hosts,
+            **shown,
+            "outcome": self.outcome,
+            "failed": self.failed,
+            "attempts": self.attempt_ids,
+            "repeats": self.repeats,
+            "throughput": self.throughput,
+            "throughput_low": self.low,
+            "throughput_high": self.high,
+            "is_valid": self.is_valid,
+            "is_reported": self.is_reported,
+            "speed_up": self.speed_up,
+            "efficiency": self.efficiency,
+            "baseline": self.baseline and self.baseline.trial_id,
+        }
+
+
+_PRINTED_AXES = (
+    *("model", "batch_size", "precision", "data"),
+    *STRATEGY_AXES,
+)
 
 AXES = ("strategy", *trial.AXES)
 """Axes that distinguish results of ours, besides free ones, see `axes_of`."""

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.advise.questions import Aim
+from analysis.advise.questions import Objective
 from analysis.advise.ranking import Ranking, rank
 from analysis.statistics.studentized_range import pair_quantile
 from scalemark.records.references import Origin
@@ -69,7 +69,7 @@ class Score:
 
 def ranked(speeds: Sequence[Sequence[float]], ruling: Ruling = NOT_RACED) -> Ranking:
     """Return what `advise` makes of the repeats of each choice."""
-    ranking = rank(_results(speeds, ruling), Aim())
+    ranking = rank(_results(speeds, ruling), Objective())
     assert ranking is not None
     return ranking
 

@@ -22,7 +22,7 @@ QUICK = [
     "plots tables --json",
     "analysis scaling --json",
     "analysis conclusions --json",
-    "analysis advise --no-predict --json",
+    "analysis advise --json",
     "store list --json",
 ]
 SLOWER = [
@@ -116,7 +116,7 @@ def test_filters_and_sweeps_choose_the_origin_of_what_matches(run, command):
 def test_the_first_line_of_advice_names_the_other_origin(run):
     fill_with(DeviceKind.SIMULATED_GPU)
     fill_with(DeviceKind.GPU)
-    (first, *_) = run("analysis advise --no-predict").stdout.splitlines()
+    (first, *_) = run("analysis advise").stdout.splitlines()
     assert first == (
         "Newest sweep: measured resnet50 (measured); --sweep, --origin simulated or filters choose."
     )

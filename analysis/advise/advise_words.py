@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis.advise.answer import Alternative, Answer, next_step
+from analysis.advise.answer import Alternative, Recommendation, next_step
 from analysis.advise.description import cells, column_heading, described, unlike
 from analysis.advise.evidence import ways
 from analysis.advise.next_trials import cost_text
 from analysis.advise.questions import Goal, names
-from analysis.advise.ranking import Behind, Candidate, Ranking
+from analysis.advise.ranking import Candidate, Ranking
 from analysis.results import setting
 from analysis.text import badges
 from analysis.text.numbers import number, rate_with_interval
@@ -29,39 +29,38 @@ _BEST = {
 }
 _HOW_SURE = {"surely best": "is", "likely best": "is probably", "unsure": "may be"}
 _OF_WAY = ("batch_size", "precision")  # what most often differs beside strategy and GPUs
+_Rows = list[tuple[str, ...]]
 
 
-def screen(answers: Sequence[Answer], left: NotRun | None = None) -> Screen:
+def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Screen:
     """Return one answer with a row for each choice, or several with a row each. `left` is what the
     sweep in question has not run.
     """
+    is_said = _are_single_runs(answers)
     if len(answers) == 1:
-        columns, rows = _table(answers[0])
+        columns, rows = _table(answers[0], is_said)
         headline = _headline(answers[0])
     else:
-        columns, rows = _table_of_several(answers)
-        headline = _headline_of_several(answers)
+        columns, rows = _table_of_several(answers, is_said)
+        headline = _headline_of_several(answers, is_said)
     if left is not None:
         headline += (
             f" The sweep is unfinished: {left.num_trials} of {left.num_asked_for} trials are left."
         )
-    step = next_step(answers, left)
     used = {badge for row in rows[:_MOST_ROWS] for badge in row[-1].split(", ")}
     for answer in answers:
         used |= set(badges.of_environment(answer.question.environment))
-    if step:
-        used |= set(step.badges)
     return Screen(
         headlines=(headline,),
         columns=columns,
         rows=rows,
         most_rows=_MOST_ROWS,
-        next_step=step,
+        next_step=next_step(answers, left),
         badges=frozenset(used),
     )
 
 
-def heading(answer: Answer) -> str:
+def heading(answer: Recommendation) -> str:
     """Return the work in question, as `resnet50 (image_px 224, synthetic data)`."""
     work = answer.question.work
     shown = ["model", "image_px", "seq_len", "data", *free_names(work)]
@@ -72,7 +71,7 @@ def heading(answer: Answer) -> str:
     return title({axis: work[axis] for axis in shown if axis in work}) or "model not reported"
 
 
-def details(answer: Answer, step: NextStep | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+def details(answer: Recommendation, step: NextStep | None) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield sentences, each with commands: what the choice changes, doubts about it, and the trials
     that could change it beside the next step.
     """
@@ -89,7 +88,7 @@ def details(answer: Answer, step: NextStep | None) -> Iterator[tuple[str, tuple[
             yield f"{trial.why} ({cost_text(answer.question, trial)}):", trial.commands
 
 
-def step_notes(answer: Answer) -> list[str]:
+def step_notes(answer: Recommendation) -> list[str]:
     """Warn where steps are counted, which may be other work on other numbers of devices."""
     if "num_gpus" not in answer.question.work:
         return []
@@ -100,11 +99,12 @@ def step_notes(answer: Answer) -> list[str]:
     ]
 
 
-def _headline(answer: Answer) -> str:
+def _headline(answer: Recommendation) -> str:
     """Say which choice is best and how sure that is, then the doubt that matters most."""
     question, ranking = answer.question, answer.ranking
+    goal = answer.objective.goal
     if answer.refusal:
-        return f"No advice for {question.model} by --goal {answer.aim.goal}: {answer.refusal}."
+        return f"No advice for {question.model} by --goal {goal}: {answer.refusal}."
     if ranking is None:
         if not question.choices:
             return f"No advice for {question.model}: all that was run trains replicas apart."
@@ -113,15 +113,15 @@ def _headline(answer: Answer) -> str:
         return f"No advice for {question.model}: none of {choices} has a number ({ended})."
     pick = ranking.pick
     rate = f"{_throughput(answer, pick)} {pick.result.unit}"
-    if answer.aim.goal is not Goal.THROUGHPUT:
+    if goal is not Goal.THROUGHPUT:
         rate = f"{_score(answer, pick)} at {rate}"
     choice = described(pick.result)
     if len(question.choices) == 1:
         return f"Only one way was tried, {choice}: {rate}.{_doubt(answer, ranking)}"
     prefix = "" if pick.result.strategy == question.model else f"{question.model}: "
-    best = _BEST[answer.aim.goal]
+    best = _BEST[goal]
     if ranking.level:
-        others = [described(one.result, against=pick.result) for one in ranking.level[1:]]
+        others = [described(other.result, against=pick.result) for other in ranking.level[1:]]
         level = listed_phrases(shortened([choice, *others], _MOST_NAMED))
         return f"{prefix}no choice is {best}: {level} reach {rate} each.{_doubt(answer, ranking)}"
     how_sure = _HOW_SURE[ranking.certainty]
@@ -130,7 +130,7 @@ def _headline(answer: Answer) -> str:
     return f"{prefix}{choice} {how_sure} {best}: {rate}.{_doubt(answer, ranking)}"
 
 
-def _doubt(answer: Answer, ranking: Ranking) -> str:
+def _doubt(answer: Recommendation, ranking: Ranking) -> str:
     """Return the doubt about the best that matters most, as a sentence with what to do."""
     pick, question = ranking.pick, answer.question
     if not pick.result.is_valid:
@@ -143,7 +143,8 @@ def _doubt(answer: Answer, ranking: Ranking) -> str:
         return f" It ties with {counted(len(ranking.tied), 'other choice')}."
     unproven = ranking.unclear[0] if ranking.unclear else ranking.unproven
     compared = [pick] if unproven is None else [pick, unproven.candidate]
-    if question.environment.origin.is_ours and any(len(one.scores) < 2 for one in compared):
+    are_single = any(len(candidate.scores) < 2 for candidate in compared)
+    if question.environment.origin.is_ours and are_single:
         return " Single runs: repeat before deciding."
     if ranking.unclear:
         others = counted(len(ranking.unclear), "other choice")
@@ -155,7 +156,7 @@ def _doubt(answer: Answer, ranking: Ranking) -> str:
     return ""
 
 
-def _headline_of_several(answers: Sequence[Answer]) -> str:
+def _headline_of_several(answers: Sequence[Recommendation], are_single: bool) -> str:
     """Say which choice is the best of how many answers."""
     models_of: dict[str, list[str]] = defaultdict(list)
     for answer in answers:
@@ -173,11 +174,9 @@ def _headline_of_several(answers: Sequence[Answer]) -> str:
     bests = [f"{choice} for {_models(models)}" for choice, models in ordered[:_MOST_NAMED]]
     if len(ordered) > _MOST_NAMED:
         bests.append(f"{counted(len(ordered) - _MOST_NAMED, 'other way')} for the others")
-    best = _BEST[answers[0].aim.goal]
+    best = _BEST[answers[0].objective.goal]
     text = f"{best[:1].upper()}{best[1:]}: {listed(bests)}."
-    if _single_runs_alone(answers):
-        text += " Single runs: repeat before deciding."
-    return text
+    return f"{text} Single runs: repeat before deciding." if are_single else text
 
 
 def _models(models: Sequence[str]) -> str:
@@ -187,47 +186,41 @@ def _models(models: Sequence[str]) -> str:
     return listed(distinct)
 
 
-def _single_runs_alone(answers: Sequence[Answer]) -> bool:
+def _are_single_runs(answers: Sequence[Recommendation]) -> bool:
     """Return whether every number is a single run, which the headline then says once."""
-    results = [result for answer in answers for result in answer.question.able]
-    return all("single run" in badges.of_result(result) for result in results)
+    for answer in answers:
+        for result in answer.question.able:
+            if len(result.repeats) > 1 or not result.environment.origin.is_ours:
+                return False
+    return True
 
 
-_Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
-
-
-def _table(answer: Answer) -> _Table:
+def _table(answer: Recommendation, is_said: bool) -> tuple[tuple[str, ...], _Rows]:
     """Return a row for each choice, the best first; the last cell has doubts."""
     question, ranking = answer.question, answer.ranking
     if ranking is None:
         if answer.refusal or not question.choices:
             return ("choice", "outcome", "doubts"), []
-        ended: list[tuple[str, ...]] = []
+        ended: _Rows = []
         for choice in question.choices:
             ended.append((described(choice, is_cell=True), choice.ended, ""))
         return (column_heading(question.choices[0]), "outcome", "doubts"), ended
-    scores = (str(answer.aim.goal),) if answer.aim.goal is not Goal.THROUGHPUT else ()
+    has_score = answer.objective.goal is not Goal.THROUGHPUT
+    scores = (str(answer.objective.goal),) if has_score else ()
     unit = f"{question.unit}{_interval([answer])}"
     columns = (column_heading(ranking.top.result), unit, *scores, "vs best", "doubts")
-    ordered: list[tuple[Candidate, Behind | None, str]] = [(ranking.top, None, "")]
-    for badge, standing in (
-        ("tie", ranking.tied),
-        ("unclear", ranking.unclear),
-        ("raced out", ranking.out),
-        ("", ranking.worse),
-    ):
-        ordered += [(behind.candidate, behind, badge) for behind in standing]
-    texts = cells([candidate.result for candidate, _, _ in ordered], ranking.top.result)
-    is_said = _single_runs_alone([answer])
+    texts = cells([candidate.result for candidate in ranking.judged], ranking.top.result)
     rows = []
-    for text, (candidate, behind, badge) in zip(texts, ordered, strict=True):
+    for text, (candidate, behind, standing) in zip(texts, ranking.standings, strict=True):
         row = [text, _throughput(answer, candidate)]
-        if scores:
+        if has_score:
             row.append(_score(answer, candidate))
         row.append("best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x")
-        doubts = [badge] if badge else []
+        doubts = []
         if candidate is ranking.pick and behind is not None:
-            doubts.insert(0, "taken")
+            doubts.append("taken")
+        if standing not in ("best", "worse"):
+            doubts.append(standing)
         row.append(", ".join([*doubts, *_doubts(candidate, is_said)]))
         rows.append(tuple(row))
     return columns, rows
@@ -241,12 +234,13 @@ def _doubts(candidate: Candidate, single_runs_are_said: bool) -> list[str]:
     return [badge for badge in doubts if badge not in ("single run", "noisy")]
 
 
-def _table_of_several(answers: Sequence[Answer]) -> _Table:
+def _table_of_several(
+    answers: Sequence[Recommendation], is_said: bool
+) -> tuple[tuple[str, ...], _Rows]:
     """Return a row for each answer: its best choice, and the next best way."""
     devices = {answer.question.environment.devices for answer in answers}
     units = {answer.question.unit for answer in answers}
-    is_said = _single_runs_alone(answers)
-    rows: list[tuple[str, ...]] = []
+    rows: _Rows = []
     questions = names([answer.question for answer in answers])
     for name, answer in zip(questions, answers, strict=True):
         if answer.ranking is None:
@@ -264,17 +258,17 @@ def _table_of_several(answers: Sequence[Answer]) -> _Table:
             throughput += f" {answer.question.unit}"
         where = str(pick.result.num_gpus) if len(devices) == 1 else pick.result.counted
         best = [f"{pick.result.strategy} on {where}"]
+        able = answer.question.able
         for axis in _OF_WAY:
-            if len({choice.axes.get(axis) for choice in answer.question.able}) > 1:
+            if len({choice.axes.get(axis) for choice in able}) > 1:
                 best.append(named(axis, pick.result.axes[axis]))
-        best += unlike(pick.result, answer.question.able)
+        best += unlike(pick.result, able)
         rows.append(
             (name, ", ".join(best), throughput, _other_way(answer.ranking), ", ".join(doubts))
         )
     best_heading = f"best, on N {devices.pop()}" if len(devices) == 1 else "best"
-    throughput = units.pop() if len(units) == 1 else "throughput"
-    throughput += _interval(answers)
-    return ("model", best_heading, throughput, "other way", "doubts"), rows
+    unit = units.pop() if len(units) == 1 else "throughput"
+    return ("model", best_heading, f"{unit}{_interval(answers)}", "other way", "doubts"), rows
 
 
 def _other_way(ranking: Ranking) -> str:
@@ -282,13 +276,15 @@ def _other_way(ranking: Ranking) -> str:
     `fp32 0.73x`; empty without one.
     """
     pick = ranking.pick
-    others = sorted(ranking.judged, key=lambda candidate: -candidate.score)
-    before = setting(pick.result)
-    rivals = [one for one in others if setting(one.result) != before]
-    rivals = rivals or [one for one in others if one.result.strategy != pick.result.strategy]
-    if not rivals:
+    before, rival = setting(pick.result), None
+    for other in sorted(ranking.judged, key=lambda candidate: -candidate.score):
+        if setting(other.result) != before:
+            rival = other
+            break
+        if rival is None and other.result.strategy != pick.result.strategy:
+            rival = other
+    if rival is None:
         return ""
-    rival = rivals[0]
     after = setting(rival.result)
     words = [] if rival.result.strategy == pick.result.strategy else [rival.result.strategy]
     axes = [axis for axis in (*_OF_WAY, *after, *before) if before.get(axis) != after.get(axis)]
@@ -299,7 +295,7 @@ def _other_way(ranking: Ranking) -> str:
     return f"{', '.join(words)}: {fixed(rival.score / pick.score, 2)}x"
 
 
-def _alternative(answer: Answer, alternative: Alternative) -> str:
+def _alternative(answer: Recommendation, alternative: Alternative) -> str:
     caveat = alternative.caveat
     if alternative.candidate is None or answer.ranking is None:
         return f"{caveat}. Nothing that can be advised was tried {alternative.without}."
@@ -307,17 +303,20 @@ def _alternative(answer: Answer, alternative: Alternative) -> str:
     return f"{caveat}. The best {alternative.without}: {best}, {alternative.ratio:.2f}x as good."
 
 
-def _interval(answers: Sequence[Answer]) -> str:
-    results = [result for answer in answers for result in answer.question.able]
-    return "" if all(result.low is None for result in results) else " [95 % CI]"
+def _interval(answers: Sequence[Recommendation]) -> str:
+    for answer in answers:
+        if any(result.low is not None for result in answer.question.able):
+            return " [95 % CI]"
+    return ""
 
 
-def _throughput(answer: Answer, candidate: Candidate) -> str:
+def _throughput(answer: Recommendation, candidate: Candidate) -> str:
+    result = candidate.result
     if answer.question.is_published:
         return number(candidate.throughput, exactly=True)
-    return rate_with_interval(candidate.throughput, candidate.result.low, candidate.result.high)
+    return rate_with_interval(candidate.throughput, result.low, result.high)
 
 
-def _score(answer: Answer, candidate: Candidate) -> str:
+def _score(answer: Recommendation, candidate: Candidate) -> str:
     question = answer.question
-    return answer.aim.text(candidate.score, question.environment.devices, question.item)
+    return answer.objective.text(candidate.score, question.environment.devices, question.item)

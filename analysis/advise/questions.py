@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from analysis.results import Environment, Result, by_item
 from analysis.text.numbers import number
 from analysis.text.titles import named
+from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.references import Origin
 from scalemark.records.trial import PROGRAM_AXES
 from store.errors import StoreError
@@ -30,9 +31,11 @@ class Question:
 
     environment: Environment
     work: Mapping[str, object]
-    choices: tuple[Result, ...]  # with numbers or without
+    unit: str  # of its throughputs, as `images/s`
+    item: str  # what is counted, as `images`
+    choices: tuple[Result, ...] = field(metadata=UNPRINTED)  # with numbers or without
     # replicas that do not train one model together: no answer, whatever their throughput
-    apart: tuple[Result, ...]
+    apart: tuple[Result, ...] = field(metadata=UNPRINTED)
 
     @property
     def model(self) -> str:
@@ -44,24 +47,9 @@ class Question:
         return [result for result in self.choices if result.throughput is not None]
 
     @property
-    def unit(self) -> str:
-        """The unit of its throughputs, as `images/s`."""
-        return self._first.unit
-
-    @property
-    def item(self) -> str:
-        """Name what is counted, as `images`."""
-        return self._first.item
-
-    @property
-    def _first(self) -> Result:
-        """The first that has a number, else the first: no number, no known item."""
-        return (self.able or self.choices or self.apart)[0]
-
-    @property
     def is_of_program(self) -> bool:
-        """Say whether it is about a program of the user's own."""
-        return any(one.is_of_program for one in self.choices)
+        """Return whether it is about a program of the user's own."""
+        return any(result.is_of_program for result in self.choices)
 
     @property
     def is_published(self) -> bool:
@@ -79,75 +67,90 @@ def questions(results: Sequence[Result]) -> list[Question]:
     """
     grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
-        grouped[result.environment.key, *_work(result).values()].append(result)
-    found = []
+        grouped[result.environment.key, *_work(result).items()].append(result)
+    asked = []
     for group in grouped.values():
         for of_item in by_item(group):
-            parts = _comparable(of_item)
-            for of in parts:
-                work = _work(of[0])
-                if len(parts) > 1:
-                    work["num_gpus"] = of[0].num_gpus
-                found.append(
-                    Question(
-                        environment=of[0].environment,
-                        work=work,
-                        choices=tuple(one for one in of if not one.trains_apart),
-                        apart=tuple(one for one in of if one.trains_apart),
-                    )
-                )
-    return found
+            if not any(result.counts_steps for result in of_item):
+                asked.append(_question(of_item, {}))
+                continue
+            by_width: dict[int, list[Result]] = defaultdict(list)
+            for result in of_item:
+                by_width[result.num_gpus].append(result)
+            for num_gpus, of_width in by_width.items():
+                is_split = len(by_width) > 1
+                asked.append(_question(of_width, {"num_gpus": num_gpus} if is_split else {}))
+    return asked
 
 
-def names(of: Sequence[Question]) -> list[str]:
+def _question(results: Sequence[Result], further: Mapping[str, object]) -> Question:
+    together, apart = [], []
+    for result in results:
+        if result.trains_apart:
+            apart.append(result)
+        else:
+            together.append(result)
+    # the first that has a number, else the first: no number, no known item
+    first = (together or apart)[0]
+    for result in together:
+        if result.throughput is not None:
+            first = result
+            break
+    return Question(
+        environment=first.environment,
+        work=_work(first) | dict(further),
+        unit=first.unit,
+        item=first.item,
+        choices=tuple(together),
+        apart=tuple(apart),
+    )
+
+
+def names(asked: Sequence[Question]) -> list[str]:
     """Name each by its model and by what tells it from others of that model: axes of its work, what
     it counts, and where it ran.
     """
-    return [_name(one, [other for other in of if other.model == one.model]) for one in of]
+    alike: dict[str, list[Question]] = defaultdict(list)
+    for question in asked:
+        alike[question.model].append(question)
+    return [_name(question, alike[question.model]) for question in asked]
 
 
-def _name(one: Question, alike: Sequence[Question]) -> str:
-    axes = dict.fromkeys(axis for other in alike for axis in other.work)
-    said = [
-        named(axis, one.work[axis]) for axis in axes if axis in one.work and _differ(axis, alike)
-    ]
+def _name(question: Question, alike: Sequence[Question]) -> str:
+    said = []
+    for axis in dict.fromkeys(axis for other in alike for axis in other.work):
+        differs = len({str(other.work.get(axis)) for other in alike}) > 1
+        if axis in question.work and differs:
+            said.append(named(axis, question.work[axis]))
     if len({other.item for other in alike}) > 1:
-        said.append(one.item)
-    text = f"{one.model} {', '.join(said)}" if said else one.model
+        said.append(question.item)
+    text = f"{question.model} {', '.join(said)}" if said else question.model
     num_hosts = len({other.environment.host for other in alike})
     num_environments = len({other.environment.key for other in alike})
     if num_environments == 1:
         return text
-    key = "" if num_hosts == num_environments else f" {one.environment.key}"
-    return f"{text} @{one.environment.host}{key}"
-
-
-def _differ(axis: str, alike: Sequence[Question]) -> bool:
-    return len({str(other.work.get(axis)) for other in alike}) > 1
-
-
-def _comparable(results: list[Result]) -> list[list[Result]]:
-    """Return them together, or by their numbers of GPUs where steps are counted."""
-    if not any(one.counts_steps for one in results):
-        return [results]
-    grouped: dict[int, list[Result]] = defaultdict(list)
-    for result in results:
-        grouped[result.num_gpus].append(result)
-    return list(grouped.values())
+    key = "" if num_hosts == num_environments else f" {question.environment.key}"
+    return f"{text} @{question.environment.host}{key}"
 
 
 def _work(result: Result) -> dict[str, object]:
+    axes, origin = list(_WORK), result.environment.origin
+    unsaid: tuple[object, ...] = ()
     if result.is_of_program:
-        of_strategy = result.strategy_axes
-        named = [axis for axis in (*_WORK, *PROGRAM_AXES, *result.free) if axis not in of_strategy]
-        return {axis: value for axis in named if (value := result.axes[axis]) not in (None, "")}
-    named = list(_WORK)
-    if not result.environment.origin.is_ours:
-        named += [axis for axis in result.free if axis not in result.named_axes]
-    found = {axis: result.axes[axis] for axis in named if axis in result.axes}
-    if result.environment.origin is Origin.ELSEWHERE:  # what rows do not say is not said
-        found = {axis: value for axis, value in found.items() if value not in ("", "?")}
-    return found
+        axes += [*PROGRAM_AXES, *result.free]
+        left_out, unsaid = result.strategy_axes, (None, "")
+    else:
+        if not origin.is_ours:
+            axes += result.free
+        left_out = result.named_axes
+        if origin is Origin.ELSEWHERE:  # what rows do not say is not said
+            unsaid = ("", "?")
+    work = {}
+    for axis in axes:
+        value = result.axes.get(axis)
+        if axis in result.axes and axis not in left_out and value not in unsaid:
+            work[axis] = value
+    return work
 
 
 _LEAST_USD, _MOST_USD = 1e-6, 1e6  # beyond is a slip of the keyboard
@@ -162,7 +165,7 @@ class Goal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class Objective:
     """A goal with its input."""
 
     goal: Goal = Goal.THROUGHPUT

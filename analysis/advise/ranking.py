@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analysis.advise.questions import Aim, Goal
+from analysis.advise.questions import Goal, Objective
 from analysis.results import Result
 from analysis.statistics.studentized_range import pair_level, pair_quantile
 from analysis.text.ties import CLOSE, LEVEL_UP_TO
@@ -57,11 +57,7 @@ class Candidate:
 
     result: Result
     scores: tuple[float, ...]  # of each process, larger is better
-
-    @property
-    def score(self) -> float:
-        """The score to print and to compare, over processes."""
-        return welch.typical(self.scores)
+    score: float  # to print and to compare, over processes
 
     @property
     def spread(self) -> Spread:
@@ -99,14 +95,6 @@ class Behind:
     def share(self) -> float:
         """Return how far it is behind, as a share of the highest score."""
         return 1 - 1 / self.ratio
-
-    @property
-    def share_low(self) -> float | None:
-        return None if self.low is None else 1 - 1 / self.low
-
-    @property
-    def share_high(self) -> float | None:
-        return None if self.high is None else 1 - 1 / self.high
 
     @property
     def is_level(self) -> bool:
@@ -160,54 +148,64 @@ class Ranking:
         """Return the top with all that have its number, where repeats do not call them a tie; empty
         where one is ahead.
         """
-        found = [one.candidate for one in self.unclear if one.is_level]
-        return [self.top, *found] if found and self.pick is self.top else []
-
-    @property
-    def rests_on_suspect(self) -> bool:
-        """Something is to be said against the number of what is taken: it proves nothing."""
-        return not self.pick.result.is_valid
+        level = [behind.candidate for behind in self.unclear if behind.is_level]
+        if not level or self.pick is not self.top:
+            return []
+        return [self.top, *level]
 
     @property
     def certainty(self) -> str:
-        """Say by a badge how sure it is that nothing is better."""
-        if not self.is_sure or self.rests_on_suspect:
+        """Return how sure it is that nothing is better; a suspect number proves nothing."""
+        if not self.is_sure or not self.pick.result.is_valid:
             return "unsure"
         return "surely best" if self.unproven is None else "likely best"
 
     @property
     def unproven(self) -> Behind | None:
         """Return the nearest that is worse, but not proven so; None where all are."""
-        return next((one for one in self.worse if not one.is_proven), None)
+        return next((behind for behind in self.worse if not behind.is_proven), None)
 
     @property
     def judged(self) -> list[Candidate]:
         """All candidates, the highest score first within each kind."""
-        behind = (*self.tied, *self.unclear, *self.out, *self.worse)
-        return [self.top, *(one.candidate for one in behind)]
+        return [candidate for candidate, _, _ in self.standings]
+
+    @property
+    def standings(self) -> list[tuple[Candidate, Behind | None, str]]:
+        """All candidates as `judged`, each with its distance and a word for its standing."""
+        standings: list[tuple[Candidate, Behind | None, str]] = [(self.top, None, "best")]
+        for word, kind in (
+            ("tie", self.tied),
+            ("unclear", self.unclear),
+            ("raced out", self.out),
+            ("worse", self.worse),
+        ):
+            standings += [(behind.candidate, behind, word) for behind in kind]
+        return standings
 
 
-def rank(able: Sequence[Result], aim: Aim) -> Ranking | None:
+def rank(able: Sequence[Result], objective: Objective) -> Ranking | None:
     """Rank results that have a number; None without any."""
     candidates = []
     for result in able:
-        if scores := aim.scores(result):
-            candidates.append(Candidate(result=result, scores=scores))
+        scores = objective.scores(result)
+        if scores:
+            candidates.append(Candidate(result=result, scores=scores, score=welch.typical(scores)))
     if not candidates:
         return None
     top, *others = sorted(candidates, key=lambda candidate: candidate.score, reverse=True)
     tied, unclear, out, worse = [], [], [], []
-    for one in _all_behind(top, others, races=aim.goal is Goal.THROUGHPUT):
-        if not one.is_tie and not one.is_unclear:
-            worse.append(one)
-        elif one.is_out_of_race:
-            out.append(one)
-        elif one.is_tie:
-            tied.append(one)
+    for behind in _all_behind(top, others, races=objective.goal is Goal.THROUGHPUT):
+        if not behind.is_tie and not behind.is_unclear:
+            worse.append(behind)
+        elif behind.is_out_of_race:
+            out.append(behind)
+        elif behind.is_tie:
+            tied.append(behind)
         else:
-            unclear.append(one)
+            unclear.append(behind)
     return Ranking(
-        pick=min([top, *(one.candidate for one in tied)], key=_plainness),
+        pick=min([top, *(behind.candidate for behind in tied)], key=_plainness),
         top=top,
         tied=tuple(tied),
         unclear=tuple(unclear),
@@ -224,19 +222,20 @@ def _all_behind(top: Candidate, others: Sequence[Candidate], *, races: bool) -> 
     and Keuls 1952 do, but against the first alone, which keeps the 5 %).
     """
     num = 1 + len(others)
-    spread = Spread.sum(one.spread for one in (top, *others))
-    found: list[Behind] = []
+    spread = Spread.sum(candidate.spread for candidate in (top, *others))
+    behind: list[Behind] = []
     are_proven, wrong = True, 0.0
     for place in range(num, 1, -1):
         num_compared = place if are_proven else num
-        one = _behind(top, others[place - 2], num_compared, num, spread, races=races)
-        if one.low is None:
-            wrong += one.chance
-            one = replace(one, is_in_doubt=wrong > _MOST_WRONG / (num - 1))
-        elif one.freedom:
-            are_proven = are_proven and one.is_proven
-        found.insert(0, one)
-    return found
+        farthest = _behind(top, others[place - 2], num_compared, num, spread, races=races)
+        if farthest.low is None:
+            wrong += farthest.chance
+            farthest = replace(farthest, is_in_doubt=wrong > _MOST_WRONG / (num - 1))
+        elif farthest.freedom:
+            are_proven = are_proven and farthest.is_proven
+        behind.append(farthest)
+    behind.reverse()
+    return behind
 
 
 def _behind(

@@ -20,7 +20,6 @@ from analysis.options import (
     Filters,
     OriginOption,
     Sweep,
-    result_record,
     say,
     say_command,
     say_meanings,
@@ -198,8 +197,8 @@ def _row_answer(row: Row) -> dict[str, Any]:
             axis: {"a": a.axes.get(axis), "b": b.axes.get(axis)} for axis in row.pair.compared
         },
         "differences": list(differences(row.pair)),
-        "a": result_record(a) | {"name": row.name_a},
-        "b": result_record(b) | {"name": row.name_b},
+        "a": a.facts() | {"name": row.name_a},
+        "b": b.facts() | {"name": row.name_b},
         "judgement": row.judgement and asdict(row.judgement),
         "answer": row.judgement and row.judgement.answer,
         "words": words.sentence(row),
@@ -215,4 +214,4 @@ def _missing(result: Result) -> dict[str, Any]:
     if result.environment.origin.is_ours:
         text = command(result.spec, [result])
     injected = result.axes.get("injected", "")
-    return result_record(result) | {"injected": injected, "command": text}
+    return result.facts() | {"injected": injected, "command": text}

@@ -80,6 +80,7 @@ class ExchangeTests:
         self._same_way: dict[object, list[Result]] = defaultdict(list)
         self._other_ways: dict[object, list[Result]] = defaultdict(list)
         self._losses: dict[object, list[ExchangeLoss]] = {}
+        self._growths: dict[object, Growth | None] = {}
         for result in finder.results:
             if result.num_gpus == 1 or result.trains_apart:
                 continue
@@ -151,7 +152,10 @@ class ExchangeTests:
         own, like = self._loss(target), self._like(target)
         if own is None or target.trial_id not in [loss.result.trial_id for loss in like]:
             return None
-        growth = grows_with_bytes(like)
+        way = _same(target, but_for=_OF_WORK)
+        if way not in self._growths:
+            self._growths[way] = grows_with_bytes(like)
+        growth = self._growths[way]
         if growth is None or self.refuted(target):
             return None
         grown_s = min(own.lost_s, growth.s_per_byte * own.sent_bytes)

@@ -23,7 +23,6 @@ MEANINGS = {
     "suspect": "its verdict says why it may not be quoted",
     "in doubt": "left so by its source",
     "failures": "some of its repeats brought no number",
-    "uncertain": "predicted from less than a curve; its interval is wide",
     "simulated": DeviceKind.SIMULATED_GPU.meaning,
     "published": "measured by others, without repeats",
     "elsewhere": "measured by another program",

@@ -21,7 +21,6 @@ class NextStep:
     why: str
     commands: tuple[str, ...] = ()  # each of them; none where what measured is not known
     then: str = ""  # the command that answers again once they have run
-    badges: tuple[str, ...] = ()  # in `why`
     cost: str = ""  # of the commands; empty where it is not known
 
     @property

@@ -19,8 +19,8 @@ from jinja2 import FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from analysis.advise.advise_words import screen
-from analysis.advise.answer import answers
-from analysis.advise.questions import Aim
+from analysis.advise.answer import recommend
+from analysis.advise.questions import Objective
 from analysis.again import again, elsewhere
 from analysis.newest import what_is_left
 from analysis.pivot import usual_tables
@@ -188,7 +188,7 @@ def compose(source: Source, now: datetime, failed: Failed = stop, refresh_s: int
 
 
 def _screen(source: Source) -> Screen:
-    return screen(answers(source, Aim()), what_is_left(source.selection, None))
+    return screen(recommend(source, Objective()), what_is_left(source.selection, None))
 
 
 def _document(source: Source, lack: Failed) -> Document:

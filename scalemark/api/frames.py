@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from analysis.advise.answer import Answer
-from analysis.advise.ranking import Behind, Candidate
+from analysis.advise.answer import Recommendation
 from analysis.compare.compare_words import sentence
 from analysis.compare.pairs import paired
 from analysis.compare.rows import Row, rows_of
@@ -242,19 +241,14 @@ def comparison_frame(a: Side, b: Side, *, trust_steps: bool) -> pd.DataFrame:
     return frame(columns, records).infer_objects()
 
 
-def choices_frame(answers: Sequence[Answer]) -> pd.DataFrame:
+def choices_frame(answers: Sequence[Recommendation]) -> pd.DataFrame:
     """Return what each answer ranked, the best first."""
     rows = []
     for number, answer in enumerate(answers):
         ranking = answer.ranking
         if ranking is None:
             continue
-        ranked: list[tuple[str, Candidate, Behind | None]] = [("best", ranking.top, None)]
-        ranked += [("tie", behind.candidate, behind) for behind in ranking.tied]
-        ranked += [("unclear", behind.candidate, behind) for behind in ranking.unclear]
-        ranked += [("raced out", behind.candidate, behind) for behind in ranking.out]
-        ranked += [("worse", behind.candidate, behind) for behind in ranking.worse]
-        for standing, candidate, behind in ranked:
+        for candidate, behind, standing in ranking.standings:
             row = _trial(candidate.result)
             row["question"] = number
             row["standing"] = standing

@@ -16,8 +16,8 @@ import pandas as pd
 from rich.console import Console
 
 from analysis.advise.advise_words import screen
-from analysis.advise.answer import answers
-from analysis.advise.questions import Aim, Goal
+from analysis.advise.answer import recommend
+from analysis.advise.questions import Goal, Objective
 from analysis.compare.sides import sides
 from analysis.newest import what_is_left
 from analysis.results import Result
@@ -224,10 +224,10 @@ class Results:
         """
         choice = self.choice.narrowed(filters, wanted)
         wanted_goal = Goal(one_of("goal", goal, Goal))
-        aim = Aim(goal=wanted_goal, usd_per_gpu_hour=usd_per_gpu_hour)
+        objective = Objective(goal=wanted_goal, usd_per_gpu_hour=usd_per_gpu_hour)
         selection, newest = choice.for_advice()
         source = Source(selection=selection, command="")
-        given = answers(source, aim, predicts=True, wanted=newest.has if newest else None)
+        given = recommend(source, objective, wanted=newest.has if newest else None)
         shown = screen(given, what_is_left(selection, newest))
         paper = StringIO()
         console = Console(

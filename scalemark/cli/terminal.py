@@ -23,6 +23,7 @@ from rich.text import Text
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed
 
+UNPRINTED = {"unprinted": True}  # metadata of fields that scripts do not get
 PIPE_WIDTH = 100_000  # characters; a pipe has no width
 READING_WIDTH = 80  # characters of a screen that somebody reads, piped or not
 _LINES = re.compile(r".+")
@@ -75,9 +76,15 @@ def tell_scripts(error: str) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Replace what JSON lacks: records, infinity, NaN, and the types of databases."""
+    """Replace what JSON lacks: records, infinity, NaN, and the types of databases.
+
+    A record becomes its fields without those that are `UNPRINTED`, or what its `facts()` returns.
+    """
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: finite(getattr(value, field.name)) for field in fields(value)}
+        if hasattr(value, "facts"):
+            return finite(value.facts())
+        printed = [field.name for field in fields(value) if not field.metadata.get("unprinted")]
+        return {name: finite(getattr(value, name)) for name in printed}
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -103,6 +103,7 @@ def _definition(name: str) -> Definition:
     return definitions()[name]
 
 
+@cache
 def _least_px(definition: Definition) -> int:
     image_px = 1
     while True:

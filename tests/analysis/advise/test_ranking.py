@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from analysis.advise.questions import Aim, Goal
+from analysis.advise.questions import Goal, Objective
 from analysis.advise.ranking import rank
 from analysis.statistics.judgement import judge
 from analysis.statistics.sample import Sample
@@ -13,7 +13,7 @@ from benchmarks.advice import Kind, play_races, play_single_runs
 from scalemark.records.references import Origin
 from scalemark.stats.welch import typical
 
-THROUGHPUT = Aim()
+THROUGHPUT = Objective()
 AXES = {"precision": "fp32", "batch_size": 64}
 
 
@@ -129,7 +129,9 @@ def test_what_a_race_put_out_is_reported_so_and_never_called_worse_for_it(repeat
     assert (len(raced.out), raced.unclear, raced.worse, raced.is_sure) == (1, (), (), False)
     assert (
         len(
-            ranked([[100.0, 101.0], repeats], out_of_race=(1,), aim=Aim(goal=Goal.PER_GPU_HOUR)).out
+            ranked(
+                [[100.0, 101.0], repeats], out_of_race=(1,), aim=Objective(goal=Goal.PER_GPU_HOUR)
+            ).out
         )
         == 0
     )

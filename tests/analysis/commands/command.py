@@ -1,6 +1,8 @@
 """Runs `python -m analysis`, see `tests.app`."""
 
+import json
 import re
+from typing import Any
 
 import pytest
 
@@ -18,3 +20,26 @@ def unfolded(text: str) -> str:
     """Return text with each command in one line, and in that of the sentence that it ends."""
     in_a_line = re.sub(r" \\\n +", " ", text)
     return re.sub(r":\n +(?=python sweep\.py)", ": ", in_a_line)
+
+
+def advised(ended: Ended) -> list[dict[str, Any]]:
+    """Return the answers of `advise --json`, each with its candidates as plain results."""
+    assert ended.exit_code == 0, ended.stderr
+    answers = json.loads(ended.stdout)["answers"]
+    for answer in answers:
+        answer["work"] = answer["question"]["work"]
+        ranking = answer["ranking"] or {}
+        for name in ("pick", "top"):
+            candidate = ranking.get(name)
+            answer[name] = candidate and candidate["result"] | {"score": candidate["score"]}
+        for name in ("tied", "unclear", "out", "worse"):
+            answer[name] = []
+            for behind in ranking.get(name, []):
+                candidate = behind["candidate"]
+                facts = {
+                    "score": candidate["score"],
+                    "ratio": behind["ratio"],
+                    "low": behind["low"],
+                }
+                answer[name].append(candidate["result"] | facts)
+    return answers

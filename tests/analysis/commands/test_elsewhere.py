@@ -7,6 +7,7 @@ import pytest
 
 from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
+from tests.analysis.commands.command import advised
 from tests.filled import fill
 from tests.specs import small
 
@@ -220,7 +221,7 @@ def test_two_free_axes_of_a_table_are_never_mixed(analysis):
 
 def test_a_free_axis_that_is_not_compared_is_other_work(analysis):
     take_in(compare="way", model="gpt2")
-    found = json.loads(analysis("advise", "--all", "--origin", "elsewhere", "--json").stdout)
+    found = advised(analysis("advise", "--all", "--origin", "elsewhere", "--json"))
     assert [one["work"]["axes.zero"] for one in found] == [2, 3]
     assert [one["pick"]["strategy"] for one in found] == ["way=ddp", "way=fsdp"]
     assert "gpt2 (axes.zero 3)" in analysis("advise", "--all", "--origin", "elsewhere").stdout

@@ -21,6 +21,7 @@ from store.database import open_for_writing
 from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
 from store.reading import show
+from tests.analysis.commands.command import advised
 from tests.filled import ENVIRONMENT, fill
 from tests.nights import FIRST, fill_nights, slower, steady, with_packages
 from tests.specs import small
@@ -237,7 +238,7 @@ def test_advice_is_about_the_newest_night_of_a_table(analysis):
     """A bug: each night was a choice of its own, and the best one was that of the luckiest night."""
     table()
     take_in()
-    (answer,) = json.loads(analysis("advise", "--all", "--json").stdout)
+    (answer,) = advised(analysis("advise", "--all", "--json"))
     picked = answer["pick"]
     assert picked["num_gpus"] == 2
     assert "axes.when" not in picked

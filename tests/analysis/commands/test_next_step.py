@@ -29,12 +29,12 @@ def step(ended) -> str:
 def test_an_interrupted_sweep_is_unfinished_and_goes_on_first(analysis, snapshot):
     """A bug: it looked complete."""
     interrupted(2)
-    ended = analysis("advise", "--no-predict")
+    ended = analysis("advise")
     assert ended.stdout == snapshot
-    assert step(analysis("advise", "--all", "--no-predict")) == step(ended)
+    assert step(analysis("advise", "--all")) == step(ended)
     assert "unfinished" in analysis("advise", "--brief", "--sweep", "night").stdout
-    (found,) = json.loads(analysis("advise", "--json", "--no-predict").stdout)
-    assert (found["not_run"]["num_trials"], found["not_run"]["num_asked_for"]) == (2, 4)
+    left = json.loads(analysis("advise", "--json").stdout)["not_run"]
+    assert (left["num_trials"], left["num_asked_for"]) == (2, 4)
 
 
 def test_a_sweep_is_finished_once_another_ran_what_it_had_left(analysis):
@@ -42,14 +42,14 @@ def test_a_sweep_is_finished_once_another_ran_what_it_had_left(analysis):
     left = [(on_gpus(4, **PS), 390.0), (on_gpus(8, **PS), 700.0)]
     fill_gpus(left, name="second")
     for arguments in ((), ("--sweep", "night")):
-        ended = analysis("advise", "--no-predict", *arguments)
+        ended = analysis("advise", *arguments)
         assert "unfinished" not in ended.stdout
         assert "has left" not in step(ended)
 
 
 def test_a_sweep_that_runs_is_unfinished_and_not_to_be_run(analysis):
     interrupted(2, running_by=this_process())
-    ended = analysis("advise", "--no-predict")
+    ended = analysis("advise")
     assert "unfinished" in ended.stdout
     assert "has left" not in step(ended)
 
@@ -58,7 +58,7 @@ def test_an_interrupt_is_no_failure_of_a_trial_with_a_number(analysis):
     """A bug: the attempt that Ctrl-C ended was a doubt for ever."""
     interrupted(0)
     fill_gpus([(on_gpus(1, **PS), 100.0), (on_gpus(2, **PS), None)], name="second")
-    whole = analysis("advise", "--all", "--no-predict").stdout
+    whole = analysis("advise", "--all").stdout
     assert "failures" not in whole
     assert "interrupted" not in whole
     assert "1 of 2 choices brought no number, and cannot be judged (1 failed)" in whole
@@ -83,7 +83,7 @@ def test_advice_moves_on_from_what_stays_suspect(analysis, command):
 def test_what_is_taken_is_said_to_stay_suspect(analysis):
     ways = [*repeated(on_gpus(8, **PS), 400.0, 401.0, 402.0), (on_gpus(8, **NCCL), 300.0)]
     fill("results.db", ways, machine=GPU_BOX, details=[SUSPECT] * 4)
-    said, *_ = step(analysis("advise", "--no-predict")).splitlines()
+    said, *_ = step(analysis("advise")).splitlines()
     assert "; ps_cpu on 8 GPUs stays suspect after 3 runs (" in said
 
 
@@ -130,8 +130,8 @@ FILLED = {
 def test_all_names_the_same_next_step(analysis, filled):
     """A bug: --all named another one first."""
     fill_gpus(filled)
-    whole = analysis("advise", "--all", "--no-predict")
-    assert step(whole) == step(analysis("advise", "--no-predict"))
+    whole = analysis("advise", "--all")
+    assert step(whole) == step(analysis("advise"))
     (command, *_) = [one for one in step(whole).splitlines() if one.startswith("  python")]
     assert whole.stdout.count(f"{command}\n") == 1
 
@@ -154,7 +154,7 @@ def test_a_suspect_number_is_never_surely_the_best(analysis):
     others = [(on_gpus(8, **NCCL), 300.0), (on_gpus(8, **NCCL), 301.0)]
     suspect = {"verdict": Verdict.SUSPECT}
     fill_gpus([*pairs, *others], details=[suspect, suspect, {}, {}])
-    shown = analysis("advise", "--no-predict").stdout
+    shown = analysis("advise").stdout
     assert "ps_cpu on 8 GPUs, batch_size 2, fp32 may be fastest: " in shown
     assert " Its number is suspect." in shown
 
@@ -169,9 +169,9 @@ def test_rows_of_one_model_are_told_apart_by_what_differs(analysis, snapshot):
         for scaling in ("weak", "strong")
     ]
     fill("results.db", [*rows, (small(num_gpus=2), 50.0)])
-    table = analysis("advise", "--no-predict").stdout.split("\n\n")[1]
+    table = analysis("advise").stdout.split("\n\n")[1]
     assert table == snapshot
-    one_length = analysis("advise", "--no-predict", "seq_len=64").stdout.split("\n\n")[1]
+    one_length = analysis("advise", "seq_len=64").stdout.split("\n\n")[1]
     cells = [line.partition("  ")[0] for line in one_length.splitlines()[1:]]
     assert len(set(cells)) == len(cells)
 

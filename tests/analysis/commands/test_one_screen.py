@@ -12,6 +12,7 @@ from analysis.text.badges import MEANINGS
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.trial import STRATEGY_AXES, STRATEGY_COLUMNS
+from tests.analysis.commands.command import advised
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.app import run_app
 from tests.conftest import PROJECT
@@ -60,7 +61,7 @@ def test_a_hundred_trials_fit_one_screen(analysis, origin):
         fill_gpus(hundred())
     else:
         fill("results.db", hundred(**SIMULATED))
-    advice, explained = analysis("advise", "--no-predict"), analysis("explain")
+    advice, explained = analysis("advise"), analysis("explain")
     assert len(shown(advice)) <= 25, advice.stdout
     assert len(shown(explained)) <= 40, explained.stdout
     for ended in (advice, explained):
@@ -71,7 +72,7 @@ def test_a_hundred_trials_fit_one_screen(analysis, origin):
 
 def test_advice_on_one_model_fits_one_screen(analysis, snapshot):
     fill_gpus([*curve([100.0, 190.0, 340.0, 400.0], **PS), *curve([98.0, 190, 380, 750], **NCCL)])
-    ended = analysis("advise", "--no-predict")
+    ended = analysis("advise")
     assert len(shown(ended)) <= 25
     assert ended.stdout == snapshot
 
@@ -86,7 +87,7 @@ def test_brief_is_the_headline_alone(analysis):
 def test_the_newest_sweep_is_taken_with_what_others_know_of_its_work(analysis):
     fill_gpus([*curve([100.0, 190.0], **PS), *around(on_gpus(1, image_px=64), 50.0)])
     fill_gpus(curve([98.0, 195.0], **NCCL), name="second")
-    (found,) = json.loads(analysis("advise", "--json").stdout)
+    (found,) = advised(analysis("advise", "--json"))
     assert found["work"]["image_px"] == 32
     assert found["pick"]["strategy"] == "replicated_nccl"
     assert "ps_cpu" in analysis("advise").stdout
@@ -157,7 +158,7 @@ def fp16_beside_fp32(**changes):
 
 def test_each_of_several_models_has_its_best_other_way(analysis, snapshot):
     fill_gpus(fp16_beside_fp32())
-    ended = analysis("advise", "--no-predict")
+    ended = analysis("advise")
     assert len(shown(ended)) <= 25
     assert ended.stdout == snapshot
 
@@ -210,7 +211,7 @@ def test_the_command_after_a_suggestion_answers_again(analysis):
     assert f"batch_size {batch}" in analysis("advise").stdout.splitlines()[1]
 
 
-@pytest.mark.parametrize("command", [("advise", "--no-predict"), ("explain",)])
+@pytest.mark.parametrize("command", [("advise",), ("explain",)])
 @pytest.mark.parametrize(
     "filled",
     [
@@ -240,10 +241,10 @@ def test_a_piped_table_keeps_80_columns_unless_told_otherwise(analysis, monkeypa
         )
         + curve([100.0, 190.0], **NCCL)
     )
-    table = analysis("advise", "--no-predict").stdout.split("\n\n")[1]
+    table = analysis("advise").stdout.split("\n\n")[1]
     assert max(map(len, table.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "200")
-    wide = analysis("advise", "--no-predict").stdout.split("\n\n")[1]
+    wide = analysis("advise").stdout.split("\n\n")[1]
     assert 80 < max(map(len, wide.splitlines())) <= 200
 
 

@@ -55,7 +55,7 @@ def test_from_one_process_each_nothing_is_sure(analysis):
 def test_a_badge_stands_only_where_a_number_has_it(analysis):
     alone = "single run: one process; the next may differ"
     fill_gpus(curve([100.0, 190.0], **PS))
-    asked = (("scaling", "--all"), ("advise", "--all", "--origin", "measured", "--no-predict"))
+    asked = (("scaling", "--all"), ("advise", "--all", "--origin", "measured"))
     assert [alone in analysis(*one).stdout for one in asked] == [False, False]
     fill("results.db", [(on_gpus(4, **PS), 300.0)], name="second", machine=GPU_BOX)
     assert [alone in analysis(*one).stdout for one in asked] == [True, True]

@@ -64,10 +64,10 @@ def test_advise_says_once_what_is_left_of_a_sweep(analysis):
     """Its next step goes on with the sweep."""
     interrupted(2)
     assert line(analysis("advise")) == ""
-    assert json.loads(analysis("advise", "--json").stdout)[0]["without_number"] is None
+    assert json.loads(analysis("advise", "--json").stdout)["without_number"] is None
 
 
 def test_json_of_advice_has_the_line(analysis):
     fill_both()
-    (*_, last) = json.loads(analysis("advise", "model=vgg16", "--json").stdout)
+    last = json.loads(analysis("advise", "model=vgg16", "--json").stdout)
     assert last["without_number"].startswith("without a number: 2 trials (1 ran out of memory")
