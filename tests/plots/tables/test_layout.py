@@ -42,30 +42,85 @@ def notes(layout):
     return "\n".join(layout.notes)
 
 
-def test_a_cell_has_throughput_and_speed_up_against_a_named_baseline():
-    layout = laid_out([(small(), 100.0), (small(num_gpus=2), 180.0), (small(**PS), 90.0)])
-    assert texts(layout) == {
-        "ps_cpu": ["90.0 (1.00x)", "–"],
-        "replicated_none": ["100 (1.00x)", "180 (1.80x)"],
-    }
-    assert (layout.heads, layout.columns) == (("strategy",), ("1 CPU device", "2 CPU devices"))
-    assert "cells: images/s (speed-up)" in layout.notes
-    assert "speed-up: against the same strategy on 1 CPU device" in layout.notes
-    assert layout.legend[-1] == "–: not run"
+def repeated(spec, *speeds):
+    return [(spec, speed) for speed in speeds]
 
 
-def test_repeats_bring_an_interval_and_ties_are_marked():
-    entries = [(small(), speed) for speed in (100.0, 102.0, 101.0, 101.0)] + [
-        (small(**PS), speed) for speed in (99.0, 103.0, 100.0, 101.0)
-    ]
-    layout = laid_out(entries)
-    assert texts(layout) == {
-        "ps_cpu": ["101 ≈ [98, 103]"],
-        "replicated_none": ["101 [100, 102]"],
-    }
-    assert [cell.short for cell in layout.rows[0][1]] == ["101≈"]
-    assert layout.legend[0] == "≈ tie: the repeats cannot tell it from the best"
-    assert "sweep.repeats=3" not in notes(layout)
+ON_1, ON_2, PS_ON_2 = small(), small(num_gpus=2), small(num_gpus=2, **PS)
+USED = {
+    "mfu": 0.3125,
+    "peak_host_memory_bytes": 900 * 2**20,
+    "variable_bytes": 25 * 2**20,
+    "optimizer_state_bytes": 2**19,
+}
+ON_A_GPU = USED | {"peak_device_memory_bytes": 2**30}
+OF_DEVICES = ("mfu", "memory", "variables", "optimizer-state")
+LAYOUTS = {  # entries, and what else is given
+    "speed-up against a named baseline": (
+        [(ON_1, 100.0), (ON_2, 180.0), (small(**PS), 90.0)],
+        {},
+    ),
+    "repeats bring an interval and ties": (
+        [
+            *repeated(ON_1, 100.0, 102.0, 101.0, 101.0),
+            *repeated(small(**PS), 99.0, 103.0, 100.0, 101.0),
+        ],
+        {},
+    ),
+    "few repeats are shown as runs": (
+        repeated(ON_1, 159.0, 435.0) + repeated(ON_2, 100.0, 400.0, 100.0, 400.0),
+        {"show": ("throughput", "interval")},
+    ),
+    "single runs": ([(ON_1, 100.0), (small(**PS), 90.0)], {}),
+    "use of devices": (
+        [(ON_1, 100.0), (ON_2, 9.0)],
+        {
+            "show": OF_DEVICES,
+            "details": [USED, USED | {"mfu": 0.0012345, "variable_bytes": 2**30}],
+        },
+    ),
+    "mean utilization and most bytes of repeats": (
+        repeated(ON_1, 100.0, 160.0),
+        {
+            "show": OF_DEVICES,
+            "details": [USED, USED | {"mfu": 0.5, "variable_bytes": 26 * 2**20}],
+        },
+    ),
+    "memory of a GPU": ([(ON_1, 100.0)], {"show": ("memory",), "details": [ON_A_GPU]}),
+    "what a repeat does not tell is unknown": (
+        repeated(ON_1, 100.0, 160.0),
+        {"show": OF_DEVICES, "details": [USED, dict.fromkeys(USED)]},
+    ),
+    "utilization of 0 is unknown": (
+        repeated(ON_1, 100.0, 160.0),
+        {"show": ("mfu",), "details": [USED, USED | {"mfu": 0.0}]},
+    ),
+    "some repeats failed": (
+        [(ON_1, 100.0), (ON_1, None), (ON_2, 150.0)],
+        {"details": [{}, {"outcome": Outcome.OUT_OF_MEMORY}, {}]},
+    ),
+    "a missing baseline": ([(ON_1, 100.0), (PS_ON_2, 150.0)], {}),
+    "the fastest on 1": ([(ON_1, 100.0), (PS_ON_2, 150.0)], {"rule": BaselineRule.BEST}),
+    "the fewest": ([(ON_1, 100.0), (PS_ON_2, 150.0)], {"rule": BaselineRule.FEWEST}),
+    "a strategy that cannot run on 1": (
+        [(ON_1, 100.0), (small(**PS), 50.0), (small(variable_update="sharded", num_gpus=2), 150.0)],
+        {},
+    ),
+    "nothing on 1": ([(ON_2, 100.0)], {}),
+    "a throughput of 0 is no number": ([(ON_1, 0.0), (ON_2, 10.0)], {}),
+}
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_a_table_says_in_cells_legend_and_notes(case, snapshot):
+    entries, given = LAYOUTS[case]
+    layout = laid_out(entries, **given)
+    lines = [" | ".join([*layout.heads, *layout.columns])]
+    for heads, cells in layout.rows:
+        lines.append(" | ".join([*heads, *(cell.text for cell in cells)]))
+    short = [cell.short for _, cells in layout.rows for cell in cells]
+    lines += [f"short: {' | '.join(short)}", *layout.legend, *layout.notes]
+    assert "\n".join(lines) == snapshot
 
 
 def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
@@ -110,13 +165,6 @@ def contender(name, *speeds):
     return Contender(trial_id=name, name=name, speeds=speeds, num_left=5 - len(speeds))
 
 
-def test_one_process_each_is_said_to_be_too_few():
-    layout = laid_out([(small(), 100.0), (small(**PS), 90.0)])
-    assert (
-        layout.legend[0] == "single run: one process; the next may differ (sweep.repeats=3 tells)"
-    )
-
-
 @pytest.mark.parametrize(
     ("show", "text"),
     [
@@ -140,46 +188,6 @@ def test_one_process_each_is_said_to_be_too_few():
 def test_other_quantities_can_stand_in_cells(show, text):
     layout = laid_out([(small(), 125.0), (small(num_gpus=2), 200.0)], show=show)
     assert texts(layout)["replicated_none"][1] == text
-
-
-USED = {
-    "mfu": 0.3125,
-    "peak_host_memory_bytes": 900 * 2**20,
-    "variable_bytes": 25 * 2**20,
-    "optimizer_state_bytes": 2**19,
-}
-OF_DEVICES = ("mfu", "memory", "variables", "optimizer-state")
-
-
-def test_the_use_of_devices_can_stand_in_cells(snapshot):
-    details = [USED, USED | {"mfu": 0.0012345, "variable_bytes": 2**30}]
-    layout = laid_out(
-        [(small(), 100.0), (small(num_gpus=2), 9.0)], show=OF_DEVICES, details=details
-    )
-    assert texts(layout)["replicated_none"] == [
-        "31.2 %, 900 MiB, 25.0 MiB, 0.50 MiB",
-        "0.123 %, 900 MiB, 1024 MiB, 0.50 MiB",
-    ]
-    assert layout.notes == snapshot
-
-
-def test_repeats_have_their_mean_utilization_and_their_most_bytes():
-    details = [USED, USED | {"mfu": 0.5, "variable_bytes": 26 * 2**20}]
-    layout = laid_out([(small(), 100.0), (small(), 160.0)], show=OF_DEVICES, details=details)
-    assert texts(layout)["replicated_none"] == ["39.5 %, 900 MiB, 26.0 MiB, 0.50 MiB"]
-
-
-def test_the_memory_of_a_trial_on_gpus_is_that_of_a_gpu():
-    details = [USED | {"peak_device_memory_bytes": 2**30}]
-    layout = laid_out([(small(), 100.0)], show=("memory",), details=details)
-    assert texts(layout)["replicated_none"] == ["1024 MiB"]
-
-
-@pytest.mark.parametrize("other", [None, 0.0])
-def test_what_a_repeat_does_not_tell_is_unknown(other):
-    details = [USED, dict.fromkeys(USED) | {"mfu": other}]
-    layout = laid_out([(small(), 100.0), (small(), 160.0)], show=OF_DEVICES, details=details)
-    assert texts(layout)["replicated_none"] == ["unknown, unknown, unknown, unknown"]
 
 
 def test_each_reason_that_utilization_is_unknown_is_told_once(snapshot):
@@ -250,32 +258,6 @@ def test_a_doubt_that_all_numbers_share_is_said_once_above():
     assert texts(found.tables[0]) == {"replicated_none": ["100", "150*"]}
 
 
-def test_few_repeats_are_shown_as_runs():
-    """Two noisy repeats were printed as `[unknown]`."""
-    noisy = [(small(), speed) for speed in (159.0, 435.0)]
-    four = [(small(num_gpus=2), speed) for speed in (100.0, 400.0, 100.0, 400.0)]
-    layout = laid_out([*noisy, *four], show=("throughput", "interval"))
-    assert texts(layout) == {"replicated_none": ["263 (159 to 435, n=2)", "200 (100 to 400, n=4)"]}
-
-
-def test_a_number_of_which_some_repeats_failed_is_marked():
-    out_of_memory = {"outcome": Outcome.OUT_OF_MEMORY}
-    layout = laid_out(
-        [(small(), 100.0), (small(), None), (small(num_gpus=2), 150.0)],
-        details=[{}, out_of_memory, {}],
-    )
-    assert texts(layout) == {"replicated_none": ["100† (1.00x)", "150 (1.50x)"]}
-    assert f"† some repeats have no number: OOM; see {SHOW} {small().trial_id[:8]}" in layout.notes
-    assert layout.legend[-1] == "OOM: out of memory"
-
-
-def test_number_and_interval_are_explained_where_there_are_repeats():
-    layout = laid_out([(small(), 100.0), (small(), 101.0)])
-    assert "images/s: geometric mean of the repeats" in layout.notes
-    about = "interval: 95 % confidence interval over repeats; below four repeats, their range"
-    assert about in layout.notes
-
-
 def test_an_invalid_number_is_not_shown():
     fill("r.db", [(small(), 100.0)])
     with changing("r.db") as connection:
@@ -284,22 +266,6 @@ def test_an_invalid_number_is_not_shown():
     assert texts(layout) == {"replicated_none": ["INVALID"]}
     assert f"INVALID: {SHOW} 1 says why" in layout.notes
     assert layout.legend[-1] == "INVALID: completed without a usable number"
-
-
-def test_a_missing_baseline_names_the_rules_that_find_one():
-    layout = laid_out([(small(), 100.0), (small(num_gpus=2, **PS), 150.0)])
-    assert texts(layout)["ps_cpu"] == ["–", "150"]
-    assert (
-        "no speed-up: no number of ps_cpu on 1 CPU device; --baseline best compares with the "
-        "fastest on 1; --baseline fewest compares with the fewest it ran on" in layout.notes
-    )
-
-
-def test_a_strategy_that_cannot_run_on_1_is_compared_with_the_fastest_there(snapshot):
-    shards = {"variable_update": "sharded", "num_gpus": 2}
-    layout = laid_out([(small(), 100.0), (small(**PS), 50.0), (small(**shards), 150.0)])
-    assert texts(layout)["sharded"] == ["–", "150 (1.50x)"]
-    assert [line for line in layout.notes if line.startswith("speed-up")] == snapshot
 
 
 def test_the_unit_is_that_of_what_the_records_count():
@@ -324,43 +290,6 @@ def test_different_items_never_share_a_table_or_a_baseline():
         for result in table.results
         if result.item == "tokens"
     )
-
-
-@pytest.mark.parametrize(
-    ("rule", "text", "said"),
-    [
-        (
-            BaselineRule.BEST,
-            "150 (1.50x)",
-            "speed-up: against the fastest on 1 CPU device: replicated_none, 100 images/s",
-        ),
-        (
-            BaselineRule.FEWEST,
-            "150 (1.00x)",
-            "speed-up: against the same strategy on the fewest it ran on: 1 CPU device or 2 CPU devices",
-        ),
-    ],
-)
-def test_other_baselines_are_named(rule, text, said):
-    layout = laid_out([(small(), 100.0), (small(num_gpus=2, **PS), 150.0)], rule)
-    assert texts(layout)["ps_cpu"] == ["–", text]
-    assert said in layout.notes
-
-
-def test_without_anything_on_one_the_best_cannot_be_offered():
-    said = notes(laid_out([(small(num_gpus=2), 100.0)]))
-    assert "no speed-up" in said
-    assert "--baseline best" not in said
-
-
-def test_0_throughput_are_no_number_to_quote():
-    layout = laid_out([(small(), 0.0), (small(num_gpus=2), 10.0)])
-    assert texts(layout) == {"replicated_none": ["INVALID", "10.0"]}
-
-
-def test_cpu_devices_carry_their_note():
-    (said,) = laid_out([(small(), 1.0)]).legend
-    assert said == "CPU devices: parts of one machine's cores; nothing here speaks of GPUs"
 
 
 def reported(entries, **options):
