@@ -11,7 +11,8 @@ A test that asks for a server, a browser or a cluster is sorted by that; any oth
 `pytestmark = pytest.mark.integration`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import product
 
 import pytest
 
@@ -22,6 +23,19 @@ _BY_FIXTURE = {
     "chromium": "integration",
     "slurm_cluster": "cluster",
 }
+
+
+def every_other(*axes: Sequence[object]) -> list[object]:
+    """Return all combinations for `parametrize`; every other one is slow.
+
+    The others have each pair of values still, where a third axis has two values or more.
+    """
+    cases: list[object] = []
+    for places in product(*(range(len(axis)) for axis in axes)):
+        values = [axis[place] for axis, place in zip(axes, places, strict=True)]
+        marks = [pytest.mark.slow] if sum(places) % 2 else []
+        cases.append(pytest.param(*values, marks=marks))
+    return cases
 
 
 def sort(items: Iterable[pytest.Item]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from scalemark import models
 from scalemark.abilities import VARIABLE_UPDATES
 from tests.specs import small
+from tests.tiers import every_other
 from tests.trainer.gpu_kernels import lacking
 from trainer import collectives
 from trainer.devices import Devices
@@ -60,8 +61,9 @@ def test_an_op_without_a_gpu_kernel_is_found(make_devices, monkeypatch):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("precision", PRECISION)
-@pytest.mark.parametrize("mode", MODES, ids=[mode.name for mode in MODES])
+@pytest.mark.parametrize(
+    ("mode", "precision"), every_other(MODES, tuple(PRECISION)), ids=lambda case: str(case)
+)
 def test_every_mode_has_all_kernels(make_devices, monkeypatch, mode, precision):
     """NCCL's too, whose graph is built here over CPU devices that pass for GPUs, and never run."""
     monkeypatch.setattr(Devices, "check_own_gpus", lambda _: None)

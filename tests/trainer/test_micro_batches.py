@@ -8,6 +8,7 @@ from tensorflow.python.eager import context
 
 from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
+from tests.tiers import every_other
 from tests.trainer.test_towers import INDEPENDENT, MODES, RATE, recorded, trained
 from trainer.check.exactness import (
     convolutional,
@@ -69,9 +70,10 @@ def test_every_mode_accumulates_exactly(make_devices, weights_of_one, mode, chan
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("mode", ["replicated_none", "sharded"])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("packs", [0, 3])
+@pytest.mark.parametrize(
+    ("mode", "optimizer", "packs"),
+    every_other(("replicated_none", "sharded"), tuple(OPTIMIZERS), (0, 3)),
+)
 def test_every_optimizer_updates_once_for_all_micro_batches(make_devices, mode, optimizer, packs):
     changes = {"optimizer": optimizer, "momentum": 0.0, "learning_rate": 0.01}
     wanted = reference(make_devices, 2, **changes)

@@ -1,7 +1,6 @@
 """A model of the user's own trains in every mode as ours do, and what cannot is refused by its name."""
 
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import keras
@@ -13,6 +12,7 @@ from scalemark.own_model import find
 from scalemark.records.outcomes import Outcome
 from tests.own_models import CONVOLUTIONAL, DENSE, REGRESSION, TOKENS, written
 from tests.specs import small
+from tests.tiers import every_other
 from tests.trainer.test_main import fork, run  # noqa: F401 - fixtures
 from tests.trainer.test_towers import INDEPENDENT, MODES
 from trainer import own_model
@@ -98,9 +98,7 @@ def test_replicas_reach_the_weights_of_one_device(make_devices, model, mode):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("model", "mode"), [pair for pair in product(MODELS, MODES) if pair not in SMOKE]
-)
+@pytest.mark.parametrize(("model", "mode"), every_other(tuple(MODELS), tuple(MODES)))
 def test_every_other_mode_is_as_exact(make_devices, model, mode):
     check_exact(make_devices, MODELS[model], **MODES[mode])
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, VARIABLE_UPDATES
 from scalemark.records.machine import DeviceKind
 from tests.specs import small
+from tests.tiers import every_other
 from trainer.all_reduces import nccl
 from trainer.check.exactness import (
     convolutional,
@@ -59,14 +60,15 @@ def recorded(make_devices, num_replicas, batches, **changes):
 
 @pytest.fixture(scope="module")
 def alone(all_devices):
-    """alone(num_replicas, num_steps): the weights of one device that takes the same whole batches."""
+    """alone(num_replicas, num_steps, **changes): the weights of one device that takes the same whole batches."""
     one = replace(all_devices, replicas=all_devices.replicas[:1])
     known = {}
 
-    def weights(num_replicas: int, num_steps: int) -> list[np.ndarray]:
-        key = num_replicas, num_steps
+    def weights(num_replicas: int, num_steps: int, **changes) -> list[np.ndarray]:
+        key = num_replicas, num_steps, str(changes)
         if key not in known:
-            known[key] = train(small(**RATE), one, list(whole_batches(*key))).update.weights(0)
+            batches = list(whole_batches(num_replicas, num_steps))
+            known[key] = train(small(**RATE | changes), one, batches).update.weights(0)
         return known[key]
 
     return weights
@@ -105,16 +107,9 @@ def test_mirrored_refuses_the_hierarchical_copy_that_sums_wrongly(make_devices):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("num_replicas", "mode"),
-    [
-        (number, mode)
-        for number in (3, 4)
-        for mode in MODES
-        if (number, mode) != (3, "mirrored_hierarchical_copy")
-    ],
-)
-def test_a_synchronous_mode_is_exact_with_more_replicas(make_devices, alone, mode, num_replicas):
+@pytest.mark.parametrize("mode", MODES)
+def test_a_synchronous_mode_is_exact_with_more_replicas(make_devices, alone, mode):
+    num_replicas = 4 if "hierarchical_copy" in mode else 3
     update = trained(
         make_devices, num_replicas, whole_batches(num_replicas, 1), **MODES[mode]
     ).update
@@ -162,8 +157,7 @@ def test_staged_weights_are_those_of_the_step_before(
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("mode", COMPACT)
-@pytest.mark.parametrize("packs", [0, 2])
+@pytest.mark.parametrize(("mode", "packs"), every_other(COMPACT, (0, 2)))
 def test_compact_gradients_cost_half_precision(make_devices, alone, mode, packs):
     update = trained(
         make_devices,
@@ -198,8 +192,7 @@ def test_an_independent_replica_trains_as_if_alone(make_devices):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("xla", ["off", "on"])
+@pytest.mark.parametrize(("mode", "xla"), every_other(tuple(MODES), ("off", "on")))
 def test_replicas_share_weights_and_keep_their_own_statistics(make_devices, mode, xla):
     training = trained(make_devices, 2, whole_batches(2, 2), normalized, xla=xla, **MODES[mode])
     assert largest_difference(training.update.weights(0), training.update.weights(1)) == 0
@@ -408,19 +401,14 @@ def test_channels_first_normalization_is_that_of_channels_last(make_devices):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    "mode",
-    [
-        "ps_cpu",
-        "ps_gpu",
-        "replicated_none",
-        "replicated_ring",
-        "mirrored_ring",
-        "sharded",
-        "sharded_ring",
-    ],
-)
-@pytest.mark.parametrize("loss_scale", ["none", "128", "dynamic"])
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
+    ("mode", "loss_scale", "steps_per_execution"),
+    every_other(
+        ("ps_cpu", "ps_gpu", "replicated_none", "replicated_ring", "mirrored_ring", "sharded",
+         "sharded_ring"),
+        ("none", "128", "dynamic"),
+        (1, 3),
+    ),
+)  # fmt: skip
 def test_float16_follows_float32_under_every_loss_scale(
     make_devices, alone, mode, loss_scale, steps_per_execution
 ):
@@ -603,16 +591,19 @@ def test_rmsprop_follows_its_formula(make_devices):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
-    "mode", ["ps_cpu", "ps_gpu", "replicated_none", "mirrored_ring", "sharded", "sharded_ring"]
+    ("optimizer", "mode", "steps_per_execution"),
+    every_other(
+        tuple(OPTIMIZERS),
+        ("ps_cpu", "ps_gpu", "replicated_none", "mirrored_ring", "sharded", "sharded_ring"),
+        (1, 3),
+    ),
 )
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_every_optimizer_is_exact_in_every_variable_update(
-    make_devices, optimizer, mode, steps_per_execution
+    make_devices, alone, optimizer, mode, steps_per_execution
 ):
     changes = {"optimizer": optimizer, "momentum": 0.0, "learning_rate": 0.01}
-    one = trained(make_devices, 1, whole_batches(2, 3), **changes).update.weights(0)
+    one = alone(2, 3, **changes)
     two = trained(
         make_devices,
         2,

@@ -228,39 +228,6 @@ def test_a_rank_that_never_starts_hangs_the_trial_at_its_deadline(begin):
     assert trial.outcome() == (6, Outcome.HUNG, reported)
 
 
-@pytest.mark.parametrize(
-    ("exit_code", "ended", "outcome"),
-    [
-        (
-            4,
-            (4, Outcome.OUT_OF_MEMORY),
-            "rank worker-1: out_of_memory; see log-worker-1.txt: ResourceExhaustedError: of 9 GB",
-        ),
-        (
-            3,
-            (3, Outcome.UNSUPPORTED),
-            "rank worker-1: unsupported; see log-worker-1.txt: ResourceExhaustedError: of 9 GB",
-        ),
-        (
-            1,
-            (1, Outcome.FAILED),
-            "rank worker-1 ended with exit code 1; see log-worker-1.txt: ResourceExhaustedError: of 9 GB",
-        ),
-    ],
-)
-def test_what_another_rank_came_to_is_what_the_trial_came_to(begin, exit_code, ended, outcome):
-    trial = begin(
-        f"""
-        if name == "worker-1":
-            print("ResourceExhaustedError: of 9 GB")
-            exit_code = {exit_code}
-        else:
-            exec({SERVE!r})
-        """
-    )
-    assert trial.outcome() == (*ended, outcome)
-
-
 def test_a_rank_that_has_done_its_part_may_go(begin):
     trial = begin(
         f"""
@@ -277,82 +244,75 @@ def test_a_rank_that_has_done_its_part_may_go(begin):
     assert trial.outcome() == (0, Outcome.COMPLETED, "")
 
 
-def test_worker_0s_result_counts_though_another_rank_crashed(begin):
-    trial = begin(
-        f"""
-        import os
-        exec({HEALTHY!r})
-        if name == "worker-0":
-            end(Outcome.OUT_OF_MEMORY, "of 9 GB")
-            (folder / "written").touch()
-        elif name == "worker-1":
-            until(folder / "written")
-            os.abort()
-        wait()
-        """
-    )
-    assert trial.outcome() == (4, Outcome.OUT_OF_MEMORY, "of 9 GB")
-
-
-def test_of_ranks_that_fail_together_the_one_that_crashed_is_named(begin):
-    """Worker 0 loses its peer, and is seen first."""
-    trial = begin(
-        f"""
-        import os
-        if name == "worker-0":
-            end(Outcome.FAILED, "UnavailableError: lost worker-1")
-        elif name == "worker-1":
-            until(folder / "result.json")
-            os.abort()
-        else:
-            exec({SERVE!r})
-        """,
-        settle_s=PATIENCE_S,
-    )
-    assert trial.outcome() == (
-        RANK_LOST,
-        Outcome.FAILED,
+LATE = {"settle_s": PATIENCE_S}  # worker 0 is seen first
+LOST = "worker-1 cannot be reached any more: UNAVAILABLE"
+# worker 0's script, worker 1's, what else is given; then exit code, outcome and message of the trial. The others serve.
+RANKS_THAT_FAIL = {
+    "another is out of memory": (
+        SERVE,
+        'print("ResourceExhaustedError: of 9 GB"); exit_code = 4',
+        {},
+        (4, Outcome.OUT_OF_MEMORY),
+        "rank worker-1: out_of_memory; see log-worker-1.txt: ResourceExhaustedError: of 9 GB",
+    ),
+    "another is unsupported": (
+        SERVE,
+        'print("ValueError: no such op"); exit_code = 3',
+        {},
+        (3, Outcome.UNSUPPORTED),
+        "rank worker-1: unsupported; see log-worker-1.txt: ValueError: no such op",
+    ),
+    "another fails": (
+        SERVE,
+        'print("ValueError: x"); exit_code = 1',
+        {},
+        (1, Outcome.FAILED),
+        "rank worker-1 ended with exit code 1; see log-worker-1.txt: ValueError: x",
+    ),
+    "worker 0's result counts though another crashed": (
+        f'{HEALTHY}end(Outcome.OUT_OF_MEMORY, "of 9 GB"); (folder / "written").touch(); wait()',
+        f'{HEALTHY}until(folder / "written"); os.abort()',
+        {},
+        (4, Outcome.OUT_OF_MEMORY),
+        "of 9 GB",
+    ),
+    "of two that fail together the one that crashed is named": (
+        'end(Outcome.FAILED, "UnavailableError: lost worker-1")',
+        'until(folder / "result.json"); os.abort()',
+        LATE,
+        (RANK_LOST, Outcome.FAILED),
         "rank worker-1 ended by SIGABRT; see log-worker-1.txt",
-    )
+    ),
+    "the one that worker 0 lost is named with its log": (
+        f"end(Outcome.FAILED, {LOST!r}); exit_code = {RANK_LOST}",
+        'until(folder / "result.json"); print("ValueError: x", flush=True); exit_code = 1',
+        LATE,
+        (1, Outcome.FAILED),
+        "rank worker-1 ended with exit code 1; see log-worker-1.txt: ValueError: x",
+    ),
+    "one that is lost but did not end is known from worker 0": (
+        f"end(Outcome.FAILED, {LOST!r}); exit_code = {RANK_LOST}",
+        SERVE,
+        {},
+        (RANK_LOST, Outcome.FAILED),
+        LOST,
+    ),
+    "what worker 0 says of its own failure stands": (
+        'end(Outcome.FAILED, "its own fault")',
+        'until(folder / "result.json"); exit_code = 1',
+        {},
+        (1, Outcome.FAILED),
+        "its own fault",
+    ),
+}
 
 
-def test_a_rank_that_worker_0_lost_is_named_with_its_log(begin):
-    """Both end with exit code 1 or RANK_LOST, and worker 0 is seen first."""
-    trial = begin(
-        f"""
-        if name == "worker-0":
-            end(Outcome.FAILED, "worker-1 cannot be reached any more: UNAVAILABLE")
-            exit_code = {RANK_LOST}
-        elif name == "worker-1":
-            until(folder / "result.json")
-            print("ValueError: no such record", flush=True)
-            exit_code = 1
-        else:
-            exec({SERVE!r})
-        """,
-        settle_s=PATIENCE_S,
-    )
-    reported = (
-        "rank worker-1 ended with exit code 1; see log-worker-1.txt: ValueError: no such record"
-    )
-    assert trial.outcome() == (1, Outcome.FAILED, reported)
-
-
-def test_a_rank_that_is_lost_but_did_not_end_is_known_from_worker_0(begin):
-    trial = begin(
-        f"""
-        if name == "worker-0":
-            end(Outcome.FAILED, "worker-1 cannot be reached any more: UNAVAILABLE")
-            exit_code = {RANK_LOST}
-        else:
-            exec({SERVE!r})
-        """
-    )
-    assert trial.outcome() == (
-        RANK_LOST,
-        Outcome.FAILED,
-        "worker-1 cannot be reached any more: UNAVAILABLE",
-    )
+@pytest.mark.parametrize("case", RANKS_THAT_FAIL)
+def test_a_rank_that_fails_is_named_with_what_it_came_to(begin, case):
+    of_worker_0, of_worker_1, given, ended, message = RANKS_THAT_FAIL[case]
+    scripts = {"worker-0": of_worker_0, "worker-1": of_worker_1}
+    trial = begin(f"import os\nexec({scripts!r}.get(name, {SERVE!r}))", **given)
+    assert trial.outcome() == (*ended, message)
 
 
 @pytest.mark.parametrize(
@@ -379,21 +339,6 @@ def test_a_stopped_rank_is_named_and_not_the_one_it_made_fail(begin, stopped, fa
     assert re.fullmatch(
         rf"rank {stopped} gave no sign of life for \d+ s, and {failing} failed; see {log}", message
     )
-
-
-def test_what_worker_0_says_of_its_own_failure_stands(begin):
-    trial = begin(
-        f"""
-        if name == "worker-0":
-            end(Outcome.FAILED, "its own fault")
-        elif name == "worker-1":
-            until(folder / "result.json")
-            exit_code = 1
-        else:
-            exec({SERVE!r})
-        """
-    )
-    assert trial.outcome() == (1, Outcome.FAILED, "its own fault")
 
 
 def test_a_rank_that_cannot_listen_fails_the_trial_and_says_why(begin):

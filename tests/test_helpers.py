@@ -1,0 +1,261 @@
+"""What tests lean on holds: servers and browsers end with the tests, a stuck program is told, a page's doings are noticed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from tests import browser, missing_programs, mutations, postgresql, stuck, watched
+from tests.conftest import PROJECT
+from tests.ends import ends
+from tests.installers import printed_by, refused_by
+from tests.plots.conftest import chromium, open_page
+from tests.sweeper import processes
+
+__all__ = ["chromium", "open_page"]  # fixtures
+pytestmark = pytest.mark.integration
+
+IN_CI = os.environ.get("CI") == "true"
+
+
+def answer(url: str, statement: str) -> list[object]:
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        cursor = connection.execute(statement)
+        return [row[0] for row in cursor] if cursor.description else []
+
+
+def test_databases_of_one_server_are_apart_and_may_copy_a_template(postgresql_server):
+    with (
+        postgresql.new_database(postgresql_server) as one,
+        postgresql.new_database(postgresql_server) as other,
+    ):
+        answer(one, "CREATE TABLE t (x int); INSERT INTO t VALUES (7)")
+        assert answer(other, "SELECT to_regclass('t') IS NOT NULL") == [False]
+        template = sa.make_url(one).database
+        assert template
+        with postgresql.new_database(postgresql_server, template=template) as copy:
+            assert answer(copy, "SELECT x FROM t") == [7]
+    assert template not in answer(postgresql_server, "SELECT datname FROM pg_database")
+
+
+SERVER = """
+import sys
+from pathlib import Path
+from tests.postgresql import server
+with server(Path(sys.argv[1])) as url:
+    print(url, flush=True)
+    sys.stdin.read()
+"""
+BROWSER = """
+import sys
+from pathlib import Path
+from tests.browser import running, visit
+with running(Path(sys.argv[1]), Path.cwd()) as shown, visit(shown, "data:text/html,<p>hello"):
+    print("shown", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("script", [SERVER, BROWSER], ids=["PostgreSQL", "browser"])
+def test_a_killed_test_run_leaves_nothing_running(script):
+    if script == SERVER:
+        program = postgresql.needed_programs(postgresql.find_programs(), in_ci=IN_CI)
+    else:
+        program = browser.needed_program(browser.find_program(), in_ci=IN_CI)
+    with subprocess.Popen(
+        [sys.executable, "-c", script, program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+    ) as run:
+        assert run.stdout
+        url = run.stdout.readline().strip()
+        family = psutil.Process(run.pid).children(recursive=True)
+        with ends(family):
+            os.killpg(run.pid, signal.SIGKILL)
+    if script == SERVER:
+        assert not Path(str(sa.make_url(url).query["host"])).exists()
+
+
+def test_without_programs_tests_are_skipped_but_fail_in_ci(tmp_path):
+    nowhere = postgresql.find_programs(path=str(tmp_path), debian=tmp_path)
+    for needed, found, script in (
+        (postgresql.needed_programs, nowhere, "scripts/install-postgresql"),
+        (browser.needed_program, browser.find_program(str(tmp_path)), "scripts/install-chromium"),
+    ):
+        with pytest.raises(pytest.skip.Exception, match=f": run {script}$"):
+            needed(found, in_ci=False)
+        with pytest.raises(pytest.fail.Exception, match=f": run {script}$"):
+            needed(found, in_ci=True)
+        lines = (PROJECT / ".ci" / "run").read_text().splitlines()
+        assert lines.index(script) < lines.index('test_command 2>&1 | tee "$log"')
+
+
+@pytest.mark.parametrize("name", ["install-postgresql", "install-chromium"])
+def test_an_installer_says_nothing_where_its_programs_are_and_else_what_to_do(name, tmp_path):
+    assert printed_by(name) == ""
+    said = refused_by(name, tmp_path, {"/usr/lib/postgresql": str(tmp_path)})
+    assert "and no apt-get to install them with; or install " in said
+
+
+def test_scripts_that_would_make_skipped_tests_run_are_named():
+    slurm = "no Slurm programs (srun): run scripts/install-slurm"
+    reasons = [slurm, slurm, "no chromium on PATH: run scripts/install-chromium", "only root can"]
+    assert missing_programs.advice(reasons) == (
+        "3 tests were skipped for want of programs, which these scripts install: "
+        "scripts/install-slurm (2), scripts/install-chromium (1)"
+    )
+    assert missing_programs.advice(["only root can"]) == ""
+
+
+STUCK = """
+import ctypes, os, signal
+from trainer.process import own_process
+
+def serves():
+    own_process.die_with(starter)
+    os.write(1, b"begun\\n")  # at once: two processes write
+    while True:
+        signal.pause()
+
+def waits_and_keeps_the_interpreter():
+    os.write(1, b"begun\\n")
+    ctypes.PyDLL(None).pause()
+
+starter = os.getpid()
+if os.fork() == 0:
+    serves()
+waits_and_keeps_the_interpreter()
+"""
+
+
+def test_a_stuck_program_ends_and_tells_the_stacks_of_all_its_processes(tmp_path):
+    with (tmp_path / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", STUCK],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=os.environ | stuck.TELLS,
+            text=True,
+        )
+    with process:
+        try:
+            assert process.stdout
+            assert [process.stdout.readline() for _ in ("child", "parent")] == ["begun\n"] * 2
+            (child,) = psutil.Process(process.pid).children()
+            with ends([child]):
+                reported = stuck.stacks(process.pid)
+        finally:
+            process.kill()  # where the test fails: it never ends by itself
+    assert reported.splitlines()[0].startswith(f"{process.pid} python")
+    assert reported.splitlines()[1].startswith(f"{child.pid} python")
+    assert "in serves\n" in reported
+    assert "in waits_and_keeps_the_interpreter\n" in reported
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [lambda descriptor: processes.wait_until(lambda: False, descriptor), processes.wait_for_end],
+)
+def test_what_waits_in_vain_for_a_process_ends_it_and_tells(monkeypatch, wait):
+    monkeypatch.setattr(processes, "PATIENCE_S", 0)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        descriptor = os.pidfd_open(process.pid)
+        with pytest.raises(pytest.fail.Exception, match=rf" 0 s.*:\n{process.pid} "):
+            wait(descriptor)
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("script", "silent_s", "said"),
+    [
+        ("import signal; signal.pause()", 0.0, r"^it printed nothing for 0 s, and last '':\n\d+ "),
+        ("import sys; sys.exit('of two minds')", 300.0, r"^it ended with 1: of two minds"),
+    ],
+)
+def test_a_program_that_falls_silent_or_fails_fails_its_test(script, silent_s, said):
+    with pytest.raises(pytest.fail.Exception, match=said):
+        watched.run([sys.executable, "-c", script], silent_s=silent_s)
+
+
+RIGHT = {"kind": "attempt", "steps": [1, {"loss": 0.5}]}
+PLACES = {(), ("kind",), ("steps",), ("steps", 0), ("steps", 1), ("steps", 1, "loss")}
+
+
+def test_every_place_is_mutated_and_the_right_value_stays():
+    before = json.dumps(RIGHT)
+    every = list(mutations.every(RIGHT))
+    assert {mutation.at for mutation in every} == PLACES
+    assert all(mutations.as_json(mutation.value) != before for mutation in every)
+    by_place = {(mutation.at, mutation.wrong): mutation.value for mutation in every}
+    assert by_place[("kind",), mutations.MISSING] == {"steps": [1, {"loss": 0.5}]}
+    assert by_place[("steps", 1), mutations.UNKNOWN]["steps"][1] == {"loss": 0.5, "surprise": 1}
+    chosen = [str(mutation) for mutation in mutations.sampled(RIGHT, 40, seed=3)]
+    assert len(chosen) == 40
+    assert chosen == [str(mutation) for mutation in mutations.sampled(RIGHT, 40, seed=3)]
+    assert json.dumps(RIGHT) == before
+
+
+def page(html: str) -> Path:
+    path = Path("page.html")
+    path.write_text(f"<!doctype html><title>t</title>{html}")
+    return path
+
+
+def test_a_page_that_keeps_to_itself_makes_no_request_and_no_complaint(open_page):
+    visit = open_page(page("<p>hello<script>console.log('a'); console.info('b')</script>"))
+    assert visit.page.locator("p").inner_text() == "hello"
+    assert (visit.requests, visit.complaints) == ([], [])
+
+
+def test_every_request_is_noticed_and_none_leaves_the_machine(open_page):
+    html = "<link rel=stylesheet href={0}a.css><img src={0}b.png><script>fetch('{0}c').catch(() => 0)</script>"
+    visit = open_page(page(html.format("http://example.com/")))
+    asked = {url.rpartition("/")[2] for url in visit.requests}
+    assert asked == {"a.css", "b.png", "c"}
+    assert all("net::ERR_NAME_NOT_RESOLVED" in complaint for complaint in visit.complaints)
+
+
+COMPLAINTS = {
+    "console.error('bad', 7)": "console error: bad 7",
+    "console.warn('odd')": "console warning: odd",
+    "undefined.x": "page error: TypeError: Cannot read properties of undefined (reading 'x')",
+    "setTimeout(() => {throw new RangeError('late')})": "page error: RangeError: late",
+    "Promise.reject(new Error('broken'))": "page error: Error: broken",
+    "alert('harm')": "alert: harm",
+}
+
+
+@pytest.mark.parametrize("script", COMPLAINTS)
+def test_every_complaint_is_noticed_also_after_a_click(open_page, script):
+    visit = open_page(page(f"""<button onclick="{script}">go</button>"""))
+    assert visit.complaints == []
+    visit.page.get_by_role("button").click()
+    assert visit.complaints == [COMPLAINTS[script]]
+
+
+def test_a_page_is_as_wide_as_asked_and_its_letters_are_not_boxes(open_page):
+    visit = open_page(page("<span>iiii</span> <span>WWWW</span>"), width_px=375, height_px=700)
+    assert visit.page.evaluate("[innerWidth, innerHeight]") == [375, 700]
+    widths = "spans => spans.map(span => span.offsetWidth)"
+    narrow, wide = visit.page.eval_on_selector_all("span", widths)
+    assert 0 < narrow < wide
+
+
+def test_a_page_is_kept_where_git_does_not_look(open_page, monkeypatch, tmp_path):
+    command = ["git", "check-ignore", "-q", browser.SCREENSHOTS]
+    assert subprocess.run(command, cwd=PROJECT, check=False).returncode == 0
+    monkeypatch.setattr(browser, "SCREENSHOTS", tmp_path)
+    kept = open_page(page("<p>hello"), width_px=375).keep_screenshot("p")
+    assert re.fullmatch(r"p-375px-light\.png", kept.name)
+    assert kept.read_bytes().startswith(b"\x89PNG")
