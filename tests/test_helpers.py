@@ -120,7 +120,7 @@ def test_scripts_that_would_make_skipped_tests_run_are_named():
 
 STUCK = """
 import ctypes, os, signal
-from trainer.process import own_process
+from trainer import own_process
 
 def serves():
     own_process.die_with(starter)
@@ -197,7 +197,7 @@ def test_every_place_is_mutated_and_the_right_value_stays():
     every = list(mutations.every(RIGHT))
     assert {mutation.at for mutation in every} == PLACES
     assert all(mutations.as_json(mutation.value) != before for mutation in every)
-    by_place = {(mutation.at, mutation.wrong): mutation.value for mutation in every}
+    by_place = {(mutation.at, str(mutation.wrong)): mutation.value for mutation in every}
     assert by_place[("kind",), mutations.MISSING] == {"steps": [1, {"loss": 0.5}]}
     assert by_place[("steps", 1), mutations.UNKNOWN]["steps"][1] == {"loss": 0.5, "surprise": 1}
     chosen = [str(mutation) for mutation in mutations.sampled(RIGHT, 40, seed=3)]
