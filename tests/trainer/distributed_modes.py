@@ -19,6 +19,7 @@ from trainer.ranks import servers
 from trainer.watching import op_placement
 
 PER_HOST, NUM_STEPS = 2, 3
+PATIENCE_S = 3600.0  # a busy machine may need long; what is stuck falls silent, which its test notices
 REFERENCE = ("optimizer", "momentum", "learning_rate", "learning_rate_warm_up", "weight_decay")
 PLAIN = {"-": {}}
 SCALED = {"precision": "fp16", "loss_scale": "dynamic", "steps_per_execution": 3}
@@ -69,8 +70,10 @@ def main(num_hosts, lose):
         return devices.claim(DeviceKind.CPU_DEVICE, PER_HOST)
 
     print("begins", flush=True)
+    servers.START_TIMEOUT_S = PATIENCE_S
     with servers.started(num_hosts, claim) as cluster:
-        on = devices.connect(claim(None), cluster)
+        on = devices.connect(claim(None), cluster, PATIENCE_S)
+        print("connected", flush=True)
         if lose:
             found = {"lost": lose_one(on, cluster, num_hosts)}
         else:
