@@ -15,7 +15,6 @@ known truth, without processes.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import random
@@ -30,6 +29,7 @@ import numpy as np
 from analysis.advise.questions import Objective
 from analysis.advise.ranking import Ranking, rank
 from analysis.statistics.studentized_range import pair_quantile
+from benchmarks.asking import head, parser, row
 from scalemark.records.references import Origin
 from scalemark.stats.welch import LEVEL, Spread, upper_quantile
 from sweeper.race.judge import Contender, Ruling, judge
@@ -126,7 +126,7 @@ def play_many(num: int, num_repeats: int, unlike: float, num_rankings: int) -> l
 
 
 def raced(num_races: int) -> None:
-    _head("strategies", "repeats at most", "processes differ by", "beside", "one was put out",
+    head("strategies", "repeats at most", "processes differ by", "beside", "one was put out",
           "one was called worse")  # fmt: skip
     axes = ((0.0, 0.01), (0, NUM_OTHER_RACES), (2, 3, 5), (3, 5, 10), (0.005, 0.01, 0.03))
     for most_behind, num_other_races, num, most_repeats, deviation in itertools.product(*axes):
@@ -139,19 +139,18 @@ def raced(num_races: int) -> None:
         )
         score = play_races(kind, num_races)
         shares = f"{score.num_raced_out / num_races:.1%} | {score.num_wrong / num_races:.1%}"
-        print(f"| {kind.reported} | {shares} |", flush=True)
+        row(kind.reported, shares)
 
 
 def many(num_rankings: int) -> None:
-    _head("choices", "repeats", "unlike by", *METHODS)
+    head("choices", "repeats", "unlike by", *METHODS)
     for num, num_repeats, unlike in itertools.product((5, 20), (2, 3), (0.0, 0.25, 0.5)):
-        cells = " | ".join(play_many(num, num_repeats, unlike, num_rankings))
-        print(f"| {num} | {num_repeats} | {unlike:g} | {cells} |", flush=True)
+        row(num, num_repeats, f"{unlike:g}", *play_many(num, num_repeats, unlike, num_rankings))
 
 
 def single(num_rankings: int) -> None:
     deviations = (0.005, 0.01, 0.02, 0.05, 0.1)
-    _head("choices", "up to", *(f"{deviation:.1%}" for deviation in deviations))
+    head("choices", "up to", *(f"{deviation:.1%}" for deviation in deviations))
     for most_behind, num in itertools.product((0.3, 0.6), (2, 3, 5, 10, 20)):
         cells = []
         for deviation in deviations:
@@ -160,26 +159,17 @@ def single(num_rankings: int) -> None:
             if num_said >= FEWEST_SAID:
                 cell = f"{num_right / num_said:.0%} of {num_said / num_rankings:.1%}"
             cells.append(cell)
-        print(f"| {num} | {most_behind:.0%} behind | {' | '.join(cells)} |", flush=True)
+        row(num, f"{most_behind:.0%} behind", *cells)
 
 
 QUESTIONS: dict[str, Callable[[int], None]] = {"raced": raced, "many": many, "single": single}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("number", nargs="?", type=int, default=1000, help="rankings of each row")
-    parser.add_argument("--only", action="append", choices=QUESTIONS, help="one question")
-    options = parser.parse_args()
+    options = parser(__doc__, number=1000, only=QUESTIONS).parse_args()
     for name in options.only or QUESTIONS:
         QUESTIONS[name](options.number)
         print()
-
-
-def _head(*names: str) -> None:
-    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
 
 
 def _proven(speeds: np.ndarray) -> dict[str, set[int]]:

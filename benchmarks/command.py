@@ -17,7 +17,6 @@ Markdown table; a row shows the median of its rounds and its 95 % interval.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import select
@@ -30,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.asking import parser
 from benchmarks.orchestrator import rounds
 from benchmarks.ratio import Ratio, Want, machine, table, write_json
 from scalemark.records.measurement import Result
@@ -134,7 +134,9 @@ class Speeds:
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    asked = parser(__doc__, only=QUESTIONS, rounds="pairs of runs (default 20)", writes_json=True)
+    asked.add_argument("--quick", action="store_true", help="a tiny smoke test")
+    options = asked.parse_args(arguments)
     num_rounds = options.rounds or (1 if options.quick else 20)
     rows: list[Ratio] = []
     start = Fork("command.__main__")
@@ -344,17 +346,6 @@ def hashes_in(seconds: float) -> int:
     for _ in range(num_hashes):
         hashlib.sha256(block).digest()
     return max(1, round(seconds * num_hashes / (time.perf_counter() - begin)))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="What watching a user's program costs, beside the bare command."
-    )
-    parser.add_argument("--only", action="append", choices=QUESTIONS, help="one question")
-    parser.add_argument("--rounds", type=int, metavar="N", help="pairs of runs (default 20)")
-    parser.add_argument("--quick", action="store_true", help="a tiny smoke test")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
-    return parser
 
 
 if __name__ == "__main__":

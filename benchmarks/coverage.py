@@ -7,7 +7,6 @@ tables. Same seed, same figures.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -22,6 +21,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from analysis.statistics.judgement import Answer, judge
 from analysis.statistics.ratios import ratio
 from analysis.statistics.sample import Sample
+from benchmarks.asking import parser
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
 from scalemark.stats.welch import interval as interval_over_processes
 from scalemark.stats.welch import two_modes
@@ -81,7 +81,9 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    asked = parser(__doc__, only=QUESTIONS, writes_json=True)
+    asked.add_argument("--comparisons", type=int, default=4000, help="of each case (default 4000)")
+    options = asked.parse_args(arguments)
     rows = []
     for name in options.only or QUESTIONS:
         print(name, file=sys.stderr)
@@ -388,18 +390,6 @@ def ours(a: Sample, b: Sample) -> Interval | None:
     if found.low is None or found.high is None:
         return None
     return found.low, found.high
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--comparisons", type=int, default=4000, help="of each case (default 4000)")
-    parser.add_argument(
-        "--only", action="append", choices=QUESTIONS, help="only this; may be given several times"
-    )
-    parser.add_argument("--json", type=Path, help="file for the figures")
-    return parser
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ continued.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -19,6 +18,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 
 from analysis.explain.causes import Bound
 from analysis.explain.verdicts import Confidence
+from benchmarks.asking import parser
 from benchmarks.explaining import mixed, real
 from benchmarks.explaining.played import played
 from benchmarks.explaining.simulated import CLEAR, EVERY, KINDS, Answer, answers
@@ -31,7 +31,13 @@ _ABLATIONS = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    asked = parser(__doc__)
+    asked.add_argument("--seed", type=int, default=1)
+    asked.add_argument("--seeds", type=int, default=1, help="so many, from --seed on")
+    asked.add_argument("--cases", type=int, default=300, help="simulated ones, of each seed")
+    asked.add_argument("--mixed", type=int, default=3000, help="simulated ones of several causes")
+    asked.add_argument("--real", type=Path, metavar="FOLDER", help="also run sweeps on CPU devices")
+    options = asked.parse_args(arguments)
     seeds = range(options.seed, options.seed + options.seeds)
     for drawn, selection in {
         "Causes that are clear": CLEAR,
@@ -114,20 +120,6 @@ def _line(name: str, bound: Bound | None, found: Sequence[Answer]) -> str:
         str(sum(one.is_right or one.is_told for one in found)),
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=1, help="so many, from --seed on")
-    parser.add_argument("--cases", type=int, default=300, help="simulated ones, of each seed")
-    parser.add_argument("--mixed", type=int, default=3000, help="simulated ones of several causes")
-    parser.add_argument(
-        "--real", type=Path, metavar="FOLDER", help="also run sweeps on CPU devices"
-    )
-    return parser
 
 
 if __name__ == "__main__":

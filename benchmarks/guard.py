@@ -22,8 +22,8 @@ import numpy as np
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
 from analysis.guard.changes import Change, changes
+from benchmarks.asking import head, parser, row
 from benchmarks.guarding.years import FIRST, SIZES, Hit, Kind, Year, year
-from benchmarks.number import number_to_draw
 
 NUM_YEARS = 50
 SOON = 3  # nights, the first with the regression included
@@ -99,14 +99,10 @@ class Score:
 
 def main(num_years: int) -> None:
     sizes = " ".join(f"{size:.0%}" for size in SIZES)
-    print(
-        f"| years | within {SOON} nights: {sizes} | all six | within {LATE} | false | "
-        "at most 1 | date holds | size holds |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
+    head("years", f"within {SOON} nights: {sizes}", "all six", f"within {LATE}", "false",
+         "at most 1", "date holds", "size holds")  # fmt: skip
     for kind in (*KINDS, *HARDER):
-        row = f"| {kind.name} | {score(kind, num_years).row()} |"
-        print(row.replace("%", " %").replace("  %", " %"), flush=True)
+        row(kind.name, score(kind, num_years).row())
 
 
 def score(kind: Kind, num_years: int) -> Score:
@@ -162,4 +158,4 @@ def _add_intervals(score: Score, drawn: Year, found: Sequence[Change]) -> None:
 
 
 if __name__ == "__main__":
-    main(number_to_draw(__doc__, NUM_YEARS))
+    main(parser(__doc__, number=NUM_YEARS).parse_args().number)

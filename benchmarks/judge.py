@@ -22,7 +22,6 @@ among all that were called better.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from scipy.stats import ttest_ind
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
+from benchmarks.asking import head, parser, row
 from scalemark.stats.paired_evidence import level_of
 from sweeper.judging.rule import (
     MOST_EARLIER,
@@ -145,15 +145,17 @@ class Score:
     num_clean: int = 0  # sequences without a false win
     num_sequences: int = 0
 
-    def row(self, name: str) -> str:
+    def cells(self) -> list[str]:
         num_null, num_wins = self.num - self.num_gaining, self.num_found + self.num_false
-        found = f"{100 * self.num_found / self.num_gaining:.0f} %" if self.num_gaining else ""
-        of_wins = f"{100 * self.num_false / num_wins:.2f} %" if num_wins else ""
-        return (
-            f"| {name} | {self.num_runs / self.num:.2f} | {found} "
-            f"| {100 * self.num_false / num_null:.3f} % | {of_wins} "
-            f"| {self.num_sequences - self.num_clean} of {self.num_sequences} |"
-        )
+        found = f"{100 * self.num_found / self.num_gaining:.0f}%" if self.num_gaining else ""
+        of_wins = f"{100 * self.num_false / num_wins:.2f}%" if num_wins else ""
+        return [
+            f"{self.num_runs / self.num:.2f}",
+            found,
+            f"{100 * self.num_false / num_null:.3f}%",
+            of_wins,
+            f"{self.num_sequences - self.num_clean} of {self.num_sequences}",
+        ]
 
 
 def by_judge(series: Series, proposal: Proposal) -> tuple[bool, list[float]]:
@@ -242,21 +244,18 @@ def scored(kind: Kind, rule: Rule, num_sequences: int, num_proposals: int) -> Sc
 
 
 def main(num_sequences: int, num_proposals: int) -> None:
-    print("| rule | runs per proposal | found | false | of wins | sequences with a false win |")
-    print("|---|---:|---:|---:|---:|---:|")
+    columns = ("runs per proposal", "found", "false", "of wins", "sequences with a false win")
+    head("rule", *columns)
     for name, rule in RULES.items():
-        print(scored(KINDS[0], rule, num_sequences, num_proposals).row(name), flush=True)
-    print("\n| judge, other kinds | runs per proposal | found | false | of wins | |")
-    print("|---|---:|---:|---:|---:|---:|")
+        row(name, *scored(KINDS[0], rule, num_sequences, num_proposals).cells())
+    print()
+    head("judge, other kinds", *columns)
     for kind in KINDS[1:]:
-        print(scored(kind, by_judge, num_sequences, num_proposals).row(kind.name), flush=True)
+        row(kind.name, *scored(kind, by_judge, num_sequences, num_proposals).cells())
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sequences", nargs="?", type=int, default=NUM_SEQUENCES)
-    parser.add_argument("--proposals", type=int, default=NUM_PROPOSALS, help="of each sequence")
-    given = parser.parse_args()
-    main(given.sequences, given.proposals)
+    options = parser(__doc__, number=NUM_SEQUENCES)
+    options.add_argument("--proposals", type=int, default=NUM_PROPOSALS, help="of each sequence")
+    given = options.parse_args()
+    main(given.number, given.proposals)

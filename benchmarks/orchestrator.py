@@ -9,7 +9,6 @@ once: 64 trials of nothing took 0.95 s here, 9 to 10 s with joblib, 30 s with su
 
 from __future__ import annotations
 
-import argparse
 import os
 import pty
 import random
@@ -26,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Thread
 
+from benchmarks.asking import parser
 from benchmarks.cost import BrokenError, Cost, environment, run, sweep, tail
 from benchmarks.noop_sweep import TINY, TRAINER, check_completed, prepare
 from benchmarks.ratio import Ratio, Want, machine, table, write_json
@@ -298,7 +298,11 @@ QUESTIONS = {"planning": planning, "overhead": overhead, "idle_cost": idle_cost}
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    asked = parser(
+        __doc__, only=QUESTIONS, rounds="turns of every side (default 5)", writes_json=True
+    )
+    asked.add_argument("--quick", action="store_true", help="a tiny smoke test")
+    options = asked.parse_args(arguments)
     settings = Settings(num_rounds=options.rounds or 5)
     if options.quick:  # as little as shows that everything works
         settings = Settings(
@@ -325,22 +329,6 @@ def main(arguments: Sequence[str]) -> int:
     if options.quick:
         print("\nA smoke test: the numbers mean nothing.")
     return 1 if broken else 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="What the orchestrator costs, beside its peers, taking turns."
-    )
-    parser.add_argument(
-        "--only",
-        action="append",
-        choices=QUESTIONS,
-        help="one question; can be given several times",
-    )
-    parser.add_argument("--rounds", type=int, metavar="N", help="turns of every side (default 5)")
-    parser.add_argument("--quick", action="store_true", help="a tiny smoke test")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
-    return parser
 
 
 if __name__ == "__main__":

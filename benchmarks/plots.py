@@ -7,7 +7,6 @@ Markdown table. The databases are written in bulk, and kept in benchmarks/.store
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks import made_up_results as results
+from benchmarks.asking import parser
 from benchmarks.ratio import Row, figures_table, machine, write_json
 
 FOLDER = Path(__file__).parent / ".store"
@@ -24,14 +24,19 @@ NUM_STEPS = 34
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    asked = parser(__doc__, only=QUESTIONS, rounds="of each figure (default 5)", writes_json=True)
+    asked.add_argument("--scale", type=float, default=1.0, help="of all databases (default 1)")
+    about = "folder of them (default benchmarks/.store)"
+    asked.add_argument("--databases", type=Path, default=FOLDER, help=about)
+    options = asked.parse_args(arguments)
+    rounds = options.rounds or 5
     options.databases.mkdir(exist_ok=True)
     rows: list[Row] = []
     for name in options.only or QUESTIONS:
         print(name, file=sys.stderr)
-        rows += QUESTIONS[name](options.rounds, options.scale, options.databases)
+        rows += QUESTIONS[name](rounds, options.scale, options.databases)
     print(figures_table(rows))
-    print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
+    print(f"\n{machine()}; scale {options.scale:g}, {rounds} rounds.")
     write_json(options.json, [asdict(row) for row in rows])
     return 0
 
@@ -110,22 +115,6 @@ def _seconds(rounds: int, *arguments: str) -> tuple[float, ...]:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         took_s.append(time.perf_counter() - began)
     return tuple(took_s[1:])  # without the first, which fills the file cache
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=5, help="of each figure (default 5)")
-    parser.add_argument("--scale", type=float, default=1.0, help="of all databases (default 1)")
-    parser.add_argument(
-        "--only", action="append", choices=QUESTIONS, help="only this; may be given several times"
-    )
-    parser.add_argument(
-        "--databases", type=Path, default=FOLDER, help="folder of them (default benchmarks/.store)"
-    )
-    parser.add_argument("--json", type=Path, help="file for the figures")
-    return parser
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from statistics import fmean
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
+from benchmarks.asking import head, parser, row
 from benchmarks.made_up_results import spec_of
-from benchmarks.number import number_to_draw
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
@@ -181,22 +181,16 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
 
 
 def main(num_grids: int) -> None:
-    print(
-        "| grids | repeats at most | races | winner | truth | truth, full grid | reported | "
-        "GPU-seconds of the full grid |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
+    head("grids", "repeats at most", "races", "winner", "truth", "truth, full grid", "reported",
+         "GPU-seconds of the full grid")  # fmt: skip
     for kind in ROWS:
         score = Score()
         for seed in range(num_grids):
             score += play(grid(kind, random.Random(seed)), kind.most_repeats, seed)
-        shares = (score.num_same, score.num_true, score.num_true_of_full, score.num_reported)
-        reported = " | ".join(f"{share / score.num_races:.1%}" for share in shares)
-        line = (
-            f"| {kind.reported} | {kind.most_repeats} | {score.num_races} | {reported} | "
-            f"{score.spent_s / score.full_s:.1%} |"
-        )
-        print(line.replace("%", " %").replace("  %", " %"), flush=True)
+        counts = (score.num_same, score.num_true, score.num_true_of_full, score.num_reported)
+        shares = [f"{count / score.num_races:.1%}" for count in counts]
+        spent = f"{score.spent_s / score.full_s:.1%}"
+        row(kind.reported, kind.most_repeats, score.num_races, *shares, spent)
 
 
 def _in_turn(queue: Queue, observer: RacingObserver) -> Iterator[Task]:
@@ -234,4 +228,4 @@ def _repeat(speed: float, of_processes: float, kind: Kind, rng: random.Random) -
 
 
 if __name__ == "__main__":
-    main(number_to_draw(__doc__, NUM_GRIDS))
+    main(parser(__doc__, number=NUM_GRIDS).parse_args().number)

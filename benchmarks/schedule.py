@@ -14,7 +14,7 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 
-from benchmarks.number import number_to_draw
+from benchmarks.asking import parser
 from sweeper.devices.blocks import Blocks
 from sweeper.planning.simulate import Played, Waiting, simulate
 from sweeper.running.schedule import Queue, Running, Task
@@ -114,4 +114,4 @@ def main(num_seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(number_to_draw(__doc__, 50))
+    main(parser(__doc__, number=50).parse_args().number)

@@ -10,7 +10,6 @@ innocent one in up to 56 % of cases; NVIDIA's score below 0.75 names none that i
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from analysis.explain.slow_replica import slow_replicas
+from benchmarks.asking import head, parser, row
 
 SEED = 21
 NUM_REPLICAS = 8
@@ -136,12 +136,11 @@ class Row:
     def is_met(self) -> bool:
         return self.wrong <= 0.01 and (self.named is None or self.named >= 0.99)
 
-    def __str__(self) -> str:
+    @property
+    def cells(self) -> list[str]:
         named = "" if self.named is None else f"{self.named:.1%}"
-        return (
-            f"| {self.case} | {self.slow} | {named} | {self.wrong:.1%} | {self.unknown:.1%} "
-            f"| {'met' if self.is_met else 'missed'} |"
-        )
+        shares = (named, f"{self.wrong:.1%}", f"{self.unknown:.1%}")
+        return [self.case, self.slow, *shares, "met" if self.is_met else "missed"]
 
 
 def rows(case: Case, num_times: int, num_rounds: int = NUM_ROUNDS) -> Iterator[Row]:
@@ -160,27 +159,22 @@ def rows(case: Case, num_times: int, num_rounds: int = NUM_ROUNDS) -> Iterator[R
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=1000, help="of each case (default 1000)")
-    parser.add_argument(
-        "--rounds", type=int, default=NUM_ROUNDS, help=f"of each process (default {NUM_ROUNDS})"
-    )
-    parser.add_argument("--only", default="", help="cases whose name has this")
-    parser.add_argument("--json", type=Path, help="file for all figures")
-    options = parser.parse_args(arguments)
-    print(
-        "| times vary by | of 8 replicas | named (wanted 99 %) "
-        "| an innocent named (wanted 1 % at most) | cannot be told | verdict |"
-    )
-    print("|---|---|---|---|---|---|")
+    asked = parser(__doc__, writes_json=True)
+    asked.add_argument("--times", type=int, default=1000, help="of each case (default 1000)")
+    about = f"of each process (default {NUM_ROUNDS})"
+    asked.add_argument("--rounds", type=int, default=NUM_ROUNDS, help=about)
+    asked.add_argument("--only", default="", help="cases whose name has this")
+    options = asked.parse_args(arguments)
+    head("times vary by", "of 8 replicas", "named (wanted 99 %)",
+         "an innocent named (wanted 1 % at most)", "cannot be told", "verdict")  # fmt: skip
     found: list[Row] = []
     for case in CASES:
         if options.only in case.name:
-            for row in rows(case, options.times, options.rounds):
-                found.append(row)
-                print(row, flush=True)
+            for answer in rows(case, options.times, options.rounds):
+                found.append(answer)
+                row(*answer.cells)
     if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in found], indent=1))
+        options.json.write_text(json.dumps([asdict(one) for one in found], indent=1))
 
 
 if __name__ == "__main__":

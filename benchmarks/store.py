@@ -8,7 +8,6 @@ call.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sqlite3
 import subprocess
@@ -24,6 +23,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks import made_up_results as results
+from benchmarks.asking import parser
 from benchmarks.ratio import Row, figures_table, machine, write_json
 from scalemark.records.attempt import ProcessIdentity
 from scalemark.records.measurement import Result
@@ -45,20 +45,26 @@ FILTERS = ("model=resnet50", "num_gpus>=4", "batch_size=64", "precision=bf16")
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    asked = parser(__doc__, only=QUESTIONS, rounds="of each question (default 5)", writes_json=True)
+    about = "of all sizes (default 1: 300,000 attempts)"
+    asked.add_argument("--scale", type=float, default=1.0, help=about)
+    about = "where the big database is, or is made"
+    asked.add_argument("--database", type=Path, metavar="FILE", help=about)
+    options = asked.parse_args(arguments)
+    rounds = options.rounds or 5
     FOLDER.mkdir(exist_ok=True)
     database = options.database or FOLDER / f"{options.scale:g}.db"
     rows: list[Row] = []
     for name in options.only or QUESTIONS:
         print(name, file=sys.stderr)
-        found = QUESTIONS[name](database, options.scale, options.rounds)
+        found = QUESTIONS[name](database, options.scale, rounds)
         for row in found:
             print(f"  {row}", file=sys.stderr)
         rows += found
         # after each question: the next one may take long
         write_json(options.json, [asdict(row) for row in rows], scale=options.scale)
     print(figures_table(rows))
-    print(f"\n{machine()}; scale {options.scale:g}, {options.rounds} rounds.")
+    print(f"\n{machine()}; scale {options.scale:g}, {rounds} rounds.")
     return 0
 
 
@@ -265,33 +271,6 @@ def _seconds(do: Callable[[], object]) -> float:
     began = time.perf_counter()
     do()
     return time.perf_counter() - began
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="How big and how fast a results database is that was kept for years."
-    )
-    parser.add_argument(
-        "--scale", type=float, default=1.0, help="of all sizes (default 1: 300,000 attempts)"
-    )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=5,
-        metavar="N",
-        help="how often each question is asked (default 5)",
-    )
-    parser.add_argument(
-        "--only",
-        action="append",
-        choices=QUESTIONS,
-        help="one question; can be given several times",
-    )
-    parser.add_argument(
-        "--database", type=Path, metavar="FILE", help="where the big database is, or is made"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
-    return parser
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ planted cause, beside the rule that calls an efficiency below 0.90 communication
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies a `store.py`
 
 from analysis.explain.causes import Bound
+from benchmarks.asking import parser
 from benchmarks.explaining.boxes import CAUSES, told
 from benchmarks.explaining.figures_of_others import Said, figures, said_of_all
 
@@ -21,7 +21,10 @@ NUM_MODELS = (4, 5, 7, 10)
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    asked = parser(__doc__)
+    asked.add_argument("--seed", type=int, default=1)
+    asked.add_argument("--boxes", type=int, default=100, help="of each cause and size")
+    options = asked.parse_args(arguments)
     said = said_of_all(figures())
     print(f"{len(said[0].bounds)} published figures of several GPUs, each asked:\n")
     print(published(said))
@@ -64,15 +67,6 @@ def planted(num_boxes: int, seed: int) -> str:
             shares = " | ".join(f"{count / max(1, found.num):.1%}" for count in counts)
             lines.append(f"| {cause} | {num_models} | {found.num} | {shares} |")
     return "\n".join(lines)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--boxes", type=int, default=100, help="of each cause and size")
-    return parser
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ SHORTEST = {  # arguments, and what stands on stdout
     "prediction": ([], "doubling"),
     "guard": (["1"], "| 20 % of values and of nights missing |"),
     "racing": (["3"], "| grids | repeats at most |"),
-    "advice": (["1"], "| 20 | 60% behind |"),
+    "advice": (["1"], "| 20 | 60 % behind |"),
     "judge": (["1", "--proposals", "20"], "| gains of 5 % |"),
     "coverage": (["--comparisons", "2"], "| case | intervals |"),
     "slow_replica": (["--times", "5"], "| times vary by |"),
