@@ -19,7 +19,9 @@ from trainer.ranks import servers
 from trainer.watching import op_placement
 
 PER_HOST, NUM_STEPS = 2, 3
-PATIENCE_S = 3600.0  # a busy machine may need long; what is stuck falls silent, which its test notices
+PATIENCE_S = (
+    3600.0  # a busy machine may need long; what is stuck falls silent, which its test notices
+)
 REFERENCE = ("optimizer", "momentum", "learning_rate", "learning_rate_warm_up", "weight_decay")
 PLAIN = {"-": {}}
 SCALED = {"precision": "fp16", "loss_scale": "dynamic", "steps_per_execution": 3}
