@@ -75,7 +75,7 @@ def test_each_script_reads_its_arguments_so_that_help_starts_nothing(folder: str
         if "__main__" in path.read_text() and path.name not in CPU_DEVICES
     ]
     assert scripts
-    readers = ("argparse", "typer", "parser(__doc__", "hydra.main(")
+    readers = ("argparse", "typer", "benchmarks.asking", "hydra.main(")
     assert [
         path.name for path in scripts if not any(reader in path.read_text() for reader in readers)
     ] == []
