@@ -200,8 +200,8 @@ def _add_trials(connection: sa.Connection, sweep_id: int, trials: Mapping[str, T
     insert_all(connection, links, new)
     if moved:
         of_trial = (links.sweep_id == sweep_id, links.trial_id == sa.bindparam("of_trial"))
-        one = sa.update(links).where(*of_trial).values(position=sa.bindparam("to"))
-        connection.execute(one, moved)
+        moving = sa.update(links).where(*of_trial).values(position=sa.bindparam("to"))
+        connection.execute(moving, moved)
 
 
 def add_left_out(
@@ -240,29 +240,22 @@ def _open_repeats(
     to_run, enough = [], []
     new: list[dict[str, Any]] = []
     for trial_id, wanted in num_repeats.items():
-        found = unfinished.pop(trial_id, [])
-        to_run.extend(found[:wanted])
-        enough.extend(found[wanted:])
+        left = unfinished.pop(trial_id, [])
+        to_run.extend(left[:wanted])
+        enough.extend(left[wanted:])
         first = newest.get(trial_id, 0) + 1
         pending = {"sweep_id": sweep_id, "trial_id": trial_id, "orchestrator_id": orchestrator_id}
-        new.extend(pending | {"repeat": first + i} for i in range(wanted - len(found)))
+        new.extend(pending | {"repeat": first + i} for i in range(wanted - len(left)))
     given_up = [repeat_id for of_trial in unfinished.values() for repeat_id in of_trial]
 
-    def give(
-        repeat_ids: Sequence[int],
-        which: Sequence[sa.ColumnElement[bool]],
-        state: State,
-        detail: str,
-        reason: str,
-    ) -> None:
-        values = {"reason": reason, "orchestrator_id": orchestrator_id}
-        change_all(connection, repeat_ids, which, state, at, detail, **values)
-
-    give(to_run, (), State.PENDING, CONTINUED, "")
+    own = {"orchestrator_id": orchestrator_id}
+    change_all(connection, to_run, (), State.PENDING, at, CONTINUED, reason="", **own)
     not_yet = (table.state != State.SKIPPED,)
-    give(enough, not_yet, State.SKIPPED, FINISHED_ELSEWHERE, FINISHED_ELSEWHERE)
+    why = FINISHED_ELSEWHERE
+    change_all(connection, enough, not_yet, State.SKIPPED, at, why, reason=why, **own)
     pending_only = (table.state == State.PENDING,)
-    give(given_up, pending_only, State.SKIPPED, NOT_ASKED_FOR, NOT_ASKED_FOR)
+    why = NOT_ASKED_FOR
+    change_all(connection, given_up, pending_only, State.SKIPPED, at, why, reason=why, **own)
     add_pending(connection, new, at)
 
 

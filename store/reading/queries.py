@@ -69,36 +69,17 @@ def measured(
         environments = _numbered(connection, sa.select(*_OF_AN_ENVIRONMENT))
         by_id = _numbered(connection, trials)
         machines_of = {row.id: row.hosts.split(",") for row in connection.execute(_OVER_HOSTS)}
-        measured_by = sa.select(*_MEASURED).outerjoin(
-            MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id
-        )
-        attempts = connection.execute(measured_by.where(chosen).order_by(AttemptRow.id)).all()
-    return [  # columns by number, because there may be tens of thousands
-        {
-            "trial": by_id[row[0]],
-            "machine": machines[row[1]],
-            "environment": environments.get(row[2]),
-            "ran_on": machines_of.get(row[3], ()),
-            "attempt_id": row[4],
-            "sweep_id": row[5],
-            "repeat": row[6],
-            "outcome": row[7],
-            "shares_host": row[8],
-            "throughput": row[9],
-            "throughput_low": row[10],
-            "throughput_high": row[11],
-            "verdict": row[12],
-            "steady": row[13],
-            "item": row[14],
-            "reported": row[15],
-            "mfu": row[16],
-            "variable_bytes": row[17],
-            "optimizer_state_bytes": row[18],
-            "peak_device_memory_bytes": row[19],
-            "peak_host_memory_bytes": row[20],
-        }
-        for row in attempts
-    ]
+        statement = _MEASURED.where(chosen).order_by(AttemptRow.id)
+        attempts = []
+        # shared rows by number, because there may be hundreds of thousands of attempts
+        for trial, machine, environment, placement, *own in connection.execute(statement):
+            attempt = dict(zip(_OF_AN_ATTEMPT, own, strict=True))
+            attempt["trial"] = by_id[trial]
+            attempt["machine"] = machines[machine]
+            attempt["environment"] = environments.get(environment)
+            attempt["ran_on"] = machines_of.get(placement, ())
+            attempts.append(attempt)
+    return attempts
 
 
 def columns_of(table: type[Any], names: str) -> dict[str, sa.Column[Any]]:
@@ -123,16 +104,19 @@ def _of_all(figure: sa.ColumnElement[Any], *which: sa.ColumnElement[bool]) -> An
     return sa.select(figure).where(*which).correlate(MachineRow).scalar_subquery()
 
 
-_MEASURED = (
-    *columns_of(AttemptRow, "trial_id machine_id environment_id placement_id id").values(),
-    *columns_of(AttemptRow, "sweep_id repeat outcome shares_host").values(),
-    *columns_of(
+_OF_AN_ATTEMPT = {
+    "attempt_id": AttemptRow.id,
+    **columns_of(AttemptRow, "sweep_id repeat outcome shares_host"),
+    **columns_of(
         MeasurementRow,
         "throughput throughput_low throughput_high verdict steady item reported mfu variable_bytes "
         "optimizer_state_bytes peak_device_memory_bytes peak_host_memory_bytes",
-    ).values(),
+    ),
+}
+_SHARED = columns_of(AttemptRow, "trial_id machine_id environment_id placement_id")
+_MEASURED = sa.select(*_SHARED.values(), *_OF_AN_ATTEMPT.values()).outerjoin(
+    MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id
 )
-"""In the order in which `measured` reads them."""
 _OVER_HOSTS = sa.select(PlacementRow.id, PlacementRow.hosts).where(PlacementRow.hosts != "")
 _OF_A_TRIAL = tuple(columns_but(TrialRow, ("spec",)).values())
 _IS_ITS_GPU = GpuRow.machine_id == MachineRow.id

@@ -320,13 +320,13 @@ def unended(engine: sa.Engine) -> list[tuple[int, ProcessIdentity, datetime]]:
     which = _Orchestrator.ended_at.is_(None)
     statement = sa.select(_Orchestrator.__table__).where(which).order_by(_Orchestrator.id)
     with reading(engine) as connection:
-        found = connection.execute(statement)
-        return [(row["id"], process_of(row), row["heartbeat_at"]) for row in found.mappings()]
+        rows = connection.execute(statement)
+        return [(row["id"], process_of(row), row["heartbeat_at"]) for row in rows.mappings()]
 
 
 def abandoned(engine: sa.Engine, orchestrator_ids: Sequence[int]) -> list[Abandoned]:
     """Return what these orchestrators had claimed or were running."""
-    owner = [getattr(_Orchestrator, one.name) for one in fields(ProcessIdentity)]
+    owner = [getattr(_Orchestrator, field.name) for field in fields(ProcessIdentity)]
     is_owner = (_Orchestrator.id == _Repeat.orchestrator_id) & (
         _Orchestrator.sweep_id == _Repeat.sweep_id
     )
@@ -375,12 +375,12 @@ def close_abandoned(
 
 def refuses_a_row(error: Exception) -> bool:
     """Tell whether an error is about values that were to be stored, not the database itself."""
-    found = error.__cause__ if isinstance(error, StoreError) else error
-    if isinstance(found, sa.exc.ProgrammingError) and getattr(found.orig, "sqlstate", None):
+    cause = error.__cause__ if isinstance(error, StoreError) else error
+    if isinstance(cause, sa.exc.ProgrammingError) and getattr(cause.orig, "sqlstate", None):
         return False  # the server says so: a right or a table is missing
     return (
-        isinstance(found, (ValueError, TypeError, OverflowError, *_REFUSALS))
-        or type(found) is sa.exc.StatementError
+        isinstance(cause, (ValueError, TypeError, OverflowError, *_REFUSALS))
+        or type(cause) is sa.exc.StatementError
     )
 
 
@@ -434,7 +434,9 @@ def placement_of(stored: dict[str, Any] | None) -> Placement | None:
 
 def process_of(row: Mapping[Any, Any], prefix: str = "") -> ProcessIdentity:
     """Read a row of `orchestrators`."""
-    return ProcessIdentity(**{one.name: row[prefix + one.name] for one in fields(ProcessIdentity)})
+    return ProcessIdentity(
+        **{field.name: row[prefix + field.name] for field in fields(ProcessIdentity)}
+    )
 
 
 def _abandoned(row: Mapping[Any, Any]) -> Abandoned:
