@@ -40,7 +40,7 @@ def test_four_sweeps_lose_nothing_when_their_server_is_restarted_five_times():
         Writer(url).close()
         sweeps = []
         for model in MODELS:
-            command = [*SWEEP, f"model={model}", f"sweep.name={model}", f"store.url={url}"]
+            command = [*SWEEP, f"model={model}", f"sweep.name={model}", f"store.url='{url}'"]
             sweeps.append(
                 subprocess.Popen(
                     [*command, f"store.runs_dir={model}"], stderr=subprocess.PIPE, text=True
@@ -51,7 +51,7 @@ def test_four_sweeps_lose_nothing_when_their_server_is_restarted_five_times():
             wanted = (1 + number) * NUM_SWEEPS * NUM_ATTEMPTS // (NUM_RESTARTS + 2)
             while num_recorded(url) < wanted:
                 assert time.monotonic() < gives_up_s
-                assert any(sweep.poll() is None for sweep in sweeps)
+                assert not any(sweep.poll() for sweep in sweeps), sweeps[0].communicate()
                 time.sleep(0.1)
             postgresql.stop(server, "immediate" if number % 2 else "fast")
             time.sleep(0.5 if number else 9.0)  # so that some try to write meanwhile
