@@ -56,7 +56,9 @@ def test_a_rate_of_one_gpu_counts_for_each(tmp_path):
         for step, tps in enumerate([90, 110, 100], 1)
     ]
     (tmp_path / "log").write_text("\n".join(lines))
-    assert reference_of(tmp_path / "log", SOURCE).throughput == 400
+    with pytest.raises(ValueError, match="of one GPU or of all 4: say it with"):
+        reference_of(tmp_path / "log", SOURCE)
+    assert reference_of(tmp_path / "log", replace(SOURCE, per_gpu=True)).throughput == 400
     assert reference_of(tmp_path / "log", replace(SOURCE, per_gpu=False)).throughput == 100
 
 
@@ -78,7 +80,7 @@ def test_what_a_log_leaves_open_is_asked_for(name, said, reason):
 
 
 def test_what_is_no_text_is_no_log(tmp_path):
-    (tmp_path / "log").write_bytes(b"a\0b")
+    (tmp_path / "log").write_bytes(bytes(range(1, 9)) * 9)
     with pytest.raises(ValueError, match="it is binary"):
         reference_of(tmp_path / "log", SOURCE)
     shutil.rmtree(tmp_path)
