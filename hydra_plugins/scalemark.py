@@ -1,17 +1,7 @@
 """Our plugins of Hydra: the sweeper, models of users, and hardware profiles of users.
 
-Registers our sweeper with Hydra, and hands the grid over.
-
 No postponed annotations here: Hydra runs this file without registering the module, which
 dataclasses then miss.
-
-Lets Hydra take `model=my_model.py:build` like a file of conf/model/, with defaults of its own.
-
-Nothing is listed here, so that help and `glob(*)` show the files of conf/model/ alone; whether the
-reference leads to a model is checked when the trial is resolved.
-
-Lets Hydra take `hardware=NAME` of the user's settings folder, and `hardware=my_box.yaml`, like a
-file of conf/hardware/.
 """
 
 from dataclasses import dataclass, field

@@ -32,7 +32,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from scalemark.records.attempt import Rank, RankLimits; from scalemark.run_folder import RunFolder
-from trainer.ranks.own_rank import start_beat
+from trainer.ranks.own_rank import joining, start_beat
 folder = RunFolder(Path(sys.argv[1]))
 start_beat(folder, Rank(job_name="worker", task_index=1), every_s=0.01)
 """
