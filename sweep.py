@@ -34,7 +34,7 @@ from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null
 from sweeper.grid.from_trial import Taken, with_trial
 from sweeper.grid.program_arguments import with_program
-from sweeper.report import Report, in_lines, notify
+from sweeper.report import Report, in_lines
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
@@ -159,8 +159,6 @@ def _conclude(report: Report) -> int:
         exit_code = INTERRUPTED
     if report.ran.failure:
         exit_code = _refuse(report.ran.failure)
-    if report.notify and (problem := notify(report, exit_code)):
-        _say(f"sweep: {problem}")
     if report.ran.was_interrupted and not report.ran.failure:
         if num_completed:
             draws = own_command(report.store_url, "plots", "charts", "--sweep", report.name)

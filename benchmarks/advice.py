@@ -32,7 +32,7 @@ from analysis.statistics.studentized_range import pair_quantile
 from benchmarks.asking import head, parser, row
 from scalemark.records.references import Origin
 from scalemark.stats.welch import LEVEL, Spread, upper_quantile
-from sweeper.race.judge import Contender, Ruling, judge
+from sweeper.early_stopping.rule import Contender, Ruling, rule_race
 
 NOT_RACED = Ruling(leader=None, out={}, wanted={}, tied=())
 NUM_OTHER_RACES = 3
@@ -214,7 +214,7 @@ def _judged(speeds: Sequence[Sequence[float]], kind: Kind, others: Spread) -> Ru
         )
         for number, of_one in enumerate(speeds)
     ]
-    return judge(contenders, Spread.sum([others, *map(Spread.of, speeds)]), kind.most_repeats)
+    return rule_race(contenders, Spread.sum([others, *map(Spread.of, speeds)]), kind.most_repeats)
 
 
 def _processes(true_speed: float, deviation: float, num: int, rng: random.Random) -> list[float]:

@@ -35,7 +35,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 
 from benchmarks.asking import head, parser, row
 from scalemark.stats.paired_evidence import level_of
-from sweeper.judging.rule import (
+from sweeper.early_stopping.rule import (
     MOST_EARLIER,
     Aim,
     ChangeVerdict,

@@ -34,10 +34,10 @@ from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
 from store.reading.earlier import CompletedRepeat
 from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
+from sweeper.early_stopping.observer import ContestObserver
+from sweeper.early_stopping.races import Race, make_races
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.planning.plan import PlannedTrial
-from sweeper.race.races import Tally, sort_into_races
-from sweeper.race.racing_observer import RacingObserver
 from sweeper.running.schedule import Queue, Task
 
 NUM_GRIDS = 200
@@ -153,7 +153,7 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
     def read(trial_ids: Sequence[str]) -> Mapping[str, tuple[CompletedRepeat, ...]]:
         return {trial_id: by_id[trial_id].repeats[: num_run[trial_id]] for trial_id in trial_ids}
 
-    tally = Tally(sort_into_races([cell.spec for cell in cells], ["strategy"]), most_repeats, read)
+    races = make_races([cell.spec for cell in cells], ["strategy"], most_repeats, read)
     open_ = [
         OpenRepeat(
             repeat_id=place * most_repeats + turn,
@@ -171,13 +171,13 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
         seed=seed,
         packs=False,
     )
-    observer = RacingObserver(tally, backlog, lambda keys, reason: None, lambda text: None)
+    observer = ContestObserver(races, backlog, lambda keys, reason: None, lambda text: None)
     for task in _in_turn(backlog.queue, observer):
         observer.begun(task.key)
         num_run[backlog[task.key].open.trial_id] += 1
         observer.ended(task.key, Outcome.COMPLETED, 0.0)
         observer.steer(task.key)
-    return sum((_score(tally, place, by_id, num_run) for place in range(len(tally.races))), Score())
+    return sum((_score(race, by_id, num_run) for race in races), Score())
 
 
 def main(num_grids: int) -> None:
@@ -193,7 +193,7 @@ def main(num_grids: int) -> None:
         row(kind.reported, kind.most_repeats, score.num_races, *shares, spent)
 
 
-def _in_turn(queue: Queue, observer: RacingObserver) -> Iterator[Task]:
+def _in_turn(queue: Queue, observer: ContestObserver) -> Iterator[Task]:
     """Each repeat that is still wanted when its turn comes; exclusive, as a sweep runs."""
     while (task := queue.pop(lambda num_gpus: True, (), 0.0)) is not None:
         if observer.wants(task):
@@ -203,11 +203,9 @@ def _in_turn(queue: Queue, observer: RacingObserver) -> Iterator[Task]:
             observer.steer(task.key)
 
 
-def _score(
-    tally: Tally, place: int, by_id: Mapping[str, Cell], num_run: Mapping[str, int]
-) -> Score:
-    ids = tally.races[place].trial_ids
-    ruling = tally.judge(place, {})
+def _score(race: Race, by_id: Mapping[str, Cell], num_run: Mapping[str, int]) -> Score:
+    ids = race.trial_ids
+    ruling = race.rule({})
     full = max(ids, key=lambda trial_id: by_id[trial_id].mean)
     true = max(ids, key=lambda trial_id: by_id[trial_id].true_speed)
     return Score(

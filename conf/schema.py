@@ -223,11 +223,6 @@ class SweepConfig:
     skip_larger_after_oom: bool = setting(
         "after out of memory skip trials with only a larger batch or image", default=False
     )
-    notify: str | None = setting(
-        "shell command to run at the end; it finds SCALEMARK_SWEEP_NAME, _SUMMARY, _EXIT_CODE and "
-        "_STORE in its environment; never stored",
-        default=None,
-    )
     rerun: bool = setting("run finished trials again", default=False)
     dry_run: bool = setting("print the plan and stop", default=False)
     plan_format: PlanFormat = setting("format of a dry run's plan", default=PlanFormat.table)

@@ -31,7 +31,7 @@ _TABLE = sa.Table(
     sa.Column("level", sa.Double, nullable=False),  # of a false win of this proposal
     sa.Column("started_at", UtcDateTime, nullable=False),
     sa.Column("ended_at", UtcDateTime),  # null while it is judged, and after a crash
-    sa.Column("verdict", sa.Text),  # as what follows; sweeper.judging.rule.ChangeVerdict
+    sa.Column("verdict", sa.Text),  # as what follows; sweeper.early_stopping.rule.ChangeVerdict
     sa.Column("num_attempts", sa.Integer),
     sa.Column("gain", sa.Double),  # of throughput, as 0.02; null without two numbers
     sa.Column("gain_low", sa.Double),  # of the interval that holds it at all looks

@@ -12,28 +12,28 @@ import sqlalchemy as sa
 
 from conf.schema import Config
 from scalemark.host import software
-from scalemark.host.processes import is_alive
+from scalemark.host.processes import is_alive, this_process
 from scalemark.records.axes import Engine
 from scalemark.records.trial import TrialSpec
+from scalemark.records.validation import storable
+from scalemark.text.untrusted import command_line, without_secrets
 from store.reading import earlier
 from store.sweeps.ledger import Ledger
-from store.writer import Writer, read_sweep
+from store.writer import NewSweep, Writer, read_sweep
 from sweeper import launchers
 from sweeper.devices.gpu_users import GpuInUse, GpuUsers
+from sweeper.early_stopping.races import make_races, results_in, with_races
 from sweeper.errors import SweepRefusedError
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.stopping import Stop
 from sweeper.loop.tools import Policy, Tools
-from sweeper.planning.new_sweep import new_sweep
 from sweeper.planning.plan import Plan
-from sweeper.planning.plan_view import machine_line
+from sweeper.planning.plan_view import Planned, machine_line
 from sweeper.planning.simulate import Estimate
 from sweeper.program_software import check_programs, describe_programs, words_of_programs
-from sweeper.race.races import Tally, results_in, sort_into_races, with_races
 from sweeper.running.recover import recover
 from sweeper.running.run_folders import RunFolders
-from sweeper.stop import Stop
-from sweeper.way import Planned
 
 
 class LocalSweep:
@@ -89,10 +89,9 @@ class LocalSweep:
             shares_host=self.config.launcher.share_host,
             rerun=sweep.rerun,
         )
-        specs = [trial.spec for trial in plan.trials]
-        tally = Tally(sort_into_races(specs, sweep.race_over), sweep.repeats, read)
-        raced, races = with_races(plan, tally, sweep.race_over)
-        return Planned(plan=raced, estimate=estimate, races=races, tally=tally, in_use=in_use)
+        contests = make_races(plan.specs, sweep.race_over, sweep.repeats, read)
+        raced, races = with_races(plan, contests)
+        return Planned(plan=raced, estimate=estimate, races=races, contests=contests, in_use=in_use)
 
     def _num_of_other_software(self, plan: Plan, engine: sa.Engine | None) -> int:
         if engine is None or self.config.sweep.rerun:
@@ -104,14 +103,13 @@ class LocalSweep:
         return len(waiting & of_others.keys())
 
     def runner(
-        self, planned: Planned, writer: Writer, stack: ExitStack, typed: Sequence[str]
+        self, planned: Planned, writer: Writer, stack: ExitStack, command: Sequence[str]
     ) -> Orchestrator:
         """Write the sweep down, and return what runs it; what must be closed is put on the stack.
         Raises SweepRefusedError.
         """
         config, launcher = self.config, self.config.launcher
-        sweep = new_sweep(config, self._name, planned.plan, self.machine, self.software_key, typed)
-        ledger = writer.begin_sweep(sweep, is_alive)
+        ledger = writer.begin_sweep(self._new_sweep(planned.plan, command), is_alive)
         folders = self._run_folders(ledger)
         start = self._launcher.start()
         stack.callback(start.close)
@@ -129,14 +127,25 @@ class LocalSweep:
         )
         policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
         trials, expected_s = planned.plan.trials, planned.estimate.expected_s
-        return Orchestrator(
-            tools,
-            policy,
-            self.inventory,
-            trials,
-            expected_s,
-            planned.tally,
-            planned.observe,
+        return Orchestrator(tools, policy, self.inventory, trials, expected_s, planned.contests)
+
+    def _new_sweep(self, plan: Plan, command: Sequence[str]) -> NewSweep:
+        """Describe for the database the sweep that this process begins now."""
+        sweep = self.config.sweep
+        return NewSweep(
+            name=self._name,
+            reason=storable(without_secrets(sweep.reason)),
+            command=storable(command_line(command)),
+            started_at=datetime.now(UTC),
+            trials=plan.specs,
+            num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},
+            left_out=plan.left_out,
+            wanted_repeats=sweep.repeats,
+            rerun=sweep.rerun,
+            machine=self.machine,
+            software_key=self.software_key,
+            shares_host=self.config.launcher.share_host,
+            process=this_process(),
         )
 
     def _run_folders(self, ledger: Ledger) -> RunFolders:

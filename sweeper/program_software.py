@@ -41,14 +41,6 @@ def _is_known(spec: TrialSpec) -> bool:
     return not spec.shell and set(template.names(program)) <= template.of_axes(spec.axes).keys()
 
 
-def key_of_programs(programs: Words, inherited: Mapping[str, str] = os.environ) -> str:
-    """Return the key that attempts at them will have, as `scalemark.host.software.key`; empty
-    without any. Raises SweepRefusedError.
-    """
-    found = describe_programs(programs, inherited)
-    return software.key(found) if found else ""
-
-
 def describe_programs(programs: Words, inherited: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """Return what attempts at them will record of their software; nothing without any.
 
@@ -61,15 +53,15 @@ def describe_programs(programs: Words, inherited: Mapping[str, str] = os.environ
         variables["PYTHONPATH"] = own
     kinds: dict[str, tuple[str, dict[str, Any]]] = {}  # key -> the first command with it
     for words in programs:
-        found = program_software.describe(words, Path.cwd(), variables)
+        described = program_software.describe(words, Path.cwd(), variables)
         command = " ".join(words)
-        if doubt := program_software.doubt(words, found):
+        if doubt := program_software.doubt(words, described):
             print(f"sweep: `{quoted(command, 200)}`: {doubt}", file=sys.stderr)
-        kinds.setdefault(software.key(found), (command, found))
+        kinds.setdefault(software.key(described), (command, described))
     if len(kinds) > 1:
         first, second, *_ = (quoted(command, 200) for command, _ in kinds.values())
         raise SweepRefusedError(
             f"command.run: `{first}` and `{second}` have different interpreters, packages or code; "
             "their numbers are never mixed: make a sweep of each"
         )
-    return next((found for _, found in kinds.values()), {})
+    return next((described for _, described in kinds.values()), {})

@@ -1,17 +1,14 @@
-"""Reports how a sweep ended: what failed, what its command prints, and whom it notifies."""
+"""Reports how a sweep ended: what failed, and what its command prints."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalemark.records.outcomes import LAST_LINES, State, without_last_lines
-from store.database import file_of
-from sweeper.race.races import Saved
+from sweeper.early_stopping.observer import Saved
 
 MOST_SHOWN = 30  # nobody looks through more
 MOST_LAST_LINES = 5  # of a program, per reason; the log has the others
@@ -35,16 +32,16 @@ class Failure:
 def in_lines(failures: Sequence[Failure]) -> Iterator[str]:
     """Yield lines: each reason with the repeats that ended so, each of them with its log."""
     by_reason: dict[tuple[str, str], list[Failure]] = defaultdict(list)
-    for one in failures[:MOST_SHOWN]:
-        by_reason[one.ended, without_last_lines(one.why)].append(one)
-    for (ended, why), found in by_reason.items():
+    for failure in failures[:MOST_SHOWN]:
+        by_reason[failure.ended, without_last_lines(failure.why)].append(failure)
+    for (ended, why), group in by_reason.items():
         indented = why.replace("\n", "\n  ")
-        yield f"{len(found)} {ended}: {indented}"
-        for one in found:
-            yield f"  {one.label}  {one.log}".rstrip()
-        last = found[0].why.partition(f"\n{LAST_LINES}\n")[2].splitlines()[-MOST_LAST_LINES:]
+        yield f"{len(group)} {ended}: {indented}"
+        for failure in group:
+            yield f"  {failure.label}  {failure.log}".rstrip()
+        last = group[0].why.partition(f"\n{LAST_LINES}\n")[2].splitlines()[-MOST_LAST_LINES:]
         if last:
-            yield f"  the last lines of {found[0].label}:"
+            yield f"  the last lines of {group[0].label}:"
             yield from (f"    {line}" for line in last)
     if failures[MOST_SHOWN:]:
         yield f"and {len(failures) - MOST_SHOWN} more"
@@ -81,7 +78,6 @@ class Report:
     name: str
     store_url: str
     figures_dir: Path
-    notify: str | None  # what to run in the end
     is_simulated: bool
     num_finished_earlier: int  # trials that needed no attempt
     ran: Ran
@@ -114,34 +110,3 @@ class Report:
             ran.states[State.COMPLETED] + ran.saved.num_spared == ran.states.total()
             and not ran.num_not_started
         )
-
-
-WITHIN_S = 60
-
-
-def notify(report: Report, exit_code: int) -> str | None:
-    """Return why the command failed, in one line, or None. Its output goes where ours goes.
-
-    The command is its user's own: it gets the address of the database with its password, so that it
-    can use it.
-    """
-    assert report.notify is not None
-    path = file_of(report.store_url)
-    variables = {
-        "SCALEMARK_SWEEP_NAME": report.name,
-        "SCALEMARK_SWEEP_EXIT_CODE": str(exit_code),
-        "SCALEMARK_SWEEP_SUMMARY": report.summary,
-        "SCALEMARK_SWEEP_STORE": str(path.absolute()) if path else report.store_url,
-    }
-    try:
-        ended = subprocess.run(
-            report.notify,
-            shell=True,
-            env={**os.environ, **variables},
-            stdin=subprocess.DEVNULL,
-            timeout=WITHIN_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"sweep.notify: not done within {WITHIN_S} s, and ended"
-    return f"sweep.notify: ended with exit code {ended.returncode}" if ended.returncode else None

@@ -25,11 +25,10 @@ from sweeper.grid.compose import Grid
 from sweeper.grid.from_trial import Taken
 from sweeper.local_sweep import LocalSweep
 from sweeper.planning.plan import make_plan, resolve_grid
-from sweeper.planning.plan_view import plan_json, print_plan
+from sweeper.planning.plan_view import Planned, plan_json, print_plan
 from sweeper.planning.settings import check, check_folders
 from sweeper.report import Report
 from sweeper.running.recover import recover
-from sweeper.way import Planned
 
 
 def run(
@@ -53,7 +52,7 @@ def run(
     def plan(engine: sa.Engine | None) -> Planned:
         made = make_plan(specs, left_out, config.sweep, way.num_completed(engine, specs))
         planned = way.planned(made, engine)
-        waiting = [one.spec.trial_id for one in planned.plan.trials if one.num_repeats]
+        waiting = [trial.spec.trial_id for trial in planned.plan.trials if trial.num_repeats]
         if engine is None:
             return planned
         return replace(planned, failed_last=failed_last(engine, waiting, way.machine.key))
@@ -76,7 +75,9 @@ def run(
             _print(make_console(stderr=True), way, planned, sources)
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
-        runner = way.runner(planned, writer, stack, typed)
+        program = sys.argv[0]
+        words = program.split() if program.startswith("scalemark ") else [program]
+        runner = way.runner(planned, writer, stack, [*words, *typed])
         runner.run()
         if runner.failure is None:
             writer.settle()
@@ -84,7 +85,6 @@ def run(
         name=name,
         store_url=config.store.url,
         figures_dir=Path(config.store.figures_dir),
-        notify=config.sweep.notify,
         is_simulated=way.inventory.kind is DeviceKind.SIMULATED_GPU,
         num_finished_earlier=sum(trial.num_repeats == 0 for trial in planned.plan.trials),
         ran=runner.ran,

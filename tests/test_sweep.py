@@ -279,7 +279,7 @@ def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
         "figures/report.html"
     )  # that nobody reads: it cannot come to an end before it is interrupted
     process = subprocess.Popen(
-        [*REAL, *TINY, "sweep.name=mine", 'sweep.notify="env > told.txt"'],
+        [*REAL, *TINY, "sweep.name=mine"],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -493,32 +493,14 @@ def test_output_that_cannot_be_written_is_said_in_one_line():
     assert ended.stderr == "sweep: the output cannot be written: No space left on device\n"
 
 
-def test_the_end_of_a_sweep_is_reported_to_the_users_command():
-    ended = scripted(
-        "sweep.name=mine", 'sweep.notify="env | grep ^SCALEMARK_SWEEP_ > told.txt; exit 3"'
-    )
-    assert ended.returncode == 0
-    reported = dict(line.split("=", 1) for line in Path("told.txt").read_text().splitlines())
-    assert reported == {
-        "SCALEMARK_SWEEP_NAME": "mine",
-        "SCALEMARK_SWEEP_SUMMARY": "1 completed",
-        "SCALEMARK_SWEEP_EXIT_CODE": "0",
-        "SCALEMARK_SWEEP_STORE": str(Path("results.db").absolute()),
-    }
-    assert "sweep: sweep.notify: ended with exit code 3" in ended.stderr
-
-
 def test_no_secret_of_the_command_is_stored_or_printed():
     reason = "sweep.reason='see postgresql://me:hidden@host/db'"
-    ended = scripted("-m", "strategy=ps_cpu,replicated_nccl", "sweep.notify='true hidden'", reason)
+    ended = scripted("-m", "strategy=ps_cpu,replicated_nccl", reason)
     assert ended.returncode == 0, ended.stderr
     assert "hidden" not in ended.stderr + ended.stdout
     with sqlite3.connect("results.db") as connection:
-        ((command, reason),) = connection.execute("SELECT command, reason FROM sweeps")
-        ((left_out,),) = connection.execute("SELECT overrides FROM left_out")
-    assert "'sweep.notify=***'" in command
+        ((reason,),) = connection.execute("SELECT reason FROM sweeps")
     assert reason == "see postgresql://me:***@host/db"
-    assert "sweep.notify=***" in left_out
     connection.close()
     holding = [
         path for path in Path().rglob("*") if path.is_file() and b"hidden" in path.read_bytes()

@@ -134,7 +134,6 @@ WRONG = {
     "plots report --out /none/r.html": "/none",
     "plots report --sweep frist": "no such sweep",
     "sweeper stauts": "Did you mean 'status'?",
-    "sweeper status --json --watch": "leave --watch out",
     "sweeper status --sweep frist": "no such sweep",
     "sweeper status --db none.db": "run a sweep first",
     "sweeper probe --devices": "Option '--devices' requires an argument",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 LEVEL = 0.05
 """How often `always_valid_interval` may leave the truth out, at any of all looks."""
 
@@ -84,6 +82,8 @@ def _log_mixture(ratio: float, num: int, num_idle: int) -> float:
     Root of all squares over spread, y, has the density y^(N-1) exp(-y^2/2) up to a factor; a gain
     of g spreads multiplies the likelihood by exp(g ratio y - num g^2/2).
     """
+    import numpy as np  # here, because a sweep that judges nothing needs none
+
     freedom = num + num_idle
     if freedom < 2:
         return 0.0  # the sign of a single number
@@ -96,6 +96,8 @@ def _log_mixture(ratio: float, num: int, num_idle: int) -> float:
 
 def _log_integral(freedom: int, lean: float) -> float:
     """Return the logarithm of the integral of y^(freedom - 1) exp(lean y - y^2/2) over y > 0."""
+    import numpy as np
+
     peak = (lean + math.sqrt(lean**2 + 4 * (freedom - 1))) / 2
     y = np.linspace(max(0.0, peak - _REACH), peak + _REACH, _NUM_STEPS)
     highest = (freedom - 1) * math.log(peak) + lean * peak - peak**2 / 2

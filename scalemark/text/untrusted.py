@@ -96,7 +96,6 @@ _RULES: tuple[_Rule, ...] = (
         MASK,
     ),
 )
-_NOTIFY = re.compile(r"\A(\+{0,2}sweep\.notify=).*", re.DOTALL)
 _URL_ALONE = re.compile(r"(:/{1,2}[^\s/@:]*+):(.*)", re.DOTALL)
 
 
@@ -131,11 +130,8 @@ def command_line(arguments: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4096)  # the cells of a grid say the same again and again
 def masked(text: str) -> str:
-    """Mask one argument, or the address of a database; a secret in it may have spaces.
-
-    The command of `sweep.notify` is masked as a whole.
-    """
-    text = _URL_ALONE.sub(_until_last_at, _NOTIFY.sub(rf"\1{MASK}", text))
+    """Mask one argument, or the address of a database; a secret in it may have spaces."""
+    text = _URL_ALONE.sub(_until_last_at, text)
     for found in _NAMED.finditer(text):
         if found["sign"] == "=" and _is_named_secret(found):
             text = text[: found.end()] + MASK

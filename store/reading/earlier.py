@@ -63,9 +63,7 @@ def num_completed(
 
 
 _PUT_OUT = ("race: % behind %", "race: % slower than %")
-"""As sweeper.race.judge words it, and worded it once; who failed, or needs no more repeats, is
-reported otherwise.
-"""
+"""Reasons that sweeper.early_stopping.rule gives, and gave once, for a trial that is too slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,10 @@ from scalemark.cli.terminal import print_json, reader_may_leave
 from scalemark.text.untrusted import quoted_lines
 from store.command_line import OK, USAGE, Db, Json
 from store.errors import StoreError
+from sweeper.early_stopping import judge as judging
+from sweeper.early_stopping.answer import MOST_ATTEMPTS, Answer, answer_lines
+from sweeper.early_stopping.rule import ChangeVerdict
 from sweeper.errors import SweepRefusedError
-from sweeper.judging import run
-from sweeper.judging.answer import Answer
-from sweeper.judging.judge_words import MOST_ATTEMPTS, answer_lines
-from sweeper.judging.rule import ChangeVerdict
 
 NOT_BETTER = 1
 BUDGET = 60  # attempts
@@ -55,10 +54,6 @@ def judge(
     series: Annotated[
         str, typer.Option(help="Name of the series; else all proposals of the database are one.")
     ] = "",
-    both_sides: Annotated[
-        bool,
-        typer.Option("--both-sides", help="Go on until it is known whether it is slower, too."),
-    ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Look at no earlier runs of the baseline.")
     ] = False,
@@ -72,7 +67,7 @@ def judge(
     _check_percent("--false-wins", false_wins)
     if budget_min is not None and not 0 < budget_min < math.inf:
         raise typer.BadParameter(f"--budget-min {budget_min:g}: wanted minutes, more than 0")
-    asked = run.Asked(
+    asked = judging.Asked(
         db=db,
         baseline=baseline,
         changes=tuple(changes),
@@ -81,16 +76,15 @@ def judge(
         margin=margin / 100,
         allowed=false_wins / 100,
         series=series,
-        both_sides=both_sides,
         fresh=fresh,
     )
     try:
-        proposal = run.plan(asked)
+        proposal = judging.plan(asked)
         if dry_run:
             return _print(proposal.answer, as_json=as_json)
         for line in answer_lines(proposal.answer):
             print(f"judge: {quoted_lines(line, _LONGEST)}", file=sys.stderr)
-        answer = run.judge(proposal, sys.argv[2:])  # behind `judge`
+        answer = judging.judge(proposal, ["scalemark", *sys.argv[1:]])
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
     with reader_may_leave():

@@ -136,14 +136,14 @@ def _measure(machine: Machine, inventory: Inventory, num_devices: int, *, as_jso
         if is_interrupted:
             raise KeyboardInterrupt
         raise SweepRefusedError(f"nothing was measured: {measured.problem}")
-    found = _probe(machine, inventory, gpus, request, measured)
+    probe = _probe(machine, inventory, gpus, request, measured)
     if measured.problem:
-        _print(found, as_json=as_json)
+        _print(probe, as_json=as_json)
         print(f"incomplete, and not kept: {measured.problem}", file=sys.stderr)
         raise typer.Exit(entry_point.INTERRUPTED if is_interrupted else _INCOMPLETE)
     # first kept, then printed: who reads it may have closed the pipe, as `head -1` does
-    print(f"kept in {write_probe(found)}", file=sys.stderr)
-    _print(found, as_json=as_json)
+    print(f"kept in {write_probe(probe)}", file=sys.stderr)
+    _print(probe, as_json=as_json)
 
 
 def _taken(lock: Lock, sleep: Callable[[float], object]) -> Held:
@@ -181,8 +181,8 @@ def _probe(
     )
 
 
-def _print(found: Probe, *, as_json: bool) -> None:
+def _print(probe: Probe, *, as_json: bool) -> None:
     if as_json:
-        return print_json(found)
-    for line in lines_of(found):
+        return print_json(probe)
+    for line in lines_of(probe):
         print(line)

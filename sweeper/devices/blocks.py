@@ -35,13 +35,13 @@ class Blocks:
 
     def rooms(self, num_gpus: int, free: Set[int]) -> list[tuple[int, ...]]:
         """Return the free devices of each group that has room, of those that break up least."""
-        found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        rooms: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         size = self._size(num_gpus)
         for start in range(0, len(self.order), size):
             room = self._free_in(start, size, free)
             if len(room) >= num_gpus:
-                found.setdefault(self._num_free_around(start, size, free), []).append(room)
-        return found[min(found)] if found else []
+                rooms.setdefault(self._num_free_around(start, size, free), []).append(room)
+        return rooms[min(rooms)] if rooms else []
 
     def _size(self, num_gpus: int) -> int:
         if 0 < num_gpus <= self.per_host:

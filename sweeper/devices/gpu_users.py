@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import pwd
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from scalemark.host.processes import started_by_scalemark
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
+from sweeper.devices.nvml_inventory import known
 
 MOST_NAMED = 3  # processes of one GPU
 UNSEEN = "processes that cannot be seen from here"
@@ -80,7 +81,7 @@ class GpuUsers:
         if others:
             sizes = [user.usedGpuMemory for user in others]
             used_bytes = memory_in_use(handle) if None in sizes else sum(sizes)
-        elif not listed.is_any and not _known(pynvml.nvmlDeviceGetDisplayActive, handle):
+        elif not listed.is_any and not known(pynvml.nvmlDeviceGetDisplayActive, handle):
             # memory in use is nobody's display: under WSL that of Windows has some
             used_bytes = memory_in_use(handle)
             if used_bytes is not None:
@@ -88,11 +89,11 @@ class GpuUsers:
         is_much = used_bytes is not None and used_bytes >= self._least_bytes
         if not is_much and others and used_bytes is not None:
             # then CUDA refuses every second process, however small the first is, but no MPS client
-            mode = _known(pynvml.nvmlDeviceGetComputeMode, handle)
+            mode = known(pynvml.nvmlDeviceGetComputeMode, handle)
             is_much = mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS and not listed.has_mps
         if not is_much and not (others and used_bytes is None):
             return None
-        number = _known(pynvml.nvmlDeviceGetIndex, handle)
+        number = known(pynvml.nvmlDeviceGetIndex, handle)
         has_number = number is not None and not uuid.startswith("MIG-")
         name = f"GPU {number}" if has_number else uuid
         return GpuInUse(uuid=uuid, name=name, by=_named(others), used_bytes=used_bytes)
@@ -128,11 +129,3 @@ def _process_name(pid: int) -> str:
         return f"pid {pid} {command} of {quoted(pwd.getpwuid(user).pw_name)}"
     except KeyError:
         return f"pid {pid} {command} of user {user}"
-
-
-def _known(ask: Callable[[Any], Any], handle: Any) -> Any | None:
-    """Return the answer; None where this driver, GPU or container refuses it."""
-    try:
-        return ask(handle)
-    except pynvml.NVMLError:
-        return None

@@ -17,11 +17,11 @@ from scalemark.host import gpu_libraries
 from scalemark.host.gpu_libraries import Libraries
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine
 from simulator.costs.box import Hardware
-from sweeper.devices.gpu_mask import HIDE_ALL, visible_gpus
 from sweeper.devices.nvml_inventory import NOTHING, ProhibitedError, find_gpus
 from sweeper.errors import SweepRefusedError
 
 MOST_CPU_DEVICES = 1024
+HIDE_ALL = ("", "-1", "NoDevFiles")  # values of CUDA_VISIBLE_DEVICES that leave nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,13 @@ class Inventory:
     @property
     def compute_capability(self) -> tuple[int, int] | None:
         """The least of the usable GPUs; None for CPU devices."""
-        found = [gpu_libraries.version(gpu.compute_capability) for gpu in self.gpus]
-        return min(found, default=None)
+        capabilities = [gpu_libraries.version(gpu.compute_capability) for gpu in self.gpus]
+        return min(capabilities, default=None)
 
     @property
     def memory_bytes(self) -> int | None:
         """The least of the usable GPUs; None for CPU devices, and where one has none of its own."""
-        found = [gpu.memory_bytes or 0 for gpu in self.gpus]
-        return min(found, default=0) or None
+        return min((gpu.memory_bytes or 0 for gpu in self.gpus), default=0) or None
 
     @property
     def is_mig(self) -> bool:
@@ -90,7 +89,7 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
     Raises SweepRefusedError when NVML fails, unless only CPU devices are wanted.
     """
     try:
-        found = find_gpus()
+        answer = find_gpus()
     except pynvml.NVMLError as error:
         if hardware.device_kind != DeviceKind.CPU_DEVICE:
             remedy = "mend the NVIDIA driver"
@@ -104,10 +103,10 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
             raise SweepRefusedError(
                 f"NVML: {error}; {remedy}, or choose hardware=cpu for CPU devices"
             ) from error
-        found = NOTHING
-    if found.left_out and hardware.device_kind != DeviceKind.CPU_DEVICE:
+        answer = NOTHING
+    if answer.left_out and hardware.device_kind != DeviceKind.CPU_DEVICE:
         print(
-            f"left out: {', '.join(found.left_out)}; in CUDA_VISIBLE_DEVICES name the others by "
+            f"left out: {', '.join(answer.left_out)}; in CUDA_VISIBLE_DEVICES name the others by "
             "UUID, as nvidia-smi -L lists them, for their numbers may have changed",
             file=sys.stderr,
         )
@@ -116,9 +115,9 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
         cpu=_cpu_model(),
         num_cores=psutil.cpu_count() or 1,
         memory_bytes=psutil.virtual_memory().total,
-        gpus=found.gpus,
-        driver=found.driver,
-        links=found.links,
+        gpus=answer.gpus,
+        driver=answer.driver,
+        links=answer.links,
     )
 
 
@@ -147,6 +146,76 @@ def take_inventory(
         f"hardware={wanted}: no usable GPU ({_why_none(machine, mask)}); choose hardware=cpu "
         "for CPU devices"
     )
+
+
+def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """Return what trials may use, in the mask's order.
+
+    Without a mask these are the whole GPUs, and the MIG devices where none is whole. As in CUDA, a
+    mask lists indices, UUIDs, or beginnings of UUIDs; its first entry that names nothing, or is of
+    another kind than the first one, ends the list, and one named twice leaves nothing.
+
+    Raises SweepRefusedError where it is open which GPUs are meant, or where one of them is cut into
+    MIG devices.
+    """
+    mask = variables.get("CUDA_VISIBLE_DEVICES")
+    if mask is None:
+        return tuple(gpu for gpu in gpus if not gpu.mig_mode) or _mig_devices(gpus)
+    entries = [entry.strip() for entry in mask.split(",")]
+    if entries[0].isdecimal():
+        _check_order(gpus, mask, variables)
+    visible: list[Gpu] = []
+    for entry in entries:
+        named = _named(entry, gpus) if _kind(entry) == _kind(entries[0]) else None
+        if named is None:
+            break
+        if named in visible:
+            return ()
+        if named.mig_mode and named.mig_parent is None:
+            raise SweepRefusedError(
+                f"CUDA_VISIBLE_DEVICES={mask}: {named.uuid} is in MIG mode and cannot be used "
+                f"whole; name MIG devices: {_listed(named.mig_devices)}"
+            )
+        visible.append(named)
+    return tuple(visible)
+
+
+def _mig_devices(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    return tuple(device for gpu in gpus for device in gpu.mig_devices)
+
+
+def _kind(entry: str) -> str:
+    return "index" if entry.isdecimal() else entry[:4]
+
+
+def _named(entry: str, gpus: tuple[Gpu, ...]) -> Gpu | None:
+    if entry.isdecimal():
+        return gpus[int(entry)] if int(entry) < len(gpus) else None
+    if not entry.startswith(("GPU-", "MIG-")):
+        return None
+    devices = _mig_devices(gpus) if entry.startswith("MIG-") else gpus
+    named = [device for device in devices if device.uuid.startswith(entry)]
+    if not named and entry.startswith("MIG-GPU-"):
+        raise SweepRefusedError(
+            f"CUDA_VISIBLE_DEVICES: {entry} is the old way of naming a MIG device; "
+            f"name it as nvidia-smi -L does: {_listed(devices)}"
+        )
+    return named[0] if len(named) == 1 else None
+
+
+def _listed(devices: tuple[Gpu, ...]) -> str:
+    if not devices:
+        return "there are none; make some with nvidia-smi mig"
+    return ", ".join(device.uuid for device in devices)
+
+
+def _check_order(gpus: tuple[Gpu, ...], mask: str, variables: Mapping[str, str]) -> None:
+    """Refuse indices that CUDA may count from the fastest GPU on, while we count in PCI order."""
+    if len({gpu.name for gpu in gpus}) > 1 and variables.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+        raise SweepRefusedError(
+            f"CUDA_VISIBLE_DEVICES={mask}: CUDA counts GPUs of several kinds from the fastest on; "
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name GPUs by UUID, as nvidia-smi -L lists them"
+        )
 
 
 def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:

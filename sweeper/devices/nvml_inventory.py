@@ -10,14 +10,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import pynvml
 
 from scalemark.records.machine import Gpu, GpuLink, PcieLevel
 from sweeper.devices import cores
-
-Known = TypeVar("Known")
 
 _DRIVER_FILES = (
     "dev/nvidiactl",
@@ -73,21 +71,21 @@ def find_gpus(sys: Path = cores.SYS, root: Path = Path("/")) -> Found:
 
 
 def _asked(sys: Path) -> Found:
-    found: list[tuple[Gpu, object]] = []
+    gpus: list[tuple[Gpu, object]] = []
     left_out: dict[str, pynvml.NVMLError] = {}
     for index in range(pynvml.nvmlDeviceGetCount()):
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             _check_mode(handle)
-            found.append((_gpu(handle, sys), handle))
+            gpus.append((_gpu(handle, sys), handle))
         except pynvml.NVMLError as error:  # lost, forbidden or prohibited: counted all the same
             left_out[f"GPU {index} ({error})"] = error
-    if left_out and not found:
+    if left_out and not gpus:
         raise next(iter(left_out.values()))
-    found.sort(key=lambda pair: pair[0].pci_bus_id)
+    gpus.sort(key=lambda pair: pair[0].pci_bus_id)
     return Found(
-        gpus=tuple(gpu for gpu, _ in found),
-        links=tuple(_links(found)),
+        gpus=tuple(gpu for gpu, _ in gpus),
+        links=tuple(_links(gpus)),
         driver=pynvml.nvmlSystemGetDriverVersion(),
         left_out=tuple(left_out),
     )
@@ -95,7 +93,7 @@ def _asked(sys: Path) -> Found:
 
 def _check_mode(handle: object) -> None:
     """Raise ProhibitedError."""
-    mode = _known(lambda: pynvml.nvmlDeviceGetComputeMode(handle))
+    mode = known(pynvml.nvmlDeviceGetComputeMode, handle)
     if mode == pynvml.NVML_COMPUTEMODE_PROHIBITED:
         raise ProhibitedError(pynvml.NVML_ERROR_NO_PERMISSION)
 
@@ -103,25 +101,25 @@ def _check_mode(handle: object) -> None:
 def _gpu(handle: object, sys: Path) -> Gpu:
     pci_bus_id = pynvml.nvmlDeviceGetPciInfo(handle).busId
     node = cores.numa_node(pci_bus_id, sys)
+    power_limit_mw = known(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     gpu = Gpu(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         name=pynvml.nvmlDeviceGetName(handle),
         memory_bytes=_memory_bytes(handle),
         pci_bus_id=pci_bus_id,
         compute_capability="{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
-        power_limit_w=_known(lambda: float(pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)) / 1000),
+        power_limit_w=None if power_limit_mw is None else float(power_limit_mw) / 1000,
         numa_node=node,
         cores=cores.near_cores(pci_bus_id, node, sys),
     )
-    mode = _known(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0])
-    if mode != pynvml.NVML_DEVICE_MIG_ENABLE:
+    mode = known(pynvml.nvmlDeviceGetMigMode, handle)
+    if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
         return gpu
     return replace(gpu, mig_mode=True, mig_devices=tuple(_mig_devices(gpu, handle)))
 
 
 def _mig_devices(gpu: Gpu, handle: object) -> Iterator[Gpu]:
-    count = _known(lambda: int(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle))) or 0
-    for index in range(count):
+    for index in range(known(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
         try:
             device = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
         except pynvml.NVMLError_NotFound:
@@ -138,19 +136,21 @@ def _mig_devices(gpu: Gpu, handle: object) -> Iterator[Gpu]:
 
 def _memory_bytes(handle: object) -> int | None:
     # a GPU that shares the host's memory has none of its own
-    return _known(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total))
+    memory = known(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    return None if memory is None else int(memory.total)
 
 
-def _links(found: Sequence[tuple[Gpu, object]]) -> Iterator[GpuLink]:
-    ends = {gpu.uuid: _nvlink_ends(handle) for gpu, handle in found}
-    for (one, its_handle), (other, other_handle) in itertools.combinations(found, 2):
-        num_direct = ends[one.uuid].count(other.pci_bus_id.lower())
+def _links(gpus: Sequence[tuple[Gpu, object]]) -> Iterator[GpuLink]:
+    ends = {gpu.uuid: _nvlink_ends(handle) for gpu, handle in gpus}
+    for (gpu, handle), (peer, peer_handle) in itertools.combinations(gpus, 2):
+        num_direct = ends[gpu.uuid].count(peer.pci_bus_id.lower())
         # a message over switches is as fast as the end with fewer links to them
-        num_switched = min(ends[one.uuid].count(_SWITCH), ends[other.uuid].count(_SWITCH))
+        num_switched = min(ends[gpu.uuid].count(_SWITCH), ends[peer.uuid].count(_SWITCH))
+        level = known(pynvml.nvmlDeviceGetTopologyCommonAncestor, handle, peer_handle)
         yield GpuLink(
-            between=(one.uuid, other.uuid),
+            between=(gpu.uuid, peer.uuid),
             num_nvlinks=num_direct or num_switched,
-            pcie=_pcie_level(its_handle, other_handle),
+            pcie=None if level is None else _PCIE_LEVELS.get(int(level)),
         )
 
 
@@ -161,29 +161,19 @@ def _nvlink_ends(handle: object) -> list[str]:
     """Return what the active NVLinks of a GPU lead to: a PCI bus id in lower case, or `switch`."""
     ends = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
-        end = _nvlink_end(handle, link)
-        if end:
-            ends.append(end)
+        if known(pynvml.nvmlDeviceGetNvLinkState, handle, link) != pynvml.NVML_FEATURE_ENABLED:
+            continue
+        kind = known(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link)
+        if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
+            ends.append(_SWITCH)
+        elif remote := known(pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link):
+            ends.append(str(remote.busId).lower())
     return ends
 
 
-def _nvlink_end(handle: object, link: int) -> str | None:
-    if _known(lambda: pynvml.nvmlDeviceGetNvLinkState(handle, link)) != pynvml.NVML_FEATURE_ENABLED:
-        return None
-    kind = _known(lambda: pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, link))
-    if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
-        return _SWITCH
-    return _known(lambda: str(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId).lower())
-
-
-def _pcie_level(one: object, other: object) -> PcieLevel | None:
-    level = _known(lambda: int(pynvml.nvmlDeviceGetTopologyCommonAncestor(one, other)))
-    return None if level is None else _PCIE_LEVELS.get(level)
-
-
-def _known(ask: Callable[[], Known]) -> Known | None:
+def known(ask: Callable[..., Any], *arguments: object) -> Any | None:
     """Return the answer; None where this driver, GPU or container refuses it."""
     try:
-        return ask()
+        return ask(*arguments)
     except pynvml.NVMLError:
         return None

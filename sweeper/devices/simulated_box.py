@@ -26,7 +26,7 @@ def hardware_of(config: HardwareConfig) -> Hardware:
             f"engine=simulated: hardware={chosen} is no profile; choose one of "
             f"hardware={', '.join(profiles())}"
         )
-    values = {one.name: getattr(config.profile, one.name) for one in fields(Hardware)}
+    values = {field.name: getattr(config.profile, field.name) for field in fields(Hardware)}
     try:
         return Hardware.from_values(values)
     except ValueError as error:
@@ -101,17 +101,17 @@ def _gpu(hardware: Hardware, number: int) -> Gpu:
 
 
 def _links(hardware: Hardware, gpus: tuple[Gpu, ...]) -> Iterator[GpuLink]:
-    for one, other in itertools.combinations(range(len(gpus)), 2):
+    for number, other in itertools.combinations(range(len(gpus)), 2):
         clique = hardware.nvlink_clique
-        linked = bool(hardware.nvlink_gb_per_s) and one // clique == other // clique
+        linked = bool(hardware.nvlink_gb_per_s) and number // clique == other // clique
         yield GpuLink(
-            between=(gpus[one].uuid, gpus[other].uuid),
+            between=(gpus[number].uuid, gpus[other].uuid),
             num_nvlinks=int(linked),
-            pcie=_level(hardware, one, other),
+            pcie=_level(hardware, number, other),
         )
 
 
-def _level(hardware: Hardware, one: int, other: int) -> PcieLevel:
+def _level(hardware: Hardware, number: int, other: int) -> PcieLevel:
     """Return the nearest level that both share; GPUs fill boards, switches and sockets in order."""
     groups = {
         PcieLevel.SAME_BOARD: hardware.gpus_per_board,
@@ -119,6 +119,6 @@ def _level(hardware: Hardware, one: int, other: int) -> PcieLevel:
         PcieLevel.HOST_BRIDGE: hardware.gpus_per_socket,
     }
     for level, size in groups.items():
-        if one // size == other // size:
+        if number // size == other // size:
             return level
     return PcieLevel.SYSTEM

@@ -15,10 +15,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scalemark.records.machine import DeviceKind, Gpu
+from scalemark.records.machine import DeviceKind, Gpu, GpuLink, PcieLevel
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.blocks import Blocks
-from sweeper.devices.connections import Connections
 from sweeper.devices.cores import allowed_cores
 from sweeper.devices.machine import Inventory
 
@@ -206,7 +205,7 @@ class Slots:
         """Return the cores near each GPU; all where those are unknown, or overlap in parts."""
         near = [tuple(core for core in self._cores if core in gpu.cores) for gpu in gpus]
         pairs = itertools.combinations(set(near), 2)
-        overlap = any(set(one) & set(other) for one, other in pairs)
+        overlap = any(set(cores) & set(others) for cores, others in pairs)
         if overlap or not all(near):
             return [self._cores] * len(gpus)
         return near
@@ -216,3 +215,58 @@ def _part(cores: tuple[int, ...], index: int, num_parts: int) -> tuple[int, ...]
     """Return one of so many parts; parts overlap where there are fewer cores than parts."""
     start, end = index * len(cores) // num_parts, (index + 1) * len(cores) // num_parts
     return cores[start : max(end, start + 1)]
+
+
+# All groups of so many GPUs are tried: 12,870 of 8 in 16 take a tenth of a second. Boxes of more
+# are switched all to all, and their GPUs are taken in PCI order.
+MOST_TRIED = 16
+_LEVELS = tuple(reversed(PcieLevel))  # the farthest first
+
+
+def link_score(link: GpuLink) -> int:
+    """Return a number that is higher for a faster link.
+
+    Any NVLink beats none, more beat fewer, and the PCIe level decides between equals.
+    """
+    level = 1 + _LEVELS.index(PcieLevel(link.pcie)) if link.pcie else 0
+    return 10 * link.num_nvlinks + level
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The connection of each two devices of an inventory, by their numbers."""
+
+    scores: tuple[tuple[int, ...], ...]  # of a device, to each other
+
+    @classmethod
+    def of(cls, inventory: Inventory) -> Connections:
+        by_pair = {frozenset(link.between): link_score(link) for link in inventory.links}
+        uuids = [gpu.uuid for gpu in inventory.gpus] or [""] * inventory.num_devices
+        rows = []
+        for uuid in uuids:
+            rows.append(tuple(by_pair.get(frozenset({uuid, other}), 0) for other in uuids))
+        return cls(tuple(rows))
+
+    def score(self, devices: Sequence[int]) -> tuple[int, int]:
+        """Return a group's slowest pair, which bounds a ring; then all pairs together."""
+        scores = [self.scores[a][b] for a, b in itertools.combinations(devices, 2)]
+        return min(scores, default=0), sum(scores)
+
+    def best_group(self, devices: Sequence[int], num: int) -> tuple[int, ...]:
+        """Return the best connected `num` of these devices, in their order; of equals the first."""
+        if num == len(devices) or len(devices) > MOST_TRIED or not self._differ(devices):
+            return tuple(devices[:num])
+        # max keeps the first of equals
+        return max(itertools.combinations(devices, num), key=self.score)
+
+    def order(self, devices: Sequence[int]) -> tuple[int, ...]:
+        """Return all of them so that aligned blocks of 2, 4, 8 ... are well connected."""
+        if len(devices) <= 2:
+            return tuple(devices)
+        half = 1 << (len(devices) - 1).bit_length() - 1
+        first = self.best_group(devices, half)
+        rest = [device for device in devices if device not in first]
+        return self.order(first) + self.order(rest)
+
+    def _differ(self, devices: Sequence[int]) -> bool:
+        return len({self.scores[a][b] for a, b in itertools.combinations(devices, 2)}) > 1

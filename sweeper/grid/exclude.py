@@ -49,20 +49,20 @@ class Condition:
     def holds(self, spec: TrialSpec) -> bool:
         if is_free(self.axis):
             return self._holds_of_free(_value_of_free(spec, self.axis))
-        found = _value_of(spec, self.axis)
+        value = _value_of(spec, self.axis)
         if self.sign in _ORDER:
-            return _ORDER[self.sign](float(found), float(self.values[0]))
-        return (found in self.values) == (self.sign == "=")
+            return _ORDER[self.sign](float(value), float(self.values[0]))
+        return (value in self.values) == (self.sign == "=")
 
-    def _holds_of_free(self, found: AxisValue | None) -> bool:
+    def _holds_of_free(self, value: AxisValue | None) -> bool:
         """Compare a number with numbers, and anything else by its text."""
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            shown = str(found).lower() if isinstance(found, bool) else found
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            shown = str(value).lower() if isinstance(value, bool) else value
             return self.sign not in _ORDER and (shown in self.values) == (self.sign == "=")
-        numbers = [float(one) for one in self.values if _NUMBER.fullmatch(str(one))]
+        numbers = [float(text) for text in self.values if _NUMBER.fullmatch(str(text))]
         if self.sign in _ORDER:
-            return bool(numbers) and _ORDER[self.sign](float(found), numbers[0])
-        return (float(found) in numbers) == (self.sign == "=")
+            return bool(numbers) and _ORDER[self.sign](float(value), numbers[0])
+        return (float(value) in numbers) == (self.sign == "=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,26 +102,26 @@ def _conditions(text: str, free: Collection[str]) -> tuple[Condition, ...]:
 
 
 def _condition(text: str, free: Collection[str]) -> Condition:
-    found = _CONDITION.fullmatch(text)
-    if not found:
+    matched = _CONDITION.fullmatch(text)
+    if not matched:
         raise SweepRefusedError(
             f"sweep.exclude: {text}: no condition; wanted AXIS=VALUE,VALUE or AXIS!=, <, <=, "
             ">, >= VALUE, without spaces in it"
         )
-    axis, sign = found["axis"].removeprefix("+"), found["sign"]
+    axis, sign = matched["axis"].removeprefix("+"), matched["sign"]
     if axis not in _TYPES:
         axis = full_name(axis, free)
     if is_free(axis):
-        values: tuple[Value, ...] = tuple(found["values"].split(","))
+        values: tuple[Value, ...] = tuple(matched["values"].split(","))
         if is_env_variable(axis):
-            values = tuple(INHERITED if one in WORDS_FOR_INHERITED else one for one in values)
+            values = tuple(INHERITED if value in WORDS_FOR_INHERITED else value for value in values)
         return Condition(axis=axis, sign=sign, values=values)
     if axis not in _TYPES:
         raise SweepRefusedError(
             f"sweep.exclude: {axis}: no axis of a trial; {nearest(axis, _TYPES)}An axis of your "
             f"own is called {PREFIX}{axis}; all others: {', '.join(sorted(_TYPES))}"
         )
-    values = tuple(_read(text, axis, value) for value in found["values"].split(","))
+    values = tuple(_read(text, axis, value) for value in matched["values"].split(","))
     if sign in _ORDER and (_TYPES[axis] not in ("int", "float") or len(values) > 1):
         raise SweepRefusedError(
             f"sweep.exclude: {text}: {sign} compares a number with one number; for others "

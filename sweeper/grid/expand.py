@@ -135,13 +135,13 @@ def _last_of_each(overrides: Sequence[Override]) -> dict[str, Override]:
 
 def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
     try:
-        found = parser.parse_overrides(list(texts))
+        overrides = parser.parse_overrides(list(texts))
     except HydraException as error:
         raise SweepRefusedError(explain(error)) from error
-    for override in found:
+    for override in overrides:
         if is_env_variable(override.key_or_group) and (problem := no_text(override)):
             raise SweepRefusedError(problem)
-    return found
+    return overrides
 
 
 def _argument(axis: str, values: object) -> str:
@@ -203,9 +203,9 @@ def _strands(zipped: Sequence[Sequence[str]], counts: Mapping[str, int]) -> list
         members = [axis for axis in group if axis in counts]
         group_of.update(dict.fromkeys(members, members))
         if len({counts[axis] for axis in members}) > 1:
-            found = ", ".join(f"{axis} has {counts[axis]}" for axis in members)
+            numbers = ", ".join(f"{axis} has {counts[axis]}" for axis in members)
             raise SweepRefusedError(
-                f"hydra.sweeper.zip: numbers of values: {found}; axes that advance together need "
+                f"hydra.sweeper.zip: numbers of values: {numbers}; axes that advance together need "
                 "equally many, or leave one out of the zip"
             )
     strands = []

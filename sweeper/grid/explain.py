@@ -57,8 +57,9 @@ def check_forms(arguments: Sequence[str]) -> None:
         )
     for argument, following in pairwise([*arguments, ""]):
         # a word behind a flag or a name may be its value
-        value = "" if "=" in following or following.startswith("-") else following
-        if problem := _problem_of_form(argument, value):
+        is_value = "=" not in following and not following.startswith("-")
+        problem = _problem_of_form(argument, following if is_value else "")
+        if problem:
             raise SweepRefusedError(problem)
 
 
@@ -80,7 +81,8 @@ def _problem_of_form(argument: str, following: str) -> str | None:
         return f"{argument}: wanted AXIS=VALUE"
     if name in (*AXES, *_GROUPS) and value.startswith("[") and value.endswith("]"):
         return f"{argument}: brackets make one value of a list; write {name}={value[1:-1]}"
-    if "." not in name and name not in _NAMES and (setting := _setting(name)):
+    setting = _setting(name)
+    if setting and "." not in name and name not in _NAMES:
         return f"{name}: no such axis; write the setting {setting}={value}"
     if name == "data" and "/" in value:
         return (
@@ -96,12 +98,15 @@ def _no_such_flag(flag: str, value: str) -> str:
     name = flag.lstrip("-").replace("-", "_")
     if name in _NAMES:
         return f"{flag}: axes have no dashes; write {name}={value or 'VALUE'}"
-    if setting := _setting(name):
+    setting = _setting(name)
+    if setting:
         return f"{flag}: settings have no dashes; write {setting}={value or 'true'}"
     # without the dashes, which are alike in all flags
-    if near := nearest(flag.lstrip("-"), [known.lstrip("-") for known in FLAGS]).rstrip():
+    near = nearest(flag.lstrip("-"), [known.lstrip("-") for known in FLAGS]).rstrip()
+    if near:
         return f"{flag}: no such flag; {near.replace('did you mean ', 'did you mean --')}"
-    if near := nearest(name, _NAMES).rstrip():
+    near = nearest(name, _NAMES).rstrip()
+    if near:
         return f"{flag}: no such flag; {near[:-1]}={value or 'VALUE'}?"
     return f"{flag}: no such flag; axes are written AXIS=VALUE, see {typed('sweep')} --help"
 
@@ -125,16 +130,21 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(error, OverrideParseException):
         problem = _free_axis_name(error.override) or unreadable(error.override)
         return problem or f"{error.override}: cannot be read; wanted {_form(error.override)}"
-    if several := re.search(r"(?:value for argument|Sweep parameters) '(.+?)'", text):
+    several = re.search(r"(?:value for argument|Sweep parameters) '(.+?)'", text)
+    if several:
         return f"{several[1]}: more than one value, and --cfg shows one trial; give it one value"
     file = re.match(r"In '(.+)': \w+ raised while composing config:\n(.*)", text, re.DOTALL)
     if file:
         return f"conf/{file[1]}.yaml: {_in_file(file[2])}"
-    if not override and (merged := re.search(r"Error merging override (.*)", text)):
+    merged = re.search(r"Error merging override (.*)", text)
+    if merged and not override:
         override = merged[1].strip()
-    if problem := _free_axis_name(override):
+    problem = _free_axis_name(override)
+    if problem:
         return problem
-    cause = error.__cause__ if isinstance(error, ConfigCompositionException) else error
+    cause: object = error
+    if isinstance(error, ConfigCompositionException):
+        cause = error.__cause__
     if isinstance(cause, ConfigKeyError | AttributeError):
         key = getattr(cause, "full_key", None) or getattr(cause, "key", "")
         return no_such_axis(str(key or override.split("=")[0]))
@@ -143,13 +153,15 @@ def explain(error: ConfigError, override: str = "") -> str:
         return f"{key}: missing; give it a value, or leave out what removes it"
     if isinstance(cause, ValidationError):
         return unreadable(override) or _wrong_value(override, str(cause))
-    if twice := re.search(r"An item is already at '(.+)'", text):
+    twice = re.search(r"An item is already at '(.+)'", text)
+    if twice:
         if f"{twice[1]}." in PREFIXES:
             return f"+{twice[1]}: wanted a name with it, as +{twice[1]}.NAME=VALUE,VALUE"
         return f"{twice[1]}: given twice; give it once, as +{twice[1]}=VALUE,VALUE"
-    if unknown := re.search(r"Could not override '([^']+)'", text):
+    unknown = re.search(r"Could not override '([^']+)'", text)
+    if unknown:
         return no_such_axis(unknown[1])
-    return f"{override}: {_first_line(text)}" if override else _first_line(text)
+    return f"{override}: {_first_line(text)}".removeprefix(": ")
 
 
 def is_of_null(error: AssertionError) -> bool:
@@ -187,7 +199,8 @@ def no_such_axis(name: str) -> str:
         hint = nearest(setting, settings).rstrip() or others
         return f"{name}: {group} has no setting {setting}; {hint}"
     known = [*Config.__dataclass_fields__, "strategy", "experiment"]
-    if own == name and (near := nearest(own, known)):
+    near = nearest(own, known)
+    if near and own == name:
         return f"{name}: no such axis; {near}{typed('sweep')} --help has them all"
     return (
         f"{name}: no such axis; {typed('sweep')} --help has them all. A program that command= "
@@ -256,7 +269,8 @@ _WANTED = (  # a pattern of OmegaConf's message, and what to say
 
 def _wrong_value(override: str, cause: str) -> str:
     value = override.partition("=")[2]
-    if choices := re.search(r"expected one of \[(.*)\]", cause):
+    choices = re.search(r"expected one of \[(.*)\]", cause)
+    if choices:
         return f"{override}: no such value; {among(value, choices[1].split(', '))}"
     if override.startswith("hydra.sweeper.zip"):
         return f"{override}: wanted a list of lists, as [[model,batch_size]], in square brackets"

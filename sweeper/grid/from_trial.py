@@ -64,13 +64,13 @@ def with_trial(arguments: Sequence[str]) -> FromTrial:
             f"{_listing(url)}"
         )
     trial_id, known = _overrides(url, beginning)
-    settings = [one for one in others if "=" in one and not one.startswith("-")]
-    flags = [one for one in others if one not in settings]
+    settings = [argument for argument in others if "=" in argument and not argument.startswith("-")]
+    flags = [argument for argument in others if argument not in settings]
     _check_changes(beginning, known, settings)
-    found = with_changes(known, settings)
-    kept = tuple(one for one in known if one in found)
+    changed = with_changes(known, settings)
+    kept = tuple(argument for argument in known if argument in changed)
     taken = Taken(trial=trial_id, arguments=kept)
-    return FromTrial(arguments=[*flags, *found], taken=taken)
+    return FromTrial(arguments=[*flags, *changed], taken=taken)
 
 
 def _listing(url: str) -> str:
@@ -81,7 +81,7 @@ def _listing(url: str) -> str:
 
 def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str]) -> None:
     """Refuse what cannot change a trial, but is one of its own."""
-    keys = {key_of(one) for one in trial}
+    keys = {key_of(argument) for argument in trial}
     for change in changes:
         name, _, value = change.partition("=")
         if name == "experiment" and (both := sorted(_chosen_by(value) & keys)):
@@ -100,8 +100,8 @@ def _chosen_by(experiment: str) -> set[str]:
     path = ROOT / "conf" / "experiment" / f"{experiment}.yaml"
     if not path.is_file():
         return set()
-    found = OmegaConf.select(OmegaConf.load(path), "hydra.sweeper.params") or {}
-    return set(found) - {"data"}  # which experiment=explain sets for trials that read nothing
+    params = OmegaConf.select(OmegaConf.load(path), "hydra.sweeper.params") or {}
+    return set(params) - {"data"}  # which experiment=explain sets for trials that read nothing
 
 
 def _named(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -124,16 +124,16 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
     engine = open_for_reading(url)
     with reading(engine) as connection:
         begins = sa.select(TrialRow.id, TrialRow.spec).where(id_begins_with(beginning))
-        found = connection.execute(begins.order_by(TrialRow.id)).all()
-        if len(found) != 1:
-            near = list(_near(connection, beginning, [row.id for row in found]))
-            what = "not just one trial" if found else "no such trial"
+        rows = connection.execute(begins.order_by(TrialRow.id)).all()
+        if len(rows) != 1:
+            near = list(_near(connection, beginning, [row.id for row in rows]))
+            what = "not just one trial" if rows else "no such trial"
             alike = f"near it are {', '.join(near)}, and " if near else ""
             raise SweepRefusedError(
                 f"{SETTING}={beginning}: {what} in {locate(url).name}; {alike}{_listing(url)} "
                 "shows all"
             )
-        trial_id, spec = found[0]
+        trial_id, spec = rows[0]
         newest = (
             sa.select(MachineRow.hardware_profile)
             .join(AttemptRow, AttemptRow.machine_id == MachineRow.id)
@@ -155,5 +155,5 @@ def _near(connection: sa.Connection, beginning: str, ambiguous: Sequence[str]) -
         if not ids:
             alike = sa.select(TrialRow.id).where(TrialRow.id.startswith(beginning[:length]))
             ids = list(connection.scalars(alike.order_by(TrialRow.id).limit(_MOST_NAMED)))
-    for one in ids[:_MOST_NAMED]:
-        yield one[: max(ID_DIGITS, len(beginning) + bool(ambiguous))]
+    for trial_id in ids[:_MOST_NAMED]:
+        yield trial_id[: max(ID_DIGITS, len(beginning) + bool(ambiguous))]

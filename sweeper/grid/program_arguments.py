@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import yaml
 
@@ -42,24 +42,24 @@ def with_program(arguments: Sequence[str]) -> list[str]:
     """
     if any(argument.startswith("command=") for argument in arguments):
         _check_words(arguments)
-    found: list[str] = []
+    taken: list[str] = []
     is_program = False
     for argument in arguments:
         key, equals, text = argument.partition("=")
         if not equals or key not in ("command", "read", *_TEXTS):
-            found.append(argument)
+            taken.append(argument)
             continue
         is_program = True
         if key == "command" and _is_file(text):
-            found += _of_file(Path(text))
+            taken += _of_file(Path(text))
         elif key == "command" and _CHOICE.fullmatch(text):
             _check_choice(text)
-            found.append(argument)
+            taken.append(argument)
         else:
             setting = {"command": "command.run", "read": "command.read"}.get(key, key)
-            found.append(f"{setting}={exact_value(_unquoted(text))}")
+            taken.append(f"{setting}={exact_value(_unquoted(text))}")
     if not is_program:
-        return found
+        return taken
     for argument in arguments:
         _check_axis(argument)
     engines = [argument for argument in arguments if argument.startswith("engine=")]
@@ -69,7 +69,7 @@ def with_program(arguments: Sequence[str]) -> list[str]:
                 f"{argument}: it runs no program of yours, and command= or read= names one; leave "
                 f"{argument} out"
             )
-    return found if engines else [f"engine={Engine.command}", *found]
+    return taken if engines else [f"engine={Engine.command}", *taken]
 
 
 def _check_words(arguments: Sequence[str]) -> None:
@@ -120,9 +120,10 @@ def _of_file(path: Path, of_hydra: Collection[str] = ()) -> Iterator[str]:
     try:
         read = yaml.safe_load(path.read_text())
     except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise SweepRefusedError(
-            f"command={path}: {_place(error)}{error.problem or error.context}; text with braces, "
-            "brackets or a colon stands in quotes, as read: 'regex:images/sec: ([0-9.]+)'"
+            f"command={path}: {line}{error.problem or error.context}; text with braces, brackets "
+            "or a colon stands in quotes, as read: 'regex:images/sec: ([0-9.]+)'"
         ) from error
     except FileNotFoundError:
         raise SweepRefusedError(
@@ -132,10 +133,10 @@ def _of_file(path: Path, of_hydra: Collection[str] = ()) -> Iterator[str]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = str(error).splitlines()[0]
         raise SweepRefusedError(f"command={path}: {reason}") from error
-    if not isinstance(read, Mapping):
+    if not isinstance(read, dict):
         raise SweepRefusedError(
-            f"command={path}: found {_found(read)}, wanted settings, one per line, as "
-            "run: python train.py --gpus {num_gpus}"
+            f"command={path}: wanted settings, one per line, as run: python train.py --gpus "
+            "{num_gpus}"
         )
     known = get_type_hints(CommandConfig)
     for name, value in read.items():
@@ -145,41 +146,14 @@ def _of_file(path: Path, of_hydra: Collection[str] = ()) -> Iterator[str]:
             )
         if name in of_hydra or (value is None and name != "run"):
             continue
-        if not _is_of(known[name], value):
-            raise SweepRefusedError(
-                f"command={path}: {name}: found {_found(value)}, wanted {_KINDS[known[name]]}"
-            )
-        yield f"command.{name}={_value(value)}"
-
-
-def _place(error: yaml.MarkedYAMLError) -> str:
-    return f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-
-
-def _is_of(kind: object, value: object) -> bool:
-    """Return whether a value of YAML is of the kind of a setting; a number is text, too."""
-    if kind is bool:
-        return isinstance(value, bool)
-    if kind is str:
-        return value is not None and not isinstance(value, list | Mapping)
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _found(value: object) -> str:
-    """Return what a value of YAML is, in words."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, Mapping):
-        return "settings"
-    if isinstance(value, list):
-        return "a list"
-    return str(value).lower() if isinstance(value, bool) else f"{str(value)[:60]!r}"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{','.join(value)}]"
-    return exact_value(value if isinstance(value, bool) else str(value))
+        is_text = known[name] is str and value is not None and not isinstance(value, list | dict)
+        is_list = known[name] == list[str] and isinstance(value, list)
+        if not is_text and not is_list and not (known[name] is bool and isinstance(value, bool)):
+            raise SweepRefusedError(f"command={path}: {name}: wanted {_KINDS[known[name]]}")
+        if is_list:
+            yield f"command.{name}=[{','.join(map(str, value))}]"
+        else:
+            yield f"command.{name}={exact_value(str(value) if is_text else value)}"
 
 
 def _unquoted(text: str) -> str:

@@ -77,5 +77,5 @@ def _refusal(axis: str, given: str) -> str:
     if not set(given) & set("()[]{}'\"\\"):
         quoted = ",".join(f"'{value.strip()}'" for value in given.split(","))
         remedy = f'put quotes around each value: "{masked(f"{axis}={quoted}")}"'
-    found = masked(f"{axis}={given}")
-    return f"{found}: a variable holds its very characters, and Hydra would change them; {remedy}"
+    shown = masked(f"{axis}={given}")
+    return f"{shown}: a variable holds its very characters, and Hydra would change them; {remedy}"

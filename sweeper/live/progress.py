@@ -24,7 +24,7 @@ from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot, doing_text
 from sweeper.live.view import LABEL_WIDTH, ended_line, plain_line, render
-from sweeper.planning.plan import Plan, PlannedTrial
+from sweeper.planning.plan import Plan, PlannedTrial, varying_axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class Progress(Log):
     ) -> None:
         super().__init__("sweep", console)
         self.sweep = sweep
-        self._varying = sorted(plan.varying_axes() - {"num_gpus", "hosts"})
+        self._varying = sorted(varying_axes(plan.specs) - {"num_gpus", "hosts"})
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self.is_live = self._console.is_terminal
         self._total = plan.num_attempts

@@ -97,9 +97,9 @@ class Dispatcher:
         self._backoff.clear()
         self._rooms.slots.clear_taken()
         if self._backlog.put_off:
-            found = self._tools.recover()  # whoever ran them may have been killed
-            if found:
-                self._tools.tell(str(found))
+            recovered = self._tools.recover()  # whoever ran them may have been killed
+            if recovered:
+                self._tools.tell(str(recovered))
             self._backlog.ask_for_put_off()
 
     def go_on_starting(self) -> None:

@@ -34,6 +34,7 @@ from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.sweeps.ledger import LostError
 from sweeper.devices.machine import Inventory
+from sweeper.early_stopping.observer import Contest, ContestObserver
 from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
@@ -44,8 +45,6 @@ from sweeper.loop.supervision import Over, Supervision
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import PlannedTrial
 from sweeper.planning.simulate import Eta, remaining_s
-from sweeper.race.races import Tally
-from sweeper.race.racing_observer import MakeObserver, RacingObserver
 from sweeper.report import Ran
 from sweeper.running import judgement
 from sweeper.running.judgement import judge
@@ -56,7 +55,7 @@ SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
 
 class Orchestrator:
     """Runs what the ledger has open. `expected_s` of a trial is None where it is not known; a sweep
-    that races has a `tally`, another may have something else to `observe` it.
+    that races or judges a change has `contests`.
     """
 
     def __init__(
@@ -66,8 +65,7 @@ class Orchestrator:
         inventory: Inventory,
         trials: Sequence[PlannedTrial] = (),
         expected_s: Callable[[TrialSpec], float | None] = lambda _: None,
-        tally: Tally | None = None,
-        observe: MakeObserver | None = None,
+        contests: Sequence[Contest] = (),
     ) -> None:
         ledger, tell, clock, sweep = tools.ledger, tools.tell, tools.clock, policy.sweep
         blocks = tools.slots.blocks
@@ -78,11 +76,13 @@ class Orchestrator:
         self._stopping = Stopping(tools.stop, self._supervision.runs, tell)
         self._heartbeat = Heartbeat(ledger, self._stopping, policy.heartbeat_timeout_s, tell, clock)
         sizes = (
-            judgement.size_ranks([one.spec for one in trials])
+            judgement.size_ranks([trial.spec for trial in trials])
             if sweep.skip_larger_after_oom
             else {}
         )
-        completed = tally.num_completed if tally else {}
+        completed: dict[str, int] = {}
+        for contest in contests:
+            completed.update(contest.num_completed)
         repeats = planned_repeats(
             ledger.open_repeats(), trials, expected_s, sizes, completed, tools.slots.width
         )
@@ -101,10 +101,10 @@ class Orchestrator:
             tools.progress,
             eta,
         )
-        if tally:
-            observe = partial(RacingObserver, tally)
-        if observe:
-            self._recorder.observer = observe(self._backlog, self._recorder.skip, tell)
+        if contests:
+            self._recorder.observer = ContestObserver(
+                contests, self._backlog, self._recorder.skip, tell
+            )
         self._dispatcher = Dispatcher(
             tools,
             policy,

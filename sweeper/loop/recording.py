@@ -15,6 +15,7 @@ from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import counted
 from store.attempt_rows import FinishedAttempt
 from store.errors import StoreError
+from sweeper.early_stopping.observer import Observer
 from sweeper.errors import SweepRefusedError
 from sweeper.live.progress import Log
 from sweeper.live.snapshot import EndedAttempt
@@ -24,7 +25,6 @@ from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Over, Supervision
 from sweeper.loop.tools import Policy, States
 from sweeper.planning.simulate import Eta
-from sweeper.race.racing_observer import Observer
 from sweeper.report import Failure, Ran, first_unread
 from sweeper.running import judgement
 from sweeper.running.run_folders import read_end, recorded_left, write_end

@@ -13,10 +13,10 @@ from scalemark.text.wording import counted
 from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.room import Room
+from sweeper.loop.stopping import Stop
 from sweeper.loop.tools import Policy
 from sweeper.running.attempt import Attempt, Ended
 from sweeper.running.schedule import Running
-from sweeper.stop import Stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +94,9 @@ class Supervision:
     def running(self) -> list[Running]:
         """Return what the scheduler needs to know of them."""
         running = []
-        for one in self.started():
-            end_s = None if one.expected_s is None else one.started_s + one.expected_s
+        for started in self.started():
+            end_s = None if started.expected_s is None else started.started_s + started.expected_s
             running.append(
-                Running(devices=one.devices, started_s=one.started_s, expected_end_s=end_s)
+                Running(devices=started.devices, started_s=started.started_s, expected_end_s=end_s)
             )
         return running

@@ -20,11 +20,11 @@ from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
 from sweeper.launchers import HostSlots
 from sweeper.live.progress import Log
+from sweeper.loop.stopping import Stop
 from sweeper.running.attempt import Limits
 from sweeper.running.recover import Recovered
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import Start
-from sweeper.stop import Stop
 
 
 def wait_readable(descriptors: Iterable[int], timeout_s: float) -> None:

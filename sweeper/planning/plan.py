@@ -52,6 +52,10 @@ class Plan:
     useless_rules: tuple[str, ...] = ()  # of sweep.exclude, those that no trial matched
 
     @property
+    def specs(self) -> list[TrialSpec]:
+        return [trial.spec for trial in self.trials]
+
+    @property
     def num_attempts(self) -> int:
         return sum(trial.num_repeats for trial in self.trials)
 
@@ -64,15 +68,16 @@ class Plan:
             grouped[reason].append(" ".join(text for text in overrides if text not in common))
         return grouped
 
-    def varying_axes(self) -> set[str]:
-        """Return the axes in which trials of one model differ, without those of a strategy."""
-        axes = set(all_axes(trial.spec for trial in self.trials)) - set(STRATEGY_AXES)
-        values: dict[tuple[str, str], set[object]] = defaultdict(set)
-        for trial in self.trials:
-            own = trial.spec.axes
-            for axis in axes:
-                values[trial.spec.model, axis].add(own.get(axis))
-        return {axis for (_, axis), found in values.items() if len(found) > 1}
+
+def varying_axes(specs: Sequence[TrialSpec]) -> set[str]:
+    """Return the axes in which trials of one model differ, without those of a strategy."""
+    axes = set(all_axes(specs)) - set(STRATEGY_AXES)
+    values: dict[tuple[str, str], set[object]] = defaultdict(set)
+    for spec in specs:
+        own = spec.axes
+        for axis in axes:
+            values[spec.model, axis].add(own.get(axis))
+    return {axis for (_, axis), seen in values.items() if len(seen) > 1}
 
 
 def resolve_grid(

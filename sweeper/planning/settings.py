@@ -13,28 +13,36 @@ from conf.schema import Config, LauncherConfig, PlanFormat, StoreConfig, SweepCo
 from scalemark.abilities import LAUNCHERS, LOCAL
 from scalemark.host.own_code import lack_of_tensorflow
 from scalemark.records.axes import Engine
+from sweeper.early_stopping.races import STRATEGY
 from sweeper.errors import SweepRefusedError
-from sweeper.race.races import STRATEGY
 from sweeper.running import judgement
 
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
-_LEAST_S = {
-    "timeout_s": 0.001,
-    "start_timeout_s": 0.001,
-    "step_timeout_s": 0.001,
-    "grace_s": 0.001,
-    "rank_start_timeout_s": 0.001,
-    "orphan_timeout_s": 10.0,  # a sign of life comes every two
-    "rank_timeout_s": 5.0,  # a rank that is well gives a sign of life every two
-}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
 MOST_REPEATS = 1000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# setting of the launcher -> the least value, and its unit
+_LEAST = {
+    "timeout_s": (0.001, "seconds"),
+    "start_timeout_s": (0.001, "seconds"),
+    "step_timeout_s": (0.001, "seconds"),
+    "grace_s": (0.001, "seconds"),
+    "rank_start_timeout_s": (0.001, "seconds"),
+    "orphan_timeout_s": (10.0, "seconds"),  # a sign of life comes every two
+    "rank_timeout_s": (5.0, "seconds"),  # a rank that is well gives a sign of life every two
+    "wait_for_gpus_s": (0.0, "seconds"),
+    "in_use_from_mib": (1.0, "MiB"),
+    "host_memory_gib": (0.001, "GiB"),
+    "max_parallel": (1, "trials"),
+}
+_MAY_BE_NULL = ("wait_for_gpus_s", "host_memory_gib", "max_parallel")
 
 
 def check(config: Config) -> str:
     """Return the name of the sweep. Raises SweepRefusedError for settings that cannot be."""
-    _check_engine(config.engine)
+    # without importing TensorFlow, which takes seconds
+    lack = lack_of_tensorflow() if config.engine is Engine.tensorflow else None
+    if lack:
+        raise SweepRefusedError(f"engine=tensorflow: {lack}, or choose engine=simulated")
     _check_hardware(config)
     if not 1 <= config.sweep.repeats <= MOST_REPEATS:
         raise SweepRefusedError(f"sweep.repeats={config.sweep.repeats}: wanted 1 to {MOST_REPEATS}")
@@ -48,8 +56,8 @@ def check(config: Config) -> str:
     judgement.check(config.retry)
     name = config.sweep.name
     if name is None:
-        name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    elif not _NAME.fullmatch(name):
+        return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    if not _NAME.fullmatch(name):
         raise SweepRefusedError(
             f"sweep.name={name[:40]}: wanted letters, digits, '.', '_' and '-', 100 at most"
         )
@@ -60,13 +68,6 @@ def check_folders(store: StoreConfig) -> None:
     """Raise SweepRefusedError for folders that a sweep cannot write to."""
     for setting in ("runs_dir", "figures_dir"):
         _check_folder(setting, Path(getattr(store, setting)).expanduser().resolve())
-
-
-def _check_engine(engine: Engine) -> None:
-    """Look for TensorFlow without importing it, which takes seconds."""
-    lack = lack_of_tensorflow() if engine is Engine.tensorflow else None
-    if lack:
-        raise SweepRefusedError(f"engine=tensorflow: {lack}, or choose engine=simulated")
 
 
 def _check_hardware(config: Config) -> None:
@@ -106,32 +107,18 @@ def _check_race(sweep: SweepConfig) -> None:
 
 
 def _check_launcher(launcher: LauncherConfig) -> None:
-    for setting, least in _LEAST_S.items():
-        if not least <= getattr(launcher, setting) < float("inf"):
-            value = f"launcher.{setting}={getattr(launcher, setting):g}"
-            raise SweepRefusedError(f"{value}: wanted {least:g} seconds or more")
-    if launcher.host_memory_gib is not None and not 0 < launcher.host_memory_gib < float("inf"):
+    for setting, (least, unit) in _LEAST.items():
+        value = getattr(launcher, setting)
+        if value is None or least <= value < float("inf"):
+            continue
+        or_null = ", or null for no limit" if setting in _MAY_BE_NULL else ""
         raise SweepRefusedError(
-            f"launcher.host_memory_gib={launcher.host_memory_gib}: wanted GiB, more than 0, or null"
+            f"launcher.{setting}={value:g}: wanted {least:.3g} {unit} or more{or_null}"
         )
-    if not 1 <= launcher.in_use_from_mib < float("inf"):
+    if launcher.max_parallel is not None and not launcher.share_host:
         raise SweepRefusedError(
-            f"launcher.in_use_from_mib={launcher.in_use_from_mib:g}: wanted MiB, 1 or more"
-        )
-    wait_s = launcher.wait_for_gpus_s
-    if wait_s is not None and not 0 <= wait_s < float("inf"):
-        raise SweepRefusedError(
-            f"launcher.wait_for_gpus_s={wait_s:g}: wanted 0 seconds or more, or null for no limit"
-        )
-    if launcher.max_parallel is None:
-        return
-    setting = f"launcher.max_parallel={launcher.max_parallel}"
-    if launcher.max_parallel < 1:
-        raise SweepRefusedError(f"{setting}: wanted 1 or more, or null")
-    if not launcher.share_host:
-        raise SweepRefusedError(
-            f"{setting}: trials run one at a time unless launcher.share_host=true; set that, or "
-            "leave it out"
+            f"launcher.max_parallel={launcher.max_parallel}: trials run one at a time unless "
+            "launcher.share_host=true; set that, or leave it out"
         )
 
 

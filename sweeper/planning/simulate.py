@@ -107,7 +107,7 @@ def remaining_s(
         durations_s[task.key] = mean_s if task.expected_s is None else task.expected_s
     queue = Queue(tasks, blocks=blocks, seed=seed, packs=packs)
     played = simulate(queue, durations_s, blocks, running=running, now_s=now_s)
-    ends_s = [attempt.end_s(now_s) for attempt in running] + [one.end_s for one in played]
+    ends_s = [attempt.end_s(now_s) for attempt in running] + [task.end_s for task in played]
     return max(0.0, max(ends_s) - now_s)
 
 

@@ -98,10 +98,10 @@ def _lines(descriptor: int, stall_s: float) -> Iterator[bytes | None]:
     """Yield each line; None, and no more, where none comes for so long."""
     rest = b""
     while select.select([descriptor], [], [], stall_s)[0]:
-        found = os.read(descriptor, _READ_BYTES)
-        if not found:
+        read = os.read(descriptor, _READ_BYTES)
+        if not read:
             return
-        *lines, rest = (rest + found).split(b"\n")
+        *lines, rest = (rest + read).split(b"\n")
         yield from lines
     yield None
 
@@ -119,7 +119,7 @@ def _cause(log: IO[bytes], exit_code: int) -> str:
     """Return the last line, as of an exception; of a process ended by a signal its last error."""
     log.seek(0)
     text = log.read().decode(errors="replace")
-    if exit_code < 0 and (found := last_error_in(text)):
-        return found
+    if exit_code < 0 and (cause := last_error_in(text)):
+        return cause
     said = [line.strip() for line in text.splitlines() if line.strip()]
     return quoted(said[-1], _MOST_CHARACTERS) if said else "it said nothing"

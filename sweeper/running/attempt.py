@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from scalemark.host.memory import num_kernel_kills
+from scalemark.host.memory import GAVE_UP, num_kernel_kills
 from scalemark.records.outcomes import Doing, Outcome
-from scalemark.run_folder import RunFolder, last_error
-from sweeper.running.device_memory import AllocatorWatch
+from scalemark.run_folder import RunFolder, last_error, open_regular
 from sweeper.running.orphans import end_started_by
 from sweeper.running.readable import is_readable
 from sweeper.starts import Process
@@ -20,6 +21,8 @@ LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at 
 OVERSLEPT_S = 2.0
 # after a GPU's allocator has given up, its trial ends by itself within seconds, or never
 NO_MEMORY_S = 60.0
+_MOST_BYTES = 2**20  # of one look; more is written within seconds only by a summary that follows
+_LINE_BYTES = 400  # that a look goes back, for a line of which it saw the beginning
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # a grace period between them
 
 
@@ -99,6 +102,38 @@ class Seen:
         except OSError as error:
             self.unreadable = str(error)
             return ""
+
+
+class AllocatorWatch:
+    """Watches the logs of a trial's processes for the line with which a GPU's allocator gives up.
+
+    The op that lacks memory fails, and its trial ends. Not so where other GPUs wait for that one in
+    NCCL, whose op hears no cancellation: then nothing follows this line. With a process per GPU
+    each has a log of its own.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.gave_up = ""  # the first such line
+        self._folder = folder
+        self._read_bytes: Counter[Path] = Counter()
+
+    def look(self) -> None:
+        """Raises OSError where a log cannot be read."""
+        if self.gave_up:
+            return
+        for log in self._folder.logs():
+            self._look_into(log)
+
+    def _look_into(self, log: Path) -> None:
+        with open_regular(log) as file:
+            file.seek(self._read_bytes[log])
+            added = file.read(_MOST_BYTES)
+        self._read_bytes[log] += max(0, len(added) - _LINE_BYTES)
+        line = GAVE_UP.search(added.decode(errors="replace"))
+        if line and not self.gave_up:
+            # GPUs of other processes have the same numbers
+            where = "" if log == self._folder.log else f" ({log.name})"
+            self.gave_up = f"{line[0]}{where}"
 
 
 class Attempt:

@@ -113,8 +113,6 @@ def test_a_secret_in_quotes_may_have_spaces(secret):
         "store.url=postgresql://me:SECRET@host/db",
         "store.url='postgresql+psycopg://me:SECRET@host/db?sslmode=require'",
         "+x.password=SECRET",
-        "sweep.notify=curl -u me:SECRET host",
-        "++sweep.notify=mail SECRET",
     ],
 )
 @settings(deadline=None)

@@ -8,7 +8,7 @@ import pytest
 from scalemark.host import software
 from scalemark.program.template import software_words
 from sweeper.errors import SweepRefusedError
-from sweeper.program_software import check_programs, key_of_programs, words_of_programs
+from sweeper.program_software import check_programs, describe_programs, words_of_programs
 from tests.command.programs import environment_of, run, script, spec_of
 
 
@@ -18,10 +18,14 @@ def test_the_sweep_finds_the_same_key_as_the_attempt():
         spec_of(script("print()") + " {zero} {run_dir}", free=(("zero", zero),)) for zero in (1, 2)
     ]
     _, folder = run(specs[0])
-    assert software.key(environment_of(folder)) == key_of_programs(words_of_programs(specs))
+    assert software.key(environment_of(folder)) == software.key(
+        describe_programs(words_of_programs(specs))
+    )
     shell = spec_of(specs[0].command + " | cat", shell=True, free=specs[0].free)
     _, folder = run(shell, "second")
-    assert software.key(environment_of(folder)) == key_of_programs(words_of_programs([shell]))
+    assert software.key(environment_of(folder)) == software.key(
+        describe_programs(words_of_programs([shell]))
+    )
 
 
 def test_scripts_side_by_side_are_one_software_and_others_are_refused():
@@ -33,17 +37,17 @@ def test_scripts_side_by_side_are_one_software_and_others_are_refused():
         for name, zero in (("a", 1), ("a", 2), ("b", 1), ("other/c", 1))
     ]
     assert software_words(specs[0]) == ["python", "a.py", "--x"]
-    assert key_of_programs(words_of_programs(specs[:3]), os.environ)
+    assert describe_programs(words_of_programs(specs[:3]), os.environ)
     with pytest.raises(SweepRefusedError) as refused:
-        key_of_programs(words_of_programs(specs), os.environ)
+        describe_programs(words_of_programs(specs), os.environ)
     assert "`python a.py --x` and `python other/c.py --x` have different" in str(refused.value)
 
 
 def test_a_python_that_is_not_found_is_said_before_anything_runs(capsys):
-    assert key_of_programs([("docker", "run", "image", "train.py")], os.environ)
+    assert describe_programs([("docker", "run", "image", "train.py")], os.environ)
     said = capsys.readouterr().err
     assert said.startswith("sweep: `docker run image train.py`: the Python that runs it was not")
-    key_of_programs([("ls", "a")], os.environ)
+    describe_programs([("ls", "a")], os.environ)
     assert capsys.readouterr().err == ""
 
 

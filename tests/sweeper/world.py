@@ -19,15 +19,15 @@ from store.writer import NewSweep, Writer, read_sweep
 from sweeper.devices.host_lock import HostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
+from sweeper.early_stopping.races import make_races, results_in
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.stopping import Stop
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import make_plan
-from sweeper.race.races import Tally, results_in, sort_into_races
 from sweeper.running.recover import recover
 from sweeper.running.run_folders import RunFolders
 from sweeper.starts import Fork
-from sweeper.stop import Stop
 from tests.filled import MACHINE, NOON
 
 EIGHT = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=8)
@@ -91,15 +91,15 @@ class World:
             stop=self.stop,
             clock=clock,
         )
-        tally = None
+        races = []
         if sweep.race:
             read = results_in(
                 writer.engine, MACHINE.key, key, shares_host=launcher.share_host, rerun=sweep.rerun
             )
-            tally = Tally(sort_into_races(specs, sweep.race_over), repeats, read)
+            races = make_races(specs, sweep.race_over, repeats, read)
         policy = Policy(sweep=sweep, launcher=launcher, retry=settings.pop("retry", RetryConfig()))
         self.orchestrator = Orchestrator(
-            self.tools, policy, EIGHT, plan.trials, lambda spec: None, tally
+            self.tools, policy, EIGHT, plan.trials, lambda spec: None, races
         )
         assert not settings
 

@@ -17,7 +17,7 @@ from scalemark.stats.welch import Spread
 from store.database import open_for_reading
 from store.reading import queries
 from store.writer import Writer
-from sweeper.race.judge import Contender, judge
+from sweeper.early_stopping.rule import Contender, rule_race
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
 from tests.tables import changing
@@ -137,7 +137,7 @@ def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
         "ps_cpu": Rank.TIE,
         "replicated_none": Rank.BEST,
     }
-    ruling = judge(
+    ruling = rule_race(
         [contender("a", 1101.0, 1105.0), contender("b", 990.0, 1050.0)],
         Spread(squares=0.006, freedom=60),
         5,

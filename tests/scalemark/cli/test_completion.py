@@ -22,7 +22,7 @@ MODULES = {name: command.module for name, command in COMMANDS.items()}
         (["store"], {"list", "show", "--help"}),
         (["plots", "tables"], {"--origin", "--help"}),
         (["guard"], {"--since", "--json"}),
-        (["status"], {"--watch"}),
+        (["status"], {"--json"}),
         (["sweep"], set()),
         (["nonsense"], set()),
     ],

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scalemark.records.machine import Gpu
-from sweeper.devices.gpu_mask import visible_gpus
+from sweeper.devices.machine import visible_gpus
 from sweeper.errors import SweepRefusedError
 
 

@@ -8,14 +8,13 @@ from dataclasses import replace
 import pytest
 
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink
-from sweeper.devices.connections import Connections
 from sweeper.devices.machine import Inventory
-from sweeper.devices.slots import Slots
+from sweeper.devices.slots import Connections, Slots
 
 
 def gpus(num: int, cores=lambda _: (), links=()) -> Inventory:
     """GPUs 0, 1, ... with links as (one, other, number of NVLinks, PCIe level)."""
-    found = tuple(
+    boards = tuple(
         Gpu(
             uuid=f"GPU-{n}",
             name="P100",
@@ -31,7 +30,7 @@ def gpus(num: int, cores=lambda _: (), links=()) -> Inventory:
         GpuLink(between=(f"GPU-{one}", f"GPU-{other}"), num_nvlinks=n, pcie=pcie)
         for one, other, n, pcie in links
     )
-    return Inventory(kind=DeviceKind.GPU, gpus=found, num_devices=num, links=wired)
+    return Inventory(kind=DeviceKind.GPU, gpus=boards, num_devices=num, links=wired)
 
 
 def cpu_devices(num: int) -> Inventory:
@@ -112,15 +111,6 @@ def test_groups_of_many_gpus_are_found_too():
     assert exclusive(gpus(16, links=links)).take(8).devices == tuple(range(1, 16, 2))
 
 
-def test_an_exclusive_trial_has_the_host_to_itself():
-    slots = exclusive(gpus(4))
-    assert slots.fits(4)
-    grant = slots.take(1)
-    assert (slots.fits(1), slots.take(1)) == (False, None)
-    slots.free(grant)
-    assert slots.take(4).devices == (0, 1, 2, 3)
-
-
 def test_an_exclusive_trial_runs_on_the_cores_near_its_gpus():
     slots = exclusive(TWO_SOCKETS)
     grant = slots.take(4)
@@ -169,45 +159,60 @@ def test_of_eight_cores_the_last_is_kept_free_for_watchers(cores, share_host, in
     assert spare not in grant.cores
 
 
-def test_trials_side_by_side_take_aligned_blocks_and_fill_gaps_first():
-    slots = shared(gpus(8))
-    one = slots.take(1)
-    two = slots.take(2)
-    four = slots.take(4)
-    assert (one.devices, two.devices, four.devices) == ((0,), (2, 3), (4, 5, 6, 7))
-    assert slots.take(1).devices == (1,)
-    assert not slots.fits(1)
-    slots.free(one)
-    assert not slots.fits(2)
-    slots.free(two)
-    assert (slots.take(1).devices, slots.take(2).devices) == ((0,), (2, 3))
+@pytest.mark.parametrize(
+    ("slots", "steps", "devices"),
+    [
+        # exclusive: one has the host to itself
+        (exclusive(gpus(4)), [1, 1, -1, 4], ["0", "", "0123"]),
+        # side by side: aligned blocks, and gaps are filled first
+        (shared(gpus(8)), [1, 2, 4, 1, 1], ["0", "23", "4567", "1", ""]),
+        (shared(gpus(8)), [1, 2, 4, 1, -1, 2, -2, 1, 2], ["0", "23", "4567", "1", "", "0", "23"]),
+        # a small trial leaves whole blocks whole
+        (shared(gpus(8)), [4, 2, 1, -1, 1, 4], ["0123", "45", "6", "7", "0123"]),
+        # two free GPUs that are no block are no room; CPU devices are room wherever they are
+        (shared(gpus(4)), [1, 1, 1, 1, -2, -3, 2], ["0", "1", "2", "3", ""]),
+        (shared(cpu_devices(4)), [1, 1, 1, 1, -2, -3, 2], ["0", "1", "2", "3", "12"]),
+        # a trial of three leaves the fourth of its block to others
+        (shared(gpus(8)), [3, 1, 4], ["012", "3", "4567"]),
+        # blocks are aligned in the order of connections and not of PCI
+        (shared(gpus(4, links=[(0, 2, 4, None), (1, 3, 4, None)])), [2, 2], ["02", "13"]),
+    ],
+)
+def test_devices_are_handed_out_in_blocks(slots, steps, devices):
+    """A step takes so many devices, or gives back the grant of that number."""
+    grants, taken = [], []
+    for step in steps:
+        if step < 0:
+            slots.free(grants[-step - 1])
+            continue
+        fits, grant = slots.fits(step), slots.take(step)
+        assert fits == (grant is not None)
+        grants.append(grant)
+        taken.append("".join(map(str, grant.devices)) if grant else "")
+    assert taken == devices
 
 
-def test_a_small_trial_leaves_whole_blocks_whole():
-    slots = shared(gpus(8))
-    four = slots.take(4)
-    slots.take(2)
-    slots.take(1)
-    slots.free(four)
-    assert slots.take(1).devices == (7,)
-    assert slots.take(4).devices == (0, 1, 2, 3)
+OVERLAPPING = gpus(2, cores=lambda n: (0, 1) if n else (0, 1, 2, 3))
 
 
-def test_two_free_gpus_that_are_no_block_are_no_room_now():
-    slots = shared(gpus(4))
-    grants = [slots.take(1) for _ in range(4)]
-    slots.free(grants[1])
-    slots.free(grants[2])
-    assert (slots.fits(1), slots.fits(2), slots.take(2)) == (True, False, None)
-
-
-def test_two_free_cpu_devices_are_room_wherever_they_are():
-    slots = shared(cpu_devices(4))
-    grants = [slots.take(1) for _ in range(4)]
-    slots.free(grants[1])
-    slots.free(grants[2])
-    assert slots.fits(2)
-    assert slots.take(2).devices == (1, 2)
+@pytest.mark.parametrize(
+    ("inventory", "cores", "nums", "given"),
+    [
+        # near their GPUs, each its own; a spare one is left for watchers
+        (TWO_SOCKETS, range(16), [2] * 4, ["0 1 2 3", "4 5 6 7", "8 9 10", "11 12 13 14"]),
+        # threads of one core stay together
+        (gpus(2), (0, 2, 1, 3), [1, 1], ["0 2", "1 3"]),
+        # near cores that overlap in parts: all are divided
+        (OVERLAPPING, range(4), [1, 1], ["0 1", "2 3"]),
+        # CPU devices: disjoint where there are enough, else they overlap as little as can be
+        (cpu_devices(4), range(7), [1] * 4, ["0", "1 2", "3 4", "5 6"]),
+        (cpu_devices(16), (0, 1), [1, 8], ["0", "1"]),
+        (cpu_devices(16), (0, 1), [16], ["0 1"]),
+    ],
+)
+def test_trials_side_by_side_have_cores_of_their_own(inventory, cores, nums, given):
+    slots = shared(inventory, cores=tuple(cores), max_parallel=4)
+    assert [" ".join(map(str, slots.take(num).cores)) for num in nums] == given
 
 
 @pytest.mark.parametrize("inventory", [gpus(4), cpu_devices(4)], ids=["gpus", "CPU devices"])
@@ -249,56 +254,6 @@ def test_sweeps_side_by_side_begin_on_other_cores():
     one, other = (shared(cpu_devices(16), cores=(0, 1)) for _ in range(2))
     other.mark_taken(["cpu-device-0"])
     assert (one.take(1).cores, other.take(1).cores) == ((0,), (1,))
-
-
-def test_a_trial_of_three_leaves_the_fourth_of_its_block_to_others():
-    slots = shared(gpus(8))
-    assert slots.take(3).devices == (0, 1, 2)
-    assert slots.take(1).devices == (3,)
-    assert slots.take(4).devices == (4, 5, 6, 7)
-
-
-def test_blocks_are_aligned_in_the_order_of_connections_and_not_of_pci():
-    box = gpus(4, links=[(0, 2, 4, None), (1, 3, 4, None)])
-    slots = shared(box)
-    assert (slots.take(2).devices, slots.take(2).devices) == ((0, 2), (1, 3))
-
-
-def test_trials_side_by_side_have_cores_of_their_own_near_their_gpus():
-    slots = shared(TWO_SOCKETS)
-    grants = [slots.take(2) for _ in range(4)]
-    assert [grant.devices for grant in grants] == [(0, 1), (2, 3), (4, 5), (6, 7)]
-    assert [grant.cores for grant in grants] == [
-        (0, 1, 2, 3),
-        (4, 5, 6, 7),
-        (8, 9, 10),
-        (11, 12, 13, 14),
-    ]
-
-
-def test_threads_of_one_core_stay_together():
-    slots = shared(gpus(2), cores=(0, 2, 1, 3))
-    assert (slots.take(1).cores, slots.take(1).cores) == ((0, 2), (1, 3))
-
-
-def test_gpus_whose_near_cores_overlap_in_parts_divide_all_cores():
-    slots = shared(gpus(2, cores=lambda n: (0, 1) if n else (0, 1, 2, 3)), cores=(0, 1, 2, 3))
-    assert (slots.take(1).cores, slots.take(1).cores) == ((0, 1), (2, 3))
-
-
-def test_cpu_devices_have_disjoint_cores_where_there_are_enough():
-    slots = shared(cpu_devices(4), cores=tuple(range(7)))
-    cores = [slots.take(1).cores for _ in range(4)]
-    assert sorted(itertools.chain(*cores)) == list(range(7))
-
-
-def test_cpu_devices_with_fewer_cores_overlap_as_little_as_can_be():
-    slots = shared(cpu_devices(16), cores=(0, 1), max_parallel=3)
-    first, second = slots.take(1), slots.take(8)
-    assert (first.cores, second.cores) == ((0,), (1,))
-    slots.free(first)
-    assert slots.take(2).cores == (0,)
-    assert shared(cpu_devices(16), cores=(0, 1)).take(16).cores == (0, 1)
 
 
 @pytest.mark.parametrize(("inventory", "cores", "asked", "wanted"), [

@@ -25,12 +25,12 @@ from store.sweeps.ledger import ClaimResult, OpenRepeat
 from sweeper.devices.host_lock import NoHostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
+from sweeper.early_stopping.races import Race, make_races
 from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.stopping import Stop
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import PlannedTrial
-from sweeper.race.races import Tally, sort_into_races
 from sweeper.running.run_folders import RunFolders
-from sweeper.stop import Stop
 from tests.filled import ENVIRONMENT, MACHINE, NOON, STEPS, measurement
 from tests.sweeper.world import EIGHT
 
@@ -332,17 +332,17 @@ class Loop:
             policy,
             inventory,
             planned,
-            tally=self._tally(specs, settings),
+            contests=self._races(specs, settings),
         )
 
     def run(self) -> Counter[State]:
         self.orchestrator.run()
         return self.orchestrator.ran.states
 
-    def _tally(self, specs: Sequence[TrialSpec], sweep: SweepConfig) -> Tally | None:
+    def _races(self, specs: Sequence[TrialSpec], sweep: SweepConfig) -> list[Race]:
         if not sweep.race:
-            return None
-        return Tally(sort_into_races(specs, sweep.race_over), sweep.repeats, self._completed)
+            return []
+        return make_races(specs, sweep.race_over, sweep.repeats, self._completed)
 
     def _completed(self, trial_ids: Sequence[str]):
         found = [one for one in self.ledger.finished if one.result.measurement]

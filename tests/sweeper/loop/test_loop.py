@@ -135,7 +135,7 @@ def test_a_race_gives_up_what_cannot_lead_any_more(stack):
     assert sorted(loop.start.order) == [1, 1, 2]
     assert loop.orchestrator.ran.saved.num_spared == 5
     (text,) = loop.notes.texts
-    assert text.startswith("race trivial-x1: ")
+    assert text.startswith("race trivial-replicated_none-x1: ")
 
 
 def test_what_another_sweep_runs_is_asked_for_again(stack):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from conf.schema import OnFailure, OnInterrupt, RetryConfig
+from conf.schema import OnInterrupt
 from scalemark.host import software
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.measurement import Result
@@ -26,10 +26,10 @@ from scalemark.run_folder import RunFolder
 from store.database import open_for_reading
 from store.reading import queries
 from sweeper.devices.host_lock import HostLock
+from sweeper.loop.stopping import Stop
 from sweeper.running.judgement import Judged
 from sweeper.running.recover import recover
 from sweeper.running.run_folders import write_end
-from sweeper.stop import Stop
 from tests import tiny_trainer
 from tests.filled import NOON, PLACEMENT, attempt
 from tests.slurm import until
@@ -95,38 +95,6 @@ def test_a_crash_is_tried_again_and_what_failed_by_itself_is_not(stack):
     ]
 
 
-def test_a_crash_is_final_when_the_user_says_so(stack):
-    assert World(stack, [small(seed=900)], retry=RetryConfig(crashed=0)).run() == {State.FAILED: 1}
-
-
-def test_a_failure_can_stop_the_sweep(stack):
-    world = World(
-        stack, [small(seed=901), small(seed=901, num_gpus=2)], sweep={"on_failure": OnFailure.stop}
-    )
-    assert world.run() == {State.FAILED: 1}
-    assert world.orchestrator.num_left == 1
-    assert rows("SELECT finished_at FROM sweeps") == [(None,)]
-
-
-def test_larger_trials_are_skipped_after_out_of_memory_if_asked(stack):
-    specs = [small(seed=902, batch_size=size) for size in (32, 4, 16, 8)]
-    world = World(stack, specs, repeats=2, sweep={"skip_larger_after_oom": True})
-    assert world.run() == {State.COMPLETED: 2, State.OUT_OF_MEMORY: 2, State.SKIPPED: 4}
-    skipped = rows(
-        "SELECT DISTINCT reason, batch_size FROM repeats JOIN trials ON trials.id = trial_id WHERE state = 'skipped' ORDER BY 2"
-    )
-    assert skipped == [
-        ("out_of_memory at batch_size=8 image_px=32", 16),
-        ("out_of_memory at batch_size=8 image_px=32", 32),
-    ]
-
-
-def test_a_hung_attempt_is_killed_and_said_so(stack):
-    world = World(stack, [small(seed=904)], launcher={"step_timeout_s": 0.5})
-    assert world.run() == {State.HUNG: 1}
-    assert rows("SELECT exit_code FROM attempts") == [(-9,)]
-
-
 def test_side_by_side_no_slot_is_given_twice(stack):
     specs = [small(seed=seed, num_gpus=num) for seed in range(1, 6) for num in (1, 2, 4, 8)]
     world = World(stack, specs, launcher={"share_host": True, "max_parallel": 4})
@@ -162,12 +130,6 @@ def test_asked_to_stop_once_it_ends_or_finishes_what_runs(stack, choice, outcome
     assert world.orchestrator.was_interrupted
     assert states == {outcome: 1}
     assert world.orchestrator.num_left == 1
-
-
-def test_asked_twice_it_kills_what_runs(stack):
-    world = World(stack, [small(seed=904)], launcher={"timeout_s": 60})
-    _when_running(lambda: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)], stepping=False)
-    assert world.run() == {State.INTERRUPTED: 1}
 
 
 def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):

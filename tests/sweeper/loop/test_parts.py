@@ -8,9 +8,8 @@ from sweeper.devices.host_lock import Held
 from sweeper.devices.slots import Slots
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.room import Rooms
-from sweeper.loop.stopping import Stopping
+from sweeper.loop.stopping import Stop, Stopping
 from sweeper.loop.waiting import Backoff
-from sweeper.stop import Stop
 from tests.specs import small
 from tests.sweeper.loop.fakes import FakeClock, FakeLedger
 from tests.sweeper.world import EIGHT

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from sweeper.stop import Stop
+from sweeper.loop.stopping import Stop
 
 
 def stop_by(number: int | None) -> Stop:

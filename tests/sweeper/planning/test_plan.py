@@ -8,7 +8,13 @@ from scalemark.records.machine import DeviceKind, Gpu
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.expand import Choice
-from sweeper.planning.plan import PlannedTrial, data_folder_problem, make_plan, resolve_grid
+from sweeper.planning.plan import (
+    PlannedTrial,
+    data_folder_problem,
+    make_plan,
+    resolve_grid,
+    varying_axes,
+)
 from tests.conf.test_resolve import config
 from tests.over_hosts import spread
 from tests.specs import small
@@ -168,10 +174,8 @@ def test_a_rerun_runs_finished_trials_again():
 
 
 def test_varying_axes_are_those_a_reader_must_see():
-    plan = make_plan(
-        [small(seed=1), small(seed=2), small(model="vgg16", image_px=64)], [], SweepConfig(), {}
-    )
-    assert plan.varying_axes() == {"seed"}
+    specs = [small(seed=1), small(seed=2), small(model="vgg16", image_px=64)]
+    assert varying_axes(specs) == {"seed"}
 
 
 def test_left_out_cells_are_known_from_what_they_do_not_share():

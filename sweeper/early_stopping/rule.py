@@ -1,12 +1,28 @@
-"""Decides after each run whether the verdict on a change is sure, and which side runs next.
+"""The stopping rule: who could hardly lead a race, and when the verdict on a change is sure.
+
+A race compares the first 1, 2, 3, ... repeats of all that are still in it with the fastest:
+
+```
+  look 1          look 2          look 3
+  A ████████      A ████████      A ████████ leads
+  B ███████▌      B ███████▍ ──► out        the repeats to come would hardly make up for it
+  C ████ ──► out
+```
+
+Of two contenders with n of N repeats the distance between their means of log throughput still moves
+by a normal deviate of variance 2 s^2 (1/n - 1/N). Who is further behind than that is out. The error
+is shared among all rivals and, halved from look to look, among all looks. Whether two differ or tie
+is another question, which the interval of their own repeats answers (`scalemark.stats.welch`).
+
+A change takes turns with its baseline, so that a drift hits both alike:
 
 ```
   C C C                     beside earlier runs of the baseline: most changes are given up here
-      C B  B C  C B  ...    pairs, each side first in turn: a drift hits both alike
+      C B  B C  C B  ...    pairs, each side first in turn
 ```
 
-Pairs of runs one after the other alone make a change win. So nothing that is old, and no rule about
-when to give up, can make a win false: giving up risks missing a gain.
+Pairs of runs one after the other alone make a change win. Nothing old, and no rule about giving up,
+can make a win false: giving up risks missing a gain.
 """
 
 from __future__ import annotations
@@ -19,7 +35,130 @@ from enum import StrEnum
 from statistics import fmean
 
 from scalemark.stats.paired_evidence import always_valid_interval, log_evidence, most_log_evidence
-from scalemark.stats.welch import Spread
+from scalemark.stats.welch import Spread, known_ratio_interval, upper_quantile, variance_of
+from scalemark.text.wording import counted
+
+ERROR_RATE = 0.05
+"""How often a race may put out one that would have led in the end, over all looks and rivals."""
+
+LEAST_REPEATS = 2  # of the leader: one process alone has no interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """One trial of a race."""
+
+    trial_id: str
+    name: str  # for people
+    speeds: tuple[float, ...]  # throughput of its completed repeats, oldest first
+    num_left: int  # repeats that wait or run
+    failure: str = ""  # how a repeat of it ended for good, if one did not complete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """Which repeats of a contest are still worth running. Trials are known by their ids."""
+
+    # repeats that are worth running beyond those completed; what runs is one of them
+    wanted: Mapping[str, int]
+    out: Mapping[str, str]  # why no more repeats are worth running, for people and the database
+    leader: str | None = None  # None while nothing is completed
+    # those still in a race that their own repeats do not separate from the leader, fastest first
+    tied: tuple[str, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        return not any(self.wanted.values())
+
+
+def rule_race(contenders: Sequence[Contender], spread: Spread, most_repeats: int) -> Ruling:
+    """Compare what contenders have shown. `spread` is that of all contenders of all races, these
+    included; of each at most `most_repeats` are wanted.
+
+    A contender that failed before it completed anything is out; one that failed later stays.
+    """
+    out = _out_of_race(contenders, spread, most_repeats)
+    ranked = [contender for contender in contenders if contender.speeds]
+    # one that was put out does not lead
+    ranked.sort(key=lambda c: (c.trial_id in out, -_mean_log(c.speeds[:most_repeats])))
+    leader = ranked[0] if ranked else None
+    tied = []
+    for rival in ranked[1:]:
+        if leader and rival.trial_id not in out:
+            low, _ = known_ratio_interval(leader.speeds, rival.speeds)
+            if low is not None and low <= 1:
+                tied.append(rival.trial_id)
+    # without a rival the leader runs on only until its number has an interval
+    has_rival = len(contenders) - len(out) > 1
+    enough = most_repeats if has_rival else min(LEAST_REPEATS, most_repeats)
+    wanted = {}
+    for contender in contenders:
+        wanted[contender.trial_id] = 0
+        if contender.trial_id not in out:
+            num_missing = max(0, enough - len(contender.speeds))
+            wanted[contender.trial_id] = min(contender.num_left, num_missing)
+    leader_id = leader.trial_id if leader else None
+    return Ruling(wanted=wanted, out=out, leader=leader_id, tied=tuple(tied))
+
+
+def _out_of_race(
+    contenders: Sequence[Contender], spread: Spread, most_repeats: int
+) -> dict[str, str]:
+    """Return who could hardly lead in the end, and why: look by look."""
+    out = {}
+    for contender in contenders:
+        if not contender.speeds and contender.failure:
+            out[contender.trial_id] = f"race: it ended as {contender.failure}"
+        elif not contender.speeds and not contender.num_left:
+            out[contender.trial_id] = "race: nothing of it was run"
+    level_of_rival = ERROR_RATE / max(1, len(contenders) - 1)
+    for look in range(1, most_repeats):
+        racing = [contender for contender in contenders if contender.trial_id not in out]
+        waits = any(len(contender.speeds) < look and contender.num_left for contender in racing)
+        if waits or len(racing) < 2:
+            break
+        leader = max(racing, key=lambda contender: _mean_log(contender.speeds[:look]))
+        quantile_level = level_of_rival * 0.5**look
+        for rival in racing:
+            if rival is not leader:
+                why = _why_out(leader, rival, spread, look, quantile_level, most_repeats)
+                if why:
+                    out[rival.trial_id] = why
+    return out
+
+
+def _why_out(
+    leader: Contender,
+    rival: Contender,
+    spread: Spread,
+    look: int,
+    level: float,
+    most_repeats: int,
+) -> str:
+    """Say why the rival is out: it would lead after all repeats with a probability below `level`.
+    Return nothing if it is not.
+    """
+    # the variance of one process rests on all repeats there are, whatever the look
+    own = Spread.sum((Spread.of(leader.speeds), Spread.of(rival.speeds)))
+    variance, freedom = variance_of(own, spread.without(own))
+    quantile = upper_quantile(level, freedom)
+    num_fast, num_slow = len(leader.speeds[:look]), len(rival.speeds[:look])
+    gap = _mean_log(leader.speeds[:look]) - _mean_log(rival.speeds[:look])
+    to_come = max(0.0, 1 / num_fast - 1 / most_repeats) + max(0.0, 1 / num_slow - 1 / most_repeats)
+    if gap <= quantile * math.sqrt(variance * to_come):
+        return ""
+    least = gap - quantile * math.sqrt(variance * (1 / num_fast + 1 / num_slow))
+    sure = f"at least {_percent_less(least)}" if least > 0 else "which may be chance"
+    return (
+        f"race: {_percent_less(gap)} behind {leader.name} ({sure}) after "
+        f"{counted(num_slow, 'repeat')}; the others would hardly make it lead"
+    )
+
+
+def _percent_less(gap: float) -> str:
+    """Turn a distance of logarithms into the share by which the slower one is slower."""
+    return f"{-100 * math.expm1(-gap):.1f} %"
+
 
 WORSE_LEVEL = 0.05
 """How often a change that is not slower may be called worse."""
@@ -36,9 +175,6 @@ LEAST_EARLIER = 8  # runs of the baseline beside which a change runs alone
 MOST_EARLIER = 40  # the newest
 MOST_IDLE = 20  # differences of the baseline's own: a change may spread otherwise
 
-FEWEST_SEEN = 2  # runs of a side from which more like them are foreseen
-MOST_AHEAD = 200
-
 # Earlier runs whose variance is so many times what neighbors among them show are from a machine
 # that drifts (von Neumann 1941); so are taken 6 % of 40 runs without a drift, and 14 % of 20.
 MOST_DRIFT = 1.3
@@ -49,7 +185,6 @@ class ChangeVerdict(StrEnum):
 
     BETTER = "better"
     WORSE = "worse"
-    NO_DIFFERENCE = "no_difference"  # neither a gain nor a loss of the margin
     NO_GAIN = "no_gain"  # no gain of the margin; it may be slower
     UNDECIDED = "undecided"  # the budget is spent, or the baseline failed
     FAILED = "failed"  # the change does not run
@@ -62,6 +197,10 @@ class Side(StrEnum):
     CHANGE = "change"
     BASELINE = "baseline"
 
+    @property
+    def other(self) -> Side:
+        return Side.BASELINE if self is Side.CHANGE else Side.CHANGE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
@@ -69,7 +208,6 @@ class Aim:
 
     level: float  # of a false win
     margin: float  # the gain that matters, as 0.02
-    both_sides: bool = False  # go on until a loss of the margin is found or excluded, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,33 +278,14 @@ def decide(runs: Runs, aim: Aim) -> ChangeVerdict | None:
     differences, idle = runs.differences, runs.idle
     if log_evidence(differences, idle) >= -math.log(aim.level):
         return ChangeVerdict.BETTER
-    if log_evidence([-one for one in differences], idle) >= -math.log(WORSE_LEVEL):
+    if log_evidence([-difference for difference in differences], idle) >= -math.log(WORSE_LEVEL):
         return ChangeVerdict.WORSE
     margin = math.log1p(aim.margin)
-    if aim.both_sides:
-        low, high = always_valid_interval(differences, idle) or (-math.inf, math.inf)
-        return ChangeVerdict.NO_DIFFERENCE if -margin < low and high < margin else None
     seen = _Seen.of(runs)
     if seen is None:
         return None
     is_hopeless = seen.log_odds_against(margin) >= math.log(ODDS)
     return ChangeVerdict.NO_GAIN if is_hopeless and seen.gain > -MUCH * margin else None
-
-
-def attempts_to_verdict(runs: Runs, aim: Aim) -> int | None:
-    """Return after how many more runs the verdict is sure if they come out as those so far did,
-    over and over; None where that takes more than MOST_AHEAD, or too few runs tell.
-    """
-    seen = {Side.CHANGE: runs.change, Side.BASELINE: runs.baseline or runs.earlier}
-    if min(len(of_side) for of_side in seen.values()) < FEWEST_SEEN:
-        return None
-    for num in range(1, MOST_AHEAD + 1):
-        side = next_side(runs)
-        done = runs.change if side is Side.CHANGE else runs.baseline
-        runs = runs.with_run(side, seen[side][len(done) % len(seen[side])])
-        if decide(runs, aim):
-            return num
-    return None
 
 
 def gain_of(runs: Runs) -> Gain | None:
@@ -205,7 +324,9 @@ class _Seen:
         """Return None for too few runs to know how far they spread."""
         earlier = runs.earlier if runs.num_alone > 1 else ()
         baseline = (*earlier, *runs.baseline)
-        idle = Spread(squares=math.fsum(one**2 for one in runs.idle) / 2, freedom=len(runs.idle))
+        idle = Spread(
+            squares=math.fsum(difference**2 for difference in runs.idle) / 2, freedom=len(runs.idle)
+        )
         spread = Spread.sum((Spread.of(runs.change), Spread.of(runs.baseline), idle))
         if not runs.change or not baseline or not spread.freedom:
             return None

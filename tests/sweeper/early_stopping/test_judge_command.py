@@ -176,8 +176,6 @@ def test_minutes_that_are_spent_leave_it_undecided_with_what_it_needs(judge):
     assert found["why"].startswith("the time is spent: ")
     assert (found["budget"], found["budget_s"]) == (20, 1.5)
     assert found["attempts"] == 1
-    assert {"needed_attempts", "needed_s"} <= found.keys()
-    assert " of 2 s left: " in ended.stderr
     assert rows("SELECT verdict FROM judgements") == [("undecided",)]
 
 

@@ -1,0 +1,278 @@
+"""Sorts trials into races, judges each by what its contenders have shown, and describes them.
+
+A race has trials that differ in what races alone: in the strategy, unless the user says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from statistics import median
+
+import sqlalchemy as sa
+
+from scalemark.records.axes import Engine
+from scalemark.records.free_axes import bare_name, full_name
+from scalemark.records.measurement import unit_of
+from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes, width_name
+from scalemark.stats.welch import Spread
+from scalemark.text.wording import fixed
+from store.reading.earlier import CompletedRepeat, completed_repeats, last_attempt
+from sweeper.early_stopping.observer import Saved
+from sweeper.early_stopping.rule import Contender, Ruling, rule_race
+from sweeper.errors import SweepRefusedError
+from sweeper.grid.explain import nearest
+from sweeper.planning.plan import Plan, varying_axes
+
+STRATEGY = "strategy"  # in sweep.race_over: variable_update, local_parameter_device and all_reduce
+ReadResults = Callable[[Sequence[str]], Mapping[str, tuple[CompletedRepeat, ...]]]
+"""Trial ids -> their completed repeats so far, whichever sweep made them."""
+
+
+class Results:
+    """What the contenders of all races of a sweep have shown: how far processes differ is learned
+    from all of them.
+    """
+
+    def __init__(self, most_repeats: int, read: ReadResults) -> None:
+        self.most_repeats, self._read = most_repeats, read
+        self.completed: dict[str, tuple[CompletedRepeat, ...]] = {}
+        self._spreads: dict[str, Spread] = {}
+
+    @property
+    def spread(self) -> Spread:
+        return Spread.sum(self._spreads.values())
+
+    def learn(self, trial_ids: Sequence[str]) -> None:
+        """Read again what these have shown. Raises StoreError."""
+        completed = self._read(trial_ids)
+        for trial_id in trial_ids:
+            self.completed[trial_id] = completed.get(trial_id, ())
+            self._spreads[trial_id] = Spread.of(self.speeds(trial_id))
+
+    def speeds(self, trial_id: str) -> tuple[float, ...]:
+        return tuple(repeat.throughput for repeat in self.completed[trial_id])
+
+
+class Race:
+    """A contest of which one trial shall be found the fastest."""
+
+    may_use_all = False
+
+    def __init__(
+        self, label: str, trial_ids: tuple[str, ...], names: tuple[str, ...], results: Results
+    ) -> None:
+        self.label = label  # for people: what tells the race from others
+        self.trial_ids = trial_ids  # two or more
+        self.names = names  # for people: what tells each from the others
+        self._results = results
+        self._failures: dict[str, str] = {}
+
+    @property
+    def num_completed(self) -> dict[str, int]:
+        return {trial_id: len(self._results.speeds(trial_id)) for trial_id in self.trial_ids}
+
+    def begun(self, trial_id: str) -> None:
+        """Change nothing: the observer counts what runs."""
+
+    def ended(self, trial_id: str, final: Outcome | None, duration_s: float) -> None:
+        if final not in (None, Outcome.COMPLETED):
+            self._failures[trial_id] = str(final)
+
+    def learn(self) -> None:
+        self._results.learn(self.trial_ids)
+
+    def rule(self, num_left: Mapping[str, int]) -> Ruling:
+        contenders = []
+        for trial_id, name in zip(self.trial_ids, self.names, strict=True):
+            contender = Contender(
+                trial_id=trial_id,
+                name=name,
+                speeds=self._results.speeds(trial_id),
+                num_left=num_left.get(trial_id, 0),
+                failure=self._failures.get(trial_id, ""),
+            )
+            contenders.append(contender)
+        return rule_race(contenders, self._results.spread, self._results.most_repeats)
+
+    def result(self, ruling: Ruling, num_spared: int) -> str:
+        saved = Saved(num_run=sum(self.num_completed.values()), num_spared=num_spared)
+        return f"race {self.label}: {self._standing(ruling)}; {saved}"
+
+    def _standing(self, ruling: Ruling) -> str:
+        if ruling.leader is None:
+            return "nothing of it completed"
+        names = dict(zip(self.trial_ids, self.names, strict=True))
+        medians = {}
+        for trial_id in self.trial_ids:
+            speeds = self._results.speeds(trial_id)
+            if speeds:
+                medians[trial_id] = median(speeds)
+        best = medians.pop(ruling.leader)
+        unit = unit_of(self._results.completed[ruling.leader][0].item)
+        leads = f"{names[ruling.leader]} leads with {fixed(best, 1)} {unit}"
+        if ruling.tied:
+            return f"{leads}, in a tie with {', '.join(names[tied] for tied in ruling.tied)}"
+        if not medians:
+            return f"{leads}, and nothing else completed"
+        second = max(medians, key=medians.__getitem__)
+        percent = 100 * (best / medians[second] - 1)
+        return f"{leads}, {percent:.1f} % more than {names[second]}"
+
+
+def make_races(
+    specs: Sequence[TrialSpec], race_over: Sequence[str], most_repeats: int, read: ReadResults
+) -> list[Race]:
+    """Sort trials into races in the order of the plan; trials without a rival are in none.
+
+    `race_over` names free axes with or without their prefix. Raises SweepRefusedError for what is
+    no axis of these trials, and StoreError.
+    """
+    known = all_axes(specs)
+    racing: set[str] = set()
+    for name in race_over:
+        if name == STRATEGY:
+            racing.update(STRATEGY_AXES)
+        else:
+            racing.add(_full_name(name, specs, known))
+    groups: dict[tuple[object, ...], list[TrialSpec]] = {}
+    for spec in specs:
+        shared = spec.axes
+        for axis in racing.union(_program_axes(spec, race_over)):
+            shared.pop(axis, None)
+        key = tuple(shared.get(axis) for axis in known)
+        groups.setdefault(key, []).append(spec)
+    crowds = [group for group in groups.values() if len(group) > 1]
+    telling = varying_axes([group[0] for group in crowds])
+    results = Results(most_repeats, read)
+    races: list[Race] = []
+    racing_ids: list[str] = []
+    for group in crowds:
+        own = racing.union(_program_axes(group[0], race_over))
+        trial_ids = tuple(spec.trial_id for spec in group)
+        label = _label(group[0], sorted(telling - own), own)
+        races.append(Race(label, trial_ids, _names(group, own), results))
+        racing_ids += trial_ids
+    results.learn(racing_ids)
+    return races
+
+
+def _full_name(name: str, specs: Sequence[TrialSpec], known: Sequence[str]) -> str:
+    full = full_name(name, known)
+    if full in known:
+        return full
+    bare = [bare_name(axis) for axis in known]
+    differing = ", ".join(_differing(specs, known)) or "nothing"
+    raise SweepRefusedError(
+        f"sweep.race_over={name}: no axis of these trials; {nearest(name, bare)}They differ in "
+        f"{differing}"
+    )
+
+
+def _program_axes(spec: TrialSpec, race_over: Sequence[str]) -> tuple[str, ...]:
+    """Return the free axes of which the strategy of a program is the name, where these race."""
+    if spec.engine == Engine.command and STRATEGY in race_over:
+        return strategy_axes(spec.axes)
+    return ()
+
+
+def _differing(specs: Sequence[TrialSpec], axes: Sequence[str]) -> list[str]:
+    return [axis for axis in axes if len({spec.axes.get(axis) for spec in specs}) > 1]
+
+
+def _label(spec: TrialSpec, telling: Sequence[str], racing: Set[str]) -> str:
+    """Name the model, strategy and GPU count, unless they race, and what else tells races apart."""
+    words = []
+    if "model" not in racing:
+        words.append(spec.model)
+    if spec.engine != Engine.command and racing.isdisjoint(STRATEGY_AXES):
+        words.append(spec.strategy)
+    if "num_gpus" not in racing:
+        words.append(width_name(spec.num_gpus, 1 if "hosts" in racing else spec.hosts))
+    named = ["-".join(words)]
+    for axis in telling:
+        if axis not in ("num_gpus", "hosts"):
+            named.append(f"{axis}={spec.axes.get(axis)}")
+    return " ".join(named).strip() or "of all"
+
+
+def _names(specs: Sequence[TrialSpec], racing: Set[str]) -> tuple[str, ...]:
+    """Return the article's names of strategies, where these differ, with the other axes that do."""
+    differing = _differing(specs, sorted(racing))
+    others = [axis for axis in differing if axis not in STRATEGY_AXES]
+    names = []
+    for spec in specs:
+        words = [f"{axis}={spec.axes.get(axis)}" for axis in others]
+        if len(others) < len(differing):
+            words.insert(0, spec.strategy)
+        names.append(" ".join(words))
+    return tuple(names)
+
+
+def results_in(
+    engine: sa.Engine | None, machine_key: str, software_key: str, *, shares_host: bool, rerun: bool
+) -> ReadResults:
+    """Return a reader of those that count for a sweep on this machine and software, with `rerun`
+    from now on; none without a database.
+    """
+    after = last_attempt(engine) if engine and rerun else 0
+
+    def read(trial_ids: Sequence[str]) -> Mapping[str, tuple[CompletedRepeat, ...]]:
+        if engine is None:
+            return {}
+        return completed_repeats(
+            engine, trial_ids, machine_key, software_key, shares_host=shares_host, after=after
+        )
+
+    return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRace:
+    """One race, before it is run."""
+
+    race: str  # its label
+    trials: tuple[str, ...]
+    decided: bool  # by what was completed earlier
+    attempts_at_least: int  # if each contender is out after its first repeat, and none fails
+    attempts_at_most: int
+
+
+def with_races(plan: Plan, races: Sequence[Race]) -> tuple[Plan, tuple[PlannedRace, ...]]:
+    """Leave out the repeats that what was completed earlier makes worthless, and describe the
+    races.
+    """
+    trials = {trial.spec.trial_id: trial for trial in plan.trials}
+    left = {trial_id: trial.num_repeats for trial_id, trial in trials.items()}
+    planned = []
+    for race in races:
+        is_decided = race.rule(left).is_over
+        completed = list(race.num_completed.values())
+        least = completed.count(0) + (max(completed) < 2)  # each runs once; who leads, twice
+        most = sum(left[trial_id] for trial_id in race.trial_ids)
+        planned_race = PlannedRace(
+            race=race.label,
+            trials=race.trial_ids,
+            decided=is_decided,
+            attempts_at_least=0 if is_decided else least,
+            attempts_at_most=0 if is_decided else most,
+        )
+        planned.append(planned_race)
+        for trial_id in race.trial_ids:
+            if is_decided and left[trial_id]:
+                trials[trial_id] = replace(trials[trial_id], num_repeats=0, is_decided=True)
+    return replace(plan, trials=tuple(trials.values())), tuple(planned)
+
+
+def races_line(races: Sequence[PlannedRace]) -> str:
+    """Say how much runs of the races of a plan."""
+    if not races:
+        return "sweep.race: nothing races, for no two trials differ in sweep.race_over alone"
+    num_decided = sum(race.decided for race in races)
+    num_least = sum(race.attempts_at_least for race in races)
+    num_most = sum(race.attempts_at_most for race in races)
+    return (
+        f"sweep.race: races: {len(races)}, decided earlier: {num_decided}; attempts: {num_least} "
+        f"at least, {num_most} at most; trials without a rival run in full"
+    )

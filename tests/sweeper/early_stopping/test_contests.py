@@ -1,0 +1,296 @@
+"""What races and proposals run, give up and tell: played without processes, in the order in which a sweep would run them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from scalemark.records.outcomes import Outcome
+from scalemark.records.trial import TrialSpec
+from store.reading.earlier import CompletedRepeat
+from store.sweeps.ledger import OpenRepeat
+from sweeper.devices.blocks import Blocks
+from sweeper.early_stopping.observer import Contest, ContestObserver, Saved
+from sweeper.early_stopping.proposal import Budget, Proposal
+from sweeper.early_stopping.races import make_races
+from sweeper.early_stopping.rule import Aim, ChangeVerdict, Runs, Side
+from sweeper.loop.backlog import Backlog, planned_repeats
+from sweeper.planning.plan import PlannedTrial
+from tests.specs import small
+
+Shown = float | tuple[float, str] | Outcome | None
+"""What a repeat brings: its speed, with what it counts, how it fails for good, or None: it is tried again."""
+
+
+class Played:
+    """A sweep of contests: what each trial shows, in the order of its repeats."""
+
+    def __init__(self, shown: dict[TrialSpec, Sequence[Shown]], num_repeats: int = 0) -> None:
+        self.completed: dict[str, list[CompletedRepeat]] = defaultdict(list)
+        self.ran: list[TrialSpec] = []
+        self.given_up: dict[int, str] = {}  # key -> why
+        self.texts: list[str] = []  # of the contests' ends
+        self.num_expected: list[int] = []  # still to run, at the end of each attempt
+        self.saved = Saved()
+        self.now_s = 1000.0
+        self._shown = {spec: iter(repeats) for spec, repeats in shown.items()}
+        self._trials = []
+        for spec, repeats in shown.items():
+            trial = PlannedTrial(spec=spec, num_repeats=num_repeats or len(repeats))
+            self._trials.append(trial)
+
+    def read(self, trial_ids: Sequence[str] = ()) -> dict[str, tuple[CompletedRepeat, ...]]:
+        return {trial_id: tuple(self.completed[trial_id]) for trial_id in self.completed}
+
+    def play(
+        self, contests: Sequence[Contest], lasts_s: dict[int, float], waits_s: float = 0.0
+    ) -> None:
+        """Run until nothing waits; attempts of a seed last so long, and wait before they start."""
+        repeats = planned_repeats(list(self._open()), self._trials, lambda spec: None, {}, {})
+        blocks = Blocks(order=tuple(range(8)), aligned=False, most_at_once=1)
+        backlog = Backlog(repeats, blocks, seed=1, packs=False)
+
+        def skip(keys: Sequence[int], reason: str) -> None:
+            self.given_up.update(dict.fromkeys(keys, reason))
+
+        observer = ContestObserver(contests, backlog, skip, self.texts.append)
+        observer.steer_all()
+        while task := backlog.queue.pop(lambda num_gpus: True, (), 0.0):
+            spec = backlog[task.key].trial.spec
+            if not observer.wants(task):
+                backlog.queue.put_back(task)
+                observer.steer(task.key)
+                continue
+            observer.begun(task.key)
+            self.ran.append(spec)
+            shown = next(self._shown[spec])
+            duration_s = lasts_s.get(spec.seed, 1.0)
+            self.now_s += waits_s + duration_s
+            final = shown if isinstance(shown, Outcome) else Outcome.COMPLETED
+            if shown is None:
+                backlog.queue.push(task)
+            elif not isinstance(shown, Outcome):
+                speed, item = shown if isinstance(shown, tuple) else (shown, "images")
+                repeat = CompletedRepeat(throughput=speed, item=item)
+                self.completed[spec.trial_id].append(repeat)
+            observer.ended(task.key, None if shown is None else final, duration_s)
+            self.num_expected.append(len(observer.expected()))
+            observer.steer(task.key)
+        assert not observer.held_back, "nothing is left over"
+        self.saved = observer.saved
+
+    def _open(self) -> Iterator[OpenRepeat]:
+        key = 0
+        for trial in self._trials:
+            for repeat in range(1, trial.num_repeats + 1):
+                trial_id = trial.spec.trial_id
+                yield OpenRepeat(repeat_id=key, trial_id=trial_id, repeat=repeat, num_attempts=0)
+                key += 1
+
+    @property
+    def num_run(self) -> Counter[int]:
+        return Counter(spec.seed for spec in self.ran)
+
+
+def race(
+    shown: dict[TrialSpec, Sequence[Shown]], earlier: dict[TrialSpec, list[float]] | None = None
+) -> Played:
+    """Race trials that differ in their seed. Of each as many repeats are to run as it shows."""
+    played = Played(shown)
+    for spec, speeds in (earlier or {}).items():
+        repeats = [CompletedRepeat(throughput=speed) for speed in speeds]
+        played.completed[spec.trial_id] += repeats
+    contests = make_races(list(shown), ["seed"], max(map(len, shown.values())), played.read)
+    played.play(contests, {})
+    return played
+
+
+def seeds(**speeds: Sequence[Shown]) -> dict[TrialSpec, Sequence[Shown]]:
+    """`s1=[...]` is the trial of seed 1."""
+    return {small(seed=int(name[1:])): shown for name, shown in speeds.items()}
+
+
+FAILED = Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("speeds", "earlier", "num_run", "saved", "text"),
+    [
+        (  # a tie runs all its repeats
+            seeds(s1=[100.0, 102.0, 101.0], s2=[101.0, 100.0, 102.5], s3=[50.0] * 3),
+            {},
+            {1: 3, 2: 3, 3: 1},
+            (7, 2),
+            "seed=2 leads with 101.0 images/s, in a tie with seed=1; saved 2 of 9 repeats",
+        ),
+        (  # who fails leaves, and the others run on
+            seeds(s1=[FAILED] * 2, s2=[100.0, 101.0], s3=[101.0, 100.0]),
+            {},
+            {1: 1, 2: 2, 3: 2},
+            (4, 1),
+            "seed=2 leads with 100.5 images/s, in a tie with seed=3; saved 1 of 5 repeats",
+        ),
+        (
+            seeds(s1=[FAILED] * 3, s2=[Outcome.OUT_OF_MEMORY] * 3),
+            {},
+            {1: 1, 2: 1},
+            (0, 4),
+            "nothing of it completed; saved 4 of 4 repeats",
+        ),
+        (  # what earlier sweeps completed counts
+            seeds(s1=[25.0] * 5, s2=[100.0] * 5),
+            {small(seed=1): [25.0]},
+            {2: 2},
+            (3, 8),
+            "seed=2 leads with 100.0 images/s, 300.0 % more than seed=1; saved 8 of 11 repeats",
+        ),
+    ],
+)
+def test_a_race_runs_what_it_needs_and_says_who_leads(speeds, earlier, num_run, saved, text):
+    played = race(speeds, earlier)
+    assert played.num_run == num_run
+    assert (played.saved.num_run, played.saved.num_spared) == saved
+    assert played.texts == [f"race trivial-replicated_none-x1: {text}"]
+
+
+def test_who_was_put_out_is_no_tie_and_says_why():
+    """A user saw a race without a tie whose table marked one: the interval of two repeats was hopelessly wide."""
+    quiet = {small(seed=seed, num_gpus=2): [100.0 + seed / 100] * 5 for seed in (1, 2, 3, 4)}
+    wide = seeds(s5=[1101.0, 1105.0, 1100.0, 1102.0, 1104.0], s6=[1010.0, *[1080.0] * 4])
+    played = race(quiet | wide)
+    (reported,) = [text for text in played.texts if "none-x1" in text]
+    assert "seed=5 leads with 1103.0 images/s, 9.2 % more than seed=6; saved " in reported
+    assert any(" % behind seed=5 (" in reason for reason in played.given_up.values())
+
+
+def test_races_are_run_in_rounds_of_all_that_are_in_them():
+    one = seeds(s1=[25.0] * 3, s2=[100.0, 101.0, 102.0], s3=[101.0, 100.0, 102.0])
+    two = {small(seed=spec.seed + 10, num_gpus=2): shown for spec, shown in one.items()}
+    ran = [spec.seed for spec in race(one | two).ran]
+    assert set(ran[:6]) == {1, 2, 3, 11, 12, 13}
+    assert set(ran[6:]) == {2, 3, 12, 13}
+
+
+def test_who_has_no_rival_runs_all_its_repeats():
+    played = race({small(seed=1): [25.0, 25.0], small(seed=2, num_gpus=2): [100.0, 100.0]})
+    assert (played.num_run, played.saved, played.texts) == ({1: 2, 2: 2}, Saved(), [])
+
+
+CHANGE, BASELINE = small(seed=1), small(seed=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    proposal: Proposal
+    played: Played
+    ran: str  # C the change, B the baseline
+
+    @property
+    def verdict(self) -> ChangeVerdict | None:
+        return self.proposal.verdict
+
+
+def judge(
+    change: Sequence[Shown],
+    baseline: Sequence[Shown],
+    budget: int = 20,
+    num_repeats: int | None = None,
+    *,
+    limit_s: float | None = None,
+    expected_s: float | None = None,
+    waits_s: float = 0.0,
+) -> Judged:
+    """A run of the change takes 30 s, one of the baseline 60 s; each first waits `waits_s`."""
+    played = Played({CHANGE: change, BASELINE: baseline}, num_repeats or budget)
+    proposal = Proposal(
+        trials={Side.CHANGE: CHANGE.trial_id, Side.BASELINE: BASELINE.trial_id},
+        aim=Aim(level=0.001, margin=0.02),
+        budget=Budget(
+            attempts=budget,
+            limit_s=limit_s,
+            expected_s=expected_s,
+            clock=lambda: played.now_s,
+        ),
+        runs=Runs(),
+        read=played.read,
+    )
+    played.play([proposal], {CHANGE.seed: 30.0, BASELINE.seed: 60.0}, waits_s)
+    ran = "".join("C" if spec == CHANGE else "B" for spec in played.ran)
+    return Judged(proposal=proposal, played=played, ran=ran)
+
+
+FAST = [110.0, 111.0, 109.0, 110.5, 110.0, 109.5, 110.0]
+SLOW = [100.0, 101.0, 99.0, 100.5, 99.5, 100.0, 100.5]
+CLOSE, BASE = [102.0, 103.0, 102.0, 102.5], [100.0, 101.0, 99.0, 100.0]
+
+
+def test_runs_take_turns_until_the_verdict_is_sure():
+    judged = judge(FAST, SLOW)
+    assert (judged.verdict, judged.ran) == (ChangeVerdict.BETTER, "CBBCCBBCCBBC")
+    assert list(judged.played.given_up.values()) == ["judge: better"] * 28
+    assert judged.played.texts == []
+
+
+def test_all_that_may_still_run_counts_in_the_eta():
+    played = judge([Outcome.COMPLETED] * 4, SLOW, budget=6, num_repeats=3).played
+    assert played.num_expected == [5, 4, 3]
+
+
+SPENT = "the time is spent: "
+
+
+@pytest.mark.parametrize(
+    ("settings", "ran", "why"),
+    [
+        ({"budget": 5}, "CBBCC", "the budget is spent"),
+        ({"budget": 2, "limit_s": 3600}, "CB", "the budget is spent"),
+        # no run starts that the time left would not hold
+        (
+            {"limit_s": 230},
+            "CBBCC",
+            f"{SPENT}20 s of 4 min left, and a run of the baseline takes 60 s",
+        ),
+        ({"limit_s": 210}, "CBBCC", f"{SPENT}0 s of 4 min left, and a run of the baseline"),
+        ({"limit_s": 209}, "CBBC", f"{SPENT}29 s of 3 min left, and a run of the change"),
+        # what a run waits for is no part of what it takes
+        (
+            {"limit_s": 600, "waits_s": 100},
+            "CBBC",
+            f"{SPENT}20 s of 10 min left, and a run of the change takes 30 s",
+        ),
+        # before the first run earlier ones say how long it takes
+        ({"limit_s": 50, "expected_s": 60}, "", f"{SPENT}50 s of 50 s left, and a run"),
+    ],
+)
+def test_a_budget_ends_it(settings, ran, why):
+    judged = judge(CLOSE, BASE, **settings)
+    assert (judged.ran, judged.verdict) == (ran, ChangeVerdict.UNDECIDED)
+    assert judged.proposal.why.startswith(why)
+    assert judged.proposal.is_spent
+    assert set(judged.played.given_up.values()) == {"judge: undecided"}
+
+
+def test_a_run_that_is_tried_again_runs_next_and_counts_in_attempts_alone():
+    judged = judge([None, *FAST], SLOW, budget=3)
+    assert (judged.ran, judged.proposal.budget.num_begun) == ("CCB", 3)
+    judged = judge([None, None, None, *CLOSE], BASE, limit_s=100)
+    assert judged.ran == "CCCC", "10 s are left, and that they are too few is unknown"
+
+
+@pytest.mark.parametrize(
+    ("change", "baseline", "ran", "verdict", "why"),
+    [
+        ([Outcome.OUT_OF_MEMORY], SLOW, "C", "failed", "the change ended as out_of_memory"),
+        (FAST, [FAILED], "CB", "undecided", "the baseline ended as failed"),
+        ([(110.0, "tokens")], SLOW, "CB", "failed", "one side counts images and the other tokens"),
+        # somebody deletes them meanwhile
+        ([Outcome.COMPLETED] * 4, SLOW, "CCC", "undecided", "no run of the change is left"),
+    ],
+)
+def test_what_leaves_no_number_ends_it(change, baseline, ran, verdict, why):
+    judged = judge(change, baseline, budget=20, num_repeats=3)
+    assert (judged.ran, judged.verdict) == (ran, verdict)
+    assert judged.proposal.why.startswith(why)
+    assert judged.proposal.baseline_failed == ("the baseline" in why)
+    assert not judged.proposal.is_spent

@@ -1,0 +1,187 @@
+"""Which trials race against each other, what they are called, and what a plan tells of races."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from conf.schema import Config, HardwareConfig, LauncherConfig, SweepConfig
+from scalemark.records.machine import DeviceKind
+from scalemark.records.trial import TrialSpec
+from store.reading.earlier import CompletedRepeat
+from sweeper.devices.machine import Inventory
+from sweeper.early_stopping.races import Race, make_races, with_races
+from sweeper.errors import SweepRefusedError
+from sweeper.planning.plan import make_plan
+from sweeper.planning.plan_view import Planned, plan_json, print_plan
+from sweeper.planning.settings import check
+from sweeper.planning.simulate import Estimate
+from tests.filled import MACHINE
+from tests.over_hosts import spread
+from tests.programs import program
+from tests.specs import small
+
+CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
+PS_CPU = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
+WAYS = ({}, PS_CPU)
+OVER_HOSTS = [
+    spread(way, 4, hosts) for hosts in (1, 2) for way in ("distributed_ring", "distributed_ps")
+]
+PROGRAMS = [program(1, zero, offload) for zero in (0, 2) for offload in ("cpu", "none")]
+COMPARED = [program(1, *axes, compare="axes.zero") for axes in ((0, "cpu"), (2, "cpu"), (2, "x"))]
+
+
+def ids(specs):
+    return tuple(spec.trial_id for spec in specs)
+
+
+def races_of(specs: list[TrialSpec], race_over: list[str]) -> list[Race]:
+    return make_races(specs, race_over, 5, lambda trial_ids: {})
+
+
+@pytest.mark.parametrize(
+    ("specs", "over", "groups", "labels"),
+    [
+        (
+            [small(num_gpus=num_gpus, **axes) for num_gpus in (1, 2) for axes in WAYS],
+            "strategy",
+            [slice(0, 2), slice(2, 4)],
+            ["trivial-x1", "trivial-x2"],
+        ),
+        (
+            [small(batch_size=size, **axes) for size in (2, 4) for axes in WAYS],
+            "strategy",
+            [slice(0, 2), slice(2, 4)],
+            ["trivial-x1 batch_size=2", "trivial-x1 batch_size=4"],
+        ),
+        (  # what each model has of its own is in no name
+            [small(model="trivial", **axes) for axes in WAYS]
+            + [small(model="vgg16", image_px=224, **axes) for axes in WAYS],
+            "strategy",
+            [slice(0, 2), slice(2, 4)],
+            ["trivial-x1", "vgg16-x1"],
+        ),
+        (OVER_HOSTS, "strategy", [slice(0, 2), slice(2, 4)], ["trivial-x4", "trivial-x4h2"]),
+        (
+            OVER_HOSTS,
+            "hosts",
+            [slice(0, 4, 2), slice(1, 4, 2)],
+            ["trivial-distributed_ring-x4", "trivial-distributed_ps-x4"],
+        ),
+        ([small(num_gpus=1), small(num_gpus=2)], "strategy", [], []),
+        (PROGRAMS, "zero", [slice(0, 4, 2), slice(1, 4, 2)], None),
+        (PROGRAMS, "axes.zero", [slice(0, 4, 2), slice(1, 4, 2)], None),
+        (PROGRAMS, "strategy", [slice(0, 4)], None),
+        ([*COMPARED, program(2, 0)], "strategy", [slice(0, 2)], None),
+    ],
+)
+def test_trials_race_where_all_else_is_equal(specs, over, groups, labels):
+    races = races_of(specs, [over])
+    assert [race.trial_ids for race in races] == [ids(specs[group]) for group in groups]
+    if labels is not None:
+        assert [race.label for race in races] == labels
+
+
+@pytest.mark.parametrize(
+    ("specs", "over", "names"),
+    [
+        ([small(**axes) for axes in WAYS], ["strategy"], ("replicated_none", "ps_cpu")),
+        (
+            [small(precision=precision, **axes) for precision in ("fp32", "bf16") for axes in WAYS],
+            ["strategy", "precision"],
+            (
+                "replicated_none precision=fp32",
+                "ps_cpu precision=fp32",
+                "replicated_none precision=bf16",
+                "ps_cpu precision=bf16",
+            ),
+        ),
+        ([small(num_gpus=1), small(num_gpus=2)], ["num_gpus"], ("num_gpus=1", "num_gpus=2")),
+        (OVER_HOSTS[::2], ["hosts"], ("hosts=1", "hosts=2")),
+        (PROGRAMS[:2], ["strategy"], ("axes.offload=cpu", "axes.offload=none")),
+    ],
+)
+def test_contenders_are_named_by_what_races(specs, over, names):
+    (race,) = races_of(specs, over)
+    assert race.names == names
+
+
+def test_an_axis_that_is_none_is_refused():
+    with pytest.raises(
+        SweepRefusedError,
+        match=r"race_over=zeros: no axis of these trials; did you mean zero\? They differ in axes\.zero$",
+    ):
+        races_of([program(1, 0), program(1, 2)], ["strategy", "zeros"])
+
+
+def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]]) -> Planned:
+    speeds = {spec.trial_id: own for spec, own in completed.items()}
+
+    def read(trial_ids):
+        return {
+            trial_id: tuple(CompletedRepeat(throughput=speed) for speed in speeds.get(trial_id, ()))
+            for trial_id in trial_ids
+        }
+
+    num_completed = {trial_id: len(own) for trial_id, own in speeds.items()}
+    plan = make_plan(specs, [], SweepConfig(repeats=5), num_completed)
+    raced, races = with_races(plan, make_races(specs, ["strategy"], 5, read))
+    return Planned(plan=raced, estimate=Estimate(), races=races)
+
+
+BOTH = [small(), small(**PS_CPU)]
+
+
+def test_a_plan_tells_the_least_and_the_most_that_is_run():
+    out = io.StringIO()
+    plan = planned([*BOTH, small(num_gpus=2)], {})
+    print_plan(Console(file=out, width=1000), plan, MACHINE, CPU_DEVICES)
+    lines = out.getvalue().splitlines()
+    assert [line.rpartition("5 to run")[2] for line in lines[2:5]] == [" at most", " at most", ""]
+    assert lines[5:7] == [
+        "sweep.race: races: 1, decided earlier: 0; attempts: 3 at least, 10 at most; trials without a rival run in full",
+        "at most 15 attempts to run; no recorded durations of such trials on this machine: no estimate",
+    ]
+    out = io.StringIO()
+    nothing = planned([small(), small(num_gpus=2)], {})
+    print_plan(Console(file=out, width=1000), nothing, MACHINE, CPU_DEVICES)
+    assert "sweep.race: nothing races, for no two trials differ in" in out.getvalue()
+    assert out.getvalue().splitlines()[-1].startswith("10 attempts to run")
+
+
+def test_a_race_that_earlier_results_decide_is_not_run():
+    decided = planned(BOTH, {BOTH[0]: [100.0, 101.0], BOTH[1]: [40.0]})
+    assert decided.plan.num_attempts == 0
+    assert [trial.is_decided for trial in decided.plan.trials] == [True, True]
+    (reported,) = json.loads(plan_json(decided, MACHINE))["races"]
+    assert reported == {
+        "race": "trivial-x1",
+        "trials": [spec.trial_id for spec in BOTH],
+        "decided": True,
+        "attempts_at_least": 0,
+        "attempts_at_most": 0,
+    }
+    undecided = planned(BOTH, {BOTH[0]: [100.0], BOTH[1]: [99.0]})
+    assert [trial.num_repeats for trial in undecided.plan.trials] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"race": True}, r"with sweep\.repeats=1 each trial runs once"),
+        ({"race": True, "repeats": 3, "race_over": []}, r"sweep\.race_over=\[\]: nothing would"),
+        (
+            {"repeats": 3, "race_over": ["precision"]},
+            r"sweep\.race_over=\[precision\]: nothing races; add sweep\.race=true",
+        ),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings, message):
+    config = Config(
+        launcher=LauncherConfig(name="local"),
+        hardware=HardwareConfig(device_kind="auto"),
+        sweep=SweepConfig(**settings),
+    )
+    with pytest.raises(SweepRefusedError, match=message):
+        check(config)
