@@ -19,6 +19,10 @@ class _ShowsNothing(ModuleType):
     def show(*_: object) -> bool:
         return True
 
+    @staticmethod
+    def command_again(name: str, *_: object) -> str:
+        return f"python -m plots {name}"
+
 
 if __name__ == "__main__":
     sys.path[0] = str(PROJECT)

@@ -153,10 +153,9 @@ class HostSlots:
         self._held.remove(grant)
 
     def lost(self, grant: Grant) -> None:
-        """Leave the hosts of a grant alone for a while."""
-        if grant.hosts:
-            for device in grant.devices:
-                self._rests_until_s[device // self.per_host] = self.clock() + REST_S
+        """Leave the hosts of a grant alone for a while, or ask an engine for fewer."""
+        for device in grant.devices:
+            self._rests_until_s[device // self.per_host] = self.clock() + REST_S
 
     def mark_taken(self, uuids: object) -> None:
         """Do nothing: who has a host is known there."""

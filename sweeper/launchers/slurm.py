@@ -55,7 +55,7 @@ ENDS = (
         "the time limit of its Slurm job came; raise launcher.slurm.time_min",
     ),
     (r"DUE TO PREEMPTION", _LOST, "preempted by another Slurm job"),
-    (r"(?i)node failure|NODE_FAIL", _LOST, "its node failed"),
+    (r"(?i)node failure|NODE_FAIL|launch (for \S+ )?failed", _LOST, "its node failed"),
     (r"CANCELLED AT|Force Terminated|has been revoked", _LOST, "its Slurm job was canceled"),
 )
 # words of a state as IDLE+DRAIN or DOWN*+CLOUD

@@ -1,0 +1,152 @@
+"""Sweeps on other hosts: virtual nodes of Slurm, servers of ssh on loopback. Nothing is lost, run twice or left running."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import elsewhere_campaign, sshd
+from tests.conftest import PROJECT
+from tests.needed import needed
+from tests.slurm import until
+
+pytestmark = pytest.mark.cluster
+
+TINY = ("hardware=cpu", "hardware.num_cpu_devices=4", "model=trivial")
+OVER_TWO = ("strategy=distributed_replicated", "hosts=2", "num_gpus=2", "num_steps=3")
+
+
+@pytest.fixture
+def ssh_hosts(tmp_path_factory):
+    """Hosts a and b, which ssh reaches."""
+    needed(sshd.obstacle())
+    with sshd.hosts(tmp_path_factory.mktemp("hosts"), ("a", "b")) as started:
+        yield started
+
+
+def sweep(*overrides: str, script: str = "tests/tiny_sweep.py") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(PROJECT / script), "-m", *TINY, *overrides]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def by_ssh(hosts: sshd.Hosts) -> list[str]:
+    return ["launcher=ssh", f"launcher.ssh.options={hosts.options}", "launcher.hosts=[a,b]"]
+
+
+@pytest.mark.parametrize(
+    ("num_trials", "faults"),
+    [
+        (8, ("kill a node", elsewhere_campaign.KILL_SWEEP)),
+        pytest.param(200, elsewhere_campaign.FAULTS["slurm"], marks=pytest.mark.slow),
+    ],
+)
+def test_every_repeat_is_run_once_whatever_becomes_of_nodes(
+    slurm_cluster, tmp_path, num_trials, faults
+):
+    campaign = elsewhere_campaign.on_slurm(slurm_cluster, tmp_path, num_trials, faults)
+    campaign.run()
+    assert campaign.problems() == [], campaign.summary()
+    until(lambda: slurm_cluster.run("squeue", "-h") == "")
+    until(lambda: slurm_cluster.processes() == [])
+
+
+@pytest.mark.parametrize(
+    ("num_trials", "faults"),
+    [
+        (6, ("kill a host", elsewhere_campaign.KILL_SWEEP)),
+        pytest.param(50, elsewhere_campaign.FAULTS["ssh"], marks=pytest.mark.slow),
+    ],
+)
+def test_every_repeat_is_run_once_whatever_becomes_of_hosts(
+    ssh_hosts, tmp_path, num_trials, faults
+):
+    campaign = elsewhere_campaign.on_ssh(ssh_hosts, tmp_path, num_trials, faults)
+    campaign.run()
+    assert campaign.problems() == [], campaign.summary()
+    until(lambda: ssh_hosts.running() == [])
+
+
+@pytest.mark.slow  # three trials of TensorFlow over two hosts
+def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster, ssh_hosts):
+    losses = {}
+    launchers = {
+        "local": [],
+        "slurm": ["launcher=slurm", "launcher.slurm.num_hosts=2"],
+        "ssh": by_ssh(ssh_hosts),
+    }
+    for name, overrides in launchers.items():
+        own = (f"store.url={name}.db", f"store.runs_dir=runs-{name}")
+        ended = sweep(*OVER_TWO, *own, *overrides, script="sweep.py")
+        assert ended.returncode == 0, ended.stderr
+        query = "SELECT step, loss FROM step_samples ORDER BY step"
+        asked = [sys.executable, "-m", "store", "query", "--db", f"{name}.db", query]
+        losses[name] = subprocess.run(
+            asked,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        ).stdout
+    assert losses["local"].count("\n") >= 3
+    assert losses["slurm"] == losses["ssh"] == losses["local"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["launcher.slurm.partition=nope"], "no such partition; there are main, high"),
+        (["launcher.slurm.num_hosts=5"], "num_hosts=5: 4 nodes of the partition main are up"),
+        (["launcher.slurm.time_min=61"], "time_min=61: wanted 1 to 60 minutes"),
+        (["launcher.python=/nowhere/python"], "cannot run this project with /nowhere/python"),
+        (["num_gpus=8"], "num_gpus=8"),
+    ],
+)
+def test_what_the_cluster_cannot_give_is_refused_at_once(slurm_cluster, overrides, said):
+    ended = sweep("launcher=slurm", *overrides)
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert slurm_cluster.run("squeue", "-h") == ""
+
+
+def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):
+    ended = sweep(*by_ssh(ssh_hosts), "launcher.python=/nowhere/python")
+    assert (ended.returncode, "/nowhere/python" in ended.stderr) == (2, True)
+    ssh_hosts.kill("b")
+    ended = sweep(*by_ssh(ssh_hosts))
+    assert ended.returncode == 2
+    assert "launcher=ssh: b cannot run this project" in ended.stderr
+    assert "Connection refused" in ended.stderr
+    assert not Path("results.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["launcher=ssh"], "launcher.hosts is empty"),
+        (["launcher=ssh", "launcher.hosts=[a:2,b:4]"], "wanted as many GPUs of each host"),
+        (["launcher=ssh", "launcher.hosts=[a,a]"], "wanted names of hosts, each once"),
+        (["launcher=prefix"], "launcher.prefix.command is empty"),
+        (["launcher=prefix", "launcher.prefix.command='a {nope}'"], "wanted words with {host}"),
+        (["launcher=prefix", "launcher.prefix.command=/nowhere"], "/nowhere: No such file"),
+        (["launcher.hosts=[a]"], "launcher=local ignores it"),
+        (["launcher=prefix", "engine=simulated", "hardware=dgx_a100"], "choose launcher=local"),
+        (["launcher=slurm"], "no srun on the path"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(monkeypatch, overrides, said):
+    monkeypatch.setenv("PATH", "/nowhere")
+    ended = sweep(*overrides)
+    assert ended.returncode == 2, ended.stderr
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_installer_of_sshd_has_nothing_to_do_where_it_is():
+    needed(sshd.obstacle())
+    ended = subprocess.run(
+        [PROJECT / "scripts" / "install-sshd"], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
