@@ -2,7 +2,8 @@
 
 A child of the loop like any trainer: signals to it travel as lines to `sweeper.far`, which the
 command starts; the run folder fills as if the attempt ran here; its exit status is the trainer's.
-A lost host, a time limit and a refusal become the result.json of the attempt.
+A lost host, a time limit and a refusal become the result.json of the attempt; what that needs is
+imported then, for an attempt waits for the start of this process.
 """
 
 from __future__ import annotations
@@ -26,16 +27,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scalemark.host.own_code import python_path
-from scalemark.records.attempt import HOST_LOST, RANK_CRASHED
-from scalemark.records.measurement import Result
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Outcome
-from scalemark.run_folder import RunFolder
 from sweeper.far import MARK, TOKEN
 
 ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
 END_WITHIN_S = 30.0  # of the command, once the attempt has ended
+FAILED, INTERRUPTED = "failed", "interrupted"  # of scalemark.records.outcomes.Outcome
 _TOLD = ("SCALEMARK_", "TF_", "XLA_", "NCCL_", "OMP_", "KMP_")  # variables that travel
 _KEPT_BACK = ("SCALEMARK_DB", "SCALEMARK_ORCHESTRATOR", "SCALEMARK_LOCK_DIR")
 _SMALL_FILES = ("trial", "attempt", "machine", "placement", "rank_limits")
@@ -67,7 +64,7 @@ class Elsewhere:
         """Return what starts the far half."""
         far = [
             "env",
-            f"PYTHONPATH={python_path(variables)}",
+            f"PYTHONPATH={variables['PYTHONPATH']}",
             self.python,
             "-P",
             "-m",
@@ -83,7 +80,7 @@ class Near:
     """One attempt, from the start of its command to its end."""
 
     where: Elsewhere
-    folder: RunFolder
+    folder: Path  # the run folder
     host: str = ""  # once it runs there
     end: dict[str, Any] | None = None  # far's last word
     refusal: str = ""
@@ -107,7 +104,7 @@ class Near:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=variables,
-            cwd=self.folder.path,
+            cwd=self.folder,
             bufsize=0,
             start_new_session=True,
             preexec_fn=_die_with_parent,
@@ -120,20 +117,20 @@ class Near:
     @property
     def token(self) -> Path:
         """By this file far knows the run folder; each rank has one of its own."""
-        return self.folder.path / f"{TOKEN}{self.where.rank}"
+        return self.folder / f"{TOKEN}{self.where.rank}"
 
     def _request(self, variables: dict[str, str]) -> dict[str, Any]:
         files = {}
         for name in _SMALL_FILES:
-            path = self.folder.path / f"{name}.json"
+            path = self.folder / f"{name}.json"
             if path.exists():
                 files[path.name] = base64.b64encode(path.read_bytes()).decode()
         is_program = self.where.module == "command"
         return {
             **asdict(self.where),
-            "folder": str(self.folder.path),
+            "folder": str(self.folder),
             "token": self.token.read_text(),
-            "environment": {**told(variables), "PYTHONPATH": python_path(variables)},
+            "environment": {**told(variables), "PYTHONPATH": variables["PYTHONPATH"]},
             "files": files,
             "workdir": variables.get("SCALEMARK_WORKDIR", "") if is_program else "",
             "python": platform.python_version(),
@@ -209,7 +206,7 @@ class Near:
             self.token.unlink(missing_ok=True)
             if self.where.needs_folder and not header["in_place"]:
                 self.refusal = (
-                    f"{self.folder.path} is not seen on {self.host}; trials over several hosts "
+                    f"{self.folder} is not seen on {self.host}; trials over several hosts "
                     "need one run folder: choose a shared one by store.runs_dir="
                 )
                 self._tell({"kind": "signal", "number": signal.SIGKILL})
@@ -221,8 +218,8 @@ class Near:
             self._keep(header["name"], payload, appends=header["appends"])
 
     def _keep(self, name: str, content: bytes, *, appends: bool) -> None:
-        path = (self.folder.path / name).resolve()
-        if not path.is_relative_to(self.folder.path.resolve()):
+        path = (self.folder / name).resolve()
+        if not path.is_relative_to(self.folder.resolve()):
             return  # no file of an attempt
         path.parent.mkdir(parents=True, exist_ok=True)
         if appends:
@@ -239,7 +236,7 @@ class Near:
         """Let a rank that does not see the folder know that the others listen."""
         if not self.where.rank or not self.host:
             return
-        for path in self.folder.path.glob("beat-*.txt"):
+        for path in self.folder.glob("beat-*.txt"):
             if path.name not in self.told and path.stem != f"beat-{self.where.rank}":
                 self.told.add(path.name)
                 content = base64.b64encode(path.read_bytes()).decode()
@@ -258,41 +255,49 @@ class Near:
             self.process.kill()
             status = self.process.wait()
         exit_code = self.end["exit_code"] if self.end else None
-        if exit_code == 0 or self.where.rank:
-            return RANK_CRASHED if exit_code is None else _status(exit_code)
+        if self.where.rank and exit_code is None:
+            from scalemark.records.attempt import RANK_CRASHED
+
+            return RANK_CRASHED
+        if exit_code is not None and (exit_code == 0 or self.where.rank):
+            return _status(exit_code)
         where = self.host or self.where.host or "its host"
         last = self.said.strip().splitlines()[-1] if self.said.strip() else f"exit code {status}"
         if self.refusal:
-            return self._leave(Outcome.FAILED, self.refusal)
+            return self._leave(FAILED, self.refusal)
         if exit_code is None or (self.end and self.end["signal"]):
             for pattern, outcome, message in self.where.ends:
                 if re.search(pattern, self.said):
-                    return self._leave(Outcome(outcome), message)
+                    return self._leave(outcome, message)
         if self.signals and exit_code is None:
-            return self._leave(Outcome.INTERRUPTED, "interrupted")
+            return self._leave(INTERRUPTED, "interrupted")
         if self.end and self.end["signal"]:
             name = signal.Signals(self.end["signal"]).name
-            return self._leave(Outcome.INTERRUPTED, f"ended by {name} on {where}", lost=True)
+            return self._leave(INTERRUPTED, f"ended by {name} on {where}")
         if exit_code is not None:
             return _status(exit_code)
         if self.host:
-            return self._leave(Outcome.INTERRUPTED, f"{where} was lost: {last}", lost=True)
+            return self._leave(INTERRUPTED, f"{where} was lost: {last}")
         if re.search(_NO_PROJECT, self.said):
             return self._leave(
-                Outcome.FAILED,
+                FAILED,
                 f"{where} has no environment with this project at {self.where.python}: {last}; "
                 "install it there, or set launcher.python",
             )
         if re.search(_NO_HOST, self.said):
-            return self._leave(Outcome.INTERRUPTED, f"{where}: {last}", lost=True)
-        return self._leave(Outcome.FAILED, f"{shlex.join(self.where.prefix)}: {last}")
+            return self._leave(INTERRUPTED, f"{where}: {last}")
+        return self._leave(FAILED, f"{shlex.join(self.where.prefix)}: {last}")
 
-    def _leave(self, outcome: Outcome, message: str, *, lost: bool = False) -> int:
+    def _leave(self, outcome: str, message: str) -> int:
+        """Write a result; return the exit status that goes with it."""
+        from scalemark.records.attempt import HOST_LOST
+        from scalemark.records.measurement import Result
+        from scalemark.run_folder import RunFolder
+
         result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
-        self.folder.write(self.folder.result, result.to_json())
-        if lost or outcome is Outcome.TIMED_OUT or outcome is Outcome.INTERRUPTED:
-            return HOST_LOST
-        return {each: code for code, each in TRAINER_EXIT_CODES.items()}[outcome]
+        folder = RunFolder(self.folder)
+        folder.write(folder.result, result.to_json())
+        return 1 if outcome == FAILED else HOST_LOST
 
 
 _NO_PROJECT = r"No module named|No such file or directory|not found|can't open file"
@@ -327,7 +332,7 @@ def _die_with_parent() -> None:
 def main(arguments: Sequence[str]) -> int:
     values = json.loads(arguments[0])
     values = {name: _tuples(value) for name, value in values.items()}
-    return Near(Elsewhere(**values), RunFolder(Path.cwd())).run()
+    return Near(Elsewhere(**values), Path.cwd()).run()
 
 
 def _tuples(value: Any) -> Any:

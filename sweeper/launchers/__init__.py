@@ -45,7 +45,7 @@ from typing import Any, Protocol, cast
 from conf.schema import Config, HardwareConfig
 from scalemark.abilities import LAUNCHERS
 from scalemark.host import software
-from scalemark.host.own_code import module_command
+from scalemark.host.own_code import module_command, python_path
 from scalemark.records.attempt import RANKS_VARIABLE, Placement
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, Machine
@@ -256,10 +256,13 @@ class Elsewheres:
             "pool": launcher.name,
             "environment": told(os.environ),
         }
+        variables = {**os.environ, "PYTHONPATH": python_path(os.environ)}
+        command = where.command(variables)
         named = f"launcher={launcher.name}: {host}"
         try:
             ended = subprocess.run(
-                where.command(dict(os.environ)),
+                command,
+                env=variables,
                 input=json.dumps({"describes": asked}).encode() + b"\n",
                 capture_output=True,
                 timeout=within_s,
@@ -268,8 +271,7 @@ class Elsewheres:
         except subprocess.TimeoutExpired as error:
             raise SweepRefusedError(f"{named} does not answer within {within_s:g} s") from error
         except OSError as error:
-            program = where.command(dict(os.environ))[0]
-            raise SweepRefusedError(f"{named}: {program}: {error.strerror}") from error
+            raise SweepRefusedError(f"{named}: {command[0]}: {error.strerror}") from error
         lines = [line for line in ended.stdout.splitlines() if line.startswith(MARK)]
         if not lines:
             said = ended.stderr.decode(errors="replace").strip().splitlines()

@@ -56,7 +56,11 @@ ENDS = (
     ),
     (r"DUE TO PREEMPTION", _LOST, "preempted by another Slurm job"),
     (r"(?i)node failure|NODE_FAIL|launch (for \S+ )?failed", _LOST, "its node failed"),
-    (r"CANCELLED AT|Force Terminated|has been revoked", _LOST, "its Slurm job was canceled"),
+    (
+        r"CANCELLED AT|Force Terminated|has been revoked",
+        _LOST,
+        "its Slurm job was canceled or preempted",
+    ),
 )
 # words of a state as IDLE+DRAIN or DOWN*+CLOUD
 _NOT_UP = {
