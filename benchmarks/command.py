@@ -32,7 +32,7 @@ from pathlib import Path
 from benchmarks.asking import parser
 from benchmarks.orchestrator import rounds
 from benchmarks.ratio import Ratio, Want, machine, table, write_json
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -249,7 +249,7 @@ def _watched(arguments: Sequence[object], at: Path, start: Fork) -> float:
     return time.monotonic() - start_s
 
 
-def watched(spec: TrialSpec, at: Path, start: Fork, variables: Mapping[str, str]) -> Result:
+def watched(spec: TrialSpec, at: Path, start: Fork, variables: Mapping[str, str]) -> AttemptResult:
     """Run a trial as an orchestrator does, in the folder above its own. Ends the benchmark where
     it does not complete.
     """

@@ -39,8 +39,8 @@ from sweeper.early_stopping.rule import (
     MOST_EARLIER,
     Aim,
     ChangeVerdict,
+    JudgedSide,
     Runs,
-    Side,
     decide,
     next_side,
 )
@@ -167,7 +167,7 @@ def by_judge(series: Series, proposal: Proposal) -> tuple[bool, list[float]]:
     verdict = None
     while verdict is None and len(runs.change) + len(runs.baseline) < BUDGET:
         side = next_side(runs)
-        found = series.run(proposal) if side is Side.CHANGE else series.run_baseline()
+        found = series.run(proposal) if side is JudgedSide.CHANGE else series.run_baseline()
         runs = runs.with_run(side, found)
         verdict = decide(runs, aim)
     series.earlier += runs.baseline

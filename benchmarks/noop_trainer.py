@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from scalemark.host import software
-from scalemark.records.measurement import Measurement, Result, StepSample
+from scalemark.records.measurement import AttemptResult, Measurement, StepSample
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -60,7 +60,7 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
     folder.steps.write_text(f"{json.dumps(asdict(STEP))}\n")
     message = f"nothing of {spec.model} trained"
-    result = Result(
+    result = AttemptResult(
         outcome=Outcome.COMPLETED, message=message, measurement=MEASUREMENT, op_placement={}
     )
     folder.write(folder.result, result.to_json())

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.predict.curves import Curve, Prediction, curves, predict
+from analysis.predict.curves import KnownCurve, Prediction, curves, predict
 from analysis.published import of_others
 from analysis.reported_hosts import why_several
 from analysis.results import Result
@@ -38,7 +38,7 @@ class Checked:
 
     few: int
     figure: float
-    curve: Curve
+    curve: KnownCurve
     prediction: Prediction
 
     @property

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.asking import parser
 from sweeper.devices.blocks import Blocks
-from sweeper.planning.simulate import Played, Waiting, simulate
+from sweeper.planning.simulate import PlayedSweep, Waiting, simulate
 from sweeper.running.schedule import Queue, Running, Task
 
 NUM_DEVICES = 8
@@ -77,7 +77,7 @@ def trials(distribution: str, seed: int, noise: float) -> tuple[list[Task], dict
     return tasks, durations_s
 
 
-def efficiency(played: Sequence[Played]) -> float:
+def efficiency(played: Sequence[PlayedSweep]) -> float:
     """Lower bound / makespan."""
     lengths_s = [one.end_s - one.start_s for one in played]
     work_s = sum(

@@ -26,7 +26,7 @@ from benchmarks import made_up_results as results
 from benchmarks.asking import parser
 from benchmarks.ratio import Row, figures_table, machine, write_json
 from scalemark.records.attempt import ProcessIdentity
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome, Verdict
 from store import api
 from store.attempt_rows import FinishedAttempt
@@ -165,7 +165,7 @@ def ends(database: Path, scale: float, rounds: int) -> list[Row]:
         took = []
         for repeat in ledger.open_repeats():
             made = by_trial[repeat.trial_id]
-            result = Result(
+            result = AttemptResult(
                 outcome=Outcome.COMPLETED.value,
                 message="",
                 measurement=made.measurement,

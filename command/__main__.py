@@ -25,7 +25,7 @@ from command.run import accompany, run
 from scalemark.host.memory import is_lack_of_host_memory
 from scalemark.readers import KINDS
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
@@ -63,7 +63,7 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
     return RANK_CRASHED if own and exit_code == RANK_LOST else exit_code
 
 
-def _caught(work: Callable[[], Result]) -> tuple[Result, int]:
+def _caught(work: Callable[[], AttemptResult]) -> tuple[AttemptResult, int]:
     """Turn whatever goes wrong into a result and an exit code; the log keeps the traceback."""
     exit_code: int | None = None
     try:

@@ -208,7 +208,7 @@ def _finite(loss: float) -> float | None:
 _LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for steps of so long
 
 
-class Curve:
+class StepCurve:
     """Takes readings in their order."""
 
     def __init__(self) -> None:
@@ -394,12 +394,12 @@ _JUMP = 1.5  # between the speeds of training and of an evaluation
 _FEWEST_CALLS = 2  # by which a speed is known
 
 
-def doubts(curve: Curve, calls: Calls, num_warm_up: int) -> Sequence[str]:
+def doubts(curve: StepCurve, calls: Calls, num_warm_up: int) -> Sequence[str]:
     """Return doubts of the number of steps, and of whether all of them were training."""
     return [*_unknown_length(curve, calls), *_jump(curve, calls, num_warm_up)]
 
 
-def _unknown_length(curve: Curve, calls: Calls) -> Sequence[str]:
+def _unknown_length(curve: StepCurve, calls: Calls) -> Sequence[str]:
     if calls.clock is Clock.RATE or curve.unsure_steps <= MOST_UNSURE * curve.num_steps:
         return []
     return [
@@ -408,7 +408,7 @@ def _unknown_length(curve: Curve, calls: Calls) -> Sequence[str]:
     ]
 
 
-def _jump(curve: Curve, calls: Calls, num_warm_up: int) -> Sequence[str]:
+def _jump(curve: StepCurve, calls: Calls, num_warm_up: int) -> Sequence[str]:
     anew_s = curve.began_anew_s
     if anew_s is None:
         return []
@@ -440,7 +440,7 @@ class PrintedNumbers:
     """The numbers that a program has printed so far, by its reader. Rates are of all replicas."""
 
     def __init__(self, spec: TrialSpec, reader: Reader) -> None:
-        self.curve = Curve()
+        self.curve = StepCurve()
         self.summary = RunSummary(spec.item)
         self.metrics: dict[str, float] = {}  # the last value of each, but the loss
         self.first_loss: float | None = None

@@ -20,7 +20,7 @@ from command.curve import (
     compared,
 )
 from command.points import are_other, label
-from command.watch import Moments, Taken
+from command.watch import Moments, TakenResources
 from scalemark.records.measurement import (
     LARGEST_THROUGHPUT,
     STEPS,
@@ -56,7 +56,7 @@ class NothingReadError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredProgram:
     """The numbers of one attempt."""
 
     samples: Sequence[StepSample]
@@ -82,7 +82,7 @@ def measured_by(
     items_per_step: float | None,
     started_s: float,
     ended_s: float,
-) -> Measured:
+) -> MeasuredProgram:
     """Measure by steps where the program reports them, else take its own number.
 
     Raises NothingReadError.
@@ -202,7 +202,7 @@ def _timed(
     doubts: Sequence[str],
     started_s: float,
     ended_s: float,
-) -> Measured:
+) -> MeasuredProgram:
     calls, num_warm_up = window.calls, window.num_warm_up
     samples = [
         StepSample(
@@ -245,7 +245,7 @@ def _timed(
         knows_data_wait=False,
         item=item,
     )
-    return Measured(
+    return MeasuredProgram(
         samples=samples,
         durations_s=timed.step_durations_s(),
         measurement=measurement,
@@ -397,7 +397,7 @@ def _reported(
     started_s: float,
     ended_s: float,
     why: str,
-) -> Measured:
+) -> MeasuredProgram:
     """Keep the program's own number of its whole run, of the item that it reports; no time of a
     step is known, and `why` says what is known instead.
     """
@@ -430,7 +430,7 @@ def _reported(
         item=item,
         reported=True,
     )
-    return Measured(
+    return MeasuredProgram(
         samples=(),
         durations_s=(),
         measurement=measurement,
@@ -439,7 +439,7 @@ def _reported(
     )
 
 
-def _others(spec: TrialSpec, taken: Taken | None) -> float | None:
+def _others(spec: TrialSpec, taken: TakenResources | None) -> float | None:
     """Return None also for one of several hosts: others of the trial may be on its machine."""
     return None if taken is None or spec.hosts > 1 else taken.cores_taken_by_others
 

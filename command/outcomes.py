@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from signal import Signals
 
 from command.measuring import NO_NUMBER
-from command.watch import Ended
+from command.watch import ProgramEnd
 from scalemark.host.memory import num_kernel_kills, other_limit, says_so
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import LAST_LINES, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import quoted, without_secrets
@@ -239,9 +239,9 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127  # exit codes of a shell
 _BY_SIGNAL = 128  # of a shell, plus the signal's number
 
 
-def ended(outcome: Outcome, message: str) -> Result:
+def ended(outcome: Outcome, message: str) -> AttemptResult:
     """Return a result without a measurement."""
-    return Result(
+    return AttemptResult(
         outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
     )
 
@@ -252,7 +252,7 @@ class CrashedError(Exception):
     """
 
 
-def failed(end: Ended) -> Result | None:
+def failed(end: ProgramEnd) -> AttemptResult | None:
     """Return the result of a program that did not end well; None for exit code 0.
 
     Raises CrashedError.
@@ -281,7 +281,7 @@ def failed(end: Ended) -> Result | None:
     return ended(Outcome.FAILED, message)
 
 
-def nothing(problem: str, spec: TrialSpec, end: Ended) -> Result:
+def nothing(problem: str, spec: TrialSpec, end: ProgramEnd) -> AttemptResult:
     """Return the result of a program that ended well without a number that counts."""
     hint = ""
     if problem == NO_NUMBER and end.last_lines:
@@ -290,7 +290,7 @@ def nothing(problem: str, spec: TrialSpec, end: Ended) -> Result:
     return ended(Outcome.INVALID, f"{message}\n{_last_lines(end.last_lines)}")
 
 
-def noted(end: Ended, spec: TrialSpec, num_gpus_here: int) -> str:
+def noted(end: ProgramEnd, spec: TrialSpec, num_gpus_here: int) -> str:
     """Say what is to know of a program that was measured; empty where all is as it should be."""
     said = [_left_behind(end)]
     if 0 < num_gpus_here < spec.num_gpus:
@@ -300,7 +300,7 @@ def noted(end: Ended, spec: TrialSpec, num_gpus_here: int) -> str:
     return "; ".join(filter(None, said))
 
 
-def _left_behind(end: Ended) -> str:
+def _left_behind(end: ProgramEnd) -> str:
     """Say what had to be ended after the program; empty where nothing had."""
     if not end.left_behind:
         return ""
@@ -310,7 +310,7 @@ def _left_behind(end: Ended) -> str:
     return f"{were}{rest} ended ({first}); start programs in the foreground"
 
 
-def _and_left(end: Ended) -> str:
+def _and_left(end: ProgramEnd) -> str:
     said = _left_behind(end)
     return f"; {said}" if said else ""
 

@@ -18,13 +18,13 @@ from dataclasses import asdict
 
 from command import children, outcomes, start
 from command.curve import PrintedNumbers
-from command.measuring import Measured, NothingReadError, measured_by
+from command.measuring import MeasuredProgram, NothingReadError, measured_by
 from command.start import Guard
-from command.watch import Ended, Listener, Log, Moments, Output, Signals, Watch
+from command.watch import Listener, Moments, Output, ProgramEnd, ProgramLog, Signals, Watch
 from scalemark.readers import open_reader
 from scalemark.readers.reading import ReadError
 from scalemark.records.attempt import Placement
-from scalemark.records.measurement import Result, StepSample
+from scalemark.records.measurement import AttemptResult, StepSample
 from scalemark.records.outcomes import Doing, Outcome, Verdict
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -44,7 +44,7 @@ _IN_BACKGROUND = (
 
 def run(
     spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank | None = None
-) -> Result:
+) -> AttemptResult:
     """Run the program and measure it; write log, steps and environment into the folder.
 
     A trial started by hand has no placement (`given`); `own` is the first of several hosts. Raises
@@ -66,7 +66,7 @@ def run(
         if own:
             start_beat(folder, own.rank)
         signals = Signals()
-        log = stack.enter_context(Log(folder.log))
+        log = stack.enter_context(ProgramLog(folder.log))
         gpus = telemetry.watched(spec, given)
         spare_core = given.spare_core if given else None
         stack.enter_context(telemetry.watching(gpus.uuids, folder.telemetry, spare_core))
@@ -83,7 +83,9 @@ def run(
             return outcomes.ended(Outcome.INVALID, f"read={spec.read}: {error}")
 
 
-def accompany(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank) -> Result:
+def accompany(
+    spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank
+) -> AttemptResult:
     """Run the program on a host that is not the first; nothing of it is measured.
 
     Its output goes to the log of the rank. Raises OSError.
@@ -100,7 +102,7 @@ def accompany(spec: TrialSpec, folder: RunFolder, given: Placement | None, own: 
         stack.callback(guard.close)
         start_beat(folder, own.rank)
         signals = Signals()
-        log = stack.enter_context(Log(folder.rank_log(own.rank)))
+        log = stack.enter_context(ProgramLog(folder.rank_log(own.rank)))
         try:
             memory_bytes = _memory_bytes(spec, given)
             ended = _follow(program, memory_bytes, signals, log, Listener(), [guard.pid])
@@ -113,10 +115,10 @@ def _follow(
     program: start.Program,
     memory_bytes: int | None,
     signals: Signals,
-    log: Log,
+    log: ProgramLog,
     listener: Listener,
     ours: Sequence[int],
-) -> Ended:
+) -> ProgramEnd:
     """Start the program, and watch it to its end; `ours` are processes that are not its own.
 
     Raises CannotStartError, and what `log` and `listener` raise; then nothing of it runs any more.
@@ -177,11 +179,11 @@ class _Attempt(Listener):
 
     def result(
         self,
-        ended: Ended,
+        ended: ProgramEnd,
         items_per_step: float | None,
         num_gpus: int,
         given: Placement | None,
-    ) -> Result:
+    ) -> AttemptResult:
         spec, printed, moments = self._spec, self._printed, self._moments
         moments.end()
         self._folder.steps.unlink(missing_ok=True)
@@ -198,8 +200,8 @@ class _Attempt(Listener):
         return self._judged(found, ended, num_gpus, given)
 
     def _judged(
-        self, found: Measured, ended: Ended, num_gpus: int, given: Placement | None
-    ) -> Result:
+        self, found: MeasuredProgram, ended: ProgramEnd, num_gpus: int, given: Placement | None
+    ) -> AttemptResult:
         seen = telemetry.summarize(self._folder.telemetry, *found.window_s)
         problem = None
         if self._printed.num_unfinite_losses:
@@ -223,7 +225,7 @@ class _Attempt(Listener):
             doubts.append(_IN_BACKGROUND)
         if doubts and judged != Verdict.INVALID:
             judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
-        return Result(
+        return AttemptResult(
             outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
             message=problem or outcomes.noted(ended, self._spec, num_gpus),
             measurement=found.measurement,

@@ -24,7 +24,7 @@ HEAD_BYTES = 8 * 2**20
 TAIL_BYTES = 2**20
 
 
-class Log:
+class ProgramLog:
     """A log that takes 9 MiB at most, however much is written."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Log:
         self._tail: deque[bytes] = deque()
         self._tail_size = self._num_left_out = 0
 
-    def __enter__(self) -> Log:
+    def __enter__(self) -> ProgramLog:
         return self
 
     def __exit__(
@@ -100,7 +100,7 @@ class Listener:
 class Output:
     """The output of one program, which is passed on some time after it was read."""
 
-    def __init__(self, descriptor: int, log: Log, listener: Listener) -> None:
+    def __init__(self, descriptor: int, log: ProgramLog, listener: Listener) -> None:
         self.descriptor = descriptor
         self.last_lines = deque[str](maxlen=LAST_LINES)
         self._log, self._listener = log, listener
@@ -163,7 +163,7 @@ LOOK_EVERY_S = 0.5  # lines that came meanwhile are passed on together: code tha
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProgramEnd:
     """The end of a program."""
 
     exit_code: int  # -N: by signal N
@@ -215,7 +215,7 @@ class Watch:
         self._kill_at_s: float | None = None
         self._looked_s = 0.0
 
-    def until_it_ends(self, started_s: float) -> Ended:
+    def until_it_ends(self, started_s: float) -> ProgramEnd:
         """Read until the program has ended, then end what it left. Raises OSError."""
         num_kernel_kills_before = num_kernel_kills()
         poll = select.poll()
@@ -231,7 +231,7 @@ class Watch:
         left_behind = self._end_the_rest()
         self._output.read_what_is_there(time.monotonic() + LEFT_BEHIND_S)
         self._output.end()
-        return Ended(
+        return ProgramEnd(
             exit_code=exit_code,
             started_s=started_s,
             ended_s=ended_s,
@@ -302,7 +302,7 @@ _PER_RUN = 100  # looks in a run so far, where it is long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class TakenResources:
     """What a program took in its measured window."""
 
     cpu_s: float
@@ -355,7 +355,7 @@ class Moments:
         host = contention.now(lambda: cpu_s + time.process_time())
         self._moments.append(_Moment(cpu_s=cpu_s, host=host))
 
-    def taken(self, start_s: float, end_s: float) -> Taken | None:
+    def taken(self, start_s: float, end_s: float) -> TakenResources | None:
         """Return what was taken between two moments of the monotonic clock, by the looks around
         them; None with fewer than two.
         """
@@ -366,7 +366,7 @@ class Moments:
         first, last = before[-1], after[0]
         between_s = last.host.time_s - first.host.time_s
         share = (end_s - start_s) / between_s if between_s > 0 else 0.0
-        return Taken(
+        return TakenResources(
             cpu_s=max(0.0, last.cpu_s - first.cpu_s) * share,
             cores_taken_by_others=contention.cores_taken_by_others(first.host, last.host),
         )

@@ -10,7 +10,7 @@ from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, get_type_hints
 
-from conf.schema import AXES_SET_BY_NAME, Settings
+from conf.schema import AXES_SET_BY_NAME, SweepSettings
 from scalemark.abilities import choices_of
 from scalemark.records.axes import Axis, Engine
 from scalemark.records.outcomes import INJECTED
@@ -40,7 +40,7 @@ def axes() -> Iterator[Line]:
 
 def settings() -> Iterator[Line]:
     """Yield the settings in the order of `conf/schema.py`."""
-    yield from _settings_of(Settings, "")
+    yield from _settings_of(SweepSettings, "")
     for name, meaning in INJECTED.items():
         yield Line(
             name=f"injected.{name}", default="null", choices=(), help=meaning, for_programs=False

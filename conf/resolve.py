@@ -37,7 +37,7 @@ class TrialRefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
+class TrialEffort:
     """The numbers of steps and seconds that `auto` means."""
 
     min_warm_up_steps: int
@@ -56,11 +56,11 @@ class Hosts:
 
 EFFORT = {
     # tf_cnn_benchmarks' steps; within the seconds clocks ramp up, and some cards become warm
-    DeviceKind.GPU: Effort(
+    DeviceKind.GPU: TrialEffort(
         min_warm_up_steps=10, num_steps=100, min_warm_up_s=5.0, min_window_s=5.0
     ),
-    DeviceKind.SIMULATED_GPU: Effort(min_warm_up_steps=10, num_steps=100),
-    DeviceKind.CPU_DEVICE: Effort(min_warm_up_steps=3, num_steps=10),  # a laptop in minutes
+    DeviceKind.SIMULATED_GPU: TrialEffort(min_warm_up_steps=10, num_steps=100),
+    DeviceKind.CPU_DEVICE: TrialEffort(min_warm_up_steps=3, num_steps=10),  # a laptop in minutes
 }
 
 ALWAYS_SIMULATED = {"noise": 0.02, "process_noise": 0.005}

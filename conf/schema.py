@@ -241,7 +241,7 @@ class StoreConfig:
 
 
 @dataclass
-class Settings:
+class SweepSettings:
     """The settings around the axes of a trial, and the groups that set several axes."""
 
     model: ModelConfig = MISSING
@@ -265,7 +265,7 @@ class Settings:
     injected: InjectedConfig = field(default_factory=InjectedConfig)
 
 
-def free_values(config: Settings) -> dict[str, object]:
+def free_values(config: SweepSettings) -> dict[str, object]:
     """Return the free axes of a config by their names."""
     return config.axes | env_axes(config.env)
 
@@ -287,13 +287,13 @@ AXES_SET_BY_NAME = tuple(axis for axis in AXES.values() if not axis.set_by)
 
 if TYPE_CHECKING:
 
-    class Config(Settings):
+    class Config(SweepSettings):
         """All axes of a trial, and the settings of the sweep around them."""
 
         def __getattr__(self, name: str) -> Any: ...
 
 else:
-    Config = make_dataclass("Config", map(_field_of, AXES_SET_BY_NAME), bases=(Settings,))
+    Config = make_dataclass("Config", map(_field_of, AXES_SET_BY_NAME), bases=(SweepSettings,))
 
 
 def register() -> None:

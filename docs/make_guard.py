@@ -24,7 +24,7 @@ from analysis.selection import Selection
 from benchmarks.guarding.years import AXES, FIRST, NUM_NIGHTS, Kind, Year, year
 from docs.make_pictures import FOLDER, keep
 from plots import drawing
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.records.references import Origin
 from scalemark.text.wording import CsvLines
 
@@ -86,7 +86,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         write_table()
         PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-        source = Source(
+        source = PlotSource(
             selection=Selection(db=DATABASE, origin=Origin.ELSEWHERE),
             command="scalemark plots charts --chart history",
         )

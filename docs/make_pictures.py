@@ -18,7 +18,7 @@ from PIL.PngImagePlugin import PngInfo
 from analysis.selection import Selection
 from plots import drawing
 from plots.options import Theme
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.records.references import Origin
 from tests.browser import find_program, running
 
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def _draw() -> None:
-    source = Source(
+    source = PlotSource(
         selection=Selection(db=DATABASE, origin=Origin.SIMULATED),
         command="python -m plots charts --sweep pictures",
     )

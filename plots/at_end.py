@@ -18,7 +18,7 @@ from analysis.pivot import usual_tables
 from analysis.selection import Selection
 from plots.commands.report import write
 from plots.options import in_words, wrote
-from plots.source import FastestFirst, Source
+from plots.source import FastestFirst, PlotSource
 from plots.tables import writers
 from plots.tables.layout import document
 from scalemark.cli.terminal import silence
@@ -212,7 +212,7 @@ class _Ending:
         self._tell(f"sweep: no {what}: {in_words(error)}; the results are stored, see {again}")
 
     @cached_property
-    def _of_charts(self) -> Source:
+    def _of_charts(self) -> PlotSource:
         """Read the results once for all charts."""
         return FastestFirst(
             selection=self._selection,
@@ -227,8 +227,8 @@ class _Ending:
         path = self._folder / f"{source.file_name('report')}.html"
         return kept_report(path, source.engine, self._selection.sweep)
 
-    def _source(self, name: str) -> Source:
-        return Source(selection=self._selection, command=self.command(name))
+    def _source(self, name: str) -> PlotSource:
+        return PlotSource(selection=self._selection, command=self.command(name))
 
     def command(self, name: str) -> str:
         """Return the command that shows the same sweep again."""

@@ -30,7 +30,7 @@ from analysis.text.titles import program_name
 from plots import charts
 from plots.figure import PALETTES, Palette, add_footer, details, settings
 from plots.options import DPI, Failed, PictureFormat, Theme, attempted, draft_of, stop
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.text.wording import as_typed, counted, safe_name
 from store.errors import StoreError
 from store.filters.selection import nearest
@@ -74,7 +74,7 @@ class Chart(Protocol):
 
     ABOUT: str  # one line for --help
 
-    def draw(self, source: Source, palette: Palette) -> Iterator[Picture]:
+    def draw(self, source: PlotSource, palette: Palette) -> Iterator[Picture]:
         """Yield a picture per model, machine, or whatever the chart splits by. Raises NothingToShow
         when the results have nothing for it.
         """
@@ -119,7 +119,7 @@ class NothingToShow(StoreError):  # noqa: N818 - not an error where all charts w
 
 
 def draw(
-    source: Source,
+    source: PlotSource,
     folder: Path,
     wanted: Sequence[str],
     formats: Sequence[PictureFormat] = (PictureFormat.PNG,),
@@ -179,7 +179,7 @@ def _unwritable(error: OSError, folder: Path) -> StoreError:
 
 def _write(
     paths: list[Path],
-    source: Source,
+    source: PlotSource,
     folder: Path,
     name: str,
     formats: Iterable[PictureFormat],
@@ -233,7 +233,7 @@ class Facts:
     source: str  # the database
 
 
-def facts(source: Source, picture: Picture) -> Facts:
+def facts(source: PlotSource, picture: Picture) -> Facts:
     """Return everything that must be known of the numbers in a picture."""
     notes = [*details(picture.results), *picture.about, *source.selection.notes]
     return Facts(

@@ -22,7 +22,7 @@ from analysis.text.titles import headings, short_title
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, file_names
 from plots.figure import SMALL_PT, Palette, label
-from plots.source import Source
+from plots.source import PlotSource
 from plots.tables.cells import MEANINGS, SYMBOLS
 from scalemark.records.free_axes import is_env_variable
 from scalemark.records.outcomes import Outcome
@@ -69,7 +69,7 @@ class _Panel:
     lines: Mapping[str, Sequence[Result]]
 
 
-def draw_lines(source: Source, palette: Palette, chart: LineChart) -> Iterator[Picture]:
+def draw_lines(source: PlotSource, palette: Palette, chart: LineChart) -> Iterator[Picture]:
     """Yield a picture per model and machine that has a line."""
     tables = varied_tables(source.results, across=chart.along)
     able = [table for table in tables if _longest(table, chart) >= chart.least_points]
@@ -94,7 +94,7 @@ def line_name(table: Table, row: Label) -> str:
     return short_title(table, table.rows_by, row)
 
 
-def looks_of(names: Sequence[str], source: Source) -> dict[str, int]:
+def looks_of(names: Sequence[str], source: PlotSource) -> dict[str, int]:
     """Return the number of the look of each line: strategies look alike in every chart."""
     if all(name in source.looks for name in names):
         return {name: source.looks[name] for name in names}
@@ -102,7 +102,7 @@ def looks_of(names: Sequence[str], source: Source) -> dict[str, int]:
 
 
 def _picture(
-    table: Table, name: str, source: Source, palette: Palette, chart: LineChart
+    table: Table, name: str, source: PlotSource, palette: Palette, chart: LineChart
 ) -> Picture:
     shown, notes = _panels(table, chart)
     lines = {name: of for panel in shown for name, of in panel.lines.items()}
@@ -342,13 +342,13 @@ def throughput_point(result: Result) -> Point | None:
 MOST_TRIALS = 24
 
 
-def completed(source: Source, result: Result) -> list[Row]:
+def completed(source: PlotSource, result: Result) -> list[Row]:
     """Return its completed attempts, oldest first; details as `Source.attempts` has them."""
     rows = (source.attempts[attempt_id] for attempt_id in result.attempt_ids)
     return [attempt for attempt in rows if attempt["outcome"] == Outcome.COMPLETED]
 
 
-def typical(source: Source, result: Result) -> Row:
+def typical(source: PlotSource, result: Result) -> Row:
     """Return the completed attempt with the median throughput (of an even number the slower of
     both), else the newest attempt. Nothing is averaged over processes.
     """

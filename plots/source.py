@@ -41,7 +41,7 @@ def numbered(names: Iterable[str], over_hosts: Mapping[str, str] | None = None) 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source(source.Source):
+class PlotSource(source.Source):
     """A source of pictures and pages, which say how they were made."""
 
     command: str  # which makes the same again; stands in files of pictures
@@ -76,7 +76,7 @@ class Source(source.Source):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastestFirst(Source):
+class FastestFirst(PlotSource):
     """A source for whoever takes a few pictures only: charts draw in the order of the results."""
 
     @cached_property

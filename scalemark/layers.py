@@ -99,7 +99,7 @@ class Dense:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropout:
+class DropoutLayer:
     """Replace a random share of the numbers by zero during training."""
 
     rate: float
@@ -172,7 +172,7 @@ Layer: TypeAlias = (
     | Pool
     | PadChannels
     | Dense
-    | Dropout
+    | DropoutLayer
     | Masked
     | Every
     | Embed
@@ -326,7 +326,7 @@ def dropout(x: Tensor, rate: float = 0.5) -> Tensor:
     """Return `x` itself for a rate of 0."""
     if not rate:
         return x
-    return Tensor(Dropout(rate=rate), (x,), x.shape)
+    return Tensor(DropoutLayer(rate=rate), (x,), x.shape)
 
 
 def logits(x: Tensor, num_classes: int) -> Tensor:

@@ -24,7 +24,7 @@ from scalemark.records.attempt import (
     spec_of,
 )
 from scalemark.records.machine import Machine, XidError
-from scalemark.records.measurement import Measurement, Result, StepSample
+from scalemark.records.measurement import AttemptResult, Measurement, StepSample
 from scalemark.records.outcomes import Doing, Outcome, Phase
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import build, build_all, parsed
@@ -213,9 +213,9 @@ class RunFolder:
         """Return None when the attempt ended before it was known."""
         return self._read(self.environment, _environment_in)
 
-    def read_result(self) -> Result | None:
+    def read_result(self) -> AttemptResult | None:
         """Return None when the attempt ended without one."""
-        return self._read(self.result, Result.from_json)
+        return self._read(self.result, AttemptResult.from_json)
 
     def _read(
         self, path: Path, make: Callable[[str], _Made], most_bytes: int = MOST_BYTES
@@ -277,12 +277,12 @@ def _making_sense_of(path: Path) -> Iterator[None]:
 class Left:
     """The files that an attempt left, read and checked."""
 
-    result: Result
+    result: AttemptResult
     steps: Sequence[StepSample]
     environment: dict[str, Any] | None
 
 
-def read_left(folder: RunFolder, result: Result) -> Left:
+def read_left(folder: RunFolder, result: AttemptResult) -> Left:
     """Read what belongs to a result. Raises ValueError or OSError, naming the file."""
     check_measured(folder, result)
     if result.measurement is None:
@@ -296,11 +296,11 @@ def read_left(folder: RunFolder, result: Result) -> Left:
 
 def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
     """Return what is left of an attempt whose own result does not count."""
-    result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
     return Left(result=result, steps=[], environment=readable_environment(folder))
 
 
-def check_measured(folder: RunFolder, result: Result) -> None:
+def check_measured(folder: RunFolder, result: AttemptResult) -> None:
     """Raises ValueError."""
     if result.outcome == Outcome.COMPLETED and result.measurement is None:
         raise ValueError(
@@ -363,7 +363,7 @@ def last_error_in(text: str) -> str:
 _MOST_NAMED = 3  # the first ones tell the cause; others follow from it
 
 
-def with_gpu_errors(result: Result, folder: RunFolder) -> Result:
+def with_gpu_errors(result: AttemptResult, folder: RunFolder) -> AttemptResult:
     """Add to the message of an attempt that failed or hung what its GPUs had reported."""
     if result.outcome not in (Outcome.FAILED, Outcome.HUNG):
         return result

@@ -22,7 +22,7 @@ from typing import Any
 
 from scalemark.host import software
 from scalemark.host.memory import is_lack_of_host_memory
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -73,8 +73,8 @@ def _checkout() -> dict[str, Any]:
     return software.describe({}) | {"commit": software.commit(), "diff": software.diff()} | built
 
 
-def _ended(outcome: Outcome, message: str) -> Result:
-    return Result(
+def _ended(outcome: Outcome, message: str) -> AttemptResult:
+    return AttemptResult(
         outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
     )
 

@@ -16,10 +16,10 @@ import numpy as np
 from scalemark import models
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.measurement import (
+    AttemptResult,
     GpuTelemetry,
     Measurement,
     ReplicaTimes,
-    Result,
     StepSample,
 )
 from scalemark.records.outcomes import Doing, Outcome
@@ -48,7 +48,7 @@ class NoResultError(Exception):
     """Raised where the process ends without a result, as injected."""
 
 
-def run(spec: TrialSpec, folder: RunFolder) -> Result:
+def run(spec: TrialSpec, folder: RunFolder) -> AttemptResult:
     """Play a trial, and leave steps.jsonl in the folder.
 
     Raises NotSimulatedError and NoResultError.
@@ -72,7 +72,7 @@ def run(spec: TrialSpec, folder: RunFolder) -> Result:
     if random.random() < failure_rate:
         raise NoResultError(f"injected.failure_rate={failure_rate:g} met this attempt")
     if message := _no_room(spec, truth, hardware):
-        return Result(
+        return AttemptResult(
             outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={}
         )
     return _played(spec, folder, machine, hardware, work, truth, random)
@@ -86,7 +86,7 @@ def _played(
     work: Work,
     truth: Costs,
     random: np.random.Generator,
-) -> Result:
+) -> AttemptResult:
     folder.write(folder.doing, Doing.STEPPING)
     samples: list[StepSample] = []
 
@@ -114,7 +114,7 @@ def _played(
         problem=None,
         most_mfu=most_mfu(work, hardware),
     )
-    return Result(
+    return AttemptResult(
         outcome=Outcome.COMPLETED,
         message="",
         measurement=measurement,

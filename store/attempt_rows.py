@@ -17,7 +17,7 @@ from scalemark.host import software
 from scalemark.host.own_code import NOT_INSTALLED
 from scalemark.records.attempt import Placement, pack_steps
 from scalemark.records.machine import Gpu, Machine
-from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Result, StepSample
+from scalemark.records.measurement import BESIDE_A_MEASUREMENT, AttemptResult, StepSample
 from scalemark.records.validation import build
 from store import schema
 from store.rows import digest, find_or_insert, insert_all, inserted_id, inserted_ids
@@ -35,7 +35,7 @@ class FinishedAttempt:
     run_dir: str
     started_at: datetime
     duration_s: float | None
-    result: Result
+    result: AttemptResult
     steps: Sequence[StepSample]
     environment: dict[str, Any] | None  # environment.json, if the trainer came that far
 

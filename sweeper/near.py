@@ -291,10 +291,10 @@ class Near:
     def _leave(self, outcome: str, message: str) -> int:
         """Write a result; return the exit status that goes with it."""
         from scalemark.records.attempt import HOST_LOST
-        from scalemark.records.measurement import Result
+        from scalemark.records.measurement import AttemptResult
         from scalemark.run_folder import RunFolder
 
-        result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+        result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
         folder = RunFolder(self.folder)
         folder.write(folder.result, result.to_json())
         return 1 if outcome == FAILED else HOST_LOST

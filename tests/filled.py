@@ -12,7 +12,13 @@ from typing import Any
 from scalemark.host import software
 from scalemark.records.attempt import Placement, ProcessIdentity
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLevel
-from scalemark.records.measurement import Measurement, Profile, ReplicaTimes, Result, StepSample
+from scalemark.records.measurement import (
+    AttemptResult,
+    Measurement,
+    Profile,
+    ReplicaTimes,
+    StepSample,
+)
 from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
@@ -137,9 +143,9 @@ def attempt(
 ) -> FinishedAttempt:
     """A completed attempt, or with None one that ended with `outcome`; `measured`: of its measurement what is to be different."""
     result = (
-        Result(outcome=outcome, message="it broke", measurement=None, op_placement={})
+        AttemptResult(outcome=outcome, message="it broke", measurement=None, op_placement={})
         if throughput is None
-        else Result(
+        else AttemptResult(
             outcome=Outcome.COMPLETED,
             message="",
             measurement=measurement(throughput, **measured),

@@ -26,7 +26,7 @@ from pathlib import Path
 from zlib import crc32
 
 from scalemark.host import software
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -50,7 +50,9 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     )
     folder.write(
         folder.result,
-        Result(outcome=outcome, message=message, measurement=measured, op_placement={}).to_json(),
+        AttemptResult(
+            outcome=outcome, message=message, measurement=measured, op_placement={}
+        ).to_json(),
     )
     if spec.seed == 908:
         shutil.copytree(folder.path.parents[2] / "poison", folder.path, dirs_exist_ok=True)

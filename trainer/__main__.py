@@ -33,7 +33,7 @@ from scalemark.host.memory import (
 )
 from scalemark.records import switches
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, RANK_LOST, Cluster, Rank
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
@@ -136,7 +136,7 @@ def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
     return EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
 
 
-def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
+def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> AttemptResult:
     """Turn whatever goes wrong into a result; the log keeps the traceback."""
     try:
         for contradiction in switches.contradictions(spec, os.environ):
@@ -177,7 +177,7 @@ def _import_tensorflow() -> None:
         raise ImportFailedError(f"{type(error).__name__}: {telling_line(str(error))}") from error
 
 
-def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> Result:
+def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> AttemptResult:
     """Train; TensorFlow is imported."""
     import tensorflow as tf
 
@@ -221,10 +221,10 @@ def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
     return Outcome.FAILED, f"{remedy}: {message}" if remedy else message
 
 
-def _ended(outcome: Outcome, message: str) -> Result:
+def _ended(outcome: Outcome, message: str) -> AttemptResult:
     message = without_secrets(message)
     print(f"{outcome}: {message}", file=sys.stderr)
-    return Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    return AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -30,7 +30,7 @@ from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_t
 _groups = count(1)  # group keys must differ within the process
 
 
-class Group:
+class CollectiveGroup:
     """Builds one op per device; the key of each collective must be its own within the group."""
 
     def __init__(self, devices: Sequence[str], hint: str) -> None:
@@ -97,7 +97,7 @@ _RANKS_KEY = 0  # of messages: above
 _KINDS = 2  # a message is summed under one key and gathered under the next
 
 
-class Exchange(Protocol):
+class RowExchange(Protocol):
     """Messages between replicas that hold a shard of a row each; `index` is a message's number."""
 
     reduction_ops: tuple[str, ...]  # the types of op that sum, in the name scope `reduce`
@@ -111,7 +111,7 @@ class Exchange(Protocol):
 
 
 class _Collectives:
-    def __init__(self, group: Group, shard_numbers: Sequence[int]) -> None:
+    def __init__(self, group: CollectiveGroup, shard_numbers: Sequence[int]) -> None:
         self._group, self.shard_numbers = group, shard_numbers
 
     def gather(self, shards: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
@@ -155,12 +155,12 @@ class RingExchange(_Collectives):
 def nccl(devices: Devices) -> NcclExchange:
     """Raise UnsupportedTrialError unless every replica has its own physical GPU."""
     devices.check_own_gpus()
-    group = Group(devices.replicas, "nccl")
+    group = CollectiveGroup(devices.replicas, "nccl")
     return NcclExchange(group, group.ranks(_RANKS_KEY))
 
 
 def ring(devices: Devices) -> RingExchange:
-    group = Group(devices.replicas, "ring")
+    group = CollectiveGroup(devices.replicas, "ring")
     return RingExchange(group, group.ranks(_RANKS_KEY))
 
 
@@ -183,13 +183,13 @@ class EqualShards:
         initial: Sequence[np.ndarray],
         devices: Devices,
         optimizer: Optimizer,
-        exchange: Exchange,
+        exchange: RowExchange,
     ) -> None:
         """Raise UnsupportedTrialError where it gathers in another order than it sums."""
         _check_order(exchange, devices)
         self._devices, self._exchange = devices, exchange
         self._compact = spec.compact_gradients
-        self._row = Row(initial, spec.gradient_repacking, len(devices.replicas))
+        self._row = ShardRow(initial, spec.gradient_repacking, len(devices.replicas))
         with tf.device(devices.host):
             rows = [row.numpy() for row in self._row.packed(initial)]
         self._shards: list[list[Placed]] = []  # of each replica, one per message
@@ -247,7 +247,7 @@ class EqualShards:
             yield from of_replica
 
 
-class Row:
+class ShardRow:
     """Cuts tensors in a row into messages, each padded to a multiple of the shards."""
 
     def __init__(self, tensors: Sequence[np.ndarray], num_packs: int, num_shards: int) -> None:
@@ -269,7 +269,7 @@ class Row:
         return unpack(messages, self._messages, self._shapes, self._paddings)
 
 
-def _check_order(exchange: Exchange, devices: Devices) -> None:
+def _check_order(exchange: RowExchange, devices: Devices) -> None:
     """Sum and gather the numbers of shards once, on these devices."""
     num = len(devices.replicas)
     numbers = [float(number) for number in range(num)]

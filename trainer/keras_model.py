@@ -180,7 +180,7 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
             return keras.layers.Flatten()(x)
         case nn.Dense():
             return _dense(layer)(x)
-        case nn.Dropout():
+        case nn.DropoutLayer():
             return Dropout(layer.rate)(x)
         case Plain.TOKENS | Plain.KEPT:
             return x

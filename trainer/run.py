@@ -31,10 +31,10 @@ from scalemark.records.attempt import WORKER_0, Cluster, Placement
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import (
     TOKENS,
+    AttemptResult,
     Measurement,
     Profile,
     ReplicaTimes,
-    Result,
     StepSample,
 )
 from scalemark.records.outcomes import Doing, Outcome
@@ -65,7 +65,7 @@ def run(
     folder: RunFolder,
     given: Placement | None = None,
     cluster: Cluster | None = None,
-) -> Result:
+) -> AttemptResult:
     """Train and measure one trial; write steps, telemetry and a profile into its folder.
 
     A trial started by hand has no placement (`given`). With a `cluster`, this process is its
@@ -78,7 +78,7 @@ def run(
 
 def _run(
     spec: TrialSpec, folder: RunFolder, given: Placement | None, cluster: Cluster | None
-) -> Result:
+) -> AttemptResult:
     trial_devices = _devices(spec, folder, cluster)
     prepare(spec)  # before the input is opened: its order depends on the seed
     gpus = telemetry.watched(spec, given)
@@ -119,7 +119,7 @@ def _run(
     found, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
     if trial_devices.lockstep:
         trial_devices.lockstep.end(lambda: training.towers.step(data.next()))
-    return Result(
+    return AttemptResult(
         outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
         message=problem or "; ".join(filter(None, (no_times, no_profile))),
         measurement=measurement,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from analysis.guard.changes import Change, State, changes
+from analysis.guard.changes import Change, ChangeState, changes
 from analysis.guard.guard_words import COLUMNS, cells_of, headline, notes
 from analysis.guard.histories import Night, Record, histories
 from analysis.guard.scan import LEAST
@@ -81,7 +81,7 @@ def guard(
     records = histories(chosen, across_machines=across_machines)
     shown = []
     for change in changes(records, min_change / 100):
-        if accepted_day and change.first <= accepted_day and change.state is State.REGRESSION:
+        if accepted_day and change.first <= accepted_day and change.state is ChangeState.REGRESSION:
             change = replace(change, accepted=f"{_ACCEPTED} {accepted_day}")
         if first_day is None or change.first >= first_day:
             shown.append(change)
@@ -90,7 +90,7 @@ def guard(
             print_json(_answer(chosen, records, shown))
         else:
             _print(chosen, records, shown, first_day)
-    if any(change.state is State.REGRESSION for change in shown):
+    if any(change.state is ChangeState.REGRESSION for change in shown):
         raise typer.Exit(_REGRESSED)
 
 
@@ -115,7 +115,7 @@ def _print(
         width = reading_width(console)
         print_columns(console, COLUMNS, rows, frozenset({"trials"}), piped_width=width)
         console.print()
-    regressions = [change for change in shown if change.state is State.REGRESSION]
+    regressions = [change for change in shown if change.state is ChangeState.REGRESSION]
     if regressions:
         newest = max(regressions, key=lambda change: change.found)
         if command := next_command(newest, chosen):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, say, select
-from analysis.predict.curves import Curve, Prediction, curves
+from analysis.predict.curves import KnownCurve, Prediction, curves
 from analysis.predict.curves import predict as predict_one
 from analysis.predict.predict_words import show
 from analysis.source import Source
@@ -61,7 +61,9 @@ def predict(
         raise typer.Exit(USAGE)
 
 
-def _of_curve(curve: Curve, counts: Sequence[int], known: Sequence[Curve]) -> list[Prediction]:
+def _of_curve(
+    curve: KnownCurve, counts: Sequence[int], known: Sequence[KnownCurve]
+) -> list[Prediction]:
     wanted = counts or [2 * max(curve.throughput)]
     return [predict_one(curve, num_gpus, known) for num_gpus in wanted]
 

@@ -10,7 +10,7 @@ from analysis.compare.pairs import Pair
 from analysis.compare.sides import Side
 from analysis.results import Result
 from analysis.statistics.judgement import Answer, Judgement, judge
-from analysis.statistics.planning import Plan, plan
+from analysis.statistics.planning import RepeatsPlan, plan
 from analysis.statistics.sample import Sample
 from analysis.text.versions import differing
 from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
@@ -32,7 +32,9 @@ class Row:
     sample_a: Sample | None  # None: it has no number
     sample_b: Sample | None
     judgement: Judgement | None  # None where a side has no number
-    plan: Plan | None  # unless the answer is that they surely differ, or they are no trials of ours
+    plan: (
+        RepeatsPlan | None
+    )  # unless the answer is that they surely differ, or they are no trials of ours
     findings: tuple[str, ...]  # repeats of a side in two modes
     to_run: tuple[str, ...]  # commands that would bring the missing repeats
 
@@ -137,7 +139,7 @@ def _modes(label: str, side: Sample | None) -> list[str]:
     return [f"{label}: {modes.words}"] if modes else []
 
 
-def _to_run(pair: Pair, a: Sample, b: Sample, planned: Plan) -> Iterator[str]:
+def _to_run(pair: Pair, a: Sample, b: Sample, planned: RepeatsPlan) -> Iterator[str]:
     more = 2 if min(a.num_processes, b.num_processes) == 1 else planned.more
     if more:
         for result, side in ((pair.a, a), (pair.b, b)):

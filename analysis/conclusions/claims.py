@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
-from analysis.conclusions.pairs import Pair
+from analysis.conclusions.pairs import ClaimPair
 from analysis.conclusions.rules import RULES, Statement
 from analysis.results import Result
 from scalemark.host.own_code import typed
@@ -20,7 +20,7 @@ from scalemark.records.references import Origin
 _SWEEP = "python sweep.py "
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """Whether a claim holds for the results."""
 
     HOLDS = "holds"
@@ -44,15 +44,15 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedClaim:
     """One of the statements that a claim makes, with the pairs of results behind the verdict."""
 
     says: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     num_for: int
     num_against: int
     num_open: int  # ties and single runs
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ClaimPair, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,8 @@ class Conclusion:
     claim: str
     source: str
     citation: str
-    verdict: Verdict
-    statements: tuple[Judged, ...]
+    verdict: ClaimVerdict
+    statements: tuple[JudgedClaim, ...]
     supply: str  # the command that supplies more results; beside simulated results it simulates
 
 
@@ -99,21 +99,21 @@ def claims() -> tuple[Claim, ...]:
     return tuple(Claim(**row) for row in csv.DictReader(text.splitlines()))
 
 
-def judged(statement: Statement) -> Judged:
+def judged(statement: Statement) -> JudgedClaim:
     pairs = statement.pairs
     num_for = sum(pair.holds is True for pair in pairs)
     num_against = sum(pair.holds is False for pair in pairs)
     if not pairs:
-        verdict = Verdict.NO_RESULTS
+        verdict = ClaimVerdict.NO_RESULTS
     elif num_for and num_against:
-        verdict = Verdict.IN_PART
+        verdict = ClaimVerdict.IN_PART
     elif num_for:
-        verdict = Verdict.HOLDS
+        verdict = ClaimVerdict.HOLDS
     elif num_against:
-        verdict = Verdict.DOES_NOT_HOLD
+        verdict = ClaimVerdict.DOES_NOT_HOLD
     else:
-        verdict = Verdict.CANNOT_BE_TOLD
-    return Judged(
+        verdict = ClaimVerdict.CANNOT_BE_TOLD
+    return JudgedClaim(
         says=statement.says,
         verdict=verdict,
         num_for=num_for,
@@ -123,17 +123,17 @@ def judged(statement: Statement) -> Judged:
     )
 
 
-def verdict_of(verdicts: Sequence[Verdict]) -> Verdict:
+def verdict_of(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
     """Return the verdict on a claim from those on its statements."""
     different = set(verdicts)
     if len(different) == 1:
         return different.pop()
-    open_ones = {Verdict.CANNOT_BE_TOLD, Verdict.NO_RESULTS}
+    open_ones = {ClaimVerdict.CANNOT_BE_TOLD, ClaimVerdict.NO_RESULTS}
     if different <= open_ones:
-        return Verdict.CANNOT_BE_TOLD
-    if different <= {Verdict.DOES_NOT_HOLD, *open_ones}:
-        return Verdict.DOES_NOT_HOLD
-    return Verdict.IN_PART
+        return ClaimVerdict.CANNOT_BE_TOLD
+    if different <= {ClaimVerdict.DOES_NOT_HOLD, *open_ones}:
+        return ClaimVerdict.DOES_NOT_HOLD
+    return ClaimVerdict.IN_PART
 
 
 def _supply(claim: Claim, results: Sequence[Result]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.conclusions.claims import Conclusion, Judged, Verdict
-from analysis.conclusions.pairs import Pair
+from analysis.conclusions.claims import ClaimVerdict, Conclusion, JudgedClaim
+from analysis.conclusions.pairs import ClaimPair
 from analysis.text.numbers import number
 from scalemark.stats.welch import Relation
 from scalemark.text.wording import counted, listed
@@ -14,9 +14,9 @@ from scalemark.text.wording import counted, listed
 COLUMNS = ("claim", "", "verdict", "pairs")
 PAIRS = "Pairs: of results that speak for the claim / against it / for neither."
 _VERBS = {
-    Verdict.HOLDS: "hold",
-    Verdict.IN_PART: "hold in part",
-    Verdict.DOES_NOT_HOLD: "do not hold",
+    ClaimVerdict.HOLDS: "hold",
+    ClaimVerdict.IN_PART: "hold in part",
+    ClaimVerdict.DOES_NOT_HOLD: "do not hold",
 }
 _DOUBT = {Relation.TIE: ", a tie", Relation.UNKNOWN: ", single runs"}
 _MOST_PAIRS = 3
@@ -26,10 +26,10 @@ def headline(answers: Sequence[Conclusion]) -> str:
     """Count the verdicts in a sentence."""
     counts = Counter(one.verdict for one in answers)
     found = []
-    for verdict in (Verdict.HOLDS, Verdict.IN_PART, Verdict.DOES_NOT_HOLD):
+    for verdict in (ClaimVerdict.HOLDS, ClaimVerdict.IN_PART, ClaimVerdict.DOES_NOT_HOLD):
         if counts[verdict]:
             found.append(f"{counts[verdict]} {_VERBS[verdict]}")
-    if num_open := counts[Verdict.CANNOT_BE_TOLD] + counts[Verdict.NO_RESULTS]:
+    if num_open := counts[ClaimVerdict.CANNOT_BE_TOLD] + counts[ClaimVerdict.NO_RESULTS]:
         found.append(f"{num_open} cannot be told from these results")
     return f"Of {counted(len(answers), 'published claim')} {listed(found)}."
 
@@ -53,13 +53,13 @@ def lines(one: Conclusion) -> list[str]:
         found += [f"      {_pair(pair)}" for pair in against_first[:_MOST_PAIRS]]
         if len(against_first) > _MOST_PAIRS:
             found.append(f"      and {len(against_first) - _MOST_PAIRS} more (--json)")
-    is_open = {Verdict.NO_RESULTS, Verdict.CANNOT_BE_TOLD}
+    is_open = {ClaimVerdict.NO_RESULTS, ClaimVerdict.CANNOT_BE_TOLD}
     if is_open & {one.verdict, *(statement.verdict for statement in one.statements)}:
         found.append(f"  To supply results: {one.supply}")
     return found
 
 
-def _counts(statement: Judged) -> str:
+def _counts(statement: JudgedClaim) -> str:
     if not statement.pairs:
         return "no results"
     return f"{statement.num_for} for, {statement.num_against} against, {statement.num_open} open"
@@ -69,7 +69,7 @@ def _order(holds: bool | None) -> int:
     return (False, None, True).index(holds)
 
 
-def _pair(pair: Pair) -> str:
+def _pair(pair: ClaimPair) -> str:
     values = [pair.first_value, pair.second_value]
     if pair.quantity.endswith("/s"):
         texts = [number(value) for value in values]

@@ -25,7 +25,7 @@ _NAMED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class ClaimPair:
     """Two results, the ratio of their values, and what that says to a statement."""
 
     shared: str  # what both have, as `vgg16 on 8`
@@ -44,7 +44,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ClaimComparison:
     """Two results before anything is said of them."""
 
     first: Result
@@ -64,16 +64,16 @@ class Compared:
             return Relation.TIE
         return Relation.MORE if self.ratio > 1 else Relation.LESS
 
-    def against(self, share: float) -> Compared:
+    def against(self, share: float) -> ClaimComparison:
         """Return it with the ratio to a share of the second instead of the whole."""
         ends = [None if end is None else end / share for end in (self.low, self.high)]
         return replace(self, ratio=self.ratio / share, low=ends[0], high=ends[1])
 
-    def pair(self, holds: bool | None) -> Pair:
+    def pair(self, holds: bool | None) -> ClaimPair:
         first, second = self.first, self.second
         values = [_value(result, self.quantity) for result in (first, second)]
         shared, names = _names(first, second)
-        return Pair(
+        return ClaimPair(
             shared=shared,
             first=names[0],
             second=names[1],
@@ -90,24 +90,24 @@ class Compared:
         )
 
 
-def by_speed(first: Result | None, second: Result | None) -> Compared | None:
+def by_speed(first: Result | None, second: Result | None) -> ClaimComparison | None:
     """Compare throughputs; None where one has no number."""
     if not (first and second and first.throughput and second.throughput):
         return None
     low, high = known_ratio_interval(first.repeats, second.repeats)
     ratio = first.throughput / second.throughput
-    return Compared(
+    return ClaimComparison(
         first=first, second=second, quantity=first.unit, ratio=ratio, low=low, high=high
     )
 
 
-def by_efficiency(first: Result, second: Result) -> Compared | None:
+def by_efficiency(first: Result, second: Result) -> ClaimComparison | None:
     """Compare efficiencies; None where one has none, for which it needs a baseline."""
     if not first.efficiency or not second.efficiency or 1 in (first.num_gpus, second.num_gpus):
         return None
     low, high = _interval_of_efficiencies(first, second)
     ratio = first.efficiency / second.efficiency
-    return Compared(
+    return ClaimComparison(
         first=first, second=second, quantity="efficiency", ratio=ratio, low=low, high=high
     )
 
@@ -141,7 +141,7 @@ def against_fastest(
     first: Callable[[Result], bool],
     second: Callable[[Result], bool] | None = None,
     free: Sequence[str] = STRATEGY,
-) -> list[Compared]:
+) -> list[ClaimComparison]:
     """Compare the fastest of the first kind with the fastest of the second, in each group that
     differs in the free axes alone; the second kind is all others without one.
     """
@@ -154,9 +154,9 @@ def against_fastest(
     return compared
 
 
-def on_most_gpus(compared: Iterable[Compared | None]) -> list[Compared]:
+def on_most_gpus(compared: Iterable[ClaimComparison | None]) -> list[ClaimComparison]:
     """Keep of each curve the comparison on the most GPUs."""
-    most: dict[tuple[object, ...], Compared] = {}
+    most: dict[tuple[object, ...], ClaimComparison] = {}
     for pair in compared:
         if pair is None:
             continue

@@ -14,8 +14,8 @@ from itertools import pairwise
 from analysis.conclusions.pairs import (
     PUBLISHED_MARGIN,
     STRATEGY,
-    Compared,
-    Pair,
+    ClaimComparison,
+    ClaimPair,
     against_fastest,
     alike,
     by_efficiency,
@@ -52,7 +52,7 @@ class Statement:
     """One of the statements that a claim makes, and the pairs that speak for or against it."""
 
     says: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ClaimPair, ...]
 
 
 Statements = tuple[Statement, ...]
@@ -172,7 +172,7 @@ def _order_of_models(results: Sequence[Result]) -> Statements:
 
 def _real_data(results: Sequence[Result]) -> Statements:
     compared = against_fastest(_on(results, "P100"), _is_real, _is_synthetic, _OF_DATA)
-    by_batch: dict[tuple[object, ...], dict[str, Compared]] = defaultdict(dict)
+    by_batch: dict[tuple[object, ...], dict[str, ClaimComparison]] = defaultdict(dict)
     for pair in compared:
         first = pair.first
         if first.num_gpus == 8:
@@ -255,7 +255,7 @@ RULES: dict[str, Rule] = {
 
 def _statement(
     says: str,
-    compared: Iterable[Compared | None],
+    compared: Iterable[ClaimComparison | None],
     wanted: Relation = Relation.MORE,
     *,
     tie_holds: bool = False,
@@ -291,7 +291,7 @@ def _reaching(results: Iterable[Result], name: str, share: float) -> Statement:
     return Statement(says=f"{name} reaches {share:.0%} of the fastest", pairs=tuple(pairs))
 
 
-def _loses_more(one: Compared, other: Compared) -> Pair:
+def _loses_more(one: ClaimComparison, other: ClaimComparison) -> ClaimPair:
     """Say whether the first of two ratios of real to synthetic data is the smaller one."""
     holds: bool | None = None
     if one.first.environment.origin is Origin.PUBLISHED:

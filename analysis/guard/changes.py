@@ -12,16 +12,16 @@ from itertools import pairwise
 import numpy as np
 
 from analysis.guard.groups import Floats, Group, groups_of
-from analysis.guard.histories import Cell, Night, Record
+from analysis.guard.histories import HistoryCell, Night, Record
 from analysis.guard.noise import LEAST_NOISE
-from analysis.guard.scan import STEEPEST, Rule, Shift, mean_series, scan
+from analysis.guard.scan import STEEPEST, ScanRule, Shift, mean_series, scan
 from scalemark.stats.welch import LEVEL, upper_quantile
 
 _NIGHTS_OF_A_LEVEL = 30  # on each side of a change, from which its size is estimated
 _LIKE_THIS = 0.5  # of the cells, which a later change shares
 
 
-class State(StrEnum):
+class ChangeState(StrEnum):
     """The state of a change, as it is reported."""
 
     REGRESSION = "regression"  # it is slower, and nobody accepted that
@@ -37,7 +37,7 @@ class Change:
     machines: tuple[str, ...]
     is_simulated: bool
     groups: tuple[str, ...]  # as `model=vgg16`, of those that were found together
-    cells: tuple[Cell, ...]
+    cells: tuple[HistoryCell, ...]
     after: date  # the night before the earliest one
     earliest: date  # 95 % interval of the first night of the new level
     first: date  # the most likely one
@@ -56,12 +56,12 @@ class Change:
         return self.log_ratio < 0
 
     @property
-    def state(self) -> State:
+    def state(self) -> ChangeState:
         if not self.is_slower:
-            return State.IMPROVEMENT
+            return ChangeState.IMPROVEMENT
         if self.accepted:
-            return State.ACCEPTED
-        return State.REGRESSION if self.recovered is None else State.RECOVERED
+            return ChangeState.ACCEPTED
+        return ChangeState.REGRESSION if self.recovered is None else ChangeState.RECOVERED
 
     @property
     def share(self) -> float:
@@ -81,7 +81,7 @@ def changes(records: Sequence[Record], least: float) -> list[Change]:
     """Return the changes of at least this share, in the order of their first nights."""
     groups = [groups_of([cell.axes for cell in record.cells]) for record in records]
     num_cells = sum(len(record.cells) for record in records)
-    rule = Rule(num_groups=sum(map(len, groups)) - num_cells, num_cells=num_cells, least=least)
+    rule = ScanRule(num_groups=sum(map(len, groups)) - num_cells, num_cells=num_cells, least=least)
     every: list[Change] = []
     for record, of_record in zip(records, groups, strict=True):
         shifts = scan(record.logs, of_record, rule)

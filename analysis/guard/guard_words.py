@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from analysis.guard.changes import Change, State
+from analysis.guard.changes import Change, ChangeState
 from analysis.guard.histories import Record
 from analysis.guard.scan import FEWEST_NIGHTS
 from analysis.text import badges
@@ -21,12 +21,12 @@ _MOST_NAMED = 3
 def headline(changes: Sequence[Change], records: Sequence[Record], since: date | None) -> str:
     """Return the answer in one sentence."""
     numbers = Counter(change.state for change in changes)
-    parts = [counted(numbers[State.REGRESSION], "regression")]
-    for state in (State.ACCEPTED, State.RECOVERED):
+    parts = [counted(numbers[ChangeState.REGRESSION], "regression")]
+    for state in (ChangeState.ACCEPTED, ChangeState.RECOVERED):
         if numbers[state]:
             parts.append(f"{numbers[state]} {state}")
-    if numbers[State.IMPROVEMENT]:
-        parts.append(counted(numbers[State.IMPROVEMENT], "improvement"))
+    if numbers[ChangeState.IMPROVEMENT]:
+        parts.append(counted(numbers[ChangeState.IMPROVEMENT], "improvement"))
     days = [night.day for record in records for night in record.nights]
     num_trials = sum(len(record.cells) for record in records)
     when = f" since {since}" if since else ""
@@ -45,7 +45,7 @@ def cells_of(change: Change, *, names_machines: bool) -> list[str]:
     if change.causes:
         causes = listed(shortened(change.causes, _MOST_NAMED))
     state = str(change.state)
-    if change.state is State.RECOVERED:
+    if change.state is ChangeState.RECOVERED:
         state = f"recovered {change.recovered}"
     return [first_night(change), size(change), str(len(change.cells)), trials, causes, state]
 

@@ -40,7 +40,7 @@ class NoHistoryError(StoreError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class HistoryCell:
     """A trial whose history is guarded."""
 
     trial_id: str
@@ -66,13 +66,13 @@ class Record:
     machine: str  # one line
     host: str
     is_simulated: bool
-    cells: tuple[Cell, ...]
+    cells: tuple[HistoryCell, ...]
     nights: tuple[Night, ...]  # in which any of the cells was measured, in order
     logs: Floats  # (cells, nights): mean log throughput of the processes; NaN: not measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class HistoryReading:
     """The throughput of one or more processes of a trial in a night."""
 
     machine: str
@@ -112,7 +112,7 @@ def histories(selection: Selection, *, across_machines: bool = False) -> list[Re
     return records(readings, is_simulated=is_simulated)
 
 
-def attempt_readings(read: Processes, *, across_machines: bool = False) -> Iterator[Reading]:
+def attempt_readings(read: Processes, *, across_machines: bool = False) -> Iterator[HistoryReading]:
     """Yield a reading per process. A sweep belongs to the day on which it began."""
     axes = {trial_id: _axes(trial) for trial_id, trial in read.trials.items()}
     software: dict[tuple[object, ...], dict[str, str]] = {}
@@ -126,7 +126,7 @@ def attempt_readings(read: Processes, *, across_machines: bool = False) -> Itera
             if across_machines:
                 versions["machine"] = line
             software[key] = shared.setdefault(repr(versions), versions)
-        yield Reading(
+        yield HistoryReading(
             machine="all machines" if across_machines else line,
             host=machine["host"],
             trial_id=row.trial_id,
@@ -140,7 +140,7 @@ def attempt_readings(read: Processes, *, across_machines: bool = False) -> Itera
         )
 
 
-def table_readings(results: Sequence[Result]) -> Iterator[Reading]:
+def table_readings(results: Sequence[Result]) -> Iterator[HistoryReading]:
     """Yield a reading per dated row of tables.
 
     What all rows of a night share, and not all nights, is a version and no part of the trial.
@@ -176,9 +176,9 @@ def version_axes(results: Sequence[Result]) -> frozenset[str]:
     return frozenset.intersection(*shared) if shared else frozenset()
 
 
-def records(readings: Iterable[Reading], *, is_simulated: bool) -> list[Record]:
+def records(readings: Iterable[HistoryReading], *, is_simulated: bool) -> list[Record]:
     """Sort readings into records: by machine, by trial and by night."""
-    by_machine: dict[str, list[Reading]] = defaultdict(list)
+    by_machine: dict[str, list[HistoryReading]] = defaultdict(list)
     for reading in readings:
         by_machine[reading.machine].append(reading)
     made: list[Record] = []
@@ -226,9 +226,9 @@ def _gaps(known: Truths) -> Places:
     return gaps
 
 
-def _records_of_machine(readings: Sequence[Reading], *, is_simulated: bool) -> list[Record]:
-    trials: dict[tuple[str, str], Reading] = {}
-    by_night: dict[tuple[date, int], list[Reading]] = defaultdict(list)
+def _records_of_machine(readings: Sequence[HistoryReading], *, is_simulated: bool) -> list[Record]:
+    trials: dict[tuple[str, str], HistoryReading] = {}
+    by_night: dict[tuple[date, int], list[HistoryReading]] = defaultdict(list)
     for reading in readings:
         trials.setdefault((reading.trial_id, reading.item), reading)
         by_night[reading.day, id(reading.software)].append(reading)
@@ -252,7 +252,7 @@ def _records_of_machine(readings: Sequence[Reading], *, is_simulated: bool) -> l
     return split_by_rhythm(record)
 
 
-def _night(readings: Sequence[Reading]) -> Night:
+def _night(readings: Sequence[HistoryReading]) -> Night:
     trials: dict[str, set[str]] = defaultdict(set)
     accepted = ""
     for reading in readings:
@@ -264,7 +264,7 @@ def _night(readings: Sequence[Reading]) -> Night:
     return Night(day=first.day, software=first.software, trials=trials, accepted=accepted)
 
 
-def _cells(trials: Sequence[Reading]) -> list[Cell]:
+def _cells(trials: Sequence[HistoryReading]) -> list[HistoryCell]:
     """Name cells by the axes that distinguish them."""
     texts: dict[str, set[str]] = defaultdict(set)
     for trial in trials:
@@ -272,7 +272,7 @@ def _cells(trials: Sequence[Reading]) -> list[Cell]:
             texts[axis].add(as_typed(value))
     varying = [axis for axis in texts if len(texts[axis]) > 1 and axis not in _FOLLOWING]
     has_items = len({trial.item for trial in trials}) > 1
-    cells: dict[str, Cell] = {}
+    cells: dict[str, HistoryCell] = {}
     for trial in trials:
         axes = trial.axes
         words = [f"{axis}={as_typed(axes[axis])}" for axis in varying if axis in axes]
@@ -281,7 +281,9 @@ def _cells(trials: Sequence[Reading]) -> list[Cell]:
         name = " ".join(words) or as_typed(axes.get("model", trial.trial_id[:8]))
         if name in cells:  # they differ in what is no axis, as the number of steps
             name = f"{name} {trial.trial_id[:8]}"
-        cells[name] = Cell(trial_id=trial.trial_id, name=name, axes=axes, unit=unit_of(trial.item))
+        cells[name] = HistoryCell(
+            trial_id=trial.trial_id, name=name, axes=axes, unit=unit_of(trial.item)
+        )
     return list(cells.values())
 
 
@@ -311,7 +313,7 @@ def _software(environment: Row | None, machine: Row) -> dict[str, str]:
     return versions
 
 
-def _rows_of_machine(machine: str, results: Sequence[Result]) -> Iterator[Reading]:
+def _rows_of_machine(machine: str, results: Sequence[Result]) -> Iterator[HistoryReading]:
     versions = []
     for axis in sorted(_shared_by_nights(results)):
         values = {result.axes.get(axis) for result in results}
@@ -326,7 +328,7 @@ def _rows_of_machine(machine: str, results: Sequence[Result]) -> Iterator[Readin
             for axis, value in result.axes.items()
             if axis not in left_out and value not in _UNKNOWN
         }
-        yield Reading(
+        yield HistoryReading(
             machine=machine,
             host=result.environment.host,
             trial_id=" ".join(f"{axis}={value}" for axis, value in axes.items()),

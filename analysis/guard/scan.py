@@ -55,7 +55,7 @@ class Shift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ScanRule:
     """The thresholds of a change."""
 
     num_groups: int  # of several cells, that are looked at each night, of all machines together
@@ -87,7 +87,7 @@ def _threshold(num: int) -> float:
     return upper_quantile(FALSE_ALARMS_A_YEAR / 4 / num_tests, math.inf)
 
 
-def scan(logs: Floats, groups: Sequence[Group], rule: Rule) -> list[Shift]:
+def scan(logs: Floats, groups: Sequence[Group], rule: ScanRule) -> list[Shift]:
     """Return the changes in the order in which they were found.
 
     `logs` (cells, nights) is the log throughput, NaN where a cell was not measured.
@@ -96,7 +96,7 @@ def scan(logs: Floats, groups: Sequence[Group], rule: Rule) -> list[Shift]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _SeenNights:
     """How far the newest nights are from those before them; 0 where nothing can be told."""
 
     scores: Floats  # (windows, groups), in standard deviations
@@ -105,7 +105,7 @@ class _Seen:
 
 
 class _Scan:
-    def __init__(self, logs: Floats, groups: Sequence[Group], rule: Rule) -> None:
+    def __init__(self, logs: Floats, groups: Sequence[Group], rule: ScanRule) -> None:
         num_cells, num_nights = logs.shape
         self._raw, self._logs = logs, logs.copy()
         self._groups, self._rule = groups, rule
@@ -117,7 +117,7 @@ class _Scan:
         self._noise = CellNoise(num_cells)
         self._of_groups = GroupNoise(self._membership, WINDOWS)
         self._slope = 0.0  # of all cells in a night, as it was known the night before
-        self._waiting: deque[_Seen] = deque()  # of the last nights
+        self._waiting: deque[_SeenNights] = deque()  # of the last nights
 
     def run(self) -> list[Shift]:
         found: list[Shift] = []
@@ -155,10 +155,10 @@ class _Scan:
             self._waiting[-age].scores.fill(0.0)
             self._waiting[-age].of_all.fill(0.0)
 
-    def _look(self, night: int) -> _Seen:
+    def _look(self, night: int) -> _SeenNights:
         shape = (len(WINDOWS), len(self._groups))
         of_all, slopes = np.zeros(len(WINDOWS)), np.zeros(len(WINDOWS))
-        seen = _Seen(scores=np.zeros(shape), of_all=of_all, slopes=slopes)
+        seen = _SeenNights(scores=np.zeros(shape), of_all=of_all, slopes=slopes)
         freedom, shared = self._of_groups.freedom, self._of_groups.shared
         for window, width in enumerate(WINDOWS):
             since = night - width + 1
@@ -186,7 +186,7 @@ class _Scan:
         error = self._noise.variance * (1 / np.maximum(new.num, 1) + 1 / np.maximum(old.num, 1))
         return np.where(usable, 1 / error, 0.0)
 
-    def _surest(self, seen: _Seen, night: int) -> Shift | None:
+    def _surest(self, seen: _SeenNights, night: int) -> Shift | None:
         """Return the surest change that is worth an alarm; a group that one bad night moves waits,
         with all that share its cells.
         """
@@ -205,7 +205,7 @@ class _Scan:
                 return shift
         return None
 
-    def _dated(self, group: int, window: int, night: int, seen: _Seen) -> Shift | None:
+    def _dated(self, group: int, window: int, night: int, seen: _SeenNights) -> Shift | None:
         """Return a change; None where one night makes it. Its size is of what was measured: for the
         score nights of a cell that are far from its level have been drawn towards it.
         """
@@ -233,7 +233,7 @@ class _Scan:
             log_ratio=float(series[date.first :].mean() - series[: date.first].mean()),
         )
 
-    def _learn(self, seen: _Seen, night: int) -> None:
+    def _learn(self, seen: _SeenNights, night: int) -> None:
         """Learn from what was seen some nights ago: by now a change would have been found in it."""
         self._waiting.append(seen)
         if len(self._waiting) > _NIGHTS_UNTIL_SURE:

@@ -19,7 +19,7 @@ MOST_TIMES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class KnownCurve:
     """The results that differ in the number of GPUs alone, each count with its fewest hosts."""
 
     results: tuple[Result, ...]  # with a number, by increasing number of GPUs
@@ -73,7 +73,7 @@ class Prediction:
         return self.throughput / self.figure - 1
 
 
-def curves(results: Iterable[Result]) -> list[Curve]:
+def curves(results: Iterable[Result]) -> list[KnownCurve]:
     """Group results with a number by environment, what they count, and curve."""
     grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in results:
@@ -85,11 +85,11 @@ def curves(results: Iterable[Result]) -> list[Curve]:
         for result in group:
             fewest[result.num_gpus] = min(result.hosts, fewest.get(result.num_gpus, result.hosts))
         of_curve = [result for result in group if result.hosts == fewest[result.num_gpus]]
-        found.append(Curve(results=tuple(sorted(of_curve, key=lambda one: one.num_gpus))))
+        found.append(KnownCurve(results=tuple(sorted(of_curve, key=lambda one: one.num_gpus))))
     return found
 
 
-def predict(curve: Curve, num_gpus: int, beside: Sequence[Curve]) -> Prediction:
+def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> Prediction:
     """Predict one count from the smaller ones; `beside` are all curves of the same results."""
     known = tuple(result for result in curve.results if result.num_gpus < num_gpus)
     smaller = {count: value for count, value in curve.throughput.items() if count < num_gpus}
@@ -139,7 +139,7 @@ def _shared(result: Result) -> dict[str, object]:
     }
 
 
-def _why_not(curve: Curve, smaller: Mapping[int, float], num_gpus: int) -> str:
+def _why_not(curve: KnownCurve, smaller: Mapping[int, float], num_gpus: int) -> str:
     """Return why a count is not predicted, with what to do; empty where it is."""
     environment = curve.environment
     if environment.device_kind is DeviceKind.CPU_DEVICE:
@@ -164,7 +164,7 @@ def _why_not(curve: Curve, smaller: Mapping[int, float], num_gpus: int) -> str:
     return ""
 
 
-def _fast_group(curve: Curve, num_gpus: int) -> int | None:
+def _fast_group(curve: KnownCurve, num_gpus: int) -> int | None:
     """Return how many GPUs of the box reach each other by its fastest links: NVLinks, or those of
     one socket. None where no profile describes the box, and where variables are on the host.
     """

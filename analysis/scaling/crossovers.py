@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from analysis.results import Result
-from analysis.tables.table import Cell, Rank, Table
+from analysis.tables.table import Cell, RowRank, Table
 from scalemark.records.outcomes import Outcome
 
 _LEVEL = 1.005  # times: nobody would quote less of a difference as a percentage
@@ -91,18 +91,18 @@ def _lead(num_gpus: int, cells: Sequence[Cell]) -> Lead | None:
     if not able:
         return None
     # of equals the one that the ranks of the others are about comes first
-    able.sort(key=lambda cell: (_throughput(cell), cell.rank is Rank.BEST), reverse=True)
+    able.sort(key=lambda cell: (_throughput(cell), cell.rank is RowRank.BEST), reverse=True)
     best, *slower = able
-    names: dict[Rank, list[str]] = defaultdict(list)
+    names: dict[RowRank, list[str]] = defaultdict(list)
     for cell in slower:
-        is_level = cell.rank is Rank.SLOWER and _throughput(best) < _LEVEL * _throughput(cell)
-        names[Rank.TIE if is_level else cell.rank].append(cell.result.strategy)
+        is_level = cell.rank is RowRank.SLOWER and _throughput(best) < _LEVEL * _throughput(cell)
+        names[RowRank.TIE if is_level else cell.rank].append(cell.result.strategy)
     return Lead(
         num_gpus=num_gpus,
         best=best,
-        tied=tuple(names[Rank.TIE]),
-        unknown=tuple(names[Rank.UNKNOWN]),
-        out=tuple(names[Rank.OUT]),
+        tied=tuple(names[RowRank.TIE]),
+        unknown=tuple(names[RowRank.UNKNOWN]),
+        out=tuple(names[RowRank.OUT]),
         ahead=_throughput(best) / _throughput(slower[0]) if slower else None,
         others=tuple(cell for cell in cells if cell is not best),
     )

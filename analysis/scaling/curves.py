@@ -9,7 +9,7 @@ from analysis.pivot import pivot
 from analysis.results import Result, scales_strongly
 from analysis.scaling import paying
 from analysis.scaling.crossovers import Crossover, crossovers, leads
-from analysis.scaling.paying import Added, Stop
+from analysis.scaling.paying import Added, PayingStop
 from analysis.tables.table import Table
 from analysis.text import badges
 from analysis.text.titles import table_facts
@@ -19,7 +19,7 @@ from scalemark.stats.welch import known_ratio_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class CurvePoint:
     """One number of GPUs on a curve."""
 
     trial_id: str
@@ -55,12 +55,12 @@ class Curve:
     """One strategy, by number of GPUs."""
 
     strategy: str
-    points: tuple[Point, ...]  # those with a number, at least one
-    stops_paying: Stop | None  # None: all that were tried pay, or nobody can tell
+    points: tuple[CurvePoint, ...]  # those with a number, at least one
+    stops_paying: PayingStop | None  # None: all that were tried pay, or nobody can tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailedPoint:
     """A trial without a number."""
 
     strategy: str
@@ -87,7 +87,7 @@ class Scaling:
     tells_what_pays: bool
     curves: tuple[Curve, ...]  # of strategies that have a number
     crossovers: tuple[Crossover, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[FailedPoint, ...]
     doubts: tuple[str, ...]  # badges of all its numbers
     notes: tuple[str, ...]  # facts of all its numbers, as machine and software
 
@@ -136,8 +136,8 @@ def _scaling(table: Table) -> Scaling:
     )
 
 
-def _failure(result: Result) -> Failure:
-    return Failure(
+def _failure(result: Result) -> FailedPoint:
+    return FailedPoint(
         strategy=result.strategy,
         num_gpus=result.num_gpus,
         hosts=result.hosts,
@@ -167,12 +167,12 @@ def _curve(results: Sequence[Result], *, tells_what_pays: bool) -> Curve:
     )
 
 
-def _point(result: Result, step: Added | None) -> Point:
+def _point(result: Result, step: Added | None) -> CurvePoint:
     baseline = result.baseline
     low, high = None, None
     if baseline is not None and baseline.trial_id != result.trial_id:
         low, high = known_ratio_interval(result.repeats, baseline.repeats)
-    return Point(
+    return CurvePoint(
         trial_id=result.trial_id,
         num_gpus=result.num_gpus,
         hosts=result.hosts,

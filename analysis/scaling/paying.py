@@ -59,7 +59,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class PayingStop:
     """More GPUs than these do not pay, up to the most that were tried."""
 
     num_gpus: int
@@ -94,13 +94,13 @@ def steps(curve: Sequence[Result]) -> list[Added]:
     return [added(curve[0], before, after) for before, after in pairwise(curve)]
 
 
-def stop(curve: Sequence[Result]) -> Stop | None:
+def stop(curve: Sequence[Result]) -> PayingStop | None:
     """Return the fewest GPUs beyond which no larger number that was tried pays."""
     for position, before in enumerate(curve[:-1]):
         beyond = [added(curve[0], before, after) for after in curve[position + 1 :]]
         if not any(step.pays for step in beyond):
             most = beyond[-1]
-            return Stop(
+            return PayingStop(
                 num_gpus=before.num_gpus,
                 up_to=most.after.num_gpus,
                 share=most.share,

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from analysis.results import over
-from analysis.scaling.curves import Curve, Point, Scaling
-from analysis.scaling.paying import Stop
+from analysis.scaling.curves import Curve, CurvePoint, Scaling
+from analysis.scaling.paying import PayingStop
 from analysis.text.numbers import number, rate_span
 from analysis.text.titles import named
 from scalemark.records.overrides import OF_PRECISION
@@ -62,7 +62,7 @@ def sentences(scaling: Scaling) -> list[str]:
     return found
 
 
-def stop_text(stop: Stop) -> str:
+def stop_text(stop: PayingStop) -> str:
     """Return `GPUs 5 to 8 add 31 % [25 %, 37 %] of a first GPU's throughput each`."""
     interval = ""
     if stop.share_low is not None and stop.share_high is not None:
@@ -195,13 +195,13 @@ def rows(scaling: Scaling) -> Iterator[tuple[str, ...]]:
             yield curve.strategy, f"{point.num_gpus}{over(point.hosts)}", *cells
 
 
-def _speed_up(point: Point) -> str:
+def _speed_up(point: CurvePoint) -> str:
     if point.speed_up is None:
         return ""
     return f"{fixed(point.speed_up, 2)}x{_interval(point)}"
 
 
-def _interval(point: Point) -> str:
+def _interval(point: CurvePoint) -> str:
     if point.speed_up_low is None:
         return ""
     return f" [{point.speed_up_low:.2f}, {point.speed_up_high:.2f}]"

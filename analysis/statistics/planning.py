@@ -16,7 +16,7 @@ _UNLUCKY = 0.2  # chance that the spread is even larger than the one that `at_wo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RepeatsPlan:
     """Repeats that show a difference as large as the one seen in 80 % of cases."""
 
     more: int | None  # repeats of each side; None: more than are worth it, or unknown
@@ -25,7 +25,7 @@ class Plan:
     words: str  # one clause
 
 
-def plan(a: Sample, b: Sample, level: float = LEVEL) -> Plan:
+def plan(a: Sample, b: Sample, level: float = LEVEL) -> RepeatsPlan:
     """Plan from the spread over processes, for the interval of `level` that the two are judged by.
 
     The spread of a single run is unknown.
@@ -33,16 +33,18 @@ def plan(a: Sample, b: Sample, level: float = LEVEL) -> Plan:
     nums = a.num_processes, b.num_processes
     if min(nums) < 2:
         words = "run 2 more of each (sweep.repeats=3) to see how many repeats are needed"
-        return Plan(more=None, at_worst=None, words=words)
+        return RepeatsPlan(more=None, at_worst=None, words=words)
     difference = abs(math.log(a.typical / b.typical))
     if difference < 1e-9:
         words = "both are the same: no number of repeats would show a difference"
-        return Plan(more=None, at_worst=None, words=words)
+        return RepeatsPlan(more=None, at_worst=None, words=words)
     variances = log_variance(a.throughput), log_variance(b.throughput)
     more = _more(nums, difference, variances, level)
     unlucky = _unlucky_factor(sum(nums) - 2)
     at_worst = _more(nums, difference, (variances[0] * unlucky, variances[1] * unlucky), level)
-    return Plan(more=more, at_worst=at_worst, words=_words(more, at_worst, math.expm1(difference)))
+    return RepeatsPlan(
+        more=more, at_worst=at_worst, words=_words(more, at_worst, math.expm1(difference))
+    )
 
 
 def power(

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from analysis.statistics.sample import Sample
 from scalemark.stats.welch import error_of_log_mean, ratio_interval, reach_of_sum
-from scalemark.stats.within_process import Spread, interval_around, spread_within
+from scalemark.stats.within_process import ProcessSpread, interval_around, spread_within
 
 
 class Method(StrEnum):
@@ -84,19 +84,19 @@ def ratio(a: Sample, b: Sample) -> Ratio:
     )
 
 
-def _within(found: float, of_a: Spread, of_b: Spread) -> tuple[float, float]:
+def _within(found: float, of_a: ProcessSpread, of_b: ProcessSpread) -> tuple[float, float]:
     reach = reach_of_sum([(one.variance, one.freedom) for one in (of_a, of_b)])
     slower = math.hypot(reach, of_a.slower, of_b.faster)
     faster = math.hypot(reach, of_a.faster, of_b.slower)
     return interval_around(found, slower, faster, warmer=of_a.warmer - of_b.warmer)
 
 
-def _spread(side: Sample, other: Sample) -> Spread | None:
+def _spread(side: Sample, other: Sample) -> ProcessSpread | None:
     """Return that of the logarithm of throughput: a variance of shares is that of logarithms. Of a
     single run it knows what pauses cost the other side; None where it has no interval of its own.
     """
     if side.num_processes > 1:
-        return Spread(
+        return ProcessSpread(
             variance=error_of_log_mean(side.throughput) ** 2, freedom=side.num_processes - 1
         )
     spread = spread_within(side.durations_s[0]) if side.durations_s else None

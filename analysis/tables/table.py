@@ -15,7 +15,7 @@ from scalemark.stats.welch import Relation, relation
 _SIZES = frozenset({"num_gpus", "model", "model_digest", "image_px", "seq_len", "num_classes"})
 
 
-class Rank(StrEnum):
+class RowRank(StrEnum):
     """The place of a number among those it competes with, see `_rivals`."""
 
     BEST = "best"
@@ -31,7 +31,7 @@ class Cell:
     """A result in its table."""
 
     result: Result
-    rank: Rank
+    rank: RowRank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,16 +130,16 @@ def _best(results: Iterable[Result]) -> Result | None:
 
 
 _RANKS = {
-    Relation.MORE: Rank.SLOWER,
-    Relation.TIE: Rank.TIE,
-    Relation.UNKNOWN: Rank.UNKNOWN,
+    Relation.MORE: RowRank.SLOWER,
+    Relation.TIE: RowRank.TIE,
+    Relation.UNKNOWN: RowRank.UNKNOWN,
 }
 
 
-def _rank(result: Result, best: Result | None) -> Rank:
+def _rank(result: Result, best: Result | None) -> RowRank:
     if best is None or result.throughput is None or result.trains_apart > best.trains_apart:
-        return Rank.ALONE
+        return RowRank.ALONE
     if result is best:
-        return Rank.BEST
+        return RowRank.BEST
     found = _RANKS[relation(best.repeats, result.repeats)]
-    return Rank.OUT if result.out_of_race and found is not Rank.SLOWER else found
+    return RowRank.OUT if result.out_of_race and found is not RowRank.SLOWER else found

@@ -135,7 +135,7 @@ def _module(tensor: Tensor) -> nn.Module:
         case layers.Dense():
             linear = nn.Linear(tensor.inputs[0].channels, layer.units)
             return nn.Sequential(linear, _activation(layer.activation))
-        case layers.Dropout():
+        case layers.DropoutLayer():
             return nn.Dropout(layer.rate)
         case layers.Embed():
             table = nn.Embedding(layer.num_symbols, layer.width)

@@ -24,7 +24,7 @@ from benchmarks.gpu.kit import (
     program,
 )
 from scalemark.records.attempt import AttemptEnd
-from scalemark.records.measurement import Measurement, Result
+from scalemark.records.measurement import AttemptResult, Measurement
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -40,7 +40,7 @@ class Trial:
 
     spec: TrialSpec
     end: AttemptEnd
-    result: Result | None
+    result: AttemptResult | None
     folder: Path
 
     @property

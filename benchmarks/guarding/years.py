@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from analysis.guard.groups import Floats, Places, groups_of
-from analysis.guard.histories import Cell, Night, Record
+from analysis.guard.histories import HistoryCell, Night, Record
 
 NUM_NIGHTS = 365
 FIRST = date(2026, 1, 1)
@@ -81,7 +81,7 @@ class Year:
         cells = []
         for axes in AXES:
             name = " ".join(map(str, axes.values()))
-            cells.append(Cell(trial_id=name, name=name, axes=axes, unit="images/s"))
+            cells.append(HistoryCell(trial_id=name, name=name, axes=axes, unit="images/s"))
         nights = [Night(day=FIRST + timedelta(days=night)) for night in range(NUM_NIGHTS)]
         shown = np.isfinite(self.logs).any(axis=0)
         return Record(

@@ -8,12 +8,12 @@ from analysis.tables.table import Table
 from plots.drawing import NothingToShow, Picture
 from plots.figure import Palette
 from plots.lines import LineChart, draw_lines, throughput_point
-from plots.source import Source
+from plots.source import PlotSource
 
 ABOUT = "throughput against the batch size, with those that did not fit"
 
 
-def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model and machine that ran with two batch sizes or more."""
     if any(not result.axes.get("batch_size") for result in source.results):
         raise NothingToShow("some trials do not say their batch size")

@@ -9,13 +9,13 @@ from analysis.text.titles import step_notes
 from plots.drawing import NothingToShow, Picture
 from plots.figure import Palette
 from plots.lines import LineChart, Point, draw_lines
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.stats.welch import known_ratio_interval
 
 ABOUT = "part of a perfect speed-up against GPUs, a line per strategy or setting"
 
 
-def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model and machine that has a baseline."""
     if all(result.efficiency is None for result in source.results):
         notes = step_notes(source.results)

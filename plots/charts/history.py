@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 
-from analysis.guard.changes import Change, State, changes
+from analysis.guard.changes import Change, ChangeState, changes
 from analysis.guard.groups import Floats, Places
 from analysis.guard.guard_words import sentence
 from analysis.guard.histories import NoHistoryError, Record, histories
@@ -21,7 +21,7 @@ from analysis.selection import NothingFoundError
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture
 from plots.figure import SMALL_PT, Palette
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.text.wording import counted
 
 ABOUT = "throughput over nights, and each change of it, for trials that changed together"
@@ -31,7 +31,7 @@ _TRACK_IN = 1.2
 _EPOCH = date(1970, 1, 1)  # of matplotlib
 
 
-def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per machine, and of each how often its trials are measured."""
     try:
         records = histories(source.selection)
@@ -48,7 +48,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
 
 
 def _picture(
-    record: Record, name: str, every: Sequence[Change], source: Source, palette: Palette
+    record: Record, name: str, every: Sequence[Change], source: PlotSource, palette: Palette
 ) -> Picture:
     tracks = _tracks(record, every)
     shown = list(tracks.items())[: MOST_TRACKS + 1]
@@ -111,7 +111,7 @@ def _percent(record: Record, cells: Places) -> tuple[Floats, Floats]:
 
 
 def _mark(axes: Axes, change: Change, palette: Palette) -> None:
-    is_open = change.state is State.REGRESSION
+    is_open = change.state is ChangeState.REGRESSION
     look: dict[str, Any] = {"linestyle": "-" if is_open else ":", "linewidth": 1.2}
     color = palette.color(1) if change.is_slower else palette.color(2)
     axes.axvline(_number(change.first) - 0.5, color=color, **look)

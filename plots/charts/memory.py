@@ -9,7 +9,7 @@ from plots.charts import batch_sizes
 from plots.drawing import Picture
 from plots.figure import Palette
 from plots.lines import LineChart, Point, draw_lines
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.records.machine import DeviceKind
 
 ABOUT = "peak memory against the batch size or GPUs, with what did not fit"
@@ -17,7 +17,7 @@ ABOUT = "peak memory against the batch size or GPUs, with what did not fit"
 _GIB = 2.0**30
 
 
-def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model and machine whose memory was seen."""
     sizes = {result.axes.get("batch_size") for result in source.results}
     is_by_size = len(sizes) > 1 and all(sizes)

@@ -9,12 +9,12 @@ from analysis.tables.table import Table
 from plots.drawing import NO_LINE, Picture
 from plots.figure import Palette
 from plots.lines import LineChart, draw_lines, throughput_point
-from plots.source import Source
+from plots.source import PlotSource
 
 ABOUT = "throughput against GPUs, a line per strategy or setting, and the ideal line"
 
 
-def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model and machine that has a line; `throughput` has single points."""
     chart = LineChart(
         along="num_gpus",

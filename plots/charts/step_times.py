@@ -21,7 +21,7 @@ from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, file_names
 from plots.figure import SMALL_PT, Palette
 from plots.lines import at_most, completed, name_rows, row_names, rows_in, typical
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.records.measurement import StepSample, counted_calls
 from scalemark.records.outcomes import Phase
 
@@ -42,7 +42,7 @@ class Stepped:
     is_steady: bool  # its warm-up had ended when measuring began
 
 
-def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model and machine that has steps."""
     tables = varied_tables(source.results, across="num_gpus")
     shown = [(table, *_stepped(source, table)) for table in tables]
@@ -54,7 +54,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
         yield _picture(table, name, stepped, notes, source, palette)
 
 
-def _stepped(source: Source, table: Table) -> tuple[list[Stepped], list[str]]:
+def _stepped(source: PlotSource, table: Table) -> tuple[list[Stepped], list[str]]:
     """Return trials that have steps, and a note on those left out."""
     attempts = {result.trial_id: completed(source, result) for result in table.results}
     samples = source.steps([one["attempt"] for of in attempts.values() for one in of])
@@ -95,7 +95,7 @@ def _picture(
     name: str,
     stepped: Sequence[Stepped],
     notes: Sequence[str],
-    source: Source,
+    source: PlotSource,
     palette: Palette,
 ) -> Picture:
     series = _fastest_on_most(stepped)

@@ -20,7 +20,7 @@ from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, unique
 from plots.figure import FOOTER_PT, HATCHES, WIDTH_IN, Palette
 from plots.lines import BARS, MOST_LINES, RUNS, line_name, looks_of
-from plots.source import Source
+from plots.source import PlotSource
 from plots.tables.cells import MEANINGS, PARTLY_FAILED, SUSPECT, SYMBOLS
 from scalemark.records.outcomes import Outcome
 from scalemark.text.wording import safe_name
@@ -34,7 +34,7 @@ _WIDEST_IN = 11.0
 _MOST_LABELS = 60  # in one panel: more could not be read
 
 
-def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per machine and unit, of at most `MOST_MODELS` models."""
     tables = varied_tables(source.results, across="num_gpus")
     able = [table for table in tables if _num_numbers(table) > 0]
@@ -57,7 +57,7 @@ def _num_numbers(table: Table) -> int:
     return sum(result.throughput is not None for result in table.results)
 
 
-def _picture(tables: Sequence[Table], name: str, source: Source, palette: Palette) -> Picture:
+def _picture(tables: Sequence[Table], name: str, source: PlotSource, palette: Palette) -> Picture:
     panels = [_lines(table) for table in tables]
     names = list(dict.fromkeys(name for panel in panels for name in panel))
     looks = looks_of(names, source)

@@ -17,7 +17,7 @@ from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, file_names
 from plots.figure import HATCHES, SMALL_PT, Palette
 from plots.lines import at_most, name_rows, row_names, rows_in, typical
-from plots.source import Source
+from plots.source import PlotSource
 from plots.tables.cells import MEANINGS, SYMBOLS
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase
@@ -54,7 +54,7 @@ class Spent:
         return f"{share:.0%} waiting for data" if share > 0.01 else ""
 
 
-def draw(source: Source, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model and machine, and one more where there are profiles."""
     tables = varied_tables(source.results, across="num_gpus")
     tables = [table for table in tables if any(result.attempt_ids for result in table.results)]
@@ -68,7 +68,7 @@ def draw(source: Source, palette: Palette) -> Iterator[Picture]:
             yield _of_ops(table, f"{name}-ops", profiled, notes, palette)
 
 
-def _spent(source: Source, table: Table) -> tuple[list[Spent], list[str]]:
+def _spent(source: PlotSource, table: Table) -> tuple[list[Spent], list[str]]:
     kept, notes = at_most([result for result in table.results if result.attempt_ids])
     attempts = [typical(source, result) for result in kept]
     samples = source.steps([attempt["attempt"] for attempt in attempts])

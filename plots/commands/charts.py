@@ -22,7 +22,7 @@ from analysis.options import (
 )
 from analysis.results import BaselineRule
 from plots.options import DPI, PictureFormat, Theme, command, in_words, wrote
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import quoted, visible
@@ -73,7 +73,7 @@ def charts(
         return _end(failures)
     chosen = select(db, filters, sweep, origin, published, baseline)
     tell_all_sweeps(chosen)
-    source = Source(selection=chosen, command=command(), is_log=log)
+    source = PlotSource(selection=chosen, command=command(), is_log=log)
     reasons: dict[str, list[str]] = {}
     files = drawing.draw(
         source,

@@ -22,7 +22,7 @@ from analysis.options import (
 )
 from analysis.results import BaselineRule
 from plots.options import command, draft_of, in_words
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.cli.terminal import shown
 from store.command_line import Db, Json
 from store.errors import StoreError
@@ -54,7 +54,7 @@ def report(
     tell_all_sweeps(chosen)
     is_running = True
     while is_running:
-        source = Source(selection=chosen, command=command())
+        source = PlotSource(selection=chosen, command=command())
         is_running = watch and _runs(source)
         failures: dict[str, Exception] = {}
         with shown() as progress:
@@ -74,7 +74,7 @@ def report(
         raise typer.Exit(1)
 
 
-def _runs(source: Source) -> bool:
+def _runs(source: PlotSource) -> bool:
     """Return whether one of its sweeps has trials left, and a process that runs them."""
     left = [not_run(source.engine, sweep["name"]) for sweep in source.sweeps]
     return any(part is not None and part.is_running for part in left)

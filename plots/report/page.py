@@ -30,7 +30,7 @@ from analysis.text.numbers import number, spread
 from analysis.text.one_screen import Screen
 from analysis.text.titles import environment_notes, made_with
 from plots.options import Failed, attempted, in_words, stop
-from plots.source import Source
+from plots.source import PlotSource
 from plots.tables.cells import SYMBOLS
 from plots.tables.layout import Document, document
 from plots.tables.writers import html_table
@@ -74,7 +74,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ReportPicture:
     """A chart as an address that holds all of it."""
 
     title: str
@@ -82,7 +82,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailureRow:
     """Attempts that did not complete, for one reason."""
 
     outcome: str
@@ -107,17 +107,17 @@ class Page:
     doubts: tuple[str, ...]  # badges of all numbers
     document: Document | None
     tables: tuple[Markup, ...]
-    pictures: tuple[Picture, ...]
+    pictures: tuple[ReportPicture, ...]
     columns: tuple[str, ...]
     trials: tuple[Trial, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[FailureRow, ...]
     num_failed: int
     left_out: tuple[tuple[str, tuple[str, ...]], ...]  # cells of the grid, by reason
     environments: tuple[str, ...]
     sweeps: tuple[Row, ...]
 
 
-def render(source: Source, now: datetime, *, failed: Failed = stop, refresh_s: int = 0) -> str:
+def render(source: PlotSource, now: datetime, *, failed: Failed = stop, refresh_s: int = 0) -> str:
     """Return the whole page; it names parts that fail, and `failed` is called for each. Raises
     StoreError when nothing is found.
     """
@@ -144,7 +144,7 @@ def _shown(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def compose(source: Source, now: datetime, failed: Failed = stop, refresh_s: int = 0) -> Page:
+def compose(source: PlotSource, now: datetime, failed: Failed = stop, refresh_s: int = 0) -> Page:
     """Collect all that can be made; `failed` is called for each part that cannot."""
     missing: list[str] = []
 
@@ -187,11 +187,11 @@ def compose(source: Source, now: datetime, failed: Failed = stop, refresh_s: int
     )
 
 
-def _screen(source: Source) -> Screen:
+def _screen(source: PlotSource) -> Screen:
     return screen(recommend(source, Objective()), what_is_left(source.selection, None))
 
 
-def _document(source: Source, lack: Failed) -> Document:
+def _document(source: PlotSource, lack: Failed) -> Document:
     return document(usual_tables(source.results), source.selection, failed=lack)
 
 
@@ -207,7 +207,7 @@ def _shortly(names: Sequence[str], what: str) -> str:
     return ", ".join(different) if len(different) <= 4 else counted(len(different), what)
 
 
-def _pictures(source: Source, lack: Failed) -> list[Picture]:
+def _pictures(source: PlotSource, lack: Failed) -> list[ReportPicture]:
     """Draw the charts as SVG. An image in an address runs no script and loads nothing."""
     import matplotlib  # here, because it is slow to import
 
@@ -216,7 +216,7 @@ def _pictures(source: Source, lack: Failed) -> list[Picture]:
     from plots.options import PictureFormat, Theme
 
     palette = PALETTES[Theme.LIGHT]
-    shown: list[Picture] = []
+    shown: list[ReportPicture] = []
 
     def draw(name: str) -> None:
         try:
@@ -230,7 +230,7 @@ def _pictures(source: Source, lack: Failed) -> list[Picture]:
                 text = quote(_small(file.getvalue()), safe=_UNQUOTED)
                 if len(text) + sum(len(other.address) for other in shown) < _MOST_PICTURE_BYTES:
                     address = Markup(f"data:image/svg+xml,{text}")
-                    shown.append(Picture(title=str(figure.get_label()), address=address))
+                    shown.append(ReportPicture(title=str(figure.get_label()), address=address))
         except NothingToShow:  # of some or all settings: tables have them
             return
 
@@ -288,7 +288,7 @@ def _columns(results: Sequence[Result]) -> tuple[str, ...]:
     return (*axes, *machine, unit, "speed-up", "doubts")
 
 
-def _trials(source: Source, attempts: Mapping[int, Row]) -> list[Trial]:
+def _trials(source: PlotSource, attempts: Mapping[int, Row]) -> list[Trial]:
     results = source.results
     varied = _varied(results)
     has_machines = len({result.environment.key for result in results}) > 1
@@ -390,7 +390,7 @@ def _drawn_steps(steps: Sequence[StepSample]) -> Markup:
     )
 
 
-def _failures(results: Sequence[Result], attempts: Mapping[int, Row]) -> list[Failure]:
+def _failures(results: Sequence[Result], attempts: Mapping[int, Row]) -> list[FailureRow]:
     """Group attempts that did not complete by outcome and message."""
     grouped: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for place, result in enumerate(results):
@@ -404,7 +404,7 @@ def _failures(results: Sequence[Result], attempts: Mapping[int, Row]) -> list[Fa
             grouped.setdefault(reason, []).append((f"t{place}", name, log))
     failures = []
     for (outcome, message), of_reason in grouped.items():
-        failure = Failure(
+        failure = FailureRow(
             outcome=outcome,
             message=escape(quoted_lines(message)),
             attempts=tuple(of_reason[:_MOST_LISTED]),

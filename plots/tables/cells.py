@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.results import Result, items_per_step
-from analysis.tables.table import Cell, Rank
+from analysis.tables.table import Cell, RowRank
 from analysis.text.numbers import number, spread
 from scalemark.records.outcomes import Outcome
 from scalemark.records.references import Origin
@@ -46,7 +46,7 @@ MEANINGS = {
     NOT_IN_TABLE: "not in the imported table",
 }
 MISSING = {Origin.PUBLISHED: NOT_PUBLISHED, Origin.ELSEWHERE: NOT_IN_TABLE}
-RANK_MARKS = {Rank.TIE: TIE, Rank.OUT: OUT}
+RANK_MARKS = {RowRank.TIE: TIE, RowRank.OUT: OUT}
 
 THROUGHPUT = "throughput"
 UNKNOWN = "unknown"

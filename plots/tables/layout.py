@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from analysis.results import BaselineRule, Environment, Result
 from analysis.selection import Selection
 from analysis.tables.labels import Label
-from analysis.tables.table import Rank, Table
+from analysis.tables.table import RowRank, Table
 from analysis.text import badges
 from analysis.text.numbers import number
 from analysis.text.titles import (
@@ -244,13 +244,13 @@ class Shown:
 
     text: str  # as "1131 [1120, 1142] (7.97x)", "OOM", or NOT_RUN
     short: str  # for a narrow terminal, as "1131 (7.97x)"; the text where somebody chose all of it
-    rank: Rank
+    rank: RowRank
     result: Result | None  # None where it was not run
 
     @property
     def is_bold(self) -> bool:
         """Return whether it is the fastest, or tied with the fastest."""
-        return self.rank in (Rank.BEST, Rank.TIE)
+        return self.rank in (RowRank.BEST, RowRank.TIE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,7 +369,7 @@ def _shown(
     cell = table.cells.get((row, column))
     if cell is None:
         text = MISSING.get(table.environment.origin, NOT_RUN)
-        return Shown(text=text, short=text, rank=Rank.ALONE, result=None)
+        return Shown(text=text, short=text, rank=RowRank.ALONE, result=None)
     marks = SUSPECT if doubts.is_marked(cell.result) else ""
     text, short = cell_text(cell, wanted, marks), cell_text(cell, briefly, marks)
     if briefly is not wanted:
@@ -383,13 +383,13 @@ def _legend(table: Table, cells: Sequence[Shown]) -> Iterator[str]:
     numbers = [cell.result for cell in cells if cell.result and cell.result.throughput is not None]
     texts = {*(cell.text for cell in cells), *symbols_of_repeats(numbers)}
     ranks = {cell.rank for cell in cells}
-    if Rank.TIE in ranks:
+    if RowRank.TIE in ranks:
         yield f"{TIE} {badges.foot(['tie'])}"
-    if Rank.OUT in ranks:
+    if RowRank.OUT in ranks:
         yield f"{OUT} {badges.foot(['raced out'])}"
-    if Rank.UNKNOWN in ranks and origin.is_ours:
+    if RowRank.UNKNOWN in ranks and origin.is_ours:
         yield f"{badges.foot(['single run'])} (sweep.repeats=3 tells)"
-    if Rank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
+    if RowRank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
         yield "the fastest is not certain where a trial has one row only"
     if not origin.is_ours and not all(result.is_valid for result in table.results):
         yield f"{SUSPECT} {badges.foot(['in doubt'])}"

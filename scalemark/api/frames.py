@@ -32,7 +32,7 @@ class NothingFoundWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FrameColumn:
     """One column of a frame."""
 
     name: str
@@ -62,61 +62,63 @@ def _axis(name: str) -> Callable[[Result], object]:
 
 _DTYPES = {bool: "boolean", int: "Int64", float: "float64", str: "str"}
 _FIRST = (
-    Column("model", "str", fill=_axis("model")),
-    Column("strategy", "str"),
-    Column("num_gpus", "int64"),
-    Column("hosts", "int64"),
-    Column("batch_size", "Int64", "per GPU, and micro-batch", _axis("batch_size")),
-    Column("precision", "str", fill=_axis("precision")),
-    Column("throughput", "float64", "items/s of all replicas: geometric mean of the repeats"),
-    Column("throughput_low", "float64", "95 % CI over repeats; within the only one", "low"),
-    Column("throughput_high", "float64", fill="high"),
-    Column("num_repeats", "int64", "processes behind the number", lambda row: len(row.repeats)),
-    Column("num_failed", "int64", "repeats without a number", lambda row: len(row.failed)),
-    Column("speed_up", "float64", "against the baseline"),
-    Column("efficiency", "float64", "speed-up per GPU; 1.0 is ideal"),
-    Column("outcome", "str", "completed, or how the newest attempt ended"),
-    Column("is_valid", "bool", "no verdict says anything against it"),
-    Column("item", "str", "what is counted: images, tokens; all other axes follow"),
+    FrameColumn("model", "str", fill=_axis("model")),
+    FrameColumn("strategy", "str"),
+    FrameColumn("num_gpus", "int64"),
+    FrameColumn("hosts", "int64"),
+    FrameColumn("batch_size", "Int64", "per GPU, and micro-batch", _axis("batch_size")),
+    FrameColumn("precision", "str", fill=_axis("precision")),
+    FrameColumn("throughput", "float64", "items/s of all replicas: geometric mean of the repeats"),
+    FrameColumn("throughput_low", "float64", "95 % CI over repeats; within the only one", "low"),
+    FrameColumn("throughput_high", "float64", fill="high"),
+    FrameColumn(
+        "num_repeats", "int64", "processes behind the number", lambda row: len(row.repeats)
+    ),
+    FrameColumn("num_failed", "int64", "repeats without a number", lambda row: len(row.failed)),
+    FrameColumn("speed_up", "float64", "against the baseline"),
+    FrameColumn("efficiency", "float64", "speed-up per GPU; 1.0 is ideal"),
+    FrameColumn("outcome", "str", "completed, or how the newest attempt ended"),
+    FrameColumn("is_valid", "bool", "no verdict says anything against it"),
+    FrameColumn("item", "str", "what is counted: images, tokens; all other axes follow"),
 )
 _OTHER_AXES = tuple(
-    Column(name, _DTYPES[axis.type], fill=_axis(name))
+    FrameColumn(name, _DTYPES[axis.type], fill=_axis(name))
     for name, axis in AXES.items()
     if name not in ("model", "num_gpus", "hosts", "batch_size", "precision")
 )
 _LAST = (
-    Column("mfu", "float64", "model FLOPs utilization, 0..1", "usage.mfu"),
-    Column("memory_bytes", "Int64", "of the device that needs most", "usage.memory_bytes"),
-    Column("variable_bytes", "Int64", fill="usage.variable_bytes"),
-    Column("optimizer_state_bytes", "Int64", fill="usage.optimizer_state_bytes"),
-    Column("origin", "str", "who made the number", "environment.origin"),
-    Column("environment", "str", "key of machine and software", "environment.key"),
-    Column("host", "str", fill="environment.host"),
-    Column("machine", "str", "one line", "environment.machine"),
-    Column("versions", "str", "one line", "environment.versions"),
-    Column("device_kind", "str", "what num_gpus counts", "environment.device_kind"),
-    Column("shares_host", "bool", "others ran beside it", "environment.shares_host"),
-    Column("trial_id", "str"),
-    Column("attempts", "object", "numbers of its attempts", "attempt_ids"),
-    Column("repeats", "object", "throughput of each; free axes follow, as axes.zero"),
+    FrameColumn("mfu", "float64", "model FLOPs utilization, 0..1", "usage.mfu"),
+    FrameColumn("memory_bytes", "Int64", "of the device that needs most", "usage.memory_bytes"),
+    FrameColumn("variable_bytes", "Int64", fill="usage.variable_bytes"),
+    FrameColumn("optimizer_state_bytes", "Int64", fill="usage.optimizer_state_bytes"),
+    FrameColumn("origin", "str", "who made the number", "environment.origin"),
+    FrameColumn("environment", "str", "key of machine and software", "environment.key"),
+    FrameColumn("host", "str", fill="environment.host"),
+    FrameColumn("machine", "str", "one line", "environment.machine"),
+    FrameColumn("versions", "str", "one line", "environment.versions"),
+    FrameColumn("device_kind", "str", "what num_gpus counts", "environment.device_kind"),
+    FrameColumn("shares_host", "bool", "others ran beside it", "environment.shares_host"),
+    FrameColumn("trial_id", "str"),
+    FrameColumn("attempts", "object", "numbers of its attempts", "attempt_ids"),
+    FrameColumn("repeats", "object", "throughput of each; free axes follow, as axes.zero"),
 )
 TRIALS = (*_FIRST, *_OTHER_AXES, *_LAST)
 SCALING = (
-    Column("speed_up_low", "float64", "95 % CI; NaN of single runs"),
-    Column("speed_up_high", "float64"),
-    Column(
+    FrameColumn("speed_up_low", "float64", "95 % CI; NaN of single runs"),
+    FrameColumn("speed_up_high", "float64"),
+    FrameColumn(
         "marginal_efficiency",
         "float64",
         "what each GPU since the row before adds, as a share of a first one; below 0.5 it does "
         "not pay",
         "added_share",
     ),
-    Column("marginal_efficiency_low", "float64", fill="added_share_low"),
-    Column("marginal_efficiency_high", "float64", fill="added_share_high"),
-    Column("baseline_strategy", "str", "what the speed-up is against"),
-    Column("baseline_num_gpus", "Int64"),
+    FrameColumn("marginal_efficiency_low", "float64", fill="added_share_low"),
+    FrameColumn("marginal_efficiency_high", "float64", fill="added_share_high"),
+    FrameColumn("baseline_strategy", "str", "what the speed-up is against"),
+    FrameColumn("baseline_num_gpus", "Int64"),
 )
-STOP = Column("stops_paying_at", "Int64", "the most GPUs of the curve that pay; NA: all do")
+STOP = FrameColumn("stops_paying_at", "Int64", "the most GPUs of the curve that pay; NA: all do")
 SCALING_ROW = (*_FIRST, *SCALING, STOP, *_OTHER_AXES, *_LAST)
 
 
@@ -138,51 +140,55 @@ def _of_ratio(name: str) -> Callable[[Row], object]:
 
 
 COMPARISON = (
-    Column("a", "str", "what makes the side what it is; before it the axes of the pair", "name_a"),
-    Column("b", "str", fill="name_b"),
-    Column("a_throughput", "float64", "items/s; NaN without a number", "pair.a.throughput"),
-    Column("b_throughput", "float64", fill="pair.b.throughput"),
-    Column("item", "str", "what is counted", _item),
-    Column("ratio", "float64", "of a to b", _of_ratio("ratio")),
-    Column("ratio_low", "float64", "95 % CI", _of_ratio("low")),
-    Column("ratio_high", "float64", "", _of_ratio("high")),
-    Column("answer", "str", "a or b is faster, tie, not conclusive, nothing to compare", _answer),
-    Column(
+    FrameColumn(
+        "a", "str", "what makes the side what it is; before it the axes of the pair", "name_a"
+    ),
+    FrameColumn("b", "str", fill="name_b"),
+    FrameColumn("a_throughput", "float64", "items/s; NaN without a number", "pair.a.throughput"),
+    FrameColumn("b_throughput", "float64", fill="pair.b.throughput"),
+    FrameColumn("item", "str", "what is counted", _item),
+    FrameColumn("ratio", "float64", "of a to b", _of_ratio("ratio")),
+    FrameColumn("ratio_low", "float64", "95 % CI", _of_ratio("low")),
+    FrameColumn("ratio_high", "float64", "", _of_ratio("high")),
+    FrameColumn(
+        "answer", "str", "a or b is faster, tie, not conclusive, nothing to compare", _answer
+    ),
+    FrameColumn(
         "is_sure",
         "bool",
         "decided, and over processes",
         lambda row: row.judgement is not None and row.judgement.is_sure,
     ),
-    Column("a_num_repeats", "int64", "", lambda row: len(row.pair.a.repeats)),
-    Column("b_num_repeats", "int64", "", lambda row: len(row.pair.b.repeats)),
-    Column("why", "str", "the answer in a sentence", sentence),
-    Column("a_trial_id", "str", fill="pair.a.trial_id"),
-    Column("b_trial_id", "str", fill="pair.b.trial_id"),
+    FrameColumn("a_num_repeats", "int64", "", lambda row: len(row.pair.a.repeats)),
+    FrameColumn("b_num_repeats", "int64", "", lambda row: len(row.pair.b.repeats)),
+    FrameColumn("why", "str", "the answer in a sentence", sentence),
+    FrameColumn("a_trial_id", "str", fill="pair.a.trial_id"),
+    FrameColumn("b_trial_id", "str", fill="pair.b.trial_id"),
 )
 CHOICES = (
-    Column("question", "int64", "choices compete within one: the same work and machine"),
-    Column("standing", "str", "best, tie, unclear, raced out, worse"),
-    Column("is_taken", "bool", "the advice: the cheapest of those that tie"),
-    Column("score", "float64", "by the goal, larger is better"),
-    Column("vs_best", "float64", "share of the best score"),
-    Column("vs_best_low", "float64", "95 % CI"),
-    Column("vs_best_high", "float64"),
+    FrameColumn("question", "int64", "choices compete within one: the same work and machine"),
+    FrameColumn("standing", "str", "best, tie, unclear, raced out, worse"),
+    FrameColumn("is_taken", "bool", "the advice: the cheapest of those that tie"),
+    FrameColumn("score", "float64", "by the goal, larger is better"),
+    FrameColumn("vs_best", "float64", "share of the best score"),
+    FrameColumn("vs_best_low", "float64", "95 % CI"),
+    FrameColumn("vs_best_high", "float64"),
 )
 SWEEPS = (
-    Column("sweep", "str", "its name"),
-    Column("started_at", "datetime64[us, UTC]"),
-    Column("finished_at", "datetime64[us, UTC]", "NaT while something is left to run"),
-    Column("models", "str", "parted by commas", lambda row: ",".join(row.models)),
-    Column("engines", "str", "parted by commas", lambda row: ",".join(row.engines)),
-    Column("num_trials", "int64", "that it asked for"),
-    Column("num_attempts", "int64", "its own; what was finished earlier has none"),
-    Column("num_completed", "int64", "of its own"),
-    Column("reason", "str", "what `sweep.reason` said"),
-    Column("command", "str", "the arguments"),
+    FrameColumn("sweep", "str", "its name"),
+    FrameColumn("started_at", "datetime64[us, UTC]"),
+    FrameColumn("finished_at", "datetime64[us, UTC]", "NaT while something is left to run"),
+    FrameColumn("models", "str", "parted by commas", lambda row: ",".join(row.models)),
+    FrameColumn("engines", "str", "parted by commas", lambda row: ",".join(row.engines)),
+    FrameColumn("num_trials", "int64", "that it asked for"),
+    FrameColumn("num_attempts", "int64", "its own; what was finished earlier has none"),
+    FrameColumn("num_completed", "int64", "of its own"),
+    FrameColumn("reason", "str", "what `sweep.reason` said"),
+    FrameColumn("command", "str", "the arguments"),
 )
 
 
-def lists(columns: Sequence[Column]) -> Callable[[_Method], _Method]:
+def lists(columns: Sequence[FrameColumn]) -> Callable[[_Method], _Method]:
     """Add a table of columns to the docstring of the method that returns them."""
 
     def add(method: _Method) -> _Method:
@@ -194,7 +200,7 @@ def lists(columns: Sequence[Column]) -> Callable[[_Method], _Method]:
     return add
 
 
-def frame(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def frame(columns: Sequence[FrameColumn], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the rows with these columns; what a row lacks is missing (NaN or NA)."""
     cells = {}
     for column in columns:
@@ -203,7 +209,7 @@ def frame(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> pd.Da
     return pd.DataFrame(cells)
 
 
-def empty(columns: Sequence[Column], why: str) -> pd.DataFrame:
+def empty(columns: Sequence[FrameColumn], why: str) -> pd.DataFrame:
     """Return a frame without rows, and warn why it has none."""
     nothing = frame(columns, [])
     nothing.attrs["why"] = why
@@ -236,7 +242,7 @@ def comparison_frame(a: Side, b: Side, *, trust_steps: bool) -> pd.DataFrame:
     """Raises StoreError where no two trials can be compared, with the reason."""
     rows = list(rows_of(paired(a, b).pairs, a, b, trust_steps=trust_steps))
     axes = dict.fromkeys(axis for row in rows for axis in row.pair.setting)
-    columns = (*(Column(axis, "object") for axis in axes), *COMPARISON)
+    columns = (*(FrameColumn(axis, "object") for axis in axes), *COMPARISON)
     records = [{**row.pair.setting, **_cells(COMPARISON, row)} for row in rows]
     return frame(columns, records).infer_objects()
 
@@ -266,7 +272,7 @@ def sweeps_frame(sweeps: Sequence[ListedSweep]) -> pd.DataFrame:
     return frame(SWEEPS, [_cells(SWEEPS, sweep) for sweep in sweeps])
 
 
-def _cells(columns: Iterable[Column], source: object) -> dict[str, Any]:
+def _cells(columns: Iterable[FrameColumn], source: object) -> dict[str, Any]:
     return {column.name: column.cell(source) for column in columns}
 
 
@@ -274,10 +280,10 @@ def _trial(result: Result) -> dict[str, Any]:
     return _cells(TRIALS, result) | result.free
 
 
-def _free(results: Iterable[Result]) -> list[Column]:
+def _free(results: Iterable[Result]) -> list[FrameColumn]:
     """Return the columns of axes that only some results have, as those of a user's program."""
     names = dict.fromkeys(name for result in results for name in result.free)
-    return [Column(name, "object") for name in names]
+    return [FrameColumn(name, "object") for name in names]
 
 
 def _order(result: Result) -> tuple[SortKey, ...]:

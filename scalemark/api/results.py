@@ -25,7 +25,7 @@ from analysis.selection import NothingFoundError
 from analysis.text.one_screen import show
 from plots.drawing import Resolution, draw
 from plots.options import PictureFormat, Theme, draft_of
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.api import frames
 from scalemark.api.choice import Choice, Wanted, one_of
 from scalemark.cli.terminal import PIPE_WIDTH
@@ -226,7 +226,7 @@ class Results:
         wanted_goal = Goal(one_of("goal", goal, Goal))
         objective = Objective(goal=wanted_goal, usd_per_gpu_hour=usd_per_gpu_hour)
         selection, newest = choice.for_advice()
-        source = Source(selection=selection, command="")
+        source = PlotSource(selection=selection, command="")
         given = recommend(source, objective, wanted=newest.has if newest else None)
         shown = screen(given, what_is_left(selection, newest))
         paper = StringIO()
@@ -261,7 +261,7 @@ class Results:
         """
         choice = self.choice.narrowed(filters, wanted)
         command = f"{choice.code}.chart({kind!r})"
-        source = Source(selection=choice.source().selection, command=command)
+        source = PlotSource(selection=choice.source().selection, command=command)
         themes = [Theme(one_of("theme", theme, Theme))]
         size = Resolution(width_px=width)
         reasons: list[str] = []
@@ -305,7 +305,7 @@ class Results:
         filters: Sequence[str],
         wanted: Mapping[str, Wanted],
         make: Callable[[Sequence[Result]], pd.DataFrame],
-        columns: Sequence[frames.Column],
+        columns: Sequence[frames.FrameColumn],
     ) -> pd.DataFrame:
         try:
             return make(self.choice.narrowed(filters, wanted).source().results)

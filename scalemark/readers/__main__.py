@@ -20,7 +20,7 @@ if __name__ == "__main__":
 from scalemark.readers.log_text import LogError, LogText, log_text, logs_below
 from scalemark.readers.opening import KINDS, about
 from scalemark.readers.reading import Reading
-from scalemark.readers.search import Found, Search, search
+from scalemark.readers.search import FoundReader, Search, search
 from scalemark.text.untrusted import quoted, visible
 
 READ, NOTHING, UNREADABLE = 0, 1, 2
@@ -65,7 +65,7 @@ def _read(asked: argparse.Namespace, program: str) -> int:
     return READ if result.fits and not result.is_unsure else NOTHING
 
 
-def overrides(fit: Found) -> str:
+def overrides(fit: FoundReader) -> str:
     """Return the settings as arguments of `scalemark sweep`, quoted for a shell."""
     settings = dict(fit.settings)
     read = settings.pop("read")
@@ -112,7 +112,7 @@ def _words(path: Path, text: LogText, result: Search) -> list[str]:
     return [*said, *_advice(result)]
 
 
-def _row(fit: Found) -> tuple[str, ...]:
+def _row(fit: FoundReader) -> tuple[str, ...]:
     shown = fit.rated or list(fit.readings)
     kind, colon, _ = fit.read.partition(":")
     label = quoted(fit.candidate.label, 40) if fit.candidate else ""
@@ -208,7 +208,7 @@ def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
     }
 
 
-def _entry(fit: Found) -> dict[str, object]:
+def _entry(fit: FoundReader) -> dict[str, object]:
     shown = fit.rated or list(fit.readings)
     entry: dict[str, object] = {
         "read": fit.read,

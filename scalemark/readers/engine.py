@@ -55,7 +55,7 @@ _LOSS = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class LineCandidate:
     """A column that may be the speed of training, and a pattern that reads it."""
 
     role: Role
@@ -89,17 +89,17 @@ class Candidate:
     def usual(self) -> float:
         return statistics.median(self.values) if self.values else 0.0
 
-    def is_like(self, other: Candidate) -> bool:
+    def is_like(self, other: LineCandidate) -> bool:
         """Return whether nothing says which of both is the speed, and they differ."""
         apart = max(self.usual, other.usual) > APART * min(self.usual, other.usual)
         return apart and self.class_ == other.class_ and self.role.item == other.role.item
 
 
-def candidates(lines: Sequence[str]) -> list[Candidate]:
+def candidates(lines: Sequence[str]) -> list[LineCandidate]:
     """Return what may be the speed of training, the best first; then the rates of other things."""
     lines = [line[:_MOST_CHARACTERS] for line in lines[:MOST_LINES]]
     every = list(columns_of(lines))
-    made: list[Candidate] = []
+    made: list[LineCandidate] = []
     for column in every:
         if not column.role.aside and column.values:
             _check(column, every, lines)
@@ -111,9 +111,9 @@ def candidates(lines: Sequence[str]) -> list[Candidate]:
     if not best:
         alone = step_pattern_alone([line for line in lines if not is_other(line)])
         if alone:
-            best = [Candidate(role=Role(name=""), pattern=alone[0], counted=alone[1])]
+            best = [LineCandidate(role=Role(name=""), pattern=alone[0], counted=alone[1])]
     others = [
-        Candidate(role=column.role, label=column.label.strip(), values=column.values)
+        LineCandidate(role=column.role, label=column.label.strip(), values=column.values)
         for column in every
         if column.role.aside and column.values and not column.role.is_bare_time
     ]
@@ -166,7 +166,7 @@ def _counts(lines: Sequence[str], places: Sequence[int]) -> Iterator[tuple[str, 
             break
 
 
-def _candidate(column: Column, lines: Sequence[str]) -> Candidate | None:
+def _candidate(column: Column, lines: Sequence[str]) -> LineCandidate | None:
     """Return a column with its pattern; None for a time without a step, for numbers that are none,
     and where no pattern reads it alone.
     """
@@ -181,7 +181,7 @@ def _candidate(column: Column, lines: Sequence[str]) -> Candidate | None:
             role = column.role
             if re.search(rf"\(\?P<{MEAN}", pattern):
                 role = replace(role, is_mean=True)
-            return Candidate(
+            return LineCandidate(
                 role=role,
                 pattern=pattern,
                 label=f"{column.label}…{column.unit}".strip(),

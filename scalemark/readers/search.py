@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from scalemark.readers.engine import Candidate, candidates
+from scalemark.readers.engine import LineCandidate, candidates
 from scalemark.readers.kinds.hugging_face import FILES, HuggingFaceReader
 from scalemark.readers.kinds.json import is_document
 from scalemark.readers.kinds.regex import PROGRAMS
@@ -26,12 +26,12 @@ _TRIED = tuple(kind for kind in KINDS if kind not in ("regex", "torchtitan"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundReader:
     """What one reader finds in a log."""
 
     read: str  # as in the configuration
     readings: tuple[Reading, ...]
-    candidate: Candidate | None = None  # of the engine that derives patterns
+    candidate: LineCandidate | None = None  # of the engine that derives patterns
     file: str = ""  # the file that it reads, in place of what the program prints
     like: tuple[str, ...] = ()  # labels of others that may be the speed as well
 
@@ -83,8 +83,8 @@ class Found:
 class Search:
     """All that is found in a log, the best first, and the rates of other things than training."""
 
-    fits: tuple[Found, ...]
-    others: tuple[Candidate, ...]
+    fits: tuple[FoundReader, ...]
+    others: tuple[LineCandidate, ...]
 
     @property
     def is_unsure(self) -> bool:
@@ -112,7 +112,7 @@ def search(lines: Sequence[str], path: Path | None = None) -> Search:
     return Search(fits=tuple(sorted(readers, key=_rank)), others=tuple(others))
 
 
-def _of_results(file: Path) -> Iterator[Found]:
+def _of_results(file: Path) -> Iterator[FoundReader]:
     """Yield what readers find in a file that no program prints: a document of JSON, or a table."""
     if file.stat().st_size > _MOST_BYTES:
         return
@@ -120,7 +120,7 @@ def _of_results(file: Path) -> Iterator[Found]:
     if file.name in FILES:
         reading = HuggingFaceReader().read_file(file)
         if reading:
-            yield Found(read="hugging_face", readings=(reading,), file=file.name)
+            yield FoundReader(read="hugging_face", readings=(reading,), file=file.name)
             return
     begin = text[:_BEGIN].splitlines()[:2]
     is_table = len(begin) == 2 and bool(_HEADER.fullmatch(begin[0]))
@@ -132,7 +132,7 @@ def _of_results(file: Path) -> Iterator[Found]:
     except ReadError:
         return
     if any(reading.has_rate for reading in readings):
-        yield Found(read=read, readings=readings, file=file.name)
+        yield FoundReader(read=read, readings=readings, file=file.name)
 
 
 def _of_one_rank(lines: Sequence[str]) -> list[str]:
@@ -156,7 +156,7 @@ def _most(ranks: Sequence[int]) -> int:
     return max(ranks.count(rank) for rank in set(ranks))
 
 
-def _rank(reader: Found) -> int:
+def _rank(reader: FoundReader) -> int:
     """Order readers: known programs, items per second, times of steps, bars, then steps alone."""
     kind = reader.read.partition(":")[0]
     if kind in _OF_PROGRAMS:
@@ -169,14 +169,14 @@ def _rank(reader: Found) -> int:
     return 3 if has_both else 5
 
 
-def _by_kinds(lines: Sequence[str], folder: Path | None) -> Iterator[Found]:
+def _by_kinds(lines: Sequence[str], folder: Path | None) -> Iterator[FoundReader]:
     for kind in _TRIED:
         readings = readings_of(kind, lines, folder)
         if kind != "hugging_face" or _is_of_trainer(readings):
-            yield Found(read=kind, readings=readings)
+            yield FoundReader(read=kind, readings=readings)
 
 
-def _by_patterns(derived: Sequence[Candidate], lines: Sequence[str]) -> Iterator[Found]:
+def _by_patterns(derived: Sequence[LineCandidate], lines: Sequence[str]) -> Iterator[FoundReader]:
     fits = [candidate for candidate in derived if candidate.pattern]
     for candidate in fits:
         read = f"regex:{candidate.pattern}"
@@ -185,7 +185,7 @@ def _by_patterns(derived: Sequence[Candidate], lines: Sequence[str]) -> Iterator
             readings = readings_of(read, lines, None)
         except ReadError:
             continue  # a pattern that takes too long for this log
-        yield Found(read=read, readings=readings, candidate=candidate, like=tuple(like))
+        yield FoundReader(read=read, readings=readings, candidate=candidate, like=tuple(like))
 
 
 def readings_of(read: str, lines: Iterable[str], folder: Path | None) -> tuple[Reading, ...]:

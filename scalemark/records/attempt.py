@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from scalemark.records.axes import Engine
-from scalemark.records.measurement import Result, StepSample
+from scalemark.records.measurement import AttemptResult, StepSample
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, LARGEST_FLOAT32, TrialSpec
 from scalemark.records.validation import (
@@ -97,7 +97,7 @@ class AttemptEnd(JsonRecord):
     placement: Placement  # with what was known at the end only
     outcome: str  # an Outcome
     message: str
-    result: Result | None  # counts instead of result.json; None where that counts
+    result: AttemptResult | None  # counts instead of result.json; None where that counts
 
     def __post_init__(self) -> None:
         check_one_of("outcome", self.outcome, Outcome)

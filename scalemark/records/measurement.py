@@ -237,7 +237,7 @@ class ReplicaTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result(JsonRecord):
+class AttemptResult(JsonRecord):
     """The outcome of an attempt, and what it measured: `result.json`."""
 
     outcome: str  # an Outcome

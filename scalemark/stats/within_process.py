@@ -237,7 +237,7 @@ _ENDLESS = 500.0  # of a logarithm, which exp() can still take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class ProcessSpread:
     """The error of the logarithm of a process's speed."""
 
     variance: float  # of steps at one speed, without pauses
@@ -278,7 +278,7 @@ class Spread:
         slower, faster = self.reaches
         return max(slower - self.warmer, faster + self.warmer) <= LARGEST_REACH
 
-    def beside(self, others: Sequence[Spread]) -> Spread:
+    def beside(self, others: Sequence[ProcessSpread]) -> ProcessSpread:
         """Return it as other processes make it known: what pauses cost these on average they may
         cost this one, too, where it shows none by chance.
         """
@@ -318,7 +318,7 @@ def interval_around(
     return speed * math.exp(max(low, -_ENDLESS)), speed * math.exp(min(high, _ENDLESS))
 
 
-def spread_within(durations_s: Sequence[float]) -> Spread | None:
+def spread_within(durations_s: Sequence[float]) -> ProcessSpread | None:
     """Estimate it from the steps of one process; None for fewer than 8 of them.
 
     A straight line is no error: the drift of this process is part of its speed. A warm-up is not
@@ -345,7 +345,7 @@ def spread_within(durations_s: Sequence[float]) -> Spread | None:
     if parts.warm_up is not None:
         _, warmer = _as_logarithms(0.0, float(parts.warm_up.extra.mean()))
         by_shape, inflation = abs(warmer), parts.warm_up.inflation
-    return Spread(
+    return ProcessSpread(
         variance=error.variance * inflation,
         freedom=error.freedom,
         variance_of_events=float(np.dot(extra, extra)) + variance_of_speeds,

@@ -18,7 +18,7 @@ from functools import cache
 
 from scalemark.abilities import ALL_REDUCES, HOST, VARIABLE_UPDATES, AllReduceAbilities, Sends
 from simulator.costs.box import Hardware
-from simulator.costs.links import Traffic
+from simulator.costs.links import LinkTraffic
 from simulator.costs.work import Work
 
 _FUSED_BYTES = {"horovod": 64 * 2**20, "ddp": 25 * 2**20}
@@ -31,8 +31,8 @@ _VARIABLE_BYTES = 4  # variables and their slots are fp32, however gradients are
 class Exchange:
     """The bytes and messages of one update."""
 
-    pull: Traffic  # of variables, while the forward pass of the first micro-batch wants them
-    push: Traffic  # of gradients, as the backward pass brings them; and of their sums, back
+    pull: LinkTraffic  # of variables, while the forward pass of the first micro-batch wants them
+    push: LinkTraffic  # of gradients, as the backward pass brings them; and of their sums, back
     waits_for_all: bool  # nothing is sent before the backward pass has ended
     num_casts: int = 0  # kernels that pack, cut or cast, per GPU
     updated_share: float = 1.0  # of the variables that one GPU updates, or the host
@@ -53,8 +53,8 @@ def exchange(work: Work, hardware: Hardware) -> Exchange:
     sends = Sends.ALL_REDUCE if name in _FUSED_BYTES else VARIABLE_UPDATES[name].sends
     if sends is Sends.TO_OWNERS:
         return _to_owners(work, hardware)
-    push = Traffic(hardware=hardware)
-    pull = Traffic(hardware=hardware)
+    push = LinkTraffic(hardware=hardware)
+    pull = LinkTraffic(hardware=hardware)
     num_casts, share = 0, 1.0
     sizes = _sizes(work)
     if sends is not Sends.NOTHING and work.num_gpus > 1:
@@ -81,7 +81,7 @@ def _to_owners(work: Work, hardware: Hardware) -> Exchange:
     sizes, n = _sizes(work), work.num_gpus
     on_host = work.local_parameter_device == "cpu"
     owners = [HOST] * len(sizes) if on_host else owners_of(sizes, n)
-    pull, push = Traffic(hardware=hardware), Traffic(hardware=hardware)
+    pull, push = LinkTraffic(hardware=hardware), LinkTraffic(hardware=hardware)
     largest = 0.0
     for owner in dict.fromkeys(owners):
         own = [size for size, of in zip(sizes, owners, strict=True) if of == owner]
@@ -112,7 +112,7 @@ def _all_reduce(work: Work) -> AllReduceAbilities:
     return ALL_REDUCES[name]
 
 
-def _scatter(work: Work, sizes: Sequence[float], pull: Traffic, push: Traffic) -> None:
+def _scatter(work: Work, sizes: Sequence[float], pull: LinkTraffic, push: LinkTraffic) -> None:
     """Gather weights from equal shards, and sum gradients there."""
     n = work.num_gpus
     weights = [size * _VARIABLE_BYTES / _element_bytes(work) for size in sizes]

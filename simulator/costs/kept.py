@@ -116,7 +116,7 @@ def _own(tensor: Tensor) -> int:
     match layer:
         case nn.LayerNorm():  # normalized, before gamma and beta
             return elements
-        case nn.Dropout():  # a byte that says whether a number was kept
+        case nn.DropoutLayer():  # a byte that says whether a number was kept
             return elements // _BYTES
         case nn.Dense(activation="gelu"):  # its argument, and the normal distribution's share
             return 2 * elements

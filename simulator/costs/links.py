@@ -26,7 +26,7 @@ _COPIES_AT_ONCE = 2.0  # that the host has in hand
 
 
 @dataclass(slots=True, kw_only=True)
-class Traffic:
+class LinkTraffic:
     """The copies of one phase of a step, all on their way at once."""
 
     hardware: Hardware

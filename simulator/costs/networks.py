@@ -159,7 +159,7 @@ def _counted(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class NetworkCounts:
     """What one layer, or all layers together, take for one example, forward and backward."""
 
     flops: int = 0  # forward: 2 per multiply and add
@@ -177,12 +177,12 @@ _LOSS_OPERATIONS = 8  # softmax, cross entropy, their gradients, the mean
 _SHORTENED = ((3, 3), (5, 5))  # kernels that Winograd's algorithm shortens
 
 
-def count(logits: Tensor) -> Counts:
+def count(logits: Tensor) -> NetworkCounts:
     """Count a whole model with its loss, its gradient tensors in the order of the trainer's.
 
     An output that is used more than once has the sum of as many gradients, an operation each.
     """
-    layers: dict[Tensor, Counts] = {}
+    layers: dict[Tensor, NetworkCounts] = {}
     trained: set[Tensor] = set()  # what has a gradient; the pictures have none
     num_uses = 0
     for tensor in network_of(logits):
@@ -194,7 +194,7 @@ def count(logits: Tensor) -> Counts:
     num_sums = num_uses - (len(trained) - 1)  # only the logits have no use
     counted = layers.values()
     ordered = in_keras_order(logits)
-    return Counts(
+    return NetworkCounts(
         flops=sum(counts.flops for counts in counted),
         backward_flops=sum(counts.backward_flops for counts in counted),
         winograd_flops=sum(counts.winograd_flops for counts in counted),
@@ -230,7 +230,7 @@ def in_keras_order(logits: Tensor) -> list[Tensor]:
     return sorted(network, key=lambda tensor: (-distances[tensor], met[tensor]))
 
 
-def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
+def _count(tensor: Tensor, *, has_gradient: bool) -> NetworkCounts:
     """Count one layer; `has_gradient` says that its input needs one."""
     layer = tensor.layer
     if isinstance(layer, nn.Conv | nn.Dense):
@@ -239,9 +239,11 @@ def _count(tensor: Tensor, *, has_gradient: bool) -> Counts:
         return _count_attention(tensor, layer)
     if isinstance(layer, nn.TiedLogits):
         flops = 2 * tensor.num_elements * tensor.inputs[0].channels
-        return Counts(flops=flops, backward_flops=2 * flops, product_flops=flops, num_operations=3)
+        return NetworkCounts(
+            flops=flops, backward_flops=2 * flops, product_flops=flops, num_operations=3
+        )
     num_operations, passes, passes_fused = _beside_products(tensor)
-    return Counts(
+    return NetworkCounts(
         num_operations=num_operations,
         num_moved=passes * tensor.num_elements,
         num_moved_fused=passes_fused * tensor.num_elements,
@@ -266,7 +268,7 @@ def _beside_products(tensor: Tensor) -> tuple[int, int, int]:
             return 1, 3, 1
         case Plain.CONCAT:  # backward, each branch gets its slice
             return 1 + len(tensor.inputs), 4, 4
-        case nn.Dropout():  # draws, compares and multiplies; multiplies again on the way back
+        case nn.DropoutLayer():  # draws, compares and multiplies; multiplies again on the way back
             return 4, 14, 4
         case nn.Pool():
             return 2, 9, 9
@@ -302,7 +304,9 @@ _ACTIVATION_PASSES = {"linear": (0, 0), "relu": (5, 2), "gelu": (28, 5)}  # op b
 _BIAS_PASSES = 3  # the output read and written, and its gradient read
 
 
-def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: bool) -> Counts:
+def _count_product(
+    tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: bool
+) -> NetworkCounts:
     """Count the product, its gradients by weights and input, and bias and activation each way."""
     *positions, outputs = tensor.shape
     weights = tensor.inputs[0].channels * outputs
@@ -314,7 +318,7 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
     flops = 2 * weights * prod(positions)
     passes, passes_fused = _ACTIVATION_PASSES[layer.activation]
     is_activated = layer.activation != "linear"
-    return Counts(
+    return NetworkCounts(
         flops=flops,
         backward_flops=flops * (1 + has_gradient),
         winograd_flops=flops if is_shortened else 0,
@@ -326,14 +330,14 @@ def _count_product(tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: b
     )
 
 
-def _count_attention(tensor: Tensor, layer: nn.Attend) -> Counts:
+def _count_attention(tensor: Tensor, layer: nn.Attend) -> NetworkCounts:
     """Count the two products of each head, all scores even where a causal model masks half."""
     length, width = tensor.shape
     flops = 4 * length * length * width
     scores = length * length * layer.num_heads
     has_dropout = layer.dropout_rate > 0
     passes = 13 + 2 * layer.is_causal + 14 * has_dropout
-    return Counts(
+    return NetworkCounts(
         flops=flops,
         product_flops=flops,
         backward_flops=2 * flops,

@@ -14,7 +14,7 @@ import numpy as np
 from scalemark.abilities import PRECISIONS, precision_of, trains_apart
 from simulator.costs.box import Hardware
 from simulator.costs.exchange import Exchange, exchange
-from simulator.costs.links import Traffic
+from simulator.costs.links import LinkTraffic
 from simulator.costs.memory import is_half, memory_bytes, num_slots
 from simulator.costs.networks import Network
 from simulator.costs.work import Work
@@ -186,7 +186,7 @@ def _communication_s(
     return total_s + packing_s, exposed_s + packing_s
 
 
-def _phase_s(traffic: Traffic) -> float:
+def _phase_s(traffic: LinkTraffic) -> float:
     return traffic.busiest()[1] + traffic.latency_s
 
 

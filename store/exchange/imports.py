@@ -17,7 +17,7 @@ from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
 from scalemark.readers.log_text import LogError, log_text
 from scalemark.readers.reading import ReadError, Reading
-from scalemark.readers.search import Found, readings_of, search
+from scalemark.readers.search import FoundReader, readings_of, search
 from scalemark.records.references import Reference, ReferenceKind, Rejected
 from scalemark.text.untrusted import masked, without_secrets
 from scalemark.text.wording import listed
@@ -224,11 +224,11 @@ def reference_of(path: Path, said: ImportOptions) -> Reference:
     )
 
 
-def _readings(path: Path, read: str) -> Found:
+def _readings(path: Path, read: str) -> FoundReader:
     try:
         lines = log_text(path).lines
         if read:
-            return Found(read=read, readings=readings_of(read, lines, None))
+            return FoundReader(read=read, readings=readings_of(read, lines, None))
     except (LogError, ReadError) as error:
         raise ValueError(str(error)) from error
     result = search(lines)

@@ -33,8 +33,8 @@ from scalemark.records.attempt import (
 from scalemark.records.machine import Machine, check_kind_of_machine
 from scalemark.records.measurement import (
     BESIDE_A_MEASUREMENT,
+    AttemptResult,
     Measurement,
-    Result,
     check_measurement,
 )
 from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
@@ -89,7 +89,7 @@ class _FolderAttempt:
     crashed: bool  # as sweeper.running.judgement.Judged has it
     machine: Machine
     placement: Placement
-    result: Result
+    result: AttemptResult
     environment: dict[str, Any] | None
 
     @property
@@ -226,7 +226,7 @@ def _attempt_in(folder: RunFolder) -> _FolderAttempt:
     )
 
 
-def _result(folder: RunFolder, end: AttemptEnd | None) -> Result:
+def _result(folder: RunFolder, end: AttemptEnd | None) -> AttemptResult:
     """Return what the database got, or would have got from who found the orchestrator dead."""
     if end and end.result:
         return end.result
@@ -237,7 +237,7 @@ def _result(folder: RunFolder, end: AttemptEnd | None) -> Result:
         outcome, message = end.outcome, end.message
     if outcome == Outcome.COMPLETED:
         raise ValueError("result.json is missing, and the attempt was completed")
-    return Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    return AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
 
 
 def _modified_at(path: Path) -> datetime:
@@ -396,7 +396,7 @@ def _new_attempt(attempt: _FolderAttempt) -> NewAttempt:
     )
 
 
-def _measured(result: Result) -> dict[str, Any] | None:
+def _measured(result: AttemptResult) -> dict[str, Any] | None:
     if result.measurement is None:
         return None
     values: dict[str, Any] = parsed(canonical(asdict(result)))

@@ -14,7 +14,7 @@ from scalemark.text.untrusted import quoted_lines
 from store.command_line import OK, USAGE, Db, Json
 from store.errors import StoreError
 from sweeper.early_stopping import judge as judging
-from sweeper.early_stopping.answer import MOST_ATTEMPTS, Answer, answer_lines
+from sweeper.early_stopping.answer import MOST_ATTEMPTS, JudgeAnswer, answer_lines
 from sweeper.early_stopping.rule import ChangeVerdict
 from sweeper.errors import SweepRefusedError
 
@@ -92,7 +92,7 @@ def judge(
     raise typer.Exit(_exit_code(answer))
 
 
-def _exit_code(answer: Answer) -> int:
+def _exit_code(answer: JudgeAnswer) -> int:
     if answer.verdict is ChangeVerdict.INTERRUPTED:
         return entry_point.INTERRUPTED
     if answer.error:
@@ -100,7 +100,7 @@ def _exit_code(answer: Answer) -> int:
     return OK if answer.verdict is ChangeVerdict.BETTER else NOT_BETTER
 
 
-def _print(answer: Answer, *, as_json: bool) -> None:
+def _print(answer: JudgeAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(answer)
     else:

@@ -32,7 +32,7 @@ _PCIE_LEVELS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundGpus:
     """The GPUs that NVML finds on this machine."""
 
     gpus: tuple[Gpu, ...]  # all physical ones, in PCI order
@@ -48,10 +48,10 @@ class ProhibitedError(pynvml.NVMLError):  # type: ignore[misc]
         return "in compute mode Prohibited; nvidia-smi -c 0 allows processes again"
 
 
-NOTHING = Found(gpus=(), links=(), driver="")
+NOTHING = FoundGpus(gpus=(), links=(), driver="")
 
 
-def find_gpus(sys: Path = cores.SYS, root: Path = Path("/")) -> Found:
+def find_gpus(sys: Path = cores.SYS, root: Path = Path("/")) -> FoundGpus:
     """Return all physical GPUs, whatever is visible to this process; none without a driver.
 
     Raises NVMLError, also where no GPU answers, and where a driver is there and its library is not.
@@ -70,7 +70,7 @@ def find_gpus(sys: Path = cores.SYS, root: Path = Path("/")) -> Found:
         pynvml.nvmlShutdown()
 
 
-def _asked(sys: Path) -> Found:
+def _asked(sys: Path) -> FoundGpus:
     gpus: list[tuple[Gpu, object]] = []
     left_out: dict[str, pynvml.NVMLError] = {}
     for index in range(pynvml.nvmlDeviceGetCount()):
@@ -83,7 +83,7 @@ def _asked(sys: Path) -> Found:
     if left_out and not gpus:
         raise next(iter(left_out.values()))
     gpus.sort(key=lambda pair: pair[0].pci_bus_id)
-    return Found(
+    return FoundGpus(
         gpus=tuple(gpu for gpu, _ in gpus),
         links=tuple(_links(gpus)),
         driver=pynvml.nvmlSystemGetDriverVersion(),

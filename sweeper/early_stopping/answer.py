@@ -22,7 +22,7 @@ MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class JudgeAnswer:
     """Facts about a proposal, as `--json` prints them; those with a default come of running it."""
 
     verdict: ChangeVerdict | None = None
@@ -60,7 +60,7 @@ class Answer:
         return max(filter(None, (self.baseline_expected_s, self.change_expected_s)), default=None)
 
 
-def answer_lines(answer: Answer) -> Iterator[str]:
+def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
     """Describe the plan, or the result where there is one."""
     if answer.verdict is None:
         yield from _plan_lines(answer)
@@ -73,7 +73,7 @@ def answer_lines(answer: Answer) -> Iterator[str]:
     )
 
 
-def _plan_lines(answer: Answer) -> Iterator[str]:
+def _plan_lines(answer: JudgeAnswer) -> Iterator[str]:
     yield f"baseline  {_trial_text(answer.baseline, answer.baseline_expected_s)}"
     change = _trial_text(answer.change, answer.change_expected_s)
     yield f"change    {change}: {joined(answer.changes)}"
@@ -94,7 +94,7 @@ def _plan_lines(answer: Answer) -> Iterator[str]:
     yield from _other_work_lines(answer)
 
 
-def _result_lines(answer: Answer, verdict: ChangeVerdict) -> Iterator[str]:
+def _result_lines(answer: JudgeAnswer, verdict: ChangeVerdict) -> Iterator[str]:
     meaning = MEANINGS[verdict].format(margin=f"{answer.margin_percent:g}", why=answer.why)
     yield f"{verdict.replace('_', ' ')}: {meaning}"
     yield from answer.failures
@@ -114,7 +114,7 @@ def _result_lines(answer: Answer, verdict: ChangeVerdict) -> Iterator[str]:
         yield "these runs leave it open: judge it again with a larger budget"
 
 
-def _other_work_lines(answer: Answer) -> Iterator[str]:
+def _other_work_lines(answer: JudgeAnswer) -> Iterator[str]:
     if answer.other_work:
         yield (
             f"other work: the two differ in {', '.join(answer.other_work)}, so that a gain of "

@@ -27,14 +27,14 @@ from store.database import DATABASE_VARIABLE, open_for_reading
 from store.errors import StoreError
 from store.judgements import JudgedProposal, NewJudgement, SeriesPlace
 from store.reading.earlier import completed_repeats, completed_repeats_of_sweep
-from sweeper.early_stopping.answer import Answer
+from sweeper.early_stopping.answer import JudgeAnswer
 from sweeper.early_stopping.proposal import Budget, Proposal
 from sweeper.early_stopping.rule import (
     MOST_EARLIER,
     Aim,
     ChangeVerdict,
+    JudgedSide,
     Runs,
-    Side,
     gain_of,
     least_attempts,
     most_runs,
@@ -81,11 +81,11 @@ class PlannedProposal:
     asked: Asked
     name: str  # of its sweep
     way: LocalSweep
-    trials: dict[Side, TrialSpec]
-    answer: Answer  # as far as it is known before anything runs
+    trials: dict[JudgedSide, TrialSpec]
+    answer: JudgeAnswer  # as far as it is known before anything runs
 
     @property
-    def trial_ids(self) -> dict[Side, str]:
+    def trial_ids(self) -> dict[JudgedSide, str]:
         return {side: spec.trial_id for side, spec in self.trials.items()}
 
 
@@ -122,7 +122,7 @@ def plan(asked: Asked) -> PlannedProposal:
     return PlannedProposal(asked=asked, name=name, way=way, trials=trials, answer=answer)
 
 
-def judge(planned: PlannedProposal, command: Sequence[str]) -> Answer:
+def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
     """Run the proposal until the verdict is sure; `command` are its words, for the database.
 
     Raises SweepRefusedError or StoreError.
@@ -140,8 +140,8 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> Answer:
         new = NewJudgement(
             series=asked.series,
             sweep=planned.name,
-            baseline_trial=trials[Side.BASELINE].trial_id,
-            change_trial=trials[Side.CHANGE].trial_id,
+            baseline_trial=trials[JudgedSide.BASELINE].trial_id,
+            change_trial=trials[JudgedSide.CHANGE].trial_id,
             change=change,
             margin=asked.margin,
             allowed=asked.allowed,
@@ -190,8 +190,8 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> Answer:
 
 
 def _answer(
-    planned: Answer, place: SeriesPlace, proposal: Proposal, failures: Sequence[Failure]
-) -> Answer:
+    planned: JudgeAnswer, place: SeriesPlace, proposal: Proposal, failures: Sequence[Failure]
+) -> JudgeAnswer:
     """Complete the plan's answer with what the runs showed."""
     gain = gain_of(proposal.runs)
     return replace(
@@ -221,11 +221,11 @@ def _planned_answer(
     asked: Asked,
     name: str,
     way: LocalSweep,
-    trials: dict[Side, TrialSpec],
+    trials: dict[JudgedSide, TrialSpec],
     place: SeriesPlace,
     engine: sa.Engine,
-) -> Answer:
-    change, baseline = trials[Side.CHANGE], trials[Side.BASELINE]
+) -> JudgeAnswer:
+    change, baseline = trials[JudgedSide.CHANGE], trials[JudgedSide.BASELINE]
     earlier: tuple[float, ...] = ()
     if not asked.fresh:
         since = datetime.now(UTC) - EARLIER_WITHIN
@@ -235,7 +235,7 @@ def _planned_answer(
         repeats = completed.get(baseline.trial_id, ())[-MOST_EARLIER:]
         earlier = tuple(repeat.throughput for repeat in repeats)
     estimate = Estimate.of(engine, way.machine.key)
-    return Answer(
+    return JudgeAnswer(
         baseline=baseline.trial_id,
         change=change.trial_id,
         baseline_expected_s=estimate.expected_s(baseline),
@@ -279,7 +279,7 @@ def _baseline_grid(asked: Asked) -> tuple[Config, Grid]:
     return config, grid
 
 
-def _two_trials(asked: Asked, way: LocalSweep, baseline_grid: Grid) -> dict[Side, TrialSpec]:
+def _two_trials(asked: Asked, way: LocalSweep, baseline_grid: Grid) -> dict[JudgedSide, TrialSpec]:
     """Resolve both. Raises SweepRefusedError or StoreError."""
     baseline = _resolved(baseline_grid, way)
     try:
@@ -305,7 +305,7 @@ def _two_trials(asked: Asked, way: LocalSweep, baseline_grid: Grid) -> dict[Side
             f"{joined(asked.changes)}: changes nothing of trial {baseline.trial_id[:8]}; change an "
             "axis, or have command.run= name another copy of your program"
         )
-    return {Side.CHANGE: change, Side.BASELINE: baseline}
+    return {JudgedSide.CHANGE: change, JudgedSide.BASELINE: baseline}
 
 
 def _group(change: str) -> str:

@@ -14,9 +14,9 @@ from store.reading.earlier import CompletedRepeat
 from sweeper.early_stopping.rule import (
     Aim,
     ChangeVerdict,
+    JudgedSide,
     Ruling,
     Runs,
-    Side,
     decide,
     next_side,
 )
@@ -34,10 +34,12 @@ class Budget:
     expected_s: float | None = None  # of a run, by earlier ones
     clock: Callable[[], float]
     num_begun: int = 0
-    took_s: Mapping[Side, list[float]] = field(default_factory=lambda: {side: [] for side in Side})
+    took_s: Mapping[JudgedSide, list[float]] = field(
+        default_factory=lambda: {side: [] for side in JudgedSide}
+    )
     _end_s: float | None = None
 
-    def spent(self, side: Side) -> str:
+    def spent(self, side: JudgedSide) -> str:
         """Say why no run of this side may start; empty where one may.
 
         A run takes the median of its side so far, else of the other, else what earlier ones took.
@@ -67,7 +69,7 @@ class Proposal:
     def __init__(
         self,
         *,
-        trials: Mapping[Side, str],  # their ids
+        trials: Mapping[JudgedSide, str],  # their ids
         aim: Aim,
         budget: Budget,
         runs: Runs,  # at first those from earlier
@@ -91,7 +93,7 @@ class Proposal:
             self.budget.took_s[side].append(duration_s)
         elif final not in (None, Outcome.INTERRUPTED):
             self.why = f"the {side} ended as {final}"
-            self.baseline_failed = side is Side.BASELINE
+            self.baseline_failed = side is JudgedSide.BASELINE
             self.verdict = ChangeVerdict.FAILED
             if self.baseline_failed:
                 self.verdict = ChangeVerdict.UNDECIDED
@@ -99,8 +101,8 @@ class Proposal:
     def learn(self) -> None:
         """Read what was completed, and decide. Raises StoreError."""
         completed = self._read()
-        change = completed.get(self._trials[Side.CHANGE], ())
-        baseline = completed.get(self._trials[Side.BASELINE], ())
+        change = completed.get(self._trials[JudgedSide.CHANGE], ())
+        baseline = completed.get(self._trials[JudgedSide.BASELINE], ())
         self.runs = replace(
             self.runs,
             change=tuple(repeat.throughput for repeat in change),
@@ -135,5 +137,9 @@ class Proposal:
         """Say nothing: `judge` prints the answer."""
         return ""
 
-    def _side_of(self, trial_id: str) -> Side:
-        return Side.CHANGE if trial_id == self._trials[Side.CHANGE] else Side.BASELINE
+    def _side_of(self, trial_id: str) -> JudgedSide:
+        return (
+            JudgedSide.CHANGE
+            if trial_id == self._trials[JudgedSide.CHANGE]
+            else JudgedSide.BASELINE
+        )

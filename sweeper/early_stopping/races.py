@@ -30,7 +30,7 @@ ReadResults = Callable[[Sequence[str]], Mapping[str, tuple[CompletedRepeat, ...]
 """Trial ids -> their completed repeats so far, whichever sweep made them."""
 
 
-class Results:
+class RaceResults:
     """What the contenders of all races of a sweep have shown: how far processes differ is learned
     from all of them.
     """
@@ -61,7 +61,7 @@ class Race:
     may_use_all = False
 
     def __init__(
-        self, label: str, trial_ids: tuple[str, ...], names: tuple[str, ...], results: Results
+        self, label: str, trial_ids: tuple[str, ...], names: tuple[str, ...], results: RaceResults
     ) -> None:
         self.label = label  # for people: what tells the race from others
         self.trial_ids = trial_ids  # two or more
@@ -145,7 +145,7 @@ def make_races(
         groups.setdefault(key, []).append(spec)
     crowds = [group for group in groups.values() if len(group) > 1]
     telling = varying_axes([group[0] for group in crowds])
-    results = Results(most_repeats, read)
+    results = RaceResults(most_repeats, read)
     races: list[Race] = []
     racing_ids: list[str] = []
     for group in crowds:

@@ -191,15 +191,15 @@ class ChangeVerdict(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Side(StrEnum):
+class JudgedSide(StrEnum):
     """One of the two trials."""
 
     CHANGE = "change"
     BASELINE = "baseline"
 
     @property
-    def other(self) -> Side:
-        return Side.BASELINE if self is Side.CHANGE else Side.CHANGE
+    def other(self) -> JudgedSide:
+        return JudgedSide.BASELINE if self is JudgedSide.CHANGE else JudgedSide.CHANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,8 +238,8 @@ class Runs:
         pairs = zip(self.earlier[::2], self.earlier[1::2], strict=False)
         return [math.log(after / before) for before, after in pairs][-MOST_IDLE:]
 
-    def with_run(self, side: Side, throughput: float) -> Runs:
-        if side is Side.CHANGE:
+    def with_run(self, side: JudgedSide, throughput: float) -> Runs:
+        if side is JudgedSide.CHANGE:
             return replace(self, change=(*self.change, throughput))
         return replace(self, baseline=(*self.baseline, throughput))
 
@@ -253,19 +253,19 @@ class Gain:
     high: float | None
 
 
-def next_side(runs: Runs) -> Side:
+def next_side(runs: Runs) -> JudgedSide:
     num_alone = runs.num_alone
     if len(runs.change) < num_alone:
-        return Side.CHANGE
+        return JudgedSide.CHANGE
     num_paired, num_baseline = len(runs.change) - (num_alone - 1), len(runs.baseline)
     if num_paired != num_baseline:
-        return Side.BASELINE if num_paired > num_baseline else Side.CHANGE
-    return Side.BASELINE if num_paired % 2 else Side.CHANGE
+        return JudgedSide.BASELINE if num_paired > num_baseline else JudgedSide.CHANGE
+    return JudgedSide.BASELINE if num_paired % 2 else JudgedSide.CHANGE
 
 
-def most_runs(runs: Runs, budget: int) -> Mapping[Side, int]:
+def most_runs(runs: Runs, budget: int) -> Mapping[JudgedSide, int]:
     """Return how many runs of each side as many attempts are, if no other verdict ends them."""
-    nums = dict.fromkeys(Side, 0)
+    nums = dict.fromkeys(JudgedSide, 0)
     for _ in range(budget):
         side = next_side(runs)
         runs = runs.with_run(side, 1.0)

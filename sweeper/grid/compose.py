@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from conf.schema import Config, typed
 from scalemark.records.free_axes import is_free
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.expand import Cell, Choice
+from sweeper.grid.expand import Cell, GridChoice
 from sweeper.grid.explain import explain, no_such_axis
 
 _WORD = re.compile(r"\w+")
@@ -48,7 +48,7 @@ class _Composed:
     def __init__(self, config: DictConfig) -> None:
         # words of its interpolations: setting what they name changes more than one value
         self.mentioned = frozenset().union(*map(_words, _interpolations(config)))
-        self.leaves: dict[Choice, Any] = {}  # converted by OmegaConf
+        self.leaves: dict[GridChoice, Any] = {}  # converted by OmegaConf
         # once `typed` is made of it, leaves are set in it to have them converted and checked
         self.scratch = config
 
@@ -66,7 +66,7 @@ class Composer:
         # without sweeps: the settings of the whole sweep
         self.base = typed(without_hydra(copy.deepcopy(base)))
         self._composed: dict[Cell, _Composed] = {}
-        self._read_choices: dict[Choice, _Read] = {}
+        self._read_choices: dict[GridChoice, _Read] = {}
         self._groups: dict[str, bool] = {}
         self._holders: dict[str, bool] = {}
 
@@ -99,12 +99,12 @@ class Composer:
         except OmegaConfBaseException as error:
             raise SweepRefusedError(explain(error)) from error
 
-    def _read(self, choice: Choice) -> _Read:
+    def _read(self, choice: GridChoice) -> _Read:
         if choice not in self._read_choices:
             self._read_choices[choice] = self._look_at(choice)
         return self._read_choices[choice]
 
-    def _look_at(self, choice: Choice) -> _Read:
+    def _look_at(self, choice: GridChoice) -> _Read:
         override = choice.override
         key, value = override.key_or_group, override.value()
         group = self._is_group(key)
@@ -179,7 +179,7 @@ def _entangled(read: Iterable[_Read], mentioned: frozenset[str]) -> set[str]:
     return words
 
 
-def _leaf(composed: _Composed, choice: Choice) -> Any:
+def _leaf(composed: _Composed, choice: GridChoice) -> Any:
     """Return the value as the schema has it, checked by OmegaConf once."""
     if choice not in composed.leaves:
         key = choice.override.key_or_group

@@ -38,14 +38,14 @@ Params = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class GridChoice:
     """An axis at one of its values: a parsed override that is no sweep."""
 
     text: str  # as on the command line
     override: Override = field(compare=False, repr=False)
 
 
-Cell = tuple[Choice, ...]
+Cell = tuple[GridChoice, ...]
 
 
 def text_of(cell: Cell) -> str:
@@ -114,7 +114,7 @@ def _variant(axes: Params, parser: OverridesParser) -> Cell:
                 f"hydra.sweeper.variants: {override.input_line}: one value per axis; give "
                 "each a variant of its own"
             )
-    return tuple(Choice(text=str(override.input_line), override=override) for override in asked)
+    return tuple(GridChoice(text=str(override.input_line), override=override) for override in asked)
 
 
 def _varied(cell: Cell, variant: Cell) -> Cell:
@@ -269,14 +269,14 @@ def _num_in_range(sweep: RangeSweep) -> int | None:
         return None
 
 
-def _choices(override: Override, parser: OverridesParser) -> list[Choice]:
+def _choices(override: Override, parser: OverridesParser) -> list[GridChoice]:
     if not override.is_sweep_override():
-        return [Choice(text=str(override.input_line), override=override)]
+        return [GridChoice(text=str(override.input_line), override=override)]
     axis = override.get_key_element()
     return [_choice(override, axis, value, parser) for value in override.sweep_iterator()]
 
 
-def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> Choice:
+def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> GridChoice:
     is_text = isinstance(value, str) and is_env_variable(override.key_or_group)
     if is_text and not reads_as(str(value), axis, parser):  # quotes within choice(...) are lost
         value = QuotedString(text=str(value), quote=Quote.single)
@@ -285,4 +285,4 @@ def _choice(override: Override, axis: str, value: object, parser: OverridesParse
         parsed = replace(override, value_type=ValueType.ELEMENT, _value=value, input_line=text)
     else:  # other text may come from a cast, and read as a number
         (parsed,) = _parse(parser, [text])
-    return Choice(text=text, override=parsed)
+    return GridChoice(text=text, override=parsed)

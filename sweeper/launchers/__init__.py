@@ -206,7 +206,7 @@ class Remote(Spawn):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenAttempt:
     """What a host told about itself."""
 
     machine: Machine
@@ -246,7 +246,7 @@ class Elsewheres:
 
     def look(
         self, prefix: Sequence[str], host: str, within_s: float | None = LOOK_WITHIN_S
-    ) -> Seen:
+    ) -> SeenAttempt:
         """Ask a host what it has. Raises SweepRefusedError."""
         launcher, hardware = self.config.launcher, self.config.hardware
         where = self.elsewhere(prefix)
@@ -283,7 +283,7 @@ class Elsewheres:
         answer = json.loads(lines[-1].removeprefix(MARK))
         if problem := answer.get("problem"):
             raise SweepRefusedError(f"{named}: {problem}")
-        return Seen(
+        return SeenAttempt(
             machine=Machine.from_json(answer["machine"]),
             kind=DeviceKind(answer["kind"]),
             num_devices=answer["num_devices"],
@@ -292,7 +292,7 @@ class Elsewheres:
             commit=answer["commit"],
         )
 
-    def compare(self, seen: Mapping[str, Seen]) -> Seen:
+    def compare(self, seen: Mapping[str, SeenAttempt]) -> SeenAttempt:
         """Return what the hosts have in common. Raises SweepRefusedError where they differ."""
         (first, one), *others = seen.items()
         if one.commit != software.commit():
@@ -316,7 +316,7 @@ class Elsewheres:
         return one
 
     def inventory_of(
-        self, seen: Seen, per_host: int | None, num_hosts: int, more: str
+        self, seen: SeenAttempt, per_host: int | None, num_hosts: int, more: str
     ) -> Inventory:
         """Return the devices of each host. Raises SweepRefusedError for more than it has."""
         num = seen.num_devices if per_host is None else per_host
@@ -365,13 +365,13 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _said(seen: Seen) -> str:
+def _said(seen: SeenAttempt) -> str:
     machine = seen.machine
     gpus = f", {len(machine.gpus)} x {machine.gpus[0].name}" if machine.gpus else ""
     return f"{machine.num_cores} cores {machine.cpu}{gpus}"
 
 
-def _difference(one: Seen, other: Seen) -> str:
+def _difference(one: SeenAttempt, other: SeenAttempt) -> str:
     if one.commit != other.commit:
         return f"commit {one.commit[:12]} and {other.commit[:12]}"
     for name in ("python", "kernel", "variables"):

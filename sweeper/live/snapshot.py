@@ -8,7 +8,7 @@ from typing import Any
 
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Doing, Outcome, Phase, State
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -44,7 +44,7 @@ class EndedAttempt:
     verdict_reasons: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, label: str, result: Result, duration_s: float) -> EndedAttempt:
+    def of(cls, label: str, result: AttemptResult, duration_s: float) -> EndedAttempt:
         measured = None
         if result.outcome == Outcome.COMPLETED:
             measured = result.measurement

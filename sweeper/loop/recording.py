@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from conf.schema import OnFailure
 from scalemark.records.attempt import Placement
 from scalemark.records.axes import Engine
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import counted
@@ -149,7 +149,7 @@ class Recorder:
             lambda: self._ledger.finish(repeat_id, finished, ended_at, again=again)
         )
 
-    def _why_again(self, repeat: Repeat, result: Result, *, crashed: bool) -> str | None:
+    def _why_again(self, repeat: Repeat, result: AttemptResult, *, crashed: bool) -> str | None:
         """Return why a repeat is tried again, or None. A stop leaves it to the next command."""
         outcome, disturbed = Outcome(result.outcome), bool(judgement.disturbances(result))
         if outcome is Outcome.COMPLETED and not disturbed:
@@ -203,13 +203,13 @@ def _placement(given: Given) -> Placement:
         return given.placement
 
 
-def _is_unread(repeat: Repeat, result: Result) -> bool:
+def _is_unread(repeat: Repeat, result: AttemptResult) -> bool:
     """Return whether a program ran to its end, and nothing that it printed is a number."""
     is_of_program = repeat.trial.spec.engine == Engine.command
     return is_of_program and result.outcome == Outcome.INVALID and result.measurement is None
 
 
-def _not_counted(result: Result, disturbances: Sequence[str]) -> Result:
+def _not_counted(result: AttemptResult, disturbances: Sequence[str]) -> AttemptResult:
     """Return a result whose numbers are kept, and neither shown in tables nor counted as a repeat:
     the next attempt stands for it.
     """

@@ -10,7 +10,7 @@ from scalemark.abilities import jobs_of
 from scalemark.host.memory import is_lack_of_host_memory
 from scalemark.host.processes import start_ticks
 from scalemark.records.attempt import Placement
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome
 from store.errors import StoreError
 from sweeper.live.progress import Started
@@ -140,5 +140,5 @@ class Starter:
 
 
 def _not_started(given: Given, outcome: Outcome, message: str) -> Over:
-    result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
     return Over(given=given, result=result, crashed=outcome is Outcome.FAILED)

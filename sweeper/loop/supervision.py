@@ -8,7 +8,7 @@ from datetime import datetime
 
 from conf.schema import OnInterrupt
 from scalemark.records.attempt import Placement
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.text.wording import counted
 from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat
@@ -45,7 +45,7 @@ class Over:
     """An attempt that has ended, or could not be started."""
 
     given: Given
-    result: Result
+    result: AttemptResult
     exit_code: int | None = None  # as that of `sweeper.running.attempt.Ended`
     duration_s: float = 0.0
     crashed: bool  # as that of `sweeper.running.judgement.Judged`

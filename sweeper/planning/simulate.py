@@ -30,7 +30,7 @@ class Waiting(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class PlayedSweep:
     """One task that was played."""
 
     task: Task
@@ -46,7 +46,7 @@ def simulate(
     *,
     running: Sequence[Running] = (),
     now_s: float = 0.0,
-) -> list[Played]:
+) -> list[PlayedSweep]:
     """Play until nothing waits; `durations_s` by key of the task.
 
     Attempts that run already end when they are expected to. Raises ValueError when something waits
@@ -57,7 +57,7 @@ def simulate(
     for number, attempt in enumerate(running):
         free.difference_update(attempt.devices)
         heapq.heappush(ends, (attempt.end_s(now_s), number, attempt))
-    played: list[Played] = []
+    played: list[PlayedSweep] = []
 
     def fits(num_gpus: int) -> bool:
         return len(ends) < blocks.most_at_once and blocks.fits(num_gpus, free)
@@ -70,7 +70,7 @@ def simulate(
             expected_end_s = None if task.expected_s is None else now_s + task.expected_s
             started = Running(devices=taken, started_s=now_s, expected_end_s=expected_end_s)
             heapq.heappush(ends, (end_s, len(running) + len(played), started))
-            played.append(Played(task=task, devices=taken, start_s=now_s, end_s=end_s))
+            played.append(PlayedSweep(task=task, devices=taken, start_s=now_s, end_s=end_s))
         if not ends:
             if waiting:
                 raise ValueError(f"{len(waiting)} tasks wait for devices that nobody holds")

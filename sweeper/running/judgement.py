@@ -11,7 +11,7 @@ from conf.schema import RetryConfig
 from scalemark.host.gpu_libraries import too_large
 from scalemark.host.memory import OUT_OF_HOST_MEMORY, other_limit, says_so
 from scalemark.records.attempt import HOST_LOST, RANK_LOST
-from scalemark.records.measurement import Result, said_of_others
+from scalemark.records.measurement import AttemptResult, said_of_others
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
@@ -23,7 +23,7 @@ from sweeper.running.attempt import Ended, Limits
 class Judged:
     """The result of an attempt, and whether it crashed."""
 
-    result: Result
+    result: AttemptResult
     # failed without a result of its own or of a rank, or interrupted but not by us: worth a retry
     crashed: bool
 
@@ -43,11 +43,11 @@ def judge(folder: RunFolder, ended: Ended, limits: Limits) -> Judged:
     if outcome is Outcome.FAILED:
         why = unreadable or ended.unreadable or ended.last_error
         message = f"{message}: {why or 'see log.txt in its run folder'}"
-    result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
     return Judged(result=with_gpu_errors(result, folder), crashed=outcome is Outcome.FAILED)
 
 
-def _counts(written: Result, ended: Ended) -> bool:
+def _counts(written: AttemptResult, ended: Ended) -> bool:
     """Return whether a result fits the end of its process.
 
     It is written whole, as the last thing, so a kill that comes later changes nothing. When we
@@ -159,7 +159,7 @@ def check(retry: RetryConfig) -> None:
             )
 
 
-def disturbances(result: Result) -> list[str]:
+def disturbances(result: AttemptResult) -> list[str]:
     """Return what made an attempt `disturbed`, as its verdict says it; nothing for others."""
     if result.outcome != Outcome.COMPLETED:
         return []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement, RankLimits
 from scalemark.records.machine import Machine
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.validation import parsed
@@ -33,7 +33,7 @@ from sweeper.planning.plan import PlannedTrial
 _PARTED = re.compile("[ ,]+")  # what shells and people would part a name at
 
 
-def recorded_left(folder: RunFolder, result: Result) -> Left:
+def recorded_left(folder: RunFolder, result: AttemptResult) -> Left:
     """Read the files of an ended attempt; it has failed where they are refused, for its result
     rests on them.
     """
@@ -74,7 +74,7 @@ def read_end(folder: RunFolder) -> AttemptEnd | None:
         return None
 
 
-def _readable_result(folder: RunFolder) -> Result | None:
+def _readable_result(folder: RunFolder) -> AttemptResult | None:
     try:
         return folder.read_result()
     except (ValueError, OSError):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.conclusions.chosen import with_notes
-from analysis.conclusions.claims import Verdict, claims, conclusions, verdict_of
+from analysis.conclusions.claims import ClaimVerdict, claims, conclusions, verdict_of
 from analysis.conclusions.pairs import alike, by_efficiency, by_speed
 from analysis.conclusions.rules import RULES, mb_per_gflop
 from analysis.published import of_others, of_source
@@ -49,60 +49,64 @@ def test_fourteen_claims_have_sources_and_commands():
 def test_the_shipped_references_say_this_to_each_claim():
     found = answers(with_notes(of_others(REFERENCES), REFERENCES, BaselineRule.SAME))
     assert found == {
-        "C1": Verdict.IN_PART,
-        "C2": Verdict.IN_PART,
-        "C3": Verdict.HOLDS,
-        "C4": Verdict.NO_RESULTS,
-        "C5": Verdict.NO_RESULTS,
-        "C6": Verdict.IN_PART,
-        "C7": Verdict.IN_PART,
-        "C8": Verdict.HOLDS,
-        "C9": Verdict.NO_RESULTS,
-        "C10": Verdict.HOLDS,
-        "C11": Verdict.HOLDS,
-        "C12": Verdict.NO_RESULTS,
-        "C13": Verdict.HOLDS,
-        "C14": Verdict.NO_RESULTS,
+        "C1": ClaimVerdict.IN_PART,
+        "C2": ClaimVerdict.IN_PART,
+        "C3": ClaimVerdict.HOLDS,
+        "C4": ClaimVerdict.NO_RESULTS,
+        "C5": ClaimVerdict.NO_RESULTS,
+        "C6": ClaimVerdict.IN_PART,
+        "C7": ClaimVerdict.IN_PART,
+        "C8": ClaimVerdict.HOLDS,
+        "C9": ClaimVerdict.NO_RESULTS,
+        "C10": ClaimVerdict.HOLDS,
+        "C11": ClaimVerdict.HOLDS,
+        "C12": ClaimVerdict.NO_RESULTS,
+        "C13": ClaimVerdict.HOLDS,
+        "C14": ClaimVerdict.NO_RESULTS,
     }
 
 
 def test_every_verdict_has_pairs_but_the_one_that_there_are_none():
     for finding in conclusions(with_notes(of_others(REFERENCES), REFERENCES, BaselineRule.SAME)):
         pairs = [pair for part in finding.statements for pair in part.pairs]
-        assert bool(pairs) is (finding.verdict is not Verdict.NO_RESULTS)
+        assert bool(pairs) is (finding.verdict is not ClaimVerdict.NO_RESULTS)
 
 
 def test_the_articles_ranking_of_small_models_is_recognized():
     agreeing = {"replicated_pscpu": FAST, "ps_cpu": GOOD, "replicated_nccl": SLOW}
-    assert answers(made(*grid("resnet50", agreeing)))["C4"] is Verdict.HOLDS
+    assert answers(made(*grid("resnet50", agreeing)))["C4"] is ClaimVerdict.HOLDS
     disagreeing = {"replicated_pscpu": SLOW, "ps_cpu": SLOW, "replicated_nccl": FAST}
-    assert answers(made(*grid("resnet50", disagreeing)))["C4"] is Verdict.DOES_NOT_HOLD
+    assert answers(made(*grid("resnet50", disagreeing)))["C4"] is ClaimVerdict.DOES_NOT_HOLD
     in_part = {"replicated_pscpu": GOOD, "ps_cpu": GOOD, "replicated_nccl": FAST}
-    assert answers(made(*grid("resnet50", in_part)))["C4"] is Verdict.IN_PART
+    assert answers(made(*grid("resnet50", in_part)))["C4"] is ClaimVerdict.IN_PART
 
 
 def test_one_process_each_decides_nothing():
     single = {"replicated_pscpu": [190.0], "ps_cpu": [200.0]}
-    assert parts(made(*grid("resnet50", single)), "C4")[1] is Verdict.CANNOT_BE_TOLD
+    assert parts(made(*grid("resnet50", single)), "C4")[1] is ClaimVerdict.CANNOT_BE_TOLD
 
 
 def test_the_articles_claims_are_of_its_kind_of_machine():
     rows = grid("vgg16", {"replicated_nccl": FAST, "replicated_pscpu": GOOD, "ps_cpu": GOOD})
-    assert answers(made(*rows))["C5"] is Verdict.HOLDS
-    assert answers(made(*rows, gpu="Tesla P100-SXM2-16GB"))["C5"] is Verdict.NO_RESULTS
+    assert answers(made(*rows))["C5"] is ClaimVerdict.HOLDS
+    assert answers(made(*rows, gpu="Tesla P100-SXM2-16GB"))["C5"] is ClaimVerdict.NO_RESULTS
 
 
 def test_cpu_devices_are_no_rows_for_claims_about_gpus():
     rows = grid("vgg16", {"replicated_nccl": FAST, "replicated_none": SLOW})
-    assert set(answers(made(*rows, kind=DeviceKind.CPU_DEVICE)).values()) == {Verdict.NO_RESULTS}
+    assert set(answers(made(*rows, kind=DeviceKind.CPU_DEVICE)).values()) == {
+        ClaimVerdict.NO_RESULTS
+    }
 
 
 def test_nccl_is_judged_by_the_number_of_gpus():
     few = grid("vgg16", {"replicated_nccl": SLOW, "replicated_none": FAST}, 2)
     many = grid("vgg16", {"replicated_nccl": FAST, "replicated_none": SLOW}, 8)
-    assert [answers(made(*few, *many))[claim] for claim in ("C1", "C6")] == [Verdict.HOLDS] * 2
+    assert [answers(made(*few, *many))[claim] for claim in ("C1", "C6")] == [ClaimVerdict.HOLDS] * 2
     early = grid("vgg16", {"replicated_nccl": FAST, "replicated_none": SLOW}, 2)
-    assert [answers(made(*early, *many))[claim] for claim in ("C1", "C6")] == [Verdict.IN_PART] * 2
+    assert [answers(made(*early, *many))[claim] for claim in ("C1", "C6")] == [
+        ClaimVerdict.IN_PART
+    ] * 2
 
 
 def test_nccl_may_be_good_on_8_gpus_without_being_the_fastest():
@@ -110,10 +114,10 @@ def test_nccl_may_be_good_on_8_gpus_without_being_the_fastest():
     near = grid("vgg16", {"replicated_nccl": GOOD, "replicated_pscpu": FAST})
     far = grid("vgg16", {"replicated_nccl": SLOW, "replicated_pscpu": FAST})
     assert [parts(made(*rows), "C6")[1] for rows in (near, far)] == [
-        Verdict.HOLDS,
-        Verdict.DOES_NOT_HOLD,
+        ClaimVerdict.HOLDS,
+        ClaimVerdict.DOES_NOT_HOLD,
     ]
-    assert parts(made(*far), "C1")[1] is Verdict.DOES_NOT_HOLD
+    assert parts(made(*far), "C1")[1] is ClaimVerdict.DOES_NOT_HOLD
 
 
 def test_a_statement_counts_what_speaks_for_and_against_it():
@@ -134,35 +138,37 @@ def test_the_order_of_models_is_that_of_machines_with_nvlink():
         ]
 
     rows = [*curve("resnet50", 790.0), *curve("vgg16", 700.0), *curve("alexnet", 600.0)]
-    assert answers(made(*rows, gpu="Tesla P100-SXM2-16GB"))["C10"] is Verdict.HOLDS
-    assert answers(made(*reversed(rows), gpu="Tesla P100-PCIE-16GB"))["C10"] is Verdict.NO_RESULTS
+    assert answers(made(*rows, gpu="Tesla P100-SXM2-16GB"))["C10"] is ClaimVerdict.HOLDS
+    assert (
+        answers(made(*reversed(rows), gpu="Tesla P100-PCIE-16GB"))["C10"] is ClaimVerdict.NO_RESULTS
+    )
     wrong = [*curve("resnet50", 500.0), *curve("vgg16", 700.0)]
-    assert answers(made(*wrong, gpu="Tesla P100-SXM2-16GB"))["C10"] is Verdict.DOES_NOT_HOLD
+    assert answers(made(*wrong, gpu="Tesla P100-SXM2-16GB"))["C10"] is ClaimVerdict.DOES_NOT_HOLD
 
 
 def test_variables_on_gpus_of_one_machine_are_better_evidence_than_of_two():
     rows = grid("vgg16", {"ps_gpu": FAST, "ps_cpu": SLOW})
     (finding,) = [one for one in conclusions(made(*rows, gpu="Tesla K80")) if one.id == "C3"]
     assert (finding.verdict, finding.statements[0].says) == (
-        Verdict.HOLDS,
+        ClaimVerdict.HOLDS,
         "variables spread over the GPUs beat variables on the CPU",
     )
 
 
 def test_replicated_variables_are_not_spread_over_the_gpus():
     rows = grid("resnet50", {"replicated_nccl": FAST, "ps_gpu": GOOD, "ps_cpu": FAST})
-    assert answers(made(*rows, gpu="Tesla K80"))["C3"] is Verdict.DOES_NOT_HOLD
-    assert answers(made(rows[0], rows[2], gpu="Tesla K80"))["C3"] is Verdict.NO_RESULTS
+    assert answers(made(*rows, gpu="Tesla K80"))["C3"] is ClaimVerdict.DOES_NOT_HOLD
+    assert answers(made(rows[0], rows[2], gpu="Tesla K80"))["C3"] is ClaimVerdict.NO_RESULTS
 
 
 @pytest.mark.parametrize(
     ("of_32", "of_64", "answer"),
     [
-        ([100.0, 101.0], [120.0, 121.0], Verdict.HOLDS),
-        ([100.0, 101.0], [190.0, 191.0], Verdict.DOES_NOT_HOLD),
-        ([100.0, 120.0], [130.0, 190.0], Verdict.CANNOT_BE_TOLD),
-        ([100.0], [120.0], Verdict.CANNOT_BE_TOLD),
-        ([100.0, 101.0], [190.0], Verdict.CANNOT_BE_TOLD),
+        ([100.0, 101.0], [120.0, 121.0], ClaimVerdict.HOLDS),
+        ([100.0, 101.0], [190.0, 191.0], ClaimVerdict.DOES_NOT_HOLD),
+        ([100.0, 120.0], [130.0, 190.0], ClaimVerdict.CANNOT_BE_TOLD),
+        ([100.0], [120.0], ClaimVerdict.CANNOT_BE_TOLD),
+        ([100.0, 101.0], [190.0], ClaimVerdict.CANNOT_BE_TOLD),
     ],
 )
 def test_parameter_servers_saturate_where_twice_the_hosts_bring_little(of_32, of_64, answer):
@@ -180,10 +186,13 @@ def test_many_gpus_scale_by_bytes_per_operation():
             ({"model": model, "num_gpus": 64}, [last, last + 1]),
         ]
 
-    assert answers(made(*curve("inception3", 600.0), *curve("vgg16", 400.0)))["C9"] is Verdict.HOLDS
+    assert (
+        answers(made(*curve("inception3", 600.0), *curve("vgg16", 400.0)))["C9"]
+        is ClaimVerdict.HOLDS
+    )
     assert (
         answers(made(*curve("inception3", 400.0), *curve("vgg16", 600.0)))["C9"]
-        is Verdict.DOES_NOT_HOLD
+        is ClaimVerdict.DOES_NOT_HOLD
     )
 
 
@@ -196,7 +205,7 @@ def test_staged_variables_and_packs_are_held_against_the_trials_without():
             ({**trial, "gradient_repacking": 8}, SLOW),
         )
     )
-    assert (found["C12"], found["C13"]) == (Verdict.DOES_NOT_HOLD, Verdict.DOES_NOT_HOLD)
+    assert (found["C12"], found["C13"]) == (ClaimVerdict.DOES_NOT_HOLD, ClaimVerdict.DOES_NOT_HOLD)
 
 
 def test_real_data_are_held_against_synthetic():
@@ -208,22 +217,22 @@ def test_real_data_are_held_against_synthetic():
         ]
 
     found = made(*rows("vgg16", 0.8), *rows("resnet50", 0.95), *rows("alexnet", 0.6))
-    assert answers(found)["C11"] is Verdict.HOLDS
+    assert answers(found)["C11"] is ClaimVerdict.HOLDS
     assert (
         answers(made(*rows("vgg16", 0.95), *rows("resnet50", 0.8), *rows("alexnet", 1.0)))["C11"]
-        is Verdict.DOES_NOT_HOLD
+        is ClaimVerdict.DOES_NOT_HOLD
     )
 
 
 @pytest.mark.parametrize(
     ("verdicts", "verdict"),
     [
-        ([Verdict.HOLDS, Verdict.HOLDS], Verdict.HOLDS),
-        ([Verdict.HOLDS, Verdict.NO_RESULTS], Verdict.IN_PART),
-        ([Verdict.HOLDS, Verdict.DOES_NOT_HOLD], Verdict.IN_PART),
-        ([Verdict.DOES_NOT_HOLD, Verdict.CANNOT_BE_TOLD], Verdict.DOES_NOT_HOLD),
-        ([Verdict.CANNOT_BE_TOLD, Verdict.NO_RESULTS], Verdict.CANNOT_BE_TOLD),
-        ([Verdict.NO_RESULTS], Verdict.NO_RESULTS),
+        ([ClaimVerdict.HOLDS, ClaimVerdict.HOLDS], ClaimVerdict.HOLDS),
+        ([ClaimVerdict.HOLDS, ClaimVerdict.NO_RESULTS], ClaimVerdict.IN_PART),
+        ([ClaimVerdict.HOLDS, ClaimVerdict.DOES_NOT_HOLD], ClaimVerdict.IN_PART),
+        ([ClaimVerdict.DOES_NOT_HOLD, ClaimVerdict.CANNOT_BE_TOLD], ClaimVerdict.DOES_NOT_HOLD),
+        ([ClaimVerdict.CANNOT_BE_TOLD, ClaimVerdict.NO_RESULTS], ClaimVerdict.CANNOT_BE_TOLD),
+        ([ClaimVerdict.NO_RESULTS], ClaimVerdict.NO_RESULTS),
     ],
 )
 def test_statements_make_the_verdict_of_a_claim(verdicts, verdict):

@@ -16,7 +16,7 @@ from analysis.results import BaselineRule, with_baselines
 from analysis.scaling.curves import scalings
 from analysis.scaling.scaling_words import sentences
 from analysis.tables.labels import lines
-from analysis.tables.table import Rank
+from analysis.tables.table import RowRank
 from analysis.text.titles import host_notes, short_title, table_title
 from plots.drawing import file_names
 from scalemark.records.machine import DeviceKind
@@ -125,11 +125,11 @@ def test_strategies_compete_with_those_over_as_many_hosts_alone():
         }
     )
     expected = {
-        ("replicated_none", 1): Rank.BEST,
-        ("distributed_ring", 1): Rank.SLOWER,
-        ("distributed_ring", 2): Rank.BEST,
-        ("distributed_ps", 2): Rank.SLOWER,
-        ("distributed_ps", 4): Rank.ALONE,
+        ("replicated_none", 1): RowRank.BEST,
+        ("distributed_ring", 1): RowRank.SLOWER,
+        ("distributed_ring", 2): RowRank.BEST,
+        ("distributed_ps", 2): RowRank.SLOWER,
+        ("distributed_ps", 4): RowRank.ALONE,
     }
     for rows, columns in (
         (lines(results), ("num_gpus",)),

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.measured import measured
 from analysis.pivot import pivot, usual_tables
-from analysis.tables.table import Rank
+from analysis.tables.table import RowRank
 from analysis.text.titles import model_notes, title
 from store.database import open_for_reading
 from store.errors import StoreError
@@ -122,7 +122,7 @@ def test_other_work_is_no_better_choice(axis):
         (axis,),
         ("strategy",),
     )
-    assert set(ranks(table).values()) == {Rank.ALONE}
+    assert set(ranks(table).values()) == {RowRank.ALONE}
 
 
 def test_any_axes_go_down_and_across():
@@ -157,7 +157,7 @@ def test_models_across_keep_what_each_has_of_its_own():
     assert table.columns == (("vgg16",), ("resnet50",))  # as they were asked for
     assert table.of_models["resnet50"]["image_px"] == 64
     assert table.of_models["vgg16"]["batch_size"] == 4
-    assert set(ranks(table).values()) == {Rank.ALONE}, (
+    assert set(ranks(table).values()) == {RowRank.ALONE}, (
         "a model is no choice, and neither are more GPUs"
     )
 
@@ -184,9 +184,9 @@ def test_the_best_of_a_column_ties_with_what_repeats_cannot_tell_from_it():
     entries += [(small(all_reduce="pscpu"), speed) for speed in (50.0, 51.0, 52.0)]
     (table,) = pivot(results(entries))
     assert ranks(table) == {
-        ("replicated_none", 1): Rank.BEST,
-        ("ps_cpu", 1): Rank.TIE,
-        ("replicated_pscpu", 1): Rank.SLOWER,
+        ("replicated_none", 1): RowRank.BEST,
+        ("ps_cpu", 1): RowRank.TIE,
+        ("replicated_pscpu", 1): RowRank.SLOWER,
     }
 
 
@@ -202,10 +202,10 @@ def test_of_one_process_each_nobody_knows_which_is_slower():
         )
     )
     assert ranks(table) == {
-        ("replicated_none", 1): Rank.BEST,
-        ("ps_cpu", 1): Rank.UNKNOWN,
-        ("replicated_none", 2): Rank.ALONE,
-        ("ps_cpu", 2): Rank.ALONE,
+        ("replicated_none", 1): RowRank.BEST,
+        ("ps_cpu", 1): RowRank.UNKNOWN,
+        ("replicated_none", 2): RowRank.ALONE,
+        ("ps_cpu", 2): RowRank.ALONE,
     }
 
 

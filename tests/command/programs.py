@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalemark.records.attempt import Placement
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from sweeper.starts.environment import environment
@@ -70,7 +70,7 @@ def begin(
 
 def run(
     spec: TrialSpec, name: str = "run", given: Placement | None = None, **variables: str
-) -> tuple[Result, RunFolder]:
+) -> tuple[AttemptResult, RunFolder]:
     process, folder = begin(spec, name, given, **variables)
     code = process.wait()
     result = folder.read_result()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command.curve import PrintedNumbers
-from command.measuring import REPORTED, Measured, measured_by
+from command.measuring import REPORTED, MeasuredProgram, measured_by
 from command.watch import Moments
 from scalemark.readers import Lines as CutLines
 from scalemark.readers import open_reader
@@ -30,7 +30,7 @@ def measured(
     items: float | None = None,
     files: Path | None = None,
     **changes: object,
-) -> Measured:
+) -> MeasuredProgram:
     """The measurement of a program that prints these lines at these times."""
     changes.setdefault("min_warm_up_steps", 0)
     spec = spec_of("true", read, num_gpus=1, **changes)
@@ -39,7 +39,7 @@ def measured(
 
 def of(
     printed: PrintedNumbers, spec, lines: Lines, items: float | None, files: Path | None
-) -> Measured:
+) -> MeasuredProgram:
     for arrival_s, line in lines:
         printed.take_line(line, arrival_s)
     if files:
@@ -274,7 +274,7 @@ class RunSummary(OutputReader):
         return replace(reading, step=int(step)) if step else reading
 
 
-def of_readings(lines: Lines, item: str = "", **readings: Reading) -> Measured:
+def of_readings(lines: Lines, item: str = "", **readings: Reading) -> MeasuredProgram:
     spec = spec_of("true", "metric", num_gpus=1, min_warm_up_steps=0, item=item)
     return of(PrintedNumbers(spec, RunSummary(**readings)), spec, lines, None, None)
 

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from command.curve import Clock, Curve, CurveError
+from command.curve import Clock, CurveError, StepCurve
 from command.measuring import warm_up
 from command.points import Points
 from scalemark.readers.reading import Reading
 
 
-def curve_of(*readings: tuple[float, Reading]) -> Curve:
-    curve = Curve()
+def curve_of(*readings: tuple[float, Reading]) -> StepCurve:
+    curve = StepCurve()
     for arrival_s, reading in readings:
         curve.add(reading, arrival_s, reading.metrics.get("loss"))
     return curve

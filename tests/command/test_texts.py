@@ -10,13 +10,13 @@ import pytest
 
 from command import outcomes
 from command.outcomes import CrashedError, failed
-from command.watch import Ended
+from command.watch import ProgramEnd
 
 ENDS = Path(__file__).parent / "ends"
 
 
-def ended(lines, exit_code=1) -> Ended:
-    return Ended(
+def ended(lines, exit_code=1) -> ProgramEnd:
+    return ProgramEnd(
         exit_code=exit_code,
         started_s=0.0,
         ended_s=1.0,

@@ -9,7 +9,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
-from sweeper.grid.expand import Choice
+from sweeper.grid.expand import GridChoice
 from sweeper.planning.plan import resolve_grid
 from sweeper.starts.environment import environment
 from tests.conf.test_resolve import config, trial
@@ -112,7 +112,8 @@ def test_it_stands_in_a_grid_beside_ours():
     written(DENSE)
     inventory = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=2)
     cells = [
-        (Choice(text=f"model={name}", override=None),) for name in ("trivial", "my_model.py:build")
+        (GridChoice(text=f"model={name}", override=None),)
+        for name in ("trivial", "my_model.py:build")
     ]
     sweep = config().sweep
     specs, left_out = resolve_grid(cells, lambda cell: config(cell[0].text), inventory, sweep)

@@ -11,7 +11,7 @@ from analysis.pivot import usual_tables
 from analysis.selection import Selection
 from plots.drawing import NothingToShow, names
 from plots.report.page import render
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.records.outcomes import Verdict
 from tests.analysis.gpu_box import around
 from tests.plots.charts.charting import details, pictures, words
@@ -36,9 +36,9 @@ def plots(capsys, monkeypatch):
     return partial(run, capsys, monkeypatch)
 
 
-def source(**selection: object) -> Source:
+def source(**selection: object) -> PlotSource:
     chosen = Selection(db="results.db", **selection)  # type: ignore[arg-type]
-    return Source(selection=chosen, command="python -m plots report")
+    return PlotSource(selection=chosen, command="python -m plots report")
 
 
 def foreign_words(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from analysis.selection import Selection, load
 from analysis.text.titles import sweep_notes
 from plots.figure import details
 from plots.options import command
-from plots.source import Source
+from plots.source import PlotSource
 from plots.tables.layout import lay_out
 from store.writer import Writer
 from tests.filled import NOON, begin, fill
@@ -80,13 +80,13 @@ def test_trials_that_a_sweep_found_finished_are_among_its_own():
 def test_repeats_by_other_sweeps_are_counted_aloud(plots):
     """A bug: tables, charts and reports took them in beside silently."""
     fill("results.db", [(small(), 100.0), (small(num_gpus=2), 190.0)])
-    alone = Source(selection=Selection(db="results.db", sweep="first"), command="")
+    alone = PlotSource(selection=Selection(db="results.db", sweep="first"), command="")
     assert sweep_notes(alone.results) == []
     fill("results.db", [(small(), 101.0), (small(), 102.0)], name="second")
     said = "measured by other sweeps: 2 of 4 repeats"
     assert said in plots("tables", "--sweep", "first").stdout
     assert "other sweeps" not in plots("tables").stdout
-    source = Source(selection=Selection(db="results.db", sweep="first"), command="")
+    source = PlotSource(selection=Selection(db="results.db", sweep="first"), command="")
     assert said in details(source.results)
 
 

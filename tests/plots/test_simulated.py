@@ -12,7 +12,7 @@ from analysis.selection import Selection, load
 from analysis.text import badges
 from plots import at_end, drawing
 from plots.report.page import compose, render
-from plots.source import Source
+from plots.source import PlotSource
 from plots.tables import writers
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
@@ -133,7 +133,7 @@ def test_charts_of_both_have_files_of_their_own_names(both, plots):
 
 @OF_BOTH
 def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
-    source = Source(
+    source = PlotSource(
         selection=Selection(db="results.db", origin=origin), command="python -m plots report"
     )
     page = compose(source, datetime.now(UTC))
@@ -170,7 +170,7 @@ def test_sweeps_of_two_profiles_leave_the_files_of_both():
     names = []
     for sweep in ("simulated", "h100", None):
         chosen = Selection(db="results.db", sweep=sweep, origin=Origin.SIMULATED)
-        source = Source(selection=chosen, command="plots charts")
+        source = PlotSource(selection=chosen, command="plots charts")
         names.append({path.name for path in drawing.draw(source, Path("figures"), ["scaling"])})
     first, second, both = names
     assert "scaling-simulated-h100_8-resnet50.png" in second

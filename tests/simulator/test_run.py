@@ -12,7 +12,7 @@ import pytest
 from analysis.explain.slow_replica import slow_replicas
 from scalemark.records.attempt import AttemptBegin
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Measurement, Result
+from scalemark.records.measurement import AttemptResult, Measurement
 from scalemark.records.outcomes import Doing, Outcome, Phase, Verdict
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -61,7 +61,7 @@ def play(
     return main(spec, folder), folder
 
 
-def result(*overrides: str, noise: bool = False, hardware: Hardware = P100) -> Result:
+def result(*overrides: str, noise: bool = False, hardware: Hardware = P100) -> AttemptResult:
     _, folder = play(spec_of(*overrides, noise=noise), hardware=hardware)
     found = folder.read_result()
     assert found is not None

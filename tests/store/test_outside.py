@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.text.untrusted import MOST_CHARACTERS, quoted, quoted_lines, visible
 from tests.app import run_app
 from tests.filled import MACHINE, fill
@@ -95,12 +95,12 @@ def test_what_is_shown_is_printable_short_and_stays_so(text, most):
 
 
 def test_a_message_of_megabytes_is_stored_as_2000_characters():
-    result = Result(
+    result = AttemptResult(
         outcome="failed", message=f"\x1b[2J{'x' * 5_000_000}", measurement=None, op_placement={}
     )
     assert len(result.message) == MOST_CHARACTERS == 2000
     assert result.message.startswith(r"\x1b[2Jx")
-    assert Result.from_json(result.to_json()) == result
+    assert AttemptResult.from_json(result.to_json()) == result
 
 
 HOSTILE = "\x1b]0;title\x07\x9b31m\u202e\ntoken=s3cr3t"

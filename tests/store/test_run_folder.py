@@ -10,7 +10,7 @@ import pytest
 
 from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement
 from scalemark.records.machine import Gpu, GpuLink
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.sweep import AskedFor, SweepRecord, sweep_uid
 from scalemark.run_folder import RunFolder
@@ -152,7 +152,9 @@ END = AttemptEnd(
     ),
     outcome=Outcome.FAILED,
     message="killed",
-    result=Result(outcome=Outcome.FAILED, message="killed", measurement=None, op_placement={}),
+    result=AttemptResult(
+        outcome=Outcome.FAILED, message="killed", measurement=None, op_placement={}
+    ),
 )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import store.api
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.trial import TrialSpec
 from store.checks import check
 from store.database import open_for_reading
@@ -153,5 +153,7 @@ def test_merged_databases_keep_measured_and_simulated_numbers_apart():
 
 
 def test_the_truth_is_read_from_a_run_folder():
-    reported = Result(outcome="failed", message="", measurement=None, op_placement={}, truth=TRUTH)
-    assert Result.from_json(reported.to_json()) == reported
+    reported = AttemptResult(
+        outcome="failed", message="", measurement=None, op_placement={}, truth=TRUTH
+    )
+    assert AttemptResult.from_json(reported.to_json()) == reported

@@ -10,7 +10,7 @@ from simulator.costs import networks
 from simulator.costs.networks import network
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.expand import Choice
+from sweeper.grid.expand import GridChoice
 from sweeper.planning.plan import resolve_grid
 from tests.conf.test_resolve import config
 from trainer import run
@@ -66,7 +66,7 @@ def write_defaults(tmp_path):
 
 def plan(*overrides: str):
     inventory = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=2)
-    cell = tuple(Choice(text=text, override=None) for text in overrides)
+    cell = tuple(GridChoice(text=text, override=None) for text in overrides)
     composed = config(*overrides)
     return resolve_grid([cell], lambda _: composed, inventory, composed.sweep)
 

@@ -11,7 +11,7 @@ from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
 from tests.trainer.test_towers import recorded, trained
 from trainer.check.exactness import convolutional, largest_difference, whole_batches
-from trainer.collectives import EqualShards, Group, NcclExchange, RingExchange, Row
+from trainer.collectives import CollectiveGroup, EqualShards, NcclExchange, RingExchange, ShardRow
 from trainer.errors import UnsupportedTrialError
 from trainer.run import build
 
@@ -115,10 +115,10 @@ def test_shards_of_collectives_are_exact_with_micro_batches(
 def test_nccl_scatters_and_gathers_every_message_on_every_gpu(packs):
     """The graph alone, with ranks that are not in the order of GPUs: NCCL runs only on GPUs."""
     gpus = [f"/device:GPU:{number}" for number in range(3)]
-    row = Row([np.zeros((2, 5)), np.zeros(4)], packs, len(gpus))
+    row = ShardRow([np.zeros((2, 5)), np.zeros(4)], packs, len(gpus))
     lengths = {0: [12, 6], 2: [9, 9]}[packs]  # of 10 and 4 elements, or of 7 and 7, padded
     with tf.Graph().as_default() as graph:
-        exchange = NcclExchange(Group(gpus, "nccl"), shard_numbers=(2, 0, 1))
+        exchange = NcclExchange(CollectiveGroup(gpus, "nccl"), shard_numbers=(2, 0, 1))
         gradients = [tf.ones((2, 5)), tf.ones(4)]
         rows = [row.packed(gradients) for _ in gpus]
         for index in range(row.num_messages):
@@ -144,7 +144,7 @@ def test_tensorflow_has_kernels_of_both_collectives_for_gpus():
 
 
 def test_groups_of_one_process_have_keys_of_their_own(make_devices):
-    first, second = (Group(make_devices(2).replicas, "ring") for _ in range(2))
+    first, second = (CollectiveGroup(make_devices(2).replicas, "ring") for _ in range(2))
     assert first.ranks(0) == second.ranks(0) == [0, 1]
     assert first._key != second._key
 
@@ -152,7 +152,7 @@ def test_groups_of_one_process_have_keys_of_their_own(make_devices):
 @pytest.mark.parametrize("shard_numbers", [(0, 2, 1), (1, 2, 0)])
 def test_shards_in_another_order_than_they_are_gathered_in_are_refused(make_devices, shard_numbers):
     devices = make_devices(3)
-    exchange = RingExchange(Group(devices.replicas, "ring"), shard_numbers)
+    exchange = RingExchange(CollectiveGroup(devices.replicas, "ring"), shard_numbers)
     spec = small(num_gpus=3, **RING)
     with pytest.raises(UnsupportedTrialError, match=r"wanted; choose all_reduce=none") as refused:
         EqualShards(spec, [np.zeros(6, "float32")], devices, optimizer=None, exchange=exchange)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Rank
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import EXIT_CODES, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -49,7 +49,7 @@ def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -
         threading.Thread(target=_beat, args=(folder, rank), daemon=True).start()
 
     def end(outcome: Outcome, message: str = "") -> None:
-        result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+        result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
         folder.write(folder.result, result.to_json())
         names["exit_code"] = EXIT_CODES[outcome]
 

@@ -19,7 +19,7 @@ ABILITIES = AllReduceAbilities(sends=sends, within_hosts=False)
 
 import tensorflow as tf
 
-from trainer.collectives import Group
+from trainer.collectives import CollectiveGroup
 from trainer.devices import Devices
 
 
@@ -32,7 +32,7 @@ class Ring:
 
     def __init__(self, devices: Devices, hint: str = "ring") -> None:
         self.reduction_devices = devices.replicas
-        self._group = Group(devices.replicas, hint)
+        self._group = CollectiveGroup(devices.replicas, hint)
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
         with tf.name_scope("reduce"):

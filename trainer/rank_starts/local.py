@@ -31,7 +31,7 @@ from trainer.ranks.host_networks import host_networks
 from trainer.ranks.own_rank import reserved_ports
 
 
-class Network(Protocol):
+class RankNetwork(Protocol):
     """Joins the hosts that ranks stand for."""
 
     @property
@@ -67,7 +67,7 @@ def start_ranks(job: RanksJob) -> Iterator[LocalRanks]:
 class LocalRanks:
     """Children of this process, each the leader of a session and process group."""
 
-    def __init__(self, job: RanksJob, cluster: Cluster, network: Network) -> None:
+    def __init__(self, job: RanksJob, cluster: Cluster, network: RankNetwork) -> None:
         self.cluster = cluster
         self._job, self._network, self._forks = job, network, _can_fork(job)
         self._running: dict[Rank, tuple[int, int]] = {}  # process id, and pidfd
@@ -146,7 +146,7 @@ class LocalRanks:
 
 
 @contextmanager
-def _network(spec: TrialSpec) -> Iterator[Network]:
+def _network(spec: TrialSpec) -> Iterator[RankNetwork]:
     if "link_mbit" not in spec.injected_values:
         yield Loopback(spec.hosts)
         return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from scalemark.host.gpu_libraries import too_large
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST, WORKER_0, Cluster, Rank, RankLimits
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import EXIT_CODES, TRAINER_EXIT_CODES, Outcome, Verdict
 from scalemark.run_folder import RunFolder, last_error
 from scalemark.text.untrusted import without_secrets
@@ -37,7 +37,7 @@ class RankEnds:
     shares_host: bool = False  # other attempts of the sweep may have run beside it
 
 
-TrialEnd = tuple[Result, int]  # and the exit code of the supervisor
+TrialEnd = tuple[AttemptResult, int]  # and the exit code of the supervisor
 
 
 def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
@@ -63,7 +63,7 @@ def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
 
 def trial_end(outcome: Outcome, message: str, exit_code: int | None = None) -> TrialEnd:
     """Make a result; it ends with the exit code of its outcome unless another is given."""
-    result = Result(
+    result = AttemptResult(
         outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
     )
     return result, EXIT_CODES[outcome] if exit_code is None else exit_code
@@ -94,7 +94,7 @@ def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
     return lost[0] if lost else WORKER_0
 
 
-def _completed(folder: RunFolder, written: Result, ends: RankEnds) -> TrialEnd:
+def _completed(folder: RunFolder, written: AttemptResult, ends: RankEnds) -> TrialEnd:
     """Take worker 0's result, as far as the others let it stand.
 
     One that must complete and ended badly fails the trial, by whatever and however late: on one
@@ -156,7 +156,7 @@ def _see(folder: RunFolder, rank: Rank) -> str:
     return f"see {log.name}: {error}" if error else f"see {log.name}"
 
 
-def _written(folder: RunFolder, exit_code: int | None) -> tuple[Result | None, str]:
+def _written(folder: RunFolder, exit_code: int | None) -> tuple[AttemptResult | None, str]:
     """Return worker 0's result, unless its exit code contradicts it, or why it is unreadable."""
     try:
         written = folder.read_result()

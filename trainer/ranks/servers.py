@@ -16,7 +16,7 @@ from tensorflow.python.eager import context
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -25,7 +25,7 @@ from trainer.errors import LostRankError
 from trainer.ranks.own_rank import OwnRank, reserved_ports, start_beat
 
 
-def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
+def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> AttemptResult:
     """Return once worker 0 says that all is done; a rank that serves never returns."""
 
     def on_ready() -> None:
@@ -38,7 +38,7 @@ def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
     serve(spec, own.cluster, own.rank, on_ready)
 
 
-def _train_along(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
+def _train_along(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> AttemptResult:
     """Train as worker 0 does, for as many steps as it takes, and measure nothing."""
     trial_devices = run.join(spec, folder, own)
     run.prepare(spec)
@@ -46,7 +46,7 @@ def _train_along(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> Result:
     assert trial_devices.lockstep is not None  # it joined others
     num_calls = trial_devices.lockstep.follow(lambda: training.towers.step(data.next()))
     print(f"{own.rank.name} took {num_calls * spec.steps_per_execution} steps")
-    return Result(outcome=Outcome.COMPLETED, message="", measurement=None, op_placement={})
+    return AttemptResult(outcome=Outcome.COMPLETED, message="", measurement=None, op_placement={})
 
 
 def serve(spec: TrialSpec, cluster: Cluster, rank: Rank, on_ready: Callable[[], None]) -> NoReturn:

@@ -39,7 +39,7 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer import collectives
-from trainer.collectives import EqualShards, Exchange
+from trainer.collectives import EqualShards, RowExchange
 from trainer.devices import Devices
 from trainer.gradient_packs import GradientPacks, Piece, cuts, parts_of
 from trainer.step import Batch
@@ -52,7 +52,7 @@ from trainer.towers import (
     run_explicit_towers,
 )
 
-_EXCHANGES: dict[str, Callable[[Devices], Exchange]] = {
+_EXCHANGES: dict[str, Callable[[Devices], RowExchange]] = {
     "nccl": collectives.nccl,
     "ring": collectives.ring,
 }

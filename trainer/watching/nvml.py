@@ -36,7 +36,7 @@ _REASONS = {  # bit of nvml.h -> name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class NvmlReading:
     """One GPU at one moment; None for what it does not report."""
 
     uuid: str
@@ -56,14 +56,14 @@ class Reading:
     num_uncorrected_errors: int | None = None
 
 
-class Gpus:
+class NvmlGpus:
     """NVML opened for some GPUs. Raises pynvml.NVMLError where there is no NVML or no such GPU."""
 
     def __init__(self, uuids: Sequence[str]) -> None:
         pynvml.nvmlInit()
         self.handles = {uuid: pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids}
 
-    def read(self) -> list[Reading]:
+    def read(self) -> list[NvmlReading]:
         return [_read(uuid, handle) for uuid, handle in self.handles.items()]
 
 
@@ -90,7 +90,7 @@ def num_others(pids: Collection[int]) -> int | None:
     return len(origins) - origins.count(True)
 
 
-def _read(uuid: str, handle: object) -> Reading:
+def _read(uuid: str, handle: object) -> NvmlReading:
     def asked(question: Callable[..., Answer], *arguments: object) -> Answer | None:
         try:
             return question(handle, *arguments)
@@ -99,7 +99,7 @@ def _read(uuid: str, handle: object) -> Reading:
 
     computing = processes_of(handle).computing
     pids = None if computing is None else [one.pid for one in computing]
-    return Reading(
+    return NvmlReading(
         uuid=uuid,
         sm_clock_mhz=asked(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
         max_sm_clock_mhz=asked(pynvml.nvmlDeviceGetMaxClockInfo, pynvml.NVML_CLOCK_SM),

@@ -36,7 +36,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text.wording import counted
 from trainer import own_process
-from trainer.watching.nvml import GPU_IDLE, Gpus, Reading, XidEvents
+from trainer.watching.nvml import GPU_IDLE, NvmlGpus, NvmlReading, XidEvents
 
 INTERVAL_S = 0.5
 SHORTEST_INTERVAL_S = 0.25  # asking NVML costs time on the GPU's driver, too
@@ -45,19 +45,19 @@ _LOWEST_PRIORITY = 19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class GpuSample:
     """All watched GPUs at one moment: a line of `telemetry.jsonl`."""
 
     time_s: float  # time.monotonic(), which all processes of a Linux machine share
-    gpus: list[Reading]
+    gpus: list[NvmlReading]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Sample:
+    def from_json(cls, text: str) -> GpuSample:
         values = json.loads(text)
-        return cls(time_s=values["time_s"], gpus=[Reading(**gpu) for gpu in values["gpus"]])
+        return cls(time_s=values["time_s"], gpus=[NvmlReading(**gpu) for gpu in values["gpus"]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +125,8 @@ def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, .
 
     Errors count from the trial's start on: what they damaged stays.
     """
-    readings: dict[str, list[Reading]] = {}
-    first: dict[str, Reading] = {}
+    readings: dict[str, list[NvmlReading]] = {}
+    first: dict[str, NvmlReading] = {}
     times_s = []
     for sample in _samples_in(path):
         is_in_window = start_s <= sample.time_s <= end_s
@@ -146,7 +146,7 @@ def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, .
 
 
 def take_samples(
-    read: Callable[[], list[Reading]],
+    read: Callable[[], list[NvmlReading]],
     out: TextIO,
     interval_s: float,
     num_samples: int | None = None,
@@ -161,7 +161,7 @@ def take_samples(
     due_s = clock()
     taken = 0
     while num_samples is None or taken < num_samples:
-        out.write(Sample(time_s=clock(), gpus=read()).to_json() + "\n")
+        out.write(GpuSample(time_s=clock(), gpus=read()).to_json() + "\n")
         out.flush()
         taken += 1
         due_s = max(due_s + interval_s, clock())
@@ -169,7 +169,7 @@ def take_samples(
 
 
 def _summary(
-    first: Reading, seen: list[Reading], times_s: Sequence[float], xids: Sequence[int]
+    first: NvmlReading, seen: list[NvmlReading], times_s: Sequence[float], xids: Sequence[int]
 ) -> GpuTelemetry:
     """Sum up what was seen in the window; `first` is the first reading of the trial."""
 
@@ -204,7 +204,7 @@ def _summary(
     )
 
 
-def _power_by_energy(seen: list[Reading], times_s: Sequence[float]) -> float | None:
+def _power_by_energy(seen: list[NvmlReading], times_s: Sequence[float]) -> float | None:
     """Divide the energy between the first and the last sample by the time; None where unknown.
 
     It is all that was used in this time, where samples of power look back by up to a second.
@@ -216,12 +216,12 @@ def _power_by_energy(seen: list[Reading], times_s: Sequence[float]) -> float | N
     return (last - first) / took_s
 
 
-def _samples_in(path: Path) -> list[Sample]:
+def _samples_in(path: Path) -> list[GpuSample]:
     """Read all complete lines; the sampler's end may have cut off the last one."""
     if not path.exists():
         return []
     lines = path.read_text().splitlines(keepends=True)
-    return [Sample.from_json(line) for line in lines if line.endswith("\n")]
+    return [GpuSample.from_json(line) for line in lines if line.endswith("\n")]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -240,7 +240,7 @@ def main(arguments: Sequence[str]) -> int:
     os.sched_setaffinity(0, {core})
     os.nice(_LOWEST_PRIORITY)
     try:
-        gpus = Gpus(options.uuids)
+        gpus = NvmlGpus(options.uuids)
     except pynvml.NVMLError as error:
         print(f"no GPU telemetry: NVML: {error}", file=sys.stderr)
         return 1

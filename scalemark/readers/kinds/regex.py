@@ -27,7 +27,7 @@ _OF_CNN = r"(?:images|examples|samples|sentences)/sec:\s*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class PatternProgram:
     """A program by its name, and what its lines do not say."""
 
     about: str
@@ -37,7 +37,7 @@ class Program:
 
 
 PROGRAMS = {
-    "torchtitan": Program(
+    "torchtitan": PatternProgram(
         about="torchtitan reads tps, which is tokens/s of one GPU, with step, loss, memory and mfu",
         pattern=rf"\bstep:\s*(?P<step>\d[\d,]*)\b(?:.*?\bloss:\s*(?P<loss>{_NUMBER}))?"
         rf"(?:.*?\bmemory:\s*(?P<memory_gib>{_NUMBER}))?.*?\b(?:tps|wps):\s*(?P<throughput>\S+)"
@@ -46,7 +46,7 @@ PROGRAMS = {
         per_gpu=True,
     ),
     # the number of a line is the mean since step 1, without what lies between steps
-    "tf_cnn_benchmarks": Program(
+    "tf_cnn_benchmarks": PatternProgram(
         about="tf_cnn_benchmarks reads images/sec of its steps, and its total images/sec",
         pattern=rf"(?<!\d)(?P<step>\d+)\s+{_OF_CNN}(?P<mean_throughput>\S+)\s*\+/-\s*"
         r"(?P<uncertainty>\S+)\s*\(jitter\s*=\s*(?P<jitter>[^)\s]+)\)(?:\s+(?P<loss>\S+))?"
@@ -65,7 +65,7 @@ def create(argument: str) -> PatternReader:
 class PatternReader(OutputReader):
     """Reads the first match of a pattern in each line."""
 
-    def __init__(self, text: str, program: Program | None = None) -> None:
+    def __init__(self, text: str, program: PatternProgram | None = None) -> None:
         self._pattern = compiled(text)
         self._program = program
         self._names = tuple(self._pattern.groupindex)

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.selection import Selection
 from plots.report.page import compose
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.host.processes import this_process
 from scalemark.records.outcomes import Verdict
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
@@ -114,7 +114,7 @@ def test_the_likely_best_of_a_program_is_to_be_proven(analysis):
 def test_the_report_of_an_interrupted_sweep_says_so():
     interrupted(2)
     selection = Selection(db="results.db", sweep="night")
-    page = compose(Source(selection=selection, command="plots report"), NOON)
+    page = compose(PlotSource(selection=selection, command="plots report"), NOON)
     assert "The sweep is unfinished: 2 of 4 trials are left." in page.screen.headlines[0]
 
 

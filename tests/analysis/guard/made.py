@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import numpy as np
 
 from analysis.guard.groups import Floats
-from analysis.guard.histories import Cell, Night, Record
+from analysis.guard.histories import HistoryCell, Night, Record
 
 FIRST = date(2026, 1, 1)
 AXES = [{"model": model, "num_gpus": num} for model in ("resnet50", "vgg16") for num in (1, 2, 4)]
@@ -39,7 +39,7 @@ def record(
         for night in range(logs.shape[1])
     ]
     cells = [
-        Cell(
+        HistoryCell(
             trial_id=f"{number}",
             name=" ".join(map(str, of_cell.values())),
             axes=of_cell,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.guard.changes import State, _as_one, _size, changes
+from analysis.guard.changes import ChangeState, _as_one, _size, changes
 from analysis.guard.histories import _gaps, split_by_rhythm
 from analysis.guard.scan import LEAST
 from tests.analysis.guard.made import AXES, day, noisy, record
@@ -23,7 +23,7 @@ def slower(num_nights: int = 90, since: int = 40, by: float = 0.06, noise: float
 
 def test_a_change_says_when_by_how_much_of_what_and_what_else_changed():
     (change,) = changes([record(slower(), software=[OLD] * 40 + [NEW])], LEAST)
-    assert change.state is State.REGRESSION
+    assert change.state is ChangeState.REGRESSION
     assert (change.after, change.first, change.latest) == (day(39), day(40), day(40))
     assert change.found == day(41)
     assert change.groups == ("model=vgg16",)
@@ -52,9 +52,9 @@ def test_changes_at_other_times_or_to_the_other_side_are_others():
     logs[:3, 40:] += 0.06
     found = changes([record(logs)], LEAST)
     assert [(one.first, one.state, one.groups) for one in found] == [
-        (day(40), State.REGRESSION, ("model=vgg16",)),
-        (day(40), State.IMPROVEMENT, ("model=resnet50",)),
-        (day(70), State.REGRESSION, ("model=vgg16",)),
+        (day(40), ChangeState.REGRESSION, ("model=vgg16",)),
+        (day(40), ChangeState.IMPROVEMENT, ("model=resnet50",)),
+        (day(70), ChangeState.REGRESSION, ("model=vgg16",)),
     ]
 
 
@@ -75,18 +75,19 @@ def test_a_regression_that_was_made_good_has_recovered():
     logs = slower()
     logs[VGG16, 70:] += 0.06
     bad, good = changes([record(logs)], LEAST)
-    assert (bad.state, bad.recovered) == (State.RECOVERED, day(70))
-    assert good.state is State.IMPROVEMENT
+    assert (bad.state, bad.recovered) == (ChangeState.RECOVERED, day(70))
+    assert good.state is ChangeState.IMPROVEMENT
 
 
 def test_half_made_good_is_not_recovered():
     logs = slower(by=0.10)
     logs[VGG16, 70:] += 0.05
-    assert changes([record(logs)], LEAST)[0].state is State.REGRESSION
+    assert changes([record(logs)], LEAST)[0].state is ChangeState.REGRESSION
 
 
 @pytest.mark.parametrize(
-    ("night", "state"), [(39, State.REGRESSION), (40, State.ACCEPTED), (80, State.ACCEPTED)]
+    ("night", "state"),
+    [(39, ChangeState.REGRESSION), (40, ChangeState.ACCEPTED), (80, ChangeState.ACCEPTED)],
 )
 def test_a_tag_on_a_sweep_since_accepts_the_change(night, state):
     (change,) = changes([record(slower(), accepted={night: "night-x"})], LEAST)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from analysis.guard.groups import Floats, groups_of
-from analysis.guard.scan import Rule, Shift, mean_series, scan
+from analysis.guard.scan import ScanRule, Shift, mean_series, scan
 from tests.analysis.guard.made import AXES, noisy
 
 GROUPS = groups_of(AXES)
-RULE = Rule(num_groups=len(GROUPS) - 6, num_cells=6)
+RULE = ScanRule(num_groups=len(GROUPS) - 6, num_cells=6)
 VGG16 = [3, 4, 5]
 
 
@@ -143,7 +143,7 @@ def test_the_interval_of_the_first_night_holds_it():
 
 
 def test_more_tests_ask_for_more_and_many_cells_do_not_hide_a_group():
-    few, many = Rule(num_groups=13, num_cells=50), Rule(num_groups=13, num_cells=10_000)
+    few, many = ScanRule(num_groups=13, num_cells=50), ScanRule(num_groups=13, num_cells=10_000)
     assert (few.of_groups, few.of_cells) == pytest.approx((4.10, 4.40), abs=0.01)
     assert many.of_groups == few.of_groups
     assert many.of_cells > 5.4

@@ -8,13 +8,13 @@ from benchmarks.gpu.kit import Number
 from benchmarks.gpu.stages.smoke import is_pinned, listed, telemetry_is_there
 from benchmarks.gpu.trials import Trial, all_completed, mfu_is_sane
 from scalemark.records.attempt import AttemptEnd, Placement
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from tests.benchmarks.gpu.boxes import MEASURED, SEEN
 from tests.specs import small
 
 
 def trial(outcome: str = "completed", mfu: float | None = 0.4, seen=SEEN) -> Trial:
-    result = Result(
+    result = AttemptResult(
         outcome=outcome,
         message="" if outcome == "completed" else "told why",
         measurement=replace(MEASURED, mfu=mfu),

@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from analysis.selection import Selection
 from plots.drawing import NothingToShow, Picture, chart, facts, finish
 from plots.figure import PALETTES, Theme, settings
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from scalemark.records.trial import TrialSpec
@@ -82,7 +82,7 @@ def pictures(
 ) -> list[Picture]:
     """Of that chart, each with its footer."""
     chosen = Selection(db=db, **selection)
-    source = Source(selection=chosen, command=f"python -m plots charts {name}", is_log=is_log)
+    source = PlotSource(selection=chosen, command=f"python -m plots charts {name}", is_log=is_log)
     with matplotlib.rc_context(settings(theme)):
         found = []
         try:

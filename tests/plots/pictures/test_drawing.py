@@ -20,7 +20,7 @@ from plots.commands.charts import with_progress
 from plots.drawing import NothingToShow, Picture, chart, draw, names, unique
 from plots.figure import PALETTES, WIDTH_IN, label
 from plots.options import PictureFormat, Theme, in_words
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.records.references import Origin, published
 from store.errors import StoreError
 from tests.filled import fill
@@ -34,8 +34,8 @@ OURS = ("scaling", "efficiency", "throughput", "memory")
 LIGHT = PALETTES[Theme.LIGHT]
 
 
-def source(db: str = "results.db", command: str = "python -m plots charts") -> Source:
-    return Source(selection=Selection(db=db), command=command)
+def source(db: str = "results.db", command: str = "python -m plots charts") -> PlotSource:
+    return PlotSource(selection=Selection(db=db), command=command)
 
 
 @pytest.fixture
@@ -388,7 +388,7 @@ def test_every_chart_is_drawn_or_has_nothing_of_each_published_source(name: str)
     chosen = Selection(db="nothing.db", origin=Origin.PUBLISHED, source=name)
     empty: dict[str, str] = {}
     paths = draw(
-        Source(selection=chosen, command="python -m plots charts"),
+        PlotSource(selection=chosen, command="python -m plots charts"),
         Path(),
         names(),
         passed_over=empty.setdefault,
@@ -402,7 +402,7 @@ def test_every_chart_is_drawn_or_has_nothing_of_each_published_source(name: str)
 
 def test_published_figures_name_a_database_only_where_there_is_one():
     chosen = Selection(db="results.db", origin=Origin.PUBLISHED)
-    of_published = Source(selection=chosen, command="python -m plots charts")
+    of_published = PlotSource(selection=chosen, command="python -m plots charts")
     assert of_published.stored_in == "published figures that come with scalemark"
     fill("results.db", [(resnet(), 100.0)])
     assert of_published.stored_in == "database results.db"

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.selection import Selection
 from plots.report.page import render
-from plots.source import Source
+from plots.source import PlotSource
 from scalemark.records.machine import Gpu, Machine
 from scalemark.records.measurement import ReplicaTimes
 from scalemark.records.outcomes import Outcome, Verdict
@@ -149,8 +149,8 @@ def make() -> Make:
     return make
 
 
-def source(db: str, **selection: Any) -> Source:
-    return Source(selection=Selection(db=db, **selection), command="python -m plots report")
+def source(db: str, **selection: Any) -> PlotSource:
+    return PlotSource(selection=Selection(db=db, **selection), command="python -m plots report")
 
 
 class Parsed(HTMLParser):

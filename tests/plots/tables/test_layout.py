@@ -9,7 +9,7 @@ from analysis.measured import measured
 from analysis.pivot import pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
-from analysis.tables.table import Rank
+from analysis.tables.table import RowRank
 from plots.tables.cells import SYMBOLS
 from plots.tables.layout import document, lay_out
 from scalemark.records.outcomes import Outcome
@@ -134,8 +134,8 @@ def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
     ]
     fill("r.db", entries)
     assert {name: cells[0].rank for (name,), cells in laid_out_from_file().rows} == {
-        "ps_cpu": Rank.TIE,
-        "replicated_none": Rank.BEST,
+        "ps_cpu": RowRank.TIE,
+        "replicated_none": RowRank.BEST,
     }
     ruling = rule_race(
         [contender("a", 1101.0, 1105.0), contender("b", 990.0, 1050.0)],

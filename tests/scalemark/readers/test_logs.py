@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from scalemark.readers import open_reader
 from scalemark.readers.__main__ import overrides
 from scalemark.readers.log_text import log_text
-from scalemark.readers.search import Found, search
+from scalemark.readers.search import FoundReader, search
 from sweeper.grid.program_arguments import with_program
 
 LOGS = Path(__file__).parent / "logs"
 WANTED: dict[str, dict[str, Any]] = tomllib.loads((LOGS / "sources.toml").read_text())
 
 
-def found_in(name: str) -> list[Found]:
+def found_in(name: str) -> list[FoundReader]:
     return list(search(log_text(LOGS / f"{name}.log").lines).fits)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.run_folder import RunFolder, with_gpu_errors
 
 LOST = '{"time_s": 2.0, "uuid": "GPU-a", "xid": 79}\n'
@@ -11,7 +11,7 @@ SAID = "GPU-a reported Xid 79: GPU has fallen off the bus"
 
 def message(folder, text, outcome="failed", message="ended by SIGABRT"):
     (folder / "gpu_errors.jsonl").write_text(text)
-    result = Result(outcome=outcome, message=message, measurement=None, op_placement={})
+    result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
     return with_gpu_errors(result, RunFolder(folder)).message
 
 
@@ -41,5 +41,5 @@ def test_else_a_message_stays_as_it_is(tmp_path, text, outcome, said):
 
 
 def test_without_the_file_a_message_stays_as_it_is(tmp_path):
-    result = Result(outcome="failed", message="no", measurement=None, op_placement={})
+    result = AttemptResult(outcome="failed", message="no", measurement=None, op_placement={})
     assert with_gpu_errors(result, RunFolder(tmp_path)) == result

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from simulator.costs.box import Hardware, profile
-from simulator.costs.links import Traffic
+from simulator.costs.links import LinkTraffic
 
 BRIDGED = replace(profile("v100_pcie_8"), nvlink_gb_per_s=50.0, nvlink_clique=2)
 
@@ -14,7 +14,7 @@ def loaded(
     hardware: Hardware, *, ring: int = 0, copy: tuple[int, int] | None = None
 ) -> dict[str, float]:
     """The longest that a link of each kind is busy, for 1 GB."""
-    traffic = Traffic(hardware=hardware)
+    traffic = LinkTraffic(hardware=hardware)
     if ring:
         traffic.collective([1e9], ring, launchers=1)
     if copy:

@@ -14,7 +14,7 @@ from sweeper.devices.blocks import Blocks
 from sweeper.early_stopping.observer import Contest, ContestObserver, Saved
 from sweeper.early_stopping.proposal import Budget, Proposal
 from sweeper.early_stopping.races import make_races
-from sweeper.early_stopping.rule import Aim, ChangeVerdict, Runs, Side
+from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, Runs
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.planning.plan import PlannedTrial
 from tests.specs import small
@@ -204,7 +204,7 @@ def judge(
     """A run of the change takes 30 s, one of the baseline 60 s; each first waits `waits_s`."""
     played = Played({CHANGE: change, BASELINE: baseline}, num_repeats or budget)
     proposal = Proposal(
-        trials={Side.CHANGE: CHANGE.trial_id, Side.BASELINE: BASELINE.trial_id},
+        trials={JudgedSide.CHANGE: CHANGE.trial_id, JudgedSide.BASELINE: BASELINE.trial_id},
         aim=Aim(level=0.001, margin=0.02),
         budget=Budget(
             attempts=budget,

@@ -10,9 +10,9 @@ from sweeper.early_stopping.rule import (
     Aim,
     ChangeVerdict,
     Contender,
+    JudgedSide,
     Ruling,
     Runs,
-    Side,
     decide,
     gain_of,
     least_attempts,
@@ -152,7 +152,7 @@ def order(earlier: Sequence[float], num: int) -> str:
     for _ in range(num):
         side = next_side(runs)
         runs = runs.with_run(side, 100.0)
-        sides += "C" if side is Side.CHANGE else "B"
+        sides += "C" if side is JudgedSide.CHANGE else "B"
     return sides
 
 
@@ -228,4 +228,4 @@ def test_ten_attempts_are_enough_for_the_first_proposal():
 def test_so_many_runs_are_planned_as_the_budget_allows(earlier, budget):
     ran = order(earlier, budget)
     nums = most_runs(Runs(earlier=earlier), budget)
-    assert nums == {Side.CHANGE: ran.count("C"), Side.BASELINE: ran.count("B")}
+    assert nums == {JudgedSide.CHANGE: ran.count("C"), JudgedSide.BASELINE: ran.count("B")}

@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from conf.schema import register, typed
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import without_hydra
-from sweeper.grid.expand import Cell, Choice, Request, expand
+from sweeper.grid.expand import Cell, GridChoice, Request, expand
 from tests.composing import composing
 
 pytestmark = pytest.mark.integration
@@ -36,7 +36,8 @@ def composer():
 def cell(*texts: str) -> Cell:
     parsed = OverridesParser.create().parse_overrides(list(texts))
     return tuple(
-        Choice(text=text, override=override) for text, override in zip(texts, parsed, strict=True)
+        GridChoice(text=text, override=override)
+        for text, override in zip(texts, parsed, strict=True)
     )
 
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import State
 from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
 from sweeper.live.view import MOST_OF_MESSAGE, clock_text, plain_line, render
@@ -249,7 +249,7 @@ def test_a_snapshot_is_json_with_its_sums():
 
 
 def test_an_ended_attempt_has_figures_only_when_it_completed():
-    result = Result(outcome="failed", message="x", measurement=None, op_placement={})
+    result = AttemptResult(outcome="failed", message="x", measurement=None, op_placement={})
     assert EndedAttempt.of("a", result, 1.0) == EndedAttempt(
         label="a", outcome="failed", message="x", duration_s=1.0
     )

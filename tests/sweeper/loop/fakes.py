@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
-from scalemark.records.measurement import GpuTelemetry, Result
+from scalemark.records.measurement import AttemptResult, GpuTelemetry
 from scalemark.records.outcomes import EXIT_CODES, Outcome, State
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.trial import TrialSpec
@@ -125,7 +125,7 @@ def _leave(folder: RunFolder, script: Script, num_others: int) -> int:
         ]
         folder.steps.write_text("".join(f"{json.dumps(step)}\n" for step in steps))
     seen = replace(WATCHED, num_foreign_processes=num_others)
-    result = Result(
+    result = AttemptResult(
         outcome=script.outcome,
         message="",
         measurement=measured,

@@ -19,7 +19,7 @@ import pytest
 from conf.schema import OnInterrupt
 from scalemark.host import software
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome, State
 from scalemark.records.sweep import SweepRecord
 from scalemark.run_folder import RunFolder
@@ -524,6 +524,6 @@ def test_a_secret_in_a_message_is_neither_stored_nor_reported(stack, capsys, mon
 def _judge_with_a_secret(*_: object) -> Judged:
     message = "no postgresql://me:hidden@host/db"
     return Judged(
-        result=Result(outcome="failed", message=message, measurement=None, op_placement={}),
+        result=AttemptResult(outcome="failed", message=message, measurement=None, op_placement={}),
         crashed=False,
     )

@@ -7,7 +7,7 @@ from scalemark.host import shards
 from scalemark.records.machine import DeviceKind, Gpu
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.expand import Choice
+from sweeper.grid.expand import GridChoice
 from sweeper.planning.plan import (
     PlannedTrial,
     data_folder_problem,
@@ -25,7 +25,7 @@ CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
 def resolve(
     *cells: tuple[str, ...], sweep: SweepConfig | None = None, inventory: Inventory = CPU_DEVICES
 ):
-    given = [tuple(Choice(text=text, override=None) for text in cell) for cell in cells]
+    given = [tuple(GridChoice(text=text, override=None) for text in cell) for cell in cells]
     return resolve_grid(
         given,
         lambda cell: config(*(choice.text for choice in cell)),

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.run_folder import RunFolder
 from sweeper.running.attempt import (
@@ -105,7 +105,7 @@ def test_what_became_of_the_ranks_of_a_trial_is_what_its_trainer_tells(
 ):
     """A rank that crashed may do better; what a rank said went wrong would again."""
     folder = make_folder(tmp_path / "run", "")
-    reported = Result(
+    reported = AttemptResult(
         outcome=outcome, message="rank ps-0 did it", measurement=None, op_placement={}
     )
     folder.write(folder.result, reported.to_json())
@@ -144,7 +144,7 @@ def test_a_kill_after_writing_changes_nothing(begin):
 @pytest.mark.parametrize("outcome", [Outcome.COMPLETED, Outcome.FAILED, Outcome.OUT_OF_MEMORY])
 def test_when_nobody_saw_the_end_what_was_written_counts(tmp_path, outcome):
     folder = make_folder(tmp_path / "run", "")
-    written = Result(outcome=outcome, message="as I said", measurement=None, op_placement={})
+    written = AttemptResult(outcome=outcome, message="as I said", measurement=None, op_placement={})
     folder.result.write_text(written.to_json())
     judged = judge(folder, Ended(exit_code=None, duration_s=1), LIMITS)
     assert (judged.result, judged.crashed) == (written, False)
@@ -669,10 +669,10 @@ def test_it_is_reported_whether_others_may_have_run_beside_it(begin):
 
 
 def test_a_result_survives_its_json():
-    result = Result(
+    result = AttemptResult(
         outcome=Outcome.FAILED,
         message="é\n",
         measurement=None,
         op_placement={"update": {"X @ CPU:0": 1}},
     )
-    assert Result.from_json(result.to_json()) == result
+    assert AttemptResult.from_json(result.to_json()) == result

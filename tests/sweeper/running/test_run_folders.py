@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.measurement import Result
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.sweep import SweepRecord
 from scalemark.run_folder import RunFolder
@@ -148,7 +148,9 @@ def test_a_result_is_reported_again_only_where_another_counts(folder):
     assert (end.exit_code, end.duration_s, end.ended_at, end.placement) == (0, 9.5, NOON, PLACEMENT)
     other = replace(
         finished,
-        result=Result(outcome=Outcome.TIMED_OUT, message="late", measurement=None, op_placement={}),
+        result=AttemptResult(
+            outcome=Outcome.TIMED_OUT, message="late", measurement=None, op_placement={}
+        ),
     )
     write_end(folder, other, NOON)
     assert folder.read_ended().result == other.result

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper.devices.blocks import Blocks
-from sweeper.planning.simulate import Played, remaining_s, simulate
+from sweeper.planning.simulate import PlayedSweep, remaining_s, simulate
 from sweeper.running.schedule import PATIENCE, Queue, Running, Task
 
 WIDTHS = (1, 2, 4, 8)
@@ -87,7 +87,7 @@ def sweeps(draw: st.DrawFn) -> tuple[list[Task], dict[int, float], Blocks]:
     return tasks, {key: duration_s for key, (_, _, duration_s, _) in enumerate(drawn)}, blocks
 
 
-def devices_in_use(played: list[Played], now_s: float) -> list[int]:
+def devices_in_use(played: list[PlayedSweep], now_s: float) -> list[int]:
     return [device for one in played if one.start_s <= now_s < one.end_s for device in one.devices]
 
 
@@ -398,7 +398,7 @@ def test_what_was_freed_for_one_is_used_by_its_like_of_the_same_round():
     assert keys[2] >= 10
 
 
-def efficiency(played: list[Played], num_devices: int) -> float:
+def efficiency(played: list[PlayedSweep], num_devices: int) -> float:
     """Lower bound of the makespan / makespan."""
     work_s = sum((one.end_s - one.start_s) * one.task.num_gpus for one in played)
     longest_s = max(one.end_s - one.start_s for one in played)

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from scalemark.records.measurement import Profile, Result
+from scalemark.records.measurement import AttemptResult, Profile
 from scalemark.records.outcomes import Outcome
 from tests.specs import small
 from tests.trainer.test_towers import MODES
@@ -139,14 +139,14 @@ def test_a_file_with_too_few_steps_is_refused(tmp_path):
 
 def test_a_profile_travels_as_json(captured):
     _, path = captured("replicated_none", 2)
-    result = Result(
+    result = AttemptResult(
         outcome=Outcome.COMPLETED,
         message="",
         measurement=None,
         op_placement={},
         profile=profile.read(path, 0.0),
     )
-    assert Result.from_json(result.to_json()) == result
+    assert AttemptResult.from_json(result.to_json()) == result
 
 
 def add_plane(space, name: str, lines: dict[str, list[tuple[int, int, str, dict]]]):

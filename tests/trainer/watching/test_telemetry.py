@@ -13,14 +13,14 @@ import pynvml
 import pytest
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
-from scalemark.records.measurement import GpuTelemetry, Result
+from scalemark.records.measurement import AttemptResult, GpuTelemetry
 from scalemark.records.outcomes import Outcome
 from tests.conftest import PROJECT
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from trainer.watching import nvml, telemetry
-from trainer.watching.nvml import Reading
+from trainer.watching.nvml import NvmlReading
 
-BUSY = Reading(
+BUSY = NvmlReading(
     uuid="GPU-a",
     sm_clock_mhz=1400,
     max_sm_clock_mhz=1980,
@@ -33,7 +33,7 @@ BUSY = Reading(
     pids=[77],
     num_others=0,
 )
-SILENT = Reading(
+SILENT = NvmlReading(
     uuid="GPU-b",
     sm_clock_mhz=None,
     max_sm_clock_mhz=None,
@@ -68,10 +68,11 @@ def _this_code_in_child_processes(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
 
 
-def write(path, *samples: tuple[float, list[Reading]]):
+def write(path, *samples: tuple[float, list[NvmlReading]]):
     path.write_text(
         "".join(
-            telemetry.Sample(time_s=time_s, gpus=gpus).to_json() + "\n" for time_s, gpus in samples
+            telemetry.GpuSample(time_s=time_s, gpus=gpus).to_json() + "\n"
+            for time_s, gpus in samples
         )
     )
     return path
@@ -228,16 +229,16 @@ def test_a_line_cut_off_by_the_end_of_the_sampler_is_left_out(tmp_path):
 
 
 def test_a_sample_travels_as_json():
-    sample = telemetry.Sample(time_s=1.25, gpus=[BUSY, SILENT])
-    assert telemetry.Sample.from_json(sample.to_json()) == sample
+    sample = telemetry.GpuSample(time_s=1.25, gpus=[BUSY, SILENT])
+    assert telemetry.GpuSample.from_json(sample.to_json()) == sample
 
 
 def test_telemetry_travels_in_a_result(tmp_path):
     seen = telemetry.summarize(write(tmp_path / "t", (1.0, [BUSY, SILENT])), 0.0, 9.0)
-    result = Result(
+    result = AttemptResult(
         outcome=Outcome.COMPLETED, message="", measurement=None, op_placement={}, gpu_telemetry=seen
     )
-    assert Result.from_json(result.to_json()) == result
+    assert AttemptResult.from_json(result.to_json()) == result
 
 
 @pytest.mark.parametrize(
@@ -251,12 +252,12 @@ def test_telemetry_travels_in_a_result(tmp_path):
 def test_samples_are_an_interval_apart_and_never_more_than_four_a_second(asked_s, read_s, wanted_s):
     clock, out = Clock(), io.StringIO()
 
-    def read() -> list[Reading]:
+    def read() -> list[NvmlReading]:
         clock.now += read_s
         return [BUSY]
 
     telemetry.take_samples(read, out, asked_s, num_samples=3, clock=clock, sleep=clock.sleep)
-    samples = [telemetry.Sample.from_json(line) for line in out.getvalue().splitlines()]
+    samples = [telemetry.GpuSample.from_json(line) for line in out.getvalue().splitlines()]
     assert [sample.time_s for sample in samples] == pytest.approx(wanted_s)
     assert samples[0].gpus == [BUSY]
 
@@ -278,7 +279,7 @@ def test_an_old_driver_tells_who_computes(monkeypatch):
     """A bug: pynvml's error of a driver before 510, which is no NVMLError, ended the sampler."""
     gpu = FakeGpu("GPU-a", computing={NO_PROCESS: 9, NO_PROCESS + 1: 9}, drawing={NO_PROCESS: 9})
     FakeDriver([gpu], is_old=True).install(monkeypatch)
-    (found,) = nvml.Gpus(["GPU-a"]).read()
+    (found,) = nvml.NvmlGpus(["GPU-a"]).read()
     assert (found.pids, found.memory_used_bytes) == ([NO_PROCESS + 1], 27 * 2**20)
 
 
@@ -286,7 +287,7 @@ def test_memory_that_the_driver_reserves_is_nobodys(monkeypatch):
     """An idle H200 in a virtual machine, as driver 580.159 tells of it: 615 MiB are reserved."""
     gpu = FakeGpu("GPU-a", name="NVIDIA H200", memory_bytes=150_754_820_096)
     FakeDriver([gpu], reserved_mib=615).install(monkeypatch)
-    (found,) = nvml.Gpus(["GPU-a"]).read()
+    (found,) = nvml.NvmlGpus(["GPU-a"]).read()
     assert found.memory_used_bytes == 0
 
 
