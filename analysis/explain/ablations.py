@@ -20,6 +20,7 @@ from typing import Any
 
 from analysis import again
 from analysis.results import Result, items_per_step
+from analysis.statistics.contradictions import LEAST_GAP
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, least_replicas, trains_apart
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES
@@ -177,6 +178,18 @@ class AblationFinder:
             return None
         best = min(ranked, key=lambda entry: entry[:-1])[-1]
         return target if _identity(best.axes) == _identity(target.axes) else best
+
+    def contradicting(self, result: Result) -> list[Result]:
+        """Return single runs of the same work in the same environment, as rows of one source may
+        be, whose figures are further from its own than processes of one trial.
+        """
+        others = []
+        for other in self._like(result.axes, result):
+            times = (_step_s(other), _step_s(result))
+            are_single = len(other.repeats) == len(result.repeats) == 1
+            if are_single and max(times) > LEAST_GAP * min(times):
+                others.append(other)
+        return others
 
     def _find(self, ablation: Ablation, target: Result) -> Result | None:
         axes = _with(target.axes, _changes(ablation, target))

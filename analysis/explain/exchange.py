@@ -77,6 +77,7 @@ class ExchangeTests:
 
     def __init__(self, finder: AblationFinder) -> None:
         self._finder = finder
+        self.contradicting = finder.contradicting
         self._same_way: dict[object, list[Result]] = defaultdict(list)
         self._other_ways: dict[object, list[Result]] = defaultdict(list)
         self._losses: dict[object, list[ExchangeLoss]] = {}
@@ -117,7 +118,7 @@ class ExchangeTests:
     def _like(self, result: Result) -> list[ExchangeLoss]:
         """Return the losses on as many devices that exchange in the same way, its own among them.
 
-        Each model and batch is there once.
+        Each model and batch is there once, and none of which two rows contradict each other.
         """
         way = _same(result, but_for=_OF_WORK)
         if way not in self._losses:
@@ -126,7 +127,7 @@ class ExchangeTests:
                 by_work[tuple(other.axes.get(name) for name in _OF_WORK)] = other
             losses = []
             for other in by_work.values():
-                loss = self._loss(other)
+                loss = None if self.contradicting(other) else self._loss(other)
                 if loss is not None:
                     losses.append(loss)
             self._losses[way] = losses
@@ -176,9 +177,12 @@ class ExchangeTests:
     def _by_other_way(self, target: Result) -> ShownExchange | None:
         if target.trains_apart or not is_known(target.axes):
             return None
-        others = self._other_ways.get(_same(target, but_for=_OF_EXCHANGE), ())
+        others = []
+        for other in self._other_ways.get(_same(target, but_for=_OF_EXCHANGE), ()):
+            if not self.contradicting(other):
+                others.append(other)
         fastest = min(others, key=lambda other: step_s(other).value, default=target)
-        if fastest.trial_id == target.trial_id:
+        if fastest.trial_id == target.trial_id or self.contradicting(target):
             return None
         seconds = difference(target, fastest)
         least_s = 0.0

@@ -31,7 +31,15 @@ from analysis.explain.causes import (
     at_most_launching_s,
     list_causes,
 )
-from analysis.explain.waterfall import Cause, Seconds, Waterfall, difference, shares_cores
+from analysis.explain.waterfall import (
+    Cause,
+    Seconds,
+    Waterfall,
+    difference,
+    ms,
+    shares_cores,
+    step_s,
+)
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
 from scalemark.records.references import Origin
@@ -71,7 +79,12 @@ def diagnose(case: Case) -> Diagnosis:
     for cause in causes:
         if case.fall.share(cause.seconds.value) >= MATTERS:
             heavy.append(cause)
-    bound, why = _judge(case, heavy) if heavy else _judge_quiet(case, causes)
+    why = _contradicting(case)
+    bound = None
+    if not why and heavy:
+        bound, why = _judge(case, heavy)
+    elif not why:
+        bound, why = _judge_quiet(case, causes)
     doubts = tuple(_doubts(case, bound, causes, heavy))
     confidence = Confidence.LIKELY if doubts else Confidence.SURE
     if bound is None:
@@ -84,6 +97,19 @@ def diagnose(case: Case) -> Diagnosis:
         evidence=tuple(_evidence(bound, case, causes, heavy)),
         causes=tuple(causes),
     )
+
+
+def _contradicting(case: Case) -> str:
+    """Return which rows of one trial deny each other; empty where none does."""
+    for ablation, result in case.fall.ablations.distinct.items():
+        others = case.tests.contradicting(result) if ablation in ABLATION_ORDER else []
+        if others:
+            times = [step_s(row).value for row in (result, *others)]
+            return (
+                f"rows of {ablation} contradict each other: {ms(min(times))} and "
+                f"{ms(max(times))} for the same step"
+            )
+    return ""
 
 
 def _judge(case: Case, heavy: Sequence[Evidence]) -> tuple[Bound | None, str]:

@@ -112,6 +112,15 @@ def figure(milliseconds, throughput=None, **changes):
     return replace(made, trial_id=trial_id, throughput=rate, repeats=(rate,), low=None, high=None)
 
 
+def test_rows_that_contradict_each_other_have_no_verdict():
+    diagnosis = explained(figure(150, **NCCL), figure(400, **NCCL), figure(100)).diagnosis
+    assert diagnosis.bound is None
+    assert (
+        diagnosis.why
+        == "rows of reducing contradict each other: 150 ms and 400 ms for the same step"
+    )
+
+
 @pytest.mark.parametrize("throughput", [1e-300, 1e300])
 def test_a_throughput_that_cannot_be_is_no_evidence(throughput):
     rows = box(lambda model, alone: alone + SENT_MB[model] / 5)
