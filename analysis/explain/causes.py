@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from analysis.explain.ablations import FLOOR, Ablation, reads
 from analysis.explain.exchange import ExchangeTests
-from analysis.explain.links import Links, kernels_s
+from analysis.explain.links import LAUNCH_S, Links, kernels_s
 from analysis.explain.observed import NOTHING, Observed
 from analysis.explain.waterfall import (
     Cause,
@@ -41,6 +41,7 @@ WEIGHTS_GB_PER_S = {
     DeviceKind.CPU_DEVICE: 4.0,
 }
 """At least (K80: 240 at its peak), so that what is left of fixed costs is not of the weights."""
+LEAST_LAUNCH_S = 20e-6  # of one kernel, see `analysis.explain.links.LAUNCH_S`
 EXCHANGING_NOTHING = (Ablation.ALONE, Ablation.INDEPENDENT)
 """Ablations that read nothing either: lower than all that a step may wait for."""
 
@@ -149,6 +150,16 @@ def at_most_launching_s(fall: Waterfall) -> float | None:
     if fall.floor and counted_s is not None:
         limits.append(_highest(fall.floor.seconds) + counted_s)
     return min(limits, default=None)
+
+
+def expected_launching_s(fall: Waterfall) -> float | None:
+    """Return what launching takes if each kernel waits as short as the guide saw, within the step
+    of the lowest ablation; None where the kernels are not counted.
+    """
+    counted_s = kernels_s(fall.target.axes)
+    if counted_s is None or shares_cores(fall.target):
+        return None
+    return min(counted_s * LEAST_LAUNCH_S / LAUNCH_S, fall.base_s.value)
 
 
 def _of_parts(case: Case) -> Iterator[Evidence]:

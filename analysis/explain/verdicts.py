@@ -23,12 +23,14 @@ from enum import StrEnum
 from analysis.explain.ablations import ABLATION_ORDER, FLOOR, Ablation, reads
 from analysis.explain.causes import (
     EXCHANGING_NOTHING,
+    MOSTLY_FIXED,
     NEIGHBORS_FROM,
     Bound,
     Case,
     Evidence,
     EvidenceKind,
     at_most_launching_s,
+    expected_launching_s,
     list_causes,
 )
 from analysis.explain.waterfall import (
@@ -128,12 +130,18 @@ def _judge(case: Case, heavy: Sequence[Evidence]) -> tuple[Bound | None, str]:
         if rival.seconds.value >= NEARLY * top.seconds.value and not _is_apart(top, rival):
             return None, f"{top.bound} and {rival.bound or UNNAMED} are as large as each other"
         break
+    unlimited = _unlimited_launching(case, top.seconds.value)
+    if unlimited and top.bound not in (Bound.INPUT, Bound.LAUNCH):
+        return None, f"{why}; {unlimited}"
     return top.bound, why
 
 
 def _judge_quiet(case: Case, causes: Sequence[Evidence]) -> tuple[Bound | None, str]:
     """Return the bound and why, where no cause takes 10 % of the step."""
     fall, seen = case.fall, case.seen
+    unlimited = _unlimited_launching(case, 0.0)
+    if unlimited:
+        return None, unlimited
     if fall.target.num_gpus == 1:
         input_is_known = (
             Ablation.REDUCING in fall.ablations.results or seen.data_wait_share is not None
@@ -154,6 +162,27 @@ def _judge_quiet(case: Case, causes: Sequence[Evidence]) -> tuple[Bound | None, 
     if not causes:
         return None, why
     return causes[0].bound, f"{why}; {causes[0].because}"
+
+
+def _unlimited_launching(case: Case, largest_s: float) -> str:
+    """Return that launching, which no trial limits, is expected to be most of a step, and more than
+    the largest cause; empty where it is not.
+    """
+    fall, expected_s = case.fall, expected_launching_s(case.fall)
+    if fall.fixed or case.seen.launch_gap_share is not None or expected_s is None:
+        return ""
+    if expected_s < max(largest_s, MOSTLY_FIXED * fall.step.value):
+        return ""
+    share = fall.share(expected_s)
+    shown_by = _shows_fixed(fall)
+    return f"launching its kernels may take {share:.0%} of the step; {shown_by} would tell"
+
+
+def _shows_fixed(fall: Waterfall) -> str:
+    """Return which trial would show what is fixed in a step."""
+    if Ablation.LARGER_BATCH in fall.ablations.results:
+        return "one replica alone"
+    return "a larger batch"
 
 
 def _is_apart(top: Evidence, other: Evidence) -> bool:
@@ -231,9 +260,7 @@ def _of_launching(case: Case, bound: Bound, heavy: Sequence[Evidence]) -> Iterat
         return
     most_s = at_most_launching_s(fall)
     if most_s is None:
-        is_lacking = Ablation.LARGER_BATCH not in fall.ablations.results
-        lacking = "a larger batch" if is_lacking else "one replica alone"
-        yield f"without {lacking} nothing shows what is fixed in a step"
+        yield f"without {_shows_fixed(fall)} nothing shows what is fixed in a step"
     elif fall.share(most_s) >= MATTERS and surely_s <= most_s:
         yield (
             f"up to {min(1.0, fall.share(most_s)):.0%} of the step may be there whatever the "

@@ -104,6 +104,11 @@ CASES = {
         {},
         (Bound.COMPUTE, LIKELY),
     ),
+    "many kernels in a short step": (
+        [result(9, batch_size=1), result(8.99, batch_size=1, steps_per_execution=10)],
+        {},
+        CANNOT_TELL,
+    ),
     "nothing limits what launching costs": ([result(9, batch_size=1)], {}, CANNOT_TELL),
     "waiting is seen without any other trial": (
         [result(100, num_gpus=8, **PHOTOS)],
@@ -560,3 +565,14 @@ def test_clocks_are_reported_only_where_some_of_them_is_lost(lost, is_known):
     found = explained(target, seen={target.trial_id: seen})
     sentences = words.sentences(target, found)
     assert any("below its highest clock" in one for one in sentences) is is_known
+
+
+def test_kernels_that_may_take_most_of_a_step_leave_no_verdict_without_a_larger_batch():
+    small = {"batch_size": 1, "num_gpus": 2}
+    target, together = result(12, **small), result(9, **small, **INDEPENDENT)
+    alone = result(8.9, batch_size=1, **INDEPENDENT)
+    assert verdict(target, together, alone) == CANNOT_TELL
+    fixed = result(9.1, batch_size=2, **INDEPENDENT)
+    assert verdict(target, together, alone, fixed)[0] is Bound.LAUNCH
+    not_fixed = result(17.6, batch_size=2, **INDEPENDENT)
+    assert verdict(target, together, alone, not_fixed)[0] is Bound.COMMUNICATION
