@@ -485,7 +485,9 @@ class PrintedNumbers:
             mean, reading = reading.throughput, replace(reading, throughput=None, step_s=None)
         elif self._spec.items_per_step and self.summary.is_other(reading):
             reading = replace(reading, throughput=None)  # these would be no items of these steps
-        if reading.step is None and not reading.has_rate:
+        elif reading.throughput:
+            mean = reading.throughput  # a mean may have a plain name: its times will tell
+        if reading.step is None and not reading.has_rate and mean is None:
             return
         if self.curve.add(reading, arrival_s, reading.metrics.get(LOSS), mean):
             self.num_lines_since = 0

@@ -38,6 +38,7 @@ LONGEST_WARM_UP = 3  # a third of all calls, where they are many
 LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is reported
 LOST_LINES = 10  # that came in that silence
 REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
+WIDEST_APART = 0.05  # of rates to the time between lines, as a share of the time
 WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
 LINES_AT_ONCE = (
     f"its own times could not be compared with a clock, as its lines came at once; {FLUSH}"
@@ -109,7 +110,7 @@ def measured_by(
             if of_run is None:
                 why = _untimed(printed.curve.num_readings, error)
         return _reported(spec, printed, moments, rate, item, started_s, ended_s, why)
-    said = _window(spec, calls)
+    said = _window(spec, _by_clock(printed, calls))
     both = said.compared()
     window, misfits = _with_means(_of_better_clock(spec, printed, said, both), printed)
     is_known = window.calls.items_per_step is not None
@@ -129,6 +130,24 @@ def measured_by(
         *_doubts(printed, started_s, ended_s),
     ]
     return _timed(spec, printed, moments, window, item, doubts, started_s, ended_s)
+
+
+def _by_clock(printed: PrintedNumbers, calls: Calls) -> Calls:
+    """Return calls by the arrival of lines, where the rates turn out to be means since the begin.
+
+    Raises NothingReadError for rates that are neither that nor those between the lines.
+    """
+    if not calls.is_fitted or printed.is_file:
+        return calls
+    fit = printed.curve.items_by_means(calls.arrivals_s[0])
+    if fit is None or (not fit.is_mean and fit.misfit <= WIDEST_APART):
+        return calls
+    if fit.misfit > WIDEST_APART:
+        raise NothingReadError(
+            f"its rates and the time between its lines are {fit.misfit:.0%} of the run apart; "
+            "`scalemark read LOG` shows its other numbers"
+        )
+    return printed.curve.calls(fit.items_per_step, by_lines=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +264,8 @@ def _timed(
         knows_data_wait=False,
         item=item,
     )
+    if not printed.curve.has_steps:  # a line stands for any number of steps
+        measurement = replace(measurement, median_step_s=None, jitter_s=None, p90_step_s=None)
     return MeasuredProgram(
         samples=samples,
         durations_s=timed.step_durations_s(),
@@ -337,7 +358,7 @@ def _other_number(
     if asked is None or are_other(spec.item, summary.item):
         return []
     num = summary.items_per_step or printed.curve.items_by_rates
-    if num is None:
+    if num is None and summary.mean:
         fit = printed.curve.items_by_means(window.start_s)
         num = fit.items_per_step if fit and fit.misfit <= WIDEST_MISFIT else None
     if num is None or abs(asked / num - 1) <= TOLERANCE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -232,6 +232,7 @@ class Fit:
 
     items_per_step: float
     misfit: float  # standard deviation of times from the line, over the time between the ends
+    is_mean: bool = True  # the rates are means since the begin, and not those between lines
 
 
 def fitted(steps: Column, arrivals: Column, means: Column, begin_s: float) -> Fit | None:
@@ -254,11 +255,15 @@ def fitted(steps: Column, arrivals: Column, means: Column, begin_s: float) -> Fi
         (steps - resumed_at) / means,
         np.concatenate([[0.0], np.cumsum(gaps / means[1:])]),
     )
-    fits = [fit for fit in (_line(column, arrivals) for column in per_mean) if fit]
+    fits = [fit for fit in (_line(column, arrivals) for column in per_mean[:2]) if fit]
+    between = _line(per_mean[2], arrivals)
+    if between:
+        fits.append(replace(between, is_mean=False))
     if not fits:
         return None
     best = min(fit.misfit for fit in fits)
-    return next(fit for fit in fits if fit.misfit <= best + _AS_GOOD)
+    as_good = [fit for fit in fits if fit.misfit <= best + _AS_GOOD]
+    return min(as_good, key=lambda fit: fit.is_mean)
 
 
 def _line(per_mean: Column, arrivals: Column) -> Fit | None:

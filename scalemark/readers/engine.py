@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -36,7 +36,15 @@ from scalemark.readers.step_forms import (
     step_pattern_above,
     step_pattern_alone,
 )
-from scalemark.readers.words import OF_ITEMS, Role, counted_item, is_elapsed, is_step, words_of
+from scalemark.readers.words import (
+    OF_ITEMS,
+    Role,
+    counted_item,
+    is_batch,
+    is_elapsed,
+    is_step,
+    words_of,
+)
 
 MOST_LINES = 20_000
 _MOST_CHARACTERS = 2_000
@@ -221,8 +229,7 @@ def _number_patterns(column: Column, lines: Sequence[str]) -> Iterator[tuple[str
     """
     line, start = lines[column.places[-1]], column.starts[-1]
     label = literal(column.label.lstrip("([{'\""))
-    if _is_of(column):
-        label = _COUNTED_LITERAL.sub(r"(?P<per_steps>\\d+)\1", label, count=1)
+    label = _counted(column, label)
     boundary = r"(?<![\w/.])" if label[:1].isalnum() else ""
     own = f"{boundary}{label}{_number(column)}"
     yield "", own
@@ -240,6 +247,13 @@ def _number_patterns(column: Column, lines: Sequence[str]) -> Iterator[tuple[str
 _COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{STEP_WORDS})", re.I)
 
 
+def _counted(column: Column, pattern: str) -> str:
+    """Return a pattern that reads of how many steps a time is, where its label says so."""
+    if not _is_of(column):
+        return pattern
+    return _COUNTED_LITERAL.sub(r"(?P<per_steps>\\d+)\1", pattern, count=1)
+
+
 def _is_of(column: Column) -> bool:
     """Return whether times are of as many steps as their labels say, each of the same."""
     return bool(column.counts) and len(set(column.counts)) == 1
@@ -253,7 +267,7 @@ def _with_step(column: Column, number_pattern: str, lines: Sequence[str]) -> str
     if step and step_at and number_at:
         begin = number_at.start(_group(column))
         if number_at.start() < step_at.end() <= begin:
-            between = literal(own[-1][step_at.end() : begin])
+            between = _counted(column, literal(own[-1][step_at.end() : begin]))
             return _with_more(column, [f"{step}{between}{_number(column)}"], own)
         if step_at.start() < number_at.start():
             return _with_more(column, [step, number_pattern], own)
@@ -321,7 +335,7 @@ def _with_more(column: Column, parts: Sequence[str], own: Sequence[str]) -> str:
     """
     pattern = ".*?".join(parts)
     bare = pattern
-    items = _grown(own, "items")
+    items = _grown(own, "items") or _grown(own, "items_per_step")
     elapsed = _grown(own, "elapsed_s") if column.role.name == "throughput" else ""
     for extra in (items, elapsed):
         pattern = _joined(pattern, extra, own) if extra else pattern
@@ -358,9 +372,17 @@ def _loss_pattern(own: Sequence[str]) -> str:
     return rf"\b{literal(match[1])}(?P<loss>[-+\d.eE]+|nan|inf)" if match else ""
 
 
+_MEANINGS: dict[str, Callable[[str], object]] = {
+    "elapsed_s": is_elapsed,
+    "items": counted_item,
+    "items_per_step": is_batch,
+    "step": is_step,
+}
+
+
 def _grown(own: Sequence[str], group: str) -> str:
     """Return the pattern of a number that grows from line to line: of items, or of elapsed time."""
-    is_it = {"elapsed_s": is_elapsed, "items": counted_item, "step": is_step}[group]
+    is_it = _MEANINGS[group]
     for match in VALUE.finditer(own[-1]) if len(own) > 1 else ():
         for label in labels_before(own[-1], match.start()):
             if not is_it(label):
@@ -371,7 +393,8 @@ def _grown(own: Sequence[str], group: str) -> str:
             matches = [compiled.search(line) for line in own]
             texts = [found[group] for found in matches if found]
             values = [value for text in texts if (value := number(text)) is not None]
-            if len(values) == len(own) and grows(values, strictly=True):
+            is_batch_size = group == "items_per_step" and len(set(values)) == 1
+            if len(values) == len(own) and (is_batch_size or grows(values, strictly=True)):
                 return pattern
     return ""
 

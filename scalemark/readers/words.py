@@ -41,7 +41,9 @@ _BARE_TIMES = (
     *({"time"}, {"seconds"}, {"dt"}, {"time", "ms"}, {"time", "s"}, {"time", "sec"}),
     *({"took"}, {"duration"}, {"duration", "ms"}, {"duration", "s"}, {"time", "seconds"}),
 )
-_ELAPSED = _set("time elapsed wall total train sec secs s seconds runtime duration uptime so far")
+_ELAPSED = _set(
+    "time elapsed wall total train running sec secs s seconds runtime duration uptime so far"
+)
 _SINCE = _set("time elapsed wall runtime uptime duration")
 _MEAN = _set("avg average mean running cumulative overall smoothed")
 _ALL_GPUS = _set("total on all global overall aggregate aggregated cluster whole e2e end2end")
@@ -133,6 +135,12 @@ def is_elapsed(label: str) -> bool:
     """Return whether words are those of a time since something began."""
     words = [word for word in words_of(label) if not word.isdigit()]
     return bool(_SINCE.intersection(words)) and _ELAPSED.issuperset(words)
+
+
+def is_batch(label: str) -> bool:
+    """Return whether words are those of the items that all GPUs have in a step."""
+    words = set(words_of(label))
+    return {"batch", "size"} <= words and bool({"global", "total", "effective"} & words)
 
 
 def is_step(label: str) -> bool:
@@ -269,7 +277,7 @@ def _time(words: Sequence[str], unit_s: float, *, is_bare: bool = False) -> Role
 
 def _per_second(item: str, words: Sequence[str], units: Sequence[str]) -> Role:
     every = {*words, *units}
-    is_total = "total" in every or bool(_ALL_GPUS & every - {"on", "global", "overall"})
+    is_total = "total" in every or bool(_ALL_GPUS & every - {"on", "global"})
     is_mean = bool(_MEAN & every)
     if "global" in words and {"rate", "speed"} & set(words):
         is_mean = True  # of PyTorch/XLA: since the run began

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command.curve import PrintedNumbers
-from command.measuring import REPORTED, MeasuredProgram, measured_by
+from command.measuring import REPORTED, MeasuredProgram, NothingReadError, measured_by
 from command.watch import Moments
 from scalemark.readers import Lines as CutLines
 from scalemark.readers import open_reader
@@ -409,3 +409,37 @@ def test_of_two_totals_the_one_with_the_item_asked_for_is_kept():
     )
     assert (found.measurement.item, found.measurement.throughput) == ("tokens", 9000)
     assert found.doubts == (REPORTED,)
+
+
+PLAIN = r"regex:step (?P<step>\d+) fps (?P<throughput>[\d.]+)"
+COUNTS = r"regex:fps (?P<mean_throughput>[\d.]+) frames (?P<items>\d+)"
+
+
+def since_the_begin(form: str, num: int = 40) -> list[tuple[float, str]]:
+    """Lines of a program that compiles for 30 s; then 10 steps of 100 items take 10 s."""
+    rows = [(30.0 + n, 1000 * n) for n in range(1, num)]
+    return [
+        (at, form.format(n=10 * (n + 1), rate=items / at, items=items))
+        for n, (at, items) in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("read", "form"),
+    [
+        (PLAIN, "step {n} fps {rate:.3f}"),
+        (PLAIN.replace(r"step (?P<step>\d+) ", ""), "fps {rate:.3f}"),
+        ("regex:SPS: (?P<mean_throughput>[0-9.]+)", "SPS: {rate:.3f}"),
+        (COUNTS, "fps {rate:.3f} frames {items}"),
+    ],
+)
+def test_a_mean_under_a_plain_name_is_no_rate_of_the_last_steps(read, form):
+    found = measured(read, since_the_begin(form)).measurement
+    assert found.throughput == pytest.approx(1000, rel=0.01)
+    assert (found.median_step_s is None) is ("step" not in read)
+
+
+def test_rates_that_fit_no_clock_are_not_stored():
+    lines = [(float(n), f"step {n} fps {10 * 1.2**n:.3f}") for n in range(1, 40)]
+    with pytest.raises(NothingReadError, match="apart"):
+        measured(PLAIN, lines)

@@ -11,7 +11,7 @@ CASES = Path(__file__).parent / "cases"
 RIGHT = {  # rates or times per step, steps, item, whether they are of one GPU
     "apostrophe.log": ([1234.5, 1240.1, 1241.1], [10, 20, 30], "images", None),
     "bars_of_16_ranks.log": ([1.147], [1, 2, 3, 4], "samples", False),
-    "colossalchat.log": ([448.38], [], "samples", None),
+    "colossalchat.log": ([118.42], [], "samples", False),
     "dataloader_model.log": ([1912, 1913, 1911], [10, 20, 30], "samples", None),
     "detectron2_then_bar.log": ([2.1912, 2.1675, 2.1442], [19, 39, 59], "", None),
     "dglke.log": ([0.00726, 0.0076, 0.00726, 0.00732], [1900, 2000, 2100, 2200], "", None),
