@@ -57,7 +57,6 @@ class LocalSweep:
         if self.config.engine is Engine.command and specs:
             check_programs(specs)
             self.software = describe_programs(words_of_programs(specs))
-        self._launcher.check(specs)
 
     def num_completed(
         self, engine: sa.Engine | None, specs: Sequence[TrialSpec]

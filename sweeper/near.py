@@ -33,7 +33,7 @@ ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
 END_WITHIN_S = 30.0  # of the command, once the attempt has ended
 FAILED, INTERRUPTED = "failed", "interrupted"  # of scalemark.records.outcomes.Outcome
-_TOLD = ("SCALEMARK_", "TF_", "XLA_", "NCCL_", "OMP_", "KMP_")  # variables that travel
+_SENT = ("SCALEMARK_", "TF_", "XLA_", "NCCL_", "OMP_", "KMP_")  # variables that travel
 _KEPT_BACK = ("SCALEMARK_DB", "SCALEMARK_ORCHESTRATOR", "SCALEMARK_LOCK_DIR")
 _SMALL_FILES = ("trial", "attempt", "machine", "placement", "rank_limits")
 
@@ -87,7 +87,7 @@ class Near:
     said: str = ""  # by the command, the end of it
     heard_s: float = 0.0
     signals: list[int] = field(default_factory=list)
-    told: set[str] = field(default_factory=set)  # files of other ranks
+    sent_beats: set[str] = field(default_factory=set)  # names of files of other ranks
     process: Any = None
     _out: bytes = b""
 
@@ -130,7 +130,7 @@ class Near:
             **asdict(self.where),
             "folder": str(self.folder),
             "token": self.token.read_text(),
-            "environment": {**told(variables), "PYTHONPATH": variables["PYTHONPATH"]},
+            "environment": {**sent_variables(variables), "PYTHONPATH": variables["PYTHONPATH"]},
             "files": files,
             "workdir": variables.get("SCALEMARK_WORKDIR", "") if is_program else "",
             "python": platform.python_version(),
@@ -237,8 +237,8 @@ class Near:
         if not self.where.rank or not self.host:
             return
         for path in self.folder.glob("beat-*.txt"):
-            if path.name not in self.told and path.stem != f"beat-{self.where.rank}":
-                self.told.add(path.name)
+            if path.name not in self.sent_beats and path.stem != f"beat-{self.where.rank}":
+                self.sent_beats.add(path.name)
                 content = base64.b64encode(path.read_bytes()).decode()
                 self._tell({"kind": "file", "name": path.name, "content": content})
 
@@ -307,11 +307,11 @@ _NO_HOST = (
 )
 
 
-def told(variables: Mapping[str, str]) -> dict[str, str]:
+def sent_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that an attempt needs wherever it runs; no secrets are among them."""
     chosen = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     for name, value in variables.items():
-        if name.startswith(_TOLD) and name not in _KEPT_BACK:
+        if name.startswith(_SENT) and name not in _KEPT_BACK:
             chosen[name] = value
     return chosen
 

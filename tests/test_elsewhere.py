@@ -39,7 +39,7 @@ def by_ssh(hosts: sshd.Hosts) -> list[str]:
 @pytest.mark.parametrize(
     ("num_trials", "faults"),
     [
-        (8, ("kill a node", elsewhere_campaign.KILL_SWEEP)),
+        (8, (elsewhere_campaign.KILL_SWEEP, "kill a node")),
         pytest.param(200, elsewhere_campaign.FAULTS["slurm"], marks=pytest.mark.slow),
     ],
 )
@@ -56,7 +56,7 @@ def test_every_repeat_is_run_once_whatever_becomes_of_nodes(
 @pytest.mark.parametrize(
     ("num_trials", "faults"),
     [
-        (6, ("kill a host", elsewhere_campaign.KILL_SWEEP)),
+        (6, (elsewhere_campaign.KILL_SWEEP, "kill a host")),
         pytest.param(50, elsewhere_campaign.FAULTS["ssh"], marks=pytest.mark.slow),
     ],
 )

@@ -5,13 +5,13 @@ A launcher is a file here and a choice in `conf/launcher/`. The file begins with
 
 ```
   machine, inventory, software   what its hosts have, looked up before the plan
-  check(specs)                   refuses at once what its hosts can never run
   slots()                        hands out devices: `Slots`, or `HostSlots` for several hosts
   host_lock()                    keeps other sweeps off this host, where attempts run here
   start()                        starts an attempt with its placement, see below
 ```
 
-All raise SweepRefusedError, with what there is. `start()` returns a `sweeper.starts.Start`. Its
+Making it raises SweepRefusedError, with what there is, for what could never run; trials wider than
+the inventory are refused by the plan. `start()` returns a `sweeper.starts.Start`, whose
 `start(folder, environment)` reads trial.json and placement.json of the run folder, and returns a
 `Process`: a local child, leader of its group, with `pid`, `descriptor` (a pidfd), `signal_group`
 and `reap`. Deadlines, retries, recording and recovery look at that child and at the run folder
@@ -57,7 +57,7 @@ from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.devices.slots import Grant, Slots
 from sweeper.errors import SweepRefusedError
 from sweeper.far import MARK
-from sweeper.near import Elsewhere, told
+from sweeper.near import Elsewhere, sent_variables
 from sweeper.starts import Start
 from sweeper.starts.spawn import Spawn, Spawned
 
@@ -73,7 +73,6 @@ class Launcher(Protocol):
     inventory: Inventory
     software: Mapping[str, Any]
 
-    def check(self, specs: Sequence[TrialSpec]) -> None: ...
     def slots(self) -> Slots | HostSlots: ...
     def host_lock(self) -> Lock: ...
     def start(self) -> Start: ...
@@ -206,7 +205,7 @@ class Remote(Spawn):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenAttempt:
+class SeenHost:
     """What a host told about itself."""
 
     machine: Machine
@@ -246,7 +245,7 @@ class Elsewheres:
 
     def look(
         self, prefix: Sequence[str], host: str, within_s: float | None = LOOK_WITHIN_S
-    ) -> SeenAttempt:
+    ) -> SeenHost:
         """Ask a host what it has. Raises SweepRefusedError."""
         launcher, hardware = self.config.launcher, self.config.hardware
         where = self.elsewhere(prefix)
@@ -254,7 +253,7 @@ class Elsewheres:
             "device_kind": hardware.device_kind,
             "num_cpu_devices": hardware.num_cpu_devices,
             "pool": launcher.name,
-            "environment": told(os.environ),
+            "environment": sent_variables(os.environ),
         }
         variables = {**os.environ, "PYTHONPATH": python_path(os.environ)}
         command = where.command(variables)
@@ -283,7 +282,7 @@ class Elsewheres:
         answer = json.loads(lines[-1].removeprefix(MARK))
         if problem := answer.get("problem"):
             raise SweepRefusedError(f"{named}: {problem}")
-        return SeenAttempt(
+        return SeenHost(
             machine=Machine.from_json(answer["machine"]),
             kind=DeviceKind(answer["kind"]),
             num_devices=answer["num_devices"],
@@ -292,31 +291,34 @@ class Elsewheres:
             commit=answer["commit"],
         )
 
-    def compare(self, seen: Mapping[str, SeenAttempt]) -> SeenAttempt:
-        """Return what the hosts have in common. Raises SweepRefusedError where they differ."""
-        (first, one), *others = seen.items()
-        if one.commit != software.commit():
+    def compare(self, seen: Mapping[str, SeenHost]) -> SeenHost:
+        """Keep and return what the hosts have in common. Raises SweepRefusedError where they
+        differ.
+        """
+        (first, host), *others = seen.items()
+        if host.commit != software.commit():
             raise SweepRefusedError(
-                f"{first} has commit {one.commit[:12] or 'unknown'} of this project, this host "
+                f"{first} has commit {host.commit[:12] or 'unknown'} of this project, this host "
                 f"{software.commit()[:12] or 'unknown'}; results of different code are never mixed"
             )
         for name, other in others:
-            if other.machine.key != one.machine.key or other.host_kind != one.host_kind:
+            if other.machine.key != host.machine.key or other.host_kind != host.host_kind:
                 raise SweepRefusedError(
-                    f"{first} and {name} are different kinds of hosts ({_said(one)}; "
+                    f"{first} and {name} are different kinds of hosts ({_said(host)}; "
                     f"{_said(other)}), and their results do not mix; run a sweep for each kind"
                 )
-            if other.commit != one.commit or software.key(other.software) != software.key(
-                one.software
+            if other.commit != host.commit or software.key(other.software) != software.key(
+                host.software
             ):
                 raise SweepRefusedError(
-                    f"{first} and {name} have different versions: {_difference(one, other)}; "
+                    f"{first} and {name} have different versions: {_difference(host, other)}; "
                     "install the same on both"
                 )
-        return one
+        self.machine, self.software, self.host_kind = host.machine, host.software, host.host_kind
+        return host
 
     def inventory_of(
-        self, seen: SeenAttempt, per_host: int | None, num_hosts: int, more: str
+        self, seen: SeenHost, per_host: int | None, num_hosts: int, more: str
     ) -> Inventory:
         """Return the devices of each host. Raises SweepRefusedError for more than it has."""
         num = seen.num_devices if per_host is None else per_host
@@ -336,9 +338,6 @@ class Elsewheres:
 
     def host_lock(self) -> Lock:
         return NoHostLock()
-
-    def check(self, specs: Sequence[TrialSpec]) -> None:
-        """Refuse nothing more: resolving the grid refused what is wider than the hosts."""
 
 
 LOCKS = str(DEFAULT_FOLDER)
@@ -365,19 +364,19 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _said(seen: SeenAttempt) -> str:
+def _said(seen: SeenHost) -> str:
     machine = seen.machine
     gpus = f", {len(machine.gpus)} x {machine.gpus[0].name}" if machine.gpus else ""
     return f"{machine.num_cores} cores {machine.cpu}{gpus}"
 
 
-def _difference(one: SeenAttempt, other: SeenAttempt) -> str:
-    if one.commit != other.commit:
-        return f"commit {one.commit[:12]} and {other.commit[:12]}"
+def _difference(host: SeenHost, other: SeenHost) -> str:
+    if host.commit != other.commit:
+        return f"commit {host.commit[:12]} and {other.commit[:12]}"
     for name in ("python", "kernel", "variables"):
-        if one.software[name] != other.software[name]:
-            return f"{name} {one.software[name]} and {other.software[name]}"
-    mine, theirs = one.software["packages"], other.software["packages"]
+        if host.software[name] != other.software[name]:
+            return f"{name} {host.software[name]} and {other.software[name]}"
+    mine, theirs = host.software["packages"], other.software["packages"]
     for name in sorted(mine.keys() | theirs.keys()):
         if mine.get(name) != theirs.get(name):
             return f"{name} {mine.get(name, 'none')} and {theirs.get(name, 'none')}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from scalemark.abilities import LauncherAbilities
 
 ABILITIES = LauncherAbilities(settings=None)
@@ -12,7 +10,6 @@ from conf.schema import Config
 from scalemark.host import software
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.trial import TrialSpec
 from sweeper.devices import simulated_box
 from sweeper.devices.host_lock import HostLock, Lock, NoHostLock
 from sweeper.devices.machine import describe_machine, take_inventory
@@ -32,9 +29,6 @@ class Launcher:
             self.machine = describe_machine(config.hardware)
             self.inventory = take_inventory(self.machine, config.hardware)
         self.software = software.describe()
-
-    def check(self, specs: Sequence[TrialSpec]) -> None:
-        """Refuse nothing: resolving the grid refused what does not fit here."""
 
     def slots(self) -> Slots:
         launcher = self._config.launcher

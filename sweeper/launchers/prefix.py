@@ -43,10 +43,9 @@ class Launcher(Elsewheres):
         for host in self._hosts or ("its host",):
             prefix = self.prefix(host if self._hosts else "", config.hardware.num_cpu_devices)
             seen[host] = self.look(prefix, host)
-        one = self.compare(seen)
-        self._host_kind, self.machine, self.software = one.host_kind, one.machine, one.software
+        common = self.compare(seen)
         more = "name more hosts in launcher.hosts"
-        self.inventory = self.inventory_of(one, per_host, len(seen), more)
+        self.inventory = self.inventory_of(common, per_host, len(seen), more)
 
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
         """Return the words of the command for one host. Raises SweepRefusedError."""
@@ -101,7 +100,7 @@ class Launcher(Elsewheres):
             self.prefix(host, spec.gpus_per_host),
             host=host,
             address=self.address(host),
-            host_kind=self._host_kind,
+            host_kind=self.host_kind,
             gpus=tuple(map(int, visible.split(","))) if visible else (),
             lock=LOCKS,
         )

@@ -85,11 +85,10 @@ class Launcher(Elsewheres):
         where = "a node of its job" if self._nodes else "a node of the cluster"
         print(f"sweep: asking {where} what it has", file=sys.stderr, flush=True)
         host = self._nodes[0] if self._nodes else ""
-        one = self.compare({where: self.look(self._srun(host, num_gpus), where, None)})
-        self._host_kind, self.machine, self.software = one.host_kind, one.machine, one.software
+        common = self.compare({where: self.look(self._srun(host, num_gpus), where, None)})
         more = "raise launcher.slurm.num_hosts"
-        per_host = num_gpus if one.kind is DeviceKind.GPU else None
-        self.inventory = self.inventory_of(one, per_host, num_hosts, more)
+        per_host = num_gpus if common.kind is DeviceKind.GPU else None
+        self.inventory = self.inventory_of(common, per_host, num_hosts, more)
 
     def slots(self) -> HostSlots:
         launcher = self.config.launcher
@@ -114,7 +113,7 @@ class Launcher(Elsewheres):
         if spec.hosts == 1:
             host = placement.hosts[0] if placement.hosts else ""
             return self.elsewhere(
-                self._srun(host, num_gpus), host=host, host_kind=self._host_kind, ends=ENDS
+                self._srun(host, num_gpus), host=host, host_kind=self.host_kind, ends=ENDS
             )
         if self._nodes:
             return self.here(ends=ENDS)

@@ -7,11 +7,11 @@ import pytest
 from scalemark.host import software
 from scalemark.records.machine import DeviceKind
 from sweeper.errors import SweepRefusedError
-from sweeper.launchers import Elsewheres, SeenAttempt
+from sweeper.launchers import Elsewheres, SeenHost
 from tests.conf.test_resolve import config
 from tests.filled import MACHINE
 
-ONE = SeenAttempt(
+ONE = SeenHost(
     machine=replace(MACHINE, pool="ssh"),
     kind=DeviceKind.CPU_DEVICE,
     num_devices=4,
