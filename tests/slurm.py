@@ -1,18 +1,15 @@
-"""A Slurm cluster of four virtual nodes of the tests' own, on this machine: `python -m tests.slurm` runs one to try things on.
+"""A Slurm cluster of four virtual nodes of the tests' own, on this machine.
 
 Each node has 8 GPUs, which are null devices, and 32 cores, whatever this machine has. Jobs of the partition high take the
 nodes of those of main.
 """
 
-import argparse
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,9 +18,6 @@ import pytest
 
 from tests import slurm_supervisor
 from tests.kept import kept
-from tests.slurm_supervisor import GPUS_PER_NODE, NODES
-
-__all__ = ["GPUS_PER_NODE", "NODES", "Cluster", "cluster", "obstacle", "until"]
 
 T = TypeVar("T")
 
@@ -48,27 +42,6 @@ class Cluster:
         return subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, text=True, check=True
         ).stdout
-
-    def kill_controller(self) -> None:
-        """As if it had crashed: nobody answers then."""
-        slurm_supervisor.kill_controller(self.folder)
-
-    def start_controller(self, *options: str) -> None:
-        """Again: it answers then."""
-        self.run("slurmctld", *options)
-        until(lambda: slurm_supervisor.states(self.folder))
-
-    def kill_node(self, name: str) -> None:
-        """As if its power had gone: Slurm sees it some 15 s later."""
-        slurm_supervisor.kill_node(self.folder, name)
-
-    def restart_node(self, name: str) -> None:
-        """It is idle a second or two later."""
-        slurm_supervisor.start_node(self.folder, name)
-
-    def processes(self, name: str = "") -> list[int]:
-        """Of all that runs in jobs, on one node or on all."""
-        return slurm_supervisor.jobs_processes(self.folder, name)
 
 
 def until(look: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
@@ -102,27 +75,3 @@ def obstacle(path: str | None = None) -> str:
         if os.geteuid() == 0
         else "only root can start a cluster of null devices that count as GPUs"
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.slurm",
-        description=f"Starts a Slurm cluster of {len(NODES)} virtual nodes with {GPUS_PER_NODE} GPUs each on this machine, "
-        "prints the variable that Slurm's programs want, and ends the cluster at Ctrl-C.",
-    )
-    parser.parse_args()
-    if complaint := obstacle():
-        sys.exit(complaint)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with cluster() as started, suppress(KeyboardInterrupt):
-        print(
-            f"nodes {', '.join(NODES)} are idle; logs in {started.folder / 'log'}; Ctrl-C ends all",
-            file=sys.stderr,
-        )
-        print(f"export SLURM_CONF={started.config}", flush=True)
-        while True:  # pause() would sleep through a signal that came just before it
-            time.sleep(1.0)
-
-
-if __name__ == "__main__":
-    main()

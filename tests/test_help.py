@@ -17,10 +17,7 @@ from tests.app import run_app
 from tests.conftest import PROJECT
 
 PROGRAMS = [
-    *(
-        ["-m", name]
-        for name in ("analysis", "plots", "simulator", "store", "sweeper", "trainer", "tests.slurm")
-    ),
+    *(["-m", name] for name in ("analysis", "plots", "simulator", "store", "sweeper", "trainer")),
     ["-m", "trainer", "selfcheck"],
     ["sweep.py"],
     ["install.py"],

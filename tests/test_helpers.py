@@ -13,10 +13,11 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from tests import browser, missing_programs, mutations, postgresql, stuck, watched
+from tests import browser, missing_programs, mutations, postgresql, slurm, stuck, watched
 from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.installers import printed_by, refused_by
+from tests.needed import needed
 from tests.plots.conftest import chromium, open_page
 from tests.sweeper import processes
 
@@ -54,6 +55,16 @@ with server(Path(sys.argv[1])) as url:
     print(url, flush=True)
     sys.stdin.read()
 """
+SLURM = """
+import sys
+from tests.slurm import cluster
+with cluster() as started:
+    started.run("sbatch", "--output=/dev/null", "--wrap=setsid sleep 600 & sleep 600")
+    while started.run("squeue", "-h", "-o", "%T").strip() != "RUNNING":
+        pass
+    print(started.folder, flush=True)
+    sys.stdin.read()
+"""
 BROWSER = """
 import sys
 from pathlib import Path
@@ -64,14 +75,24 @@ with running(Path(sys.argv[1]), Path.cwd()) as shown, visit(shown, "data:text/ht
 """
 
 
-@pytest.mark.parametrize("script", [SERVER, BROWSER], ids=["PostgreSQL", "browser"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(SERVER, id="PostgreSQL"),
+        pytest.param(BROWSER, id="browser"),
+        pytest.param(SLURM, id="Slurm", marks=pytest.mark.cluster),
+    ],
+)
 def test_a_killed_test_run_leaves_nothing_running(script):
-    if script == SERVER:
+    program: object = None
+    if script == SLURM:
+        needed(slurm.obstacle())
+    elif script == SERVER:
         program = postgresql.needed_programs(postgresql.find_programs(), in_ci=IN_CI)
     else:
         program = browser.needed_program(browser.find_program(), in_ci=IN_CI)
     with subprocess.Popen(
-        [sys.executable, "-c", script, program],
+        [sys.executable, "-c", script, str(program)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -79,32 +100,40 @@ def test_a_killed_test_run_leaves_nothing_running(script):
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
     ) as run:
         assert run.stdout
-        url = run.stdout.readline().strip()
+        said = run.stdout.readline().strip()
         family = psutil.Process(run.pid).children(recursive=True)
+        if script == SLURM:
+            pids = [int(path.read_text()) for path in Path(said).glob("*.pid")]
+            assert len(pids) == 5  # a controller and four nodes
+            family += [psutil.Process(pid) for pid in pids]
         with ends(family):
             os.killpg(run.pid, signal.SIGKILL)
+    folder = said
     if script == SERVER:
-        assert not Path(str(sa.make_url(url).query["host"])).exists()
+        folder = str(sa.make_url(said).query["host"])
+    assert script == BROWSER or not Path(folder).exists()
 
 
 def test_without_programs_tests_are_skipped_but_fail_in_ci(tmp_path):
     nowhere = postgresql.find_programs(path=str(tmp_path), debian=tmp_path)
-    for needed, found, script in (
+    for want, found, script in (
         (postgresql.needed_programs, nowhere, "scripts/install-postgresql"),
         (browser.needed_program, browser.find_program(str(tmp_path)), "scripts/install-chromium"),
+        (needed, slurm.obstacle(str(tmp_path)), "scripts/install-slurm"),
     ):
         with pytest.raises(pytest.skip.Exception, match=f": run {script}$"):
-            needed(found, in_ci=False)
+            want(found, in_ci=False)
         with pytest.raises(pytest.fail.Exception, match=f": run {script}$"):
-            needed(found, in_ci=True)
+            want(found, in_ci=True)
         lines = (PROJECT / ".ci" / "run").read_text().splitlines()
         assert lines.index(script) < lines.index('test_command 2>&1 | tee "$log"')
 
 
-@pytest.mark.parametrize("name", ["install-postgresql", "install-chromium"])
+@pytest.mark.parametrize("name", ["install-postgresql", "install-chromium", "install-slurm"])
 def test_an_installer_says_nothing_where_its_programs_are_and_else_what_to_do(name, tmp_path):
     assert printed_by(name) == ""
-    said = refused_by(name, tmp_path, {"/usr/lib/postgresql": str(tmp_path)})
+    places = {"/usr/lib/postgresql": str(tmp_path), ":/usr/sbin:/sbin": ""}
+    said = refused_by(name, tmp_path, places)
     assert "and no apt-get to install them with; or install " in said
 
 
