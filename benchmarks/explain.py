@@ -1,9 +1,6 @@
-"""Measures whether `analysis explain` finds what is injected: on simulated trials with known truth,
-and on real CPU devices.
+"""Measures whether `analysis explain` finds what is injected: on simulated trials with known truth.
 
-`python benchmarks/explain.py [--seed S] [--seeds N] [--cases N] [--real FOLDER]` prints Markdown
-tables. `--real` runs sweeps of a few minutes into a database in that folder, which is kept and
-continued.
+`python benchmarks/explain.py [--seed S] [--seeds N] [--cases N]` prints Markdown tables.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 from analysis.explain.causes import Bound
 from analysis.explain.verdicts import Confidence
 from benchmarks.asking import parser
-from benchmarks.explaining import mixed, real
+from benchmarks.explaining import mixed
 from benchmarks.explaining.played import played
 from benchmarks.explaining.simulated import CLEAR, EVERY, KINDS, Answer, answers
 
@@ -36,7 +33,6 @@ def main(arguments: Sequence[str]) -> int:
     asked.add_argument("--seeds", type=int, default=1, help="so many, from --seed on")
     asked.add_argument("--cases", type=int, default=300, help="simulated ones, of each seed")
     asked.add_argument("--mixed", type=int, default=3000, help="simulated ones of several causes")
-    asked.add_argument("--real", type=Path, metavar="FOLDER", help="also run sweeps on CPU devices")
     options = asked.parse_args(arguments)
     seeds = range(options.seed, options.seed + options.seeds)
     for drawn, selection in {
@@ -63,8 +59,6 @@ def main(arguments: Sequence[str]) -> int:
     print("Up to three causes at once, as they are drawn:\n")
     print(mixed_table(options.seed, options.mixed))
     print()
-    if options.real:
-        print(real.table(options.real))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on trials whose cause is known: simulated ones with injected causes, and real sweeps on CPU devices."""
+"""Verdicts on simulated trials whose cause is known, since it is injected."""
 
 import pytest
 
@@ -7,7 +7,6 @@ from analysis.explain.verdicts import Confidence
 from benchmarks.explain import table
 from benchmarks.explaining.mixed import verdicts
 from benchmarks.explaining.played import played
-from benchmarks.explaining.real import SCENARIOS, run
 from benchmarks.explaining.simulated import CLEAR, EVERY, KINDS, answers
 
 
@@ -78,13 +77,6 @@ def test_95_percent_of_300_causes_are_found_and_none_surely_wrong(seed):
         assert surely_wrong == []
     _, surely_wrong = right_and_surely_wrong(answers(seed, num_cases=300, selection=EVERY))
     assert surely_wrong == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_bottlenecks_of_real_sweeps_on_cpu_devices_are_found(name, tmp_path):
-    found = run(name, tmp_path, repeats=2)
-    assert found["bound"] == SCENARIOS[name].wanted, found["evidence"]
 
 
 def test_every_verdict_is_asked_for():

@@ -1,7 +1,6 @@
 """Every benchmark still runs: its shortest form ends well and prints what it promises.
 
-Those without a row need minutes of processes (`explain --real`); `command`, `store` and `gpu` have
-tests of their own beside this one.
+`command`, `store` and `gpu` have tests of their own beside this one.
 """
 
 import os
