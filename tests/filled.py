@@ -130,11 +130,13 @@ def attempt(
     repeat: int = 1,
     number: int = 1,
     outcome: Outcome = Outcome.FAILED,
+    message: str = "it broke",
     environment: dict[str, Any] = ENVIRONMENT,
     steps: Sequence[StepSample] = STEPS,
     profile: Profile | None = None,
     replica_times: ReplicaTimes | None = None,
     verdict: Verdict = Verdict.VALID,
+    reasons: Sequence[str] = (),
     placement: Placement = PLACEMENT,
     started_at: datetime | None = None,
     duration_s: float | None = 9.5,
@@ -143,7 +145,7 @@ def attempt(
 ) -> FinishedAttempt:
     """A completed attempt, or with None one that ended with `outcome`; `measured`: of its measurement what is to be different."""
     result = (
-        AttemptResult(outcome=outcome, message="it broke", measurement=None, op_placement={})
+        AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
         if throughput is None
         else AttemptResult(
             outcome=Outcome.COMPLETED,
@@ -151,6 +153,7 @@ def attempt(
             measurement=measurement(throughput, **measured),
             op_placement={"update": {"ResourceApplyMomentum @ CPU:1": 6}},
             verdict=verdict,
+            verdict_reasons=tuple(reasons),
             profile=profile,
             replica_times=replica_times,
             truth=truth,

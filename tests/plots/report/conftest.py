@@ -1,7 +1,7 @@
 """A database in which something of everything happened, and pages made of databases."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,28 +11,14 @@ import pytest
 from analysis.selection import Selection
 from plots.report.page import render
 from plots.source import PlotSource
-from scalemark.records.machine import Gpu, Machine
-from scalemark.records.measurement import ReplicaTimes
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.trial import TrialSpec
-from store.writer import Writer
-from tests.filled import MACHINE, NOON, PLACEMENT, attempt, begin
+from tests.filled import NOON, fill
 from tests.specs import small
 
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 RESNET = {"model": "resnet50", "image_px": 64}
 VGG = {"model": "vgg16", "batch_size": 8}
-GPU = Gpu(
-    uuid="GPU-1",
-    name="Testla V9",
-    memory_bytes=16 * 2**30,
-    pci_bus_id="00:1E.0",
-    compute_capability="7.0",
-    power_limit_w=300.0,
-)
-WITH_GPU = Machine(
-    host="gpubox", cpu="Testium", num_cores=8, memory_bytes=64 * 2**30, gpus=(GPU,), driver="580.1"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,42 +30,16 @@ class Ended:
     message: str = "it broke"
     verdict: Verdict = Verdict.VALID
     reasons: tuple[str, ...] = ()
-    replica_times: ReplicaTimes | None = None
 
 
-def write(
-    url: str,
-    ends: list[tuple[TrialSpec, Ended]],
-    *,
-    machine: Machine = MACHINE,
-    name: str = "first",
-) -> None:
-    """One sweep, an attempt for each; those of one trial are its repeats."""
-    writer = Writer(url)
-    num_repeats = {spec: sum(other == spec for other, _ in ends) for spec, _ in ends}
-    ledger = begin(writer, num_repeats, name=name, machine=machine, rerun=True)
-    waiting = {(repeat.trial_id, repeat.repeat): repeat for repeat in ledger.open_repeats()}
-    seen: dict[str, int] = {}
-    for spec, end in ends:
-        seen[spec.trial_id] = seen.get(spec.trial_id, 0) + 1
-        repeat = waiting[spec.trial_id, seen[spec.trial_id]]
-        ledger.claim(repeat, NOON)
-        number = ledger.run(repeat, "/runs/x", PLACEMENT, NOON)
-        finished = attempt(
-            spec, end.throughput, repeat=repeat.repeat, number=number, outcome=end.outcome
-        )
-        if end.throughput is None:
-            result = replace(finished.result, message=end.message)
-        else:
-            result = replace(
-                finished.result,
-                verdict=end.verdict,
-                verdict_reasons=end.reasons,
-                replica_times=end.replica_times,
-            )
-        ledger.finish(repeat.repeat_id, replace(finished, result=result), NOON)
-    ledger.end(NOON, finished=True)
-    writer.close()
+def write(url: str, ends: list[tuple[TrialSpec, Ended]], name: str = "first") -> None:
+    """Write one sweep, an attempt for each; those of one trial are its repeats."""
+    details = []
+    for _, end in ends:
+        detail = asdict(end)
+        del detail["throughput"]
+        details.append(detail)
+    fill(url, [(spec, end.throughput) for spec, end in ends], name=name, details=details)
 
 
 def times(spec: TrialSpec, *throughput: float) -> list[tuple[TrialSpec, Ended]]:
