@@ -17,13 +17,12 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 from command import outcomes, start
 from command.run import accompany, run
 from scalemark.host.memory import is_lack_of_host_memory
-from scalemark.readers import KINDS
+from scalemark.readers.opening import KINDS, about
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
@@ -86,7 +85,7 @@ def preload() -> None:
     """Ask git once, and import all readers, for all that are forked from this process."""
     start.load()
     for kind in KINDS:
-        import_module(f"scalemark.readers.kinds.{kind}")
+        about(kind)
 
 
 def _parser() -> argparse.ArgumentParser:

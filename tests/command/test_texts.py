@@ -4,6 +4,8 @@ Files of `ends/` were recorded with PyTorch 2.13 and torchrun on two CPU process
 from the sources of the libraries, or from public reports.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -248,3 +250,12 @@ def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
 )
 def test_the_line_of_the_program_is_shown_and_not_that_of_its_launcher(lines, cause):
     assert outcomes.last_error(lines) == cause
+
+
+def test_a_fork_server_of_programs_loads_every_reader():
+    """A bug: it ended at a reader without a file of its own, and each attempt was spawned."""
+    script = "from command.__main__ import preload; preload(); import sys; print('scalemark.readers.kinds.tqdm' in sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout == "True\n"
