@@ -192,7 +192,7 @@ def _of_parts(case: Case) -> Iterator[Evidence]:
             bound=bound,
             kind=EvidenceKind.ABLATION,
             seconds=seconds,
-            because=_more(names, seconds),
+            because=_takes(names, seconds, fall),
             trials=trials,
             contradicted=contradicted,
         )
@@ -233,7 +233,7 @@ def _rest(causes: list[Cause], left_s: float, part: StepPart, case: Case) -> Evi
         contradicted = contradicted or case.tests.refuted(part.after)
     bounds = _bounds(causes)
     if len(bounds) == 1 and None not in bounds and not contradicted:
-        because = _more(" or ".join(causes), seconds)
+        because = _takes(" or ".join(causes), seconds, case.fall)
         return _inferred(bounds.pop(), seconds, because, part.trials)
     because = _lost_to(" or ".join(causes) or "an unknown cause", left_s, case.fall)
     rest = _inferred(None, seconds, because, part.trials)
@@ -256,7 +256,7 @@ def _shown(case: Case, target: Result, at_most_s: float) -> Iterator[Evidence]:
             bound=Bound.COMMUNICATION,
             kind=EvidenceKind.BYTES if shown.by_bytes else EvidenceKind.OTHER_WAY,
             seconds=seconds,
-            because=f"{_more(Cause.COMMUNICATION, seconds)}, as {shown.because}",
+            because=f"{_takes(Cause.COMMUNICATION, seconds, case.fall)}: {shown.because}",
             trials=shown.trials,
             is_direct=False,
             p=shown.p,
@@ -339,8 +339,12 @@ def _neighbors(case: Case) -> Iterator[Evidence]:
         computing_s = fall.step.value
         if fall.ideal:
             computing_s = min(computing_s, step_s(fall.ideal).value)
-        because = f"other programs took {taken:.0%} of the cores"
-        evidence = _observed(Bound.CONTENTION, taken * computing_s, because, fall)
+        lost_s = taken * computing_s
+        share = fall.share(lost_s)
+        because = (
+            f"other programs took {taken:.0%} of the cores, which costs {share:.0%} of the step"
+        )
+        evidence = _observed(Bound.CONTENTION, lost_s, because, fall)
         yield replace(evidence, kind=EvidenceKind.CORES)
 
 
@@ -357,11 +361,15 @@ def _without_neighbors(evidence: Evidence, case: Case) -> Evidence:
     saved_s = fall.step.value - max(busy_s, (1 - taken) * fall.step.value)
     if saved_s < 0.5 * evidence.seconds.value:
         return evidence
+    because = (
+        f"other programs took {taken:.0%} of the cores that make batches, which costs "
+        f"{fall.share(saved_s):.0%} of the step"
+    )
     return Evidence(
         bound=Bound.CONTENTION,
         kind=EvidenceKind.CORES,
         seconds=evidence.seconds.times(saved_s / evidence.seconds.value),
-        because=f"other programs took {taken:.0%} of the cores that make batches",
+        because=because,
         trials=(fall.target.trial_id,),
         is_direct=False,
     )
@@ -378,8 +386,11 @@ def _clocks(case: Case, waited_s: float) -> Iterator[Evidence]:
     base = fall.ablations.results.get(Ablation.ALONE)
     base_s = step_s(base) if base else fall.base_s
     why = f" ({', '.join(seen.throttled)})" if seen.throttled else ""
-    because = f"GPUs ran {lost:.0%} below their highest clock{why}"
     seconds = lost * base_s.value - waited_s
+    because = (
+        f"GPUs ran {lost:.0%} below their highest clock{why}, which costs "
+        f"{fall.share(seconds):.0%} of the step"
+    )
     bound = Bound.COMPUTE
     if alone.clock_loss is not None and lost - alone.clock_loss >= POWER_SHARED_FROM:
         bound = Bound.CONTENTION
@@ -434,8 +445,9 @@ def _highest(seconds: Seconds) -> float:
     return seconds.value if seconds.high is None else seconds.high
 
 
-def _more(causes: str, seconds: Seconds) -> str:
-    return f"{causes} adds {ms(seconds.value)} per step"
+def _takes(causes: str, seconds: Seconds, fall: Waterfall) -> str:
+    takes = "take" if " and " in causes else "takes"
+    return f"{causes} {takes} {fall.share(seconds.value):.0%} of the step, {ms(seconds.value)}"
 
 
 def _lost_to(causes: str, lost_s: float, fall: Waterfall) -> str:

@@ -198,7 +198,7 @@ class ExchangeTests:
         return ShownExchange(
             by_bytes=False,
             seconds=seconds,
-            because=f"{' '.join(names)} takes so much less",
+            because=f"{' '.join(names)} takes that much less",
             trials=(target.trial_id, fastest.trial_id),
         )
 

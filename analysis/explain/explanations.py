@@ -200,7 +200,8 @@ def _slow_replicas(
         kind=EvidenceKind.REPLICA_TIMES,
         seconds=seconds,
         because=(
-            f"all wait for {slowest.replica}, whose own compute takes {slowest.value:.0%} longer"
+            f"all wait for {slowest.replica}, whose own compute takes {slowest.value:.0%} longer, "
+            f"for {fall.share(seconds.value):.0%} of the step"
         ),
         trials=(timed.trial_id,),
     )

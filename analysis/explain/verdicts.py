@@ -120,7 +120,7 @@ def _judge(case: Case, heavy: Sequence[Evidence]) -> tuple[Bound | None, str]:
     if top.bound is None:
         said = (top.because, top.contradicted, top.told_by)
         return None, "; ".join(part for part in said if part)
-    why = f"{top.because}, {case.fall.share(top.seconds.value):.0%} of the step"
+    why = top.because
     lows = [cause.seconds.low for cause in heavy if cause.bound is top.bound]
     if all(low is not None and low <= 0 for low in lows):
         return None, f"{why}; its repeats cannot tell it from nothing"

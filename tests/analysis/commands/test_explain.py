@@ -85,7 +85,7 @@ def test_stored_ablations_are_explained_in_rows_and_sentences(analysis):
     assert (
         lines[0]
         == "resnet18_cifar, replicated_none on 2 CPU devices, batch_size 16, fp32 is communication-bound: "
-        "communication adds 50 ms per step, 33% of the step. It reaches 67% of 2 independent replicas."
+        "communication takes 33% of the step, 50 ms. It reaches 67% of 2 independent replicas."
     )
     names = [line.split("  ")[0] for line in lines]
     assert names[2:6] == [
