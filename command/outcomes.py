@@ -12,6 +12,7 @@ from signal import Signals
 from command.measuring import NO_NUMBER
 from command.watch import ProgramEnd
 from scalemark.host.memory import num_kernel_kills, other_limit, says_so
+from scalemark.readers.log_text import named_rank
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import LAST_LINES, Outcome
 from scalemark.records.trial import TrialSpec
@@ -22,9 +23,11 @@ PREFIX = r"^(?:\[(?:rank|default)?\d+(?:,\d+)?\](?:<\w+>)?:? ?|\d+: )*"
 
 _ERROR = re.compile(
     PREFIX + r"(?:\w[\w.\d]*:? )?[\w.]*(?:Error|Exception|Interrupt)\b|[Ff]atal|FATAL"
+    r"|\berror:\s+(?![\d.])|\bCUDA (?:error|failure)|\bNCCL (?:error|failure)"
 )
 _OF_LAUNCHERS = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessExitedException|Horovod detected|SignalException"
+    r"|^(?:srun|slurmstepd|mpirun|prterun): error"
 )
 _CONSEQUENCES = re.compile(
     r"Connection (?:closed|reset) by (?:remote )?peer|[Bb]roken pipe|BrokenPipeError"
@@ -44,7 +47,7 @@ def last_error(lines: Sequence[str]) -> str:
     own = [line for line in errors if not _OF_LAUNCHERS.search(line)]
     causes = [line for line in own if not _CONSEQUENCES.search(line)]
     rank = _after_summary(lines, _RANK)
-    of_rank = [line for line in own if line.startswith((f"[rank{rank}]:", f"[default{rank}]:"))]
+    of_rank = [line for line in own if rank and named_rank(line)[0] == int(rank)]
     for found in (of_rank, causes, own, errors, lines):
         if found:
             return found[-1]

@@ -32,6 +32,7 @@ class ProgramLog:
     ) -> None:
         """Raises OSError."""
         self._file = path.open("ab")  # after what this process itself has said
+        os.fchmod(self._file.fileno(), 0o600)  # a program may print secrets
         self._head_left, self._most_tail = head_bytes, tail_bytes
         self._tail: deque[bytes] = deque()
         self._tail_size = self._num_left_out = 0

@@ -58,6 +58,16 @@ def _until_last_at(found: re.Match[str]) -> str:
     return f"{found[1]}:{MASK}@{host}" if at else found[0]
 
 
+def _of_a_user(found: re.Match[str]) -> str:
+    """Mask the password behind a user, as curl takes it; of containers that is a group."""
+    before = found.string[: found.start()]
+    if _OTHER_USERS.search(before):
+        return found[0]
+    return f"{found[1]}{found[2]}:{MASK}"
+
+
+_OTHER_USERS = re.compile(r"\b(?:docker|podman|nerdctl|apptainer|singularity)\b|\bpython[\d.]*\s*$")
+_FLAGS = frozenset(("-u", "--user", "--pw", "--passcode", "--otp", "--pin", "--login", "--license"))
 _Rule = tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]]
 # one of the texts is in what the pattern finds; each takes time linear in the text
 _RULES: tuple[_Rule, ...] = (
@@ -84,6 +94,23 @@ _RULES: tuple[_Rule, ...] = (
         rf"\1{MASK}",
     ),
     (("bearer",), re.compile(rf"(?i)\b(bearer)\s+{_VALUE.pattern}"), rf"\1 {MASK}"),
+    (
+        ("-u", "--user"),
+        re.compile(r"(?<!\S)(-u\s*|--user[= ]\s*)([^\s:$/]{1,64}):(?!\d+\b|\*{3})[^\s$/]+"),
+        _of_a_user,
+    ),
+    (
+        ("-p",),  # of digits and letters: others are numbers of processes, or words
+        re.compile(r"(?<!\S)(-p)(?=[^\s\d]*\d)(?=\S*[A-Za-z])[^\s=/.,:*-]{6,}(?!\S)"),
+        rf"\1{MASK}",
+    ),
+    (
+        ("--p", "--otp", "--log", "--lic"),
+        re.compile(
+            r"(?<!\S)(--(?:pw|passcode|otp|pin|login|license)(?:=|\s+))(?!-|\*{3})" + _VALUE.pattern
+        ),
+        rf"\1{MASK}",
+    ),
     # to the end of the line
     (("cookie",), re.compile(r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"), rf"\1{MASK}"),
     (_IN_SHAPES, re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})"), MASK),
@@ -119,10 +146,15 @@ def without_secrets(text: str) -> str:
 
 def command_line(arguments: Sequence[str]) -> str:
     """Return a command as it is stored, with the argument behind a `--password` masked."""
-    shown = []
+    shown: list[str] = []
     follows_flag = False
+    before = ""
     for argument in arguments:
-        shown.append(MASK if follows_flag else masked(argument))
+        text = MASK if follows_flag else masked(argument)
+        if before in _FLAGS:  # what stands behind these is known with them alone
+            text = without_secrets(f"{' '.join(shown)} {argument}")[len(" ".join(shown)) + 1 :]
+        before = argument
+        shown.append(text)
         flag = _NAMED.fullmatch(f"{argument} ")
         follows_flag = flag is not None and _is_named_secret(flag)
     return joined(shown)

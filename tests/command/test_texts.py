@@ -259,3 +259,15 @@ def test_a_fork_server_of_programs_loads_every_reader():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert loaded.stdout == "True\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (["a", "train.cu: error: no such device", "CUDA error: invalid argument", "done"], 2),
+        (["step 3 error: 0.25", "NCCL error: unhandled", "bye"], 1),
+        (["epoch 1 error: 0.25", "last"], 1),
+    ],
+)
+def test_a_line_that_names_an_error_says_why(lines: list[str], wanted: int):
+    assert outcomes.last_error(lines) == lines[wanted]

@@ -262,3 +262,23 @@ def test_the_address_of_a_database_is_shown_without_its_password():
     assert masked("postgresql://me:p w@host/db") == "postgresql://me:***@host/db"
     assert masked("postgresql://me@host/db?password=p") == "postgresql://me@host/db?password=***"
     assert masked("results.db") == "results.db"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("mysql -phunter2 x", "mysql -p*** x"),
+        ("curl -u bob:hunter2 x", "curl -u bob:*** x"),
+        ("curl --user=bob:hunter2 x", "curl --user=bob:*** x"),
+        ("x --pw ab --pin=12 --otp 34", "x --pw *** --pin=*** --otp ***"),
+        ("x --passcode 1 --login me --license K", "x --passcode *** --login *** --license ***"),
+        ("docker run -u me:users x", "docker run -u me:users x"),
+        ("srun -p gpu -N2 bash --login -c x", "srun -p gpu -N2 bash --login -c x"),
+        ("torchrun -p4 x --pin-memory 3", "torchrun -p4 x --pin-memory 3"),
+        ("python -u train:main", "python -u train:main"),
+    ],
+)
+def test_passwords_behind_short_options_are_masked(command: str, shown: str):
+    assert without_secrets(command) == shown
+    assert without_secrets(shown) == shown
+    assert command_line(command.split()).replace("'", "") == shown
