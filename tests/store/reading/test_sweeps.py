@@ -1,4 +1,4 @@
-"""Histories are read with their sweeps, oldest first, and of numbers that may be quoted alone."""
+"""Sweeps are listed with what they asked for and what came of it, and histories with their sweeps, oldest first."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,10 +9,37 @@ from store.commands import annotate
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError
 from store.reading import show
-from store.reading.sweeps import processes
-from tests.filled import fill
+from store.reading.sweeps import every_sweep, processes
+from tests.filled import NOON, fill
 from tests.nights import FIRST, fill_nights
 from tests.specs import small
+
+
+def test_every_sweep_is_listed_newest_first(db):
+    fill(db, [(small(), 5.0), (small(), None), (small(model="vgg16"), 7.0)], name="old")
+    fill(db, [(small(num_gpus=2), 9.0)], name="new")
+    newest, oldest = every_sweep(open_for_reading(db))
+    assert (newest.sweep, newest.models, newest.num_trials) == ("new", ("trivial",), 1)
+    assert (oldest.sweep, oldest.models, oldest.engines) == (
+        "old",
+        ("trivial", "vgg16"),
+        ("tensorflow",),
+    )
+    assert (oldest.num_trials, oldest.num_attempts, oldest.num_completed) == (2, 3, 2)
+    assert oldest.finished_at is not None
+
+
+def test_deleted_attempts_do_not_count(db):
+    fill(db, [(small(), 5.0), (small(), 6.0)])
+    engine = open_for_writing(db)
+    annotate.set_deleted(engine, annotate.choose(engine, ["1"], deleted=False), NOON)
+    (listed,) = every_sweep(open_for_reading(db))
+    assert (listed.num_attempts, listed.num_completed) == (1, 1)
+
+
+def test_a_database_without_sweeps_lists_none(db):
+    assert every_sweep(open_for_reading(db)) == []
+
 
 ONE, TWO = small(num_gpus=1), small(num_gpus=2)
 
