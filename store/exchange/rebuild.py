@@ -366,8 +366,9 @@ def _new_attempt(attempt: _FolderAttempt) -> NewAttempt:
     result, end = attempt.result, attempt.end
     steps = steps_of(RunFolder(attempt.folder), result.measurement) if result.measurement else []
     check_kind_of_machine(attempt.spec.device_kind, attempt.machine)
-    uuids = [part.uuid for gpu in attempt.machine.gpus for part in (gpu, *gpu.mig_devices)]
-    pairs = [link.between for link in attempt.machine.links]
+    uuids, pairs = [], [link.between for link in attempt.machine.links]
+    for gpu in attempt.machine.gpus:
+        uuids += [gpu.uuid, *(device.uuid for device in gpu.mig_devices)]
     if len(set(uuids)) < len(uuids) or len(set(pairs)) < len(pairs):
         raise ValueError("machine: a GPU, or a link between two, is in it twice")
     check_year("started_at", attempt.begin.started_at)

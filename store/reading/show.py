@@ -72,13 +72,9 @@ def find(engine: sa.Engine, which: str) -> Target:
     if explicit is not None:
         kind, name = explicit.groups()
     with reading(engine) as connection:
-        attempts = _attempts(connection, name) if kind in ("", "attempt") else []
-        sweeps = _sweeps(connection, name) if kind in ("", "sweep") else []
-        # digits are more likely an attempt than the beginning of an id
-        trials = _trials(connection, name) if kind in ("", "trial") and not attempts else []
+        meant = _meant(connection, kind, name)
         newest = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_NAMED)
         names = ", ".join(map(shortened, connection.scalars(newest))) or "none"
-    meant = [*attempts, *sweeps, *trials]
     if len(meant) == 1:
         return meant[0]
     if not meant:
@@ -87,34 +83,34 @@ def find(engine: sa.Engine, which: str) -> Target:
             f"4 hexadecimal digits or more of a trial's id; see `{listing}`; "
             f"nor a sweep: the newest are {names}"
         )
-    if sweeps:
-        kinds = dict.fromkeys(target.column.removesuffix("_id") for target in meant)
+    kinds = dict.fromkeys(target.column.removesuffix("_id") for target in meant)
+    if "sweep" in kinds:
         raise StoreError(
             f"{shortened(which)}: it could be {' or '.join(target.name for target in meant)}; say "
             f"{' or '.join(f'{kind}={shortened(name)}' for kind in kinds)}"
         )
-    could_be = ", ".join(str(target.id) for target in trials[:3])
+    could_be = ", ".join(str(target.id) for target in meant[:3])
     raise StoreError(f"{shortened(which)}: not just one attempt or trial; it could be {could_be}")
 
 
-def _attempts(connection: sa.Connection, name: str) -> list[Target]:
-    if not re.fullmatch("[0-9]{1,9}", name):
-        return []
-    ids = connection.scalars(sa.select(AttemptRow.id).where(AttemptRow.id == int(name)))
-    return [Target(column="attempt_id", id=id_, name=f"attempt {id_}") for id_ in ids]
-
-
-def _sweeps(connection: sa.Connection, name: str) -> list[Target]:
-    ids = connection.scalars(sa.select(SweepRow.id).where(SweepRow.name == name))
-    return [Target(column="sweep_id", id=id_, name=f"sweep {shortened(name)}") for id_ in ids]
-
-
-def _trials(connection: sa.Connection, name: str) -> list[Target]:
-    if not begins_id(name):
-        return []
-    begins = sa.select(TrialRow.id).where(id_begins_with(name)).order_by(TrialRow.id).limit(4)
-    ids = connection.scalars(begins)
-    return [Target(column="trial_id", id=id_, name=f"trial {id_[:8]}") for id_ in ids]
+def _meant(connection: sa.Connection, kind: str, name: str) -> list[Target]:
+    """Return what a name may mean, of one kind where that is said."""
+    meant = []
+    if kind in ("", "attempt") and re.fullmatch("[0-9]{1,9}", name):
+        attempts = sa.select(AttemptRow.id).where(AttemptRow.id == int(name))
+        for number in connection.scalars(attempts):
+            meant.append(Target(column="attempt_id", id=number, name=f"attempt {number}"))
+    is_attempt = bool(meant)  # digits are more likely an attempt than the beginning of an id
+    if kind in ("", "sweep"):
+        sweeps = sa.select(SweepRow.id).where(SweepRow.name == name)
+        for number in connection.scalars(sweeps):
+            shown = f"sweep {shortened(name)}"
+            meant.append(Target(column="sweep_id", id=number, name=shown))
+    if kind in ("", "trial") and not is_attempt and begins_id(name):
+        trials = sa.select(TrialRow.id).where(id_begins_with(name)).order_by(TrialRow.id)
+        for trial_id in connection.scalars(trials.limit(4)):
+            meant.append(Target(column="trial_id", id=trial_id, name=f"trial {trial_id[:8]}"))
+    return meant
 
 
 def show(engine: sa.Engine, which: str) -> Row:
@@ -234,18 +230,22 @@ def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
     durations = sorted(step.duration_s for step in steps if step.phase == Phase.MEASURE)
     losses = [step.loss for step in steps if step.loss is not None]
     spread = spread_within([step.duration_s for step in counted_calls(steps)])
-    return {
+    summary: Row = {
         "num_warm_up_calls": len(steps) - len(durations),
         "num_measured_calls": len(durations),
         "steps_per_call": row["num_steps"],
         "first_call_s": steps[0].duration_s,
-        "fastest_s": durations[0] if durations else None,
-        "median_s": statistics.median(durations) if durations else None,
-        "slowest_s": durations[-1] if durations else None,
-        "first_loss": losses[0] if losses else None,
-        "last_loss": losses[-1] if losses else None,
-        "left_out_of_interval": spread.left_out if spread else "",
+        **dict.fromkeys(("fastest_s", "median_s", "slowest_s", "first_loss", "last_loss")),
+        "left_out_of_interval": "",
     }
+    if durations:
+        middle = statistics.median(durations)
+        summary |= {"fastest_s": durations[0], "median_s": middle, "slowest_s": durations[-1]}
+    if losses:
+        summary |= {"first_loss": losses[0], "last_loss": losses[-1]}
+    if spread:
+        summary["left_out_of_interval"] = spread.left_out
+    return summary
 
 
 def _sweep(connection: sa.Connection, target: Target) -> Row:
@@ -257,13 +257,13 @@ def _sweep(connection: sa.Connection, target: Target) -> Row:
     return {
         "sweep": sweep,
         "counts": dict(connection.execute(by_state).all()),
-        "trials": _trials_of(connection, target),
+        "trials": _trials(connection, target),
         "left_out": _rows(connection, left_out.where(LeftOutRow.sweep_id == target.id)),
         **_annotations(connection, {"sweep_id": target.id}),
     }
 
 
-def _trials_of(connection: sa.Connection, sweep: Target) -> list[Row]:
+def _trials(connection: sa.Connection, sweep: Target) -> list[Row]:
     """Return what it asked for, in its order, with the attempts of this sweep that count."""
     axes = columns_of(TrialRow, "model strategy num_gpus batch_size precision data").values()
     asked_for = (
@@ -287,10 +287,14 @@ def _trials_of(connection: sa.Connection, sweep: Target) -> list[Row]:
 
 
 def _counts(attempts: Sequence[Row]) -> Row:
-    completed = [row["throughput"] for row in attempts if row["outcome"] == Outcome.COMPLETED]
-    measured = [value for value in completed if value is not None]
+    num_completed, measured = 0, []
+    for row in attempts:
+        if row["outcome"] == Outcome.COMPLETED:
+            num_completed += 1
+            if row["throughput"] is not None:
+                measured.append(row["throughput"])
     return {
         "num_attempts": len(attempts),
-        "num_completed": len(completed),
+        "num_completed": num_completed,
         "throughput": statistics.median(measured) if measured else None,
     }
