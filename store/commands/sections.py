@@ -98,17 +98,13 @@ def _print_attempt(console: Console, row: Row) -> None:
 
 
 def _rounds(times: Row | None) -> list[Row]:
-    seconds: Mapping[str, Sequence[float]] = times["seconds"] if times else {}
-    return [
-        {
-            "replica": replica,
-            "rounds": len(rounds),
-            "median_s": statistics.median(rounds),
-            "fastest_s": min(rounds),
-            "slowest_s": max(rounds),
-        }
-        for replica, rounds in seconds.items()
-    ]
+    rows = []
+    seconds: Mapping[str, Sequence[float]] = (times or {}).get("seconds", {})
+    for replica, rounds in seconds.items():
+        middle, fastest, slowest = statistics.median(rounds), min(rounds), max(rounds)
+        row = {"replica": replica, "rounds": len(rounds), "median_s": middle}
+        rows.append(row | {"fastest_s": fastest, "slowest_s": slowest})
+    return rows
 
 
 def _annotations(console: Console, row: Row) -> None:

@@ -67,7 +67,7 @@ def write(form: Format, columns: Columns, rows: Rows, spare: Spare = NO_SPARE) -
 
 def _print_table(columns: Columns, rows: Rows, spare: Spare) -> None:
     console = make_console()
-    headings = _distinct([visible(column) for column in columns])
+    headings = _distinct(list(map(visible, columns)))
     rest = iter(rows)
     batch = list(islice(rest, _TERMINAL_ROWS))
     first = [list(map(for_people, row)) for row in batch]
@@ -77,9 +77,10 @@ def _print_table(columns: Columns, rows: Rows, spare: Spare) -> None:
     while True:
         numeric = _numeric(len(headings), batch)
         right = frozenset(headings[place] for place in kept if numeric[place])
-        print_columns(
-            console, names, ([for_people(row[place]) for place in kept] for row in batch), right
-        )
+        lines = []
+        for row in batch:
+            lines.append([for_people(row[place]) for place in kept])
+        print_columns(console, names, lines, right)
         batch = list(islice(rest, _TERMINAL_ROWS))
         if not batch:
             break
@@ -92,7 +93,7 @@ def _write_table(columns: Columns, rows: Rows) -> None:
     rest = iter(rows)
     first = list(islice(rest, _FILE_ROWS))
     numeric = _numeric(len(columns), first)
-    lines = [[visible(column) for column in columns]]
+    lines = [list(map(visible, columns))]
     lines += [list(map(for_people, row)) for row in first]
     widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
     for line in lines:
@@ -105,17 +106,20 @@ def _padded(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]
     padded = []
     for cell, width, right in zip(cells, widths, numeric, strict=True):
         space = " " * (width - cell_len(cell))
-        padded.append(space + cell if right else cell + space)
+        if right:
+            padded.append(space + cell)
+        else:
+            padded.append(cell + space)
     return "  ".join(padded).rstrip() + "\n"
 
 
 def _write_csv(columns: Columns, rows: Rows, *, is_terminal: bool) -> None:
     lines = CsvLines(sys.stdout)
-    lines.write_rows([[_csv_cell(column) for column in columns]])
+    lines.write_rows([list(map(_csv_cell, columns))])
     for row in rows:
-        cells = list(map(_csv_cell, row))
-        if is_terminal:
-            cells = [visible(cell) if isinstance(cell, str) else cell for cell in cells]
+        cells = []
+        for cell in map(_csv_cell, row):
+            cells.append(visible(cell) if is_terminal and isinstance(cell, str) else cell)
         lines.write_rows([cells])
 
 
