@@ -116,7 +116,7 @@ def test_a_trial_on_photographs_leaves_all_its_files_and_its_loss_falls(run):
 
 def test_auto_clustering_compiles_and_updates_are_found_in_place(run):
     changes = {"num_gpus": 2, "variable_update": "parameter_server", "all_reduce": "none"}
-    exit_code, folder = run(small(xla="auto", model="lenet5", image_px=28, **changes))
+    exit_code, folder = run(small(xla="auto", model="resnet18_cifar", **changes))
     result = folder.read_result()
     assert (exit_code, result.message) == (0, "")
     assert set(result.op_placement["xla"]) == {"_XlaRun @ CPU:1", "_XlaRun @ CPU:2"}
@@ -142,9 +142,7 @@ def test_the_slow_replica_is_named_by_its_own_compute(run):
     """Every replica shows the same step; only one computes longer."""
     exit_code, folder = run(
         small(
-            model="lenet5",
-            image_px=28,
-            batch_size=64,
+            model="resnet18_cifar",
             num_gpus=4,
             replica_times=True,
             steps_per_execution=2,
