@@ -6,12 +6,14 @@ import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from scalemark.readers.bars import BEFORE_RATE, bar_of
 from scalemark.readers.numbers import NUMBER, SECONDS, usable_rate
 from scalemark.readers.step_forms import COUNTED, STEP_WORDS, literal
 from scalemark.readers.words import OF_ITEMS, Role, phase_of, role_of, words_of
 
+_MOST_RATES = 24  # of a line
 _MOST_LABEL = 60
 _MOST_NUMBERS = 5  # in a row, between which only units stand
 APART = 1.05  # columns whose medians differ by less say the same
@@ -90,7 +92,7 @@ def columns_of(lines: Sequence[str]) -> Iterator[Column]:
             continue
         other, lead = is_other(line), _lead(line)
         times: dict[tuple[str, str], int] = {}
-        for role, label, unit, match, count in _rates_of(line):
+        for role, label, unit, match, count in islice(_rates_of(line), _MOST_RATES):
             like = (literal(label), literal(unit))
             times[like] = times.get(like, 0) + 1
             if other and not role.aside:
