@@ -10,13 +10,8 @@ _SWITCH = ("auto", "on", "off")  # auto: as TensorFlow has it
 
 
 @record_of_axes
-class TrialAxes:
-    """What is trained, and how. No `auto` is left in it.
-
-    A field with a default is left out of the identity while it has that default, so that an axis
-    that is added later does not change the identity of older trials. Therefore a default never
-    changes.
-    """
+class TrainingAxes:
+    """The axes of training, most of which a program of the user does not have."""
 
     engine: str = axis(
         "what runs the trial",
@@ -255,6 +250,17 @@ class TrialAxes:
         "what was slowed or broken on purpose", default="", set_by="injected", engines=OWN_MODELS
     )
     seed: int = axis("of weights and data", given=1, least=0, sets_step_time=False, engines=ENGINES)
+
+
+@record_of_axes
+class TrialAxes(TrainingAxes):
+    """The axes of any trial. No `auto` is left in them.
+
+    A field with a default is left out of the identity while it has that default, so that an axis
+    that is added later does not change the identity of older trials. Therefore a default never
+    changes.
+    """
+
     # as scalemark.program.template reads it
     command: str = axis(
         "the program's command line, with {axis} where the value of an axis goes",

@@ -362,7 +362,7 @@ def test_show_tells_machine_environment_placement_steps_tags_and_notes(db):
         "night",
     ):
         assert reported_so in text
-    assert "nothing here speaks of GPUs" in text  # its trial ran on CPU devices
+    assert "not comparable with GPU results" in text  # its trial ran on CPU devices
     assert "100" in text
 
 
