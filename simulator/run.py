@@ -28,7 +28,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from simulator import play
 from simulator.costs.box import Hardware
-from simulator.costs.step import Costs, costs, most_mfu, peak_tflops
+from simulator.costs.step import Costs, costs, peak_tflops
 from simulator.costs.work import Work
 from trainer import measured
 from trainer.measured import judge
@@ -112,7 +112,6 @@ def _played(
         hardware.num_cores,
         shares_host=False,
         problem=None,
-        most_mfu=most_mfu(work, hardware),
     )
     return AttemptResult(
         outcome=Outcome.COMPLETED,
@@ -128,24 +127,21 @@ def _played(
 
 
 def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
-    """Return why it runs out of memory; empty when it does not."""
+    """Return why it runs out of memory, with what makes activations smaller; empty when it does
+    not.
+    """
     if spec.injected_values.get("out_of_memory"):
         return "simulated: out of GPU memory, for injected.out_of_memory=1"
     needed_gib = truth.memory_bytes / 2**30
     if needed_gib <= hardware.memory_gib:
         return ""
+    remedy = "a smaller seq_len" if spec.seq_len else "a smaller image_px"
+    if not spec.recompute and models.can_recompute(models.define(spec.model)):
+        remedy += " or recompute=true"
     return (
         f"simulated: out of GPU memory: a GPU needs {needed_gib:.1f} GiB and {hardware.name} has "
-        f"{hardware.memory_gib:g}; try a smaller batch_size{_or_less(spec)}"
+        f"{hardware.memory_gib:g}; try a smaller batch_size, {remedy}"
     )
-
-
-def _or_less(spec: TrialSpec) -> str:
-    """Name what else makes activations smaller."""
-    others = ["a smaller seq_len" if spec.seq_len else "a smaller image_px"]
-    if not spec.recompute and models.can_recompute(models.define(spec.model)):
-        others.append("recompute=true")
-    return f", {' or '.join(others)}"
 
 
 def _measurement(
@@ -154,13 +150,13 @@ def _measurement(
     """Measure what was played; what nothing simulates is None, and the memory of the host 0."""
     timed = played.timed
     taken = spec.injected_values.get("contention", 0.0) * hardware.num_cores
-    cpu_per_step_s = truth.launch_s + truth.host_s
+    cpu_per_step_s = truth.launch_s
     if work.decodes:
         cpu_per_step_s += truth.input_s * (hardware.num_cores - taken)
     num_steps = sum(sample.num_steps for sample in timed.measured())
     num_tensors = len(work.network.tensors) * spec.num_gpus
     trace_s, first_step_s = TRACE_S * num_tensors, COMPILE_S * num_tensors + truth.step_s
-    found = measured.measurement(
+    measurement = measured.measurement(
         replace(timed, cpu_s=cpu_per_step_s * num_steps),
         items_per_step=truth.items,
         item=work.network.item,
@@ -176,7 +172,7 @@ def _measurement(
         num_parameters=work.network.num_parameters,
     )
     return measured.with_mfu(
-        found,
+        measurement,
         num_gpus=spec.num_gpus,
         flops_per_item=work.network.training_flops * work.num_examples / truth.items,
         peak_flops_per_s=peak_tflops(hardware, work.precision) * 1e12,
@@ -188,25 +184,26 @@ def _telemetry(
 ) -> tuple[GpuTelemetry, ...]:
     """Return the telemetry of the GPUs that it was given; nothing was sampled."""
     lost = spec.injected_values.get("throttling", 0.0)
-    clock, highest = hardware.clock_mhz, None
-    if clock is not None:
-        clock, highest = clock * (1 - lost), round(clock)
-    return tuple(
-        GpuTelemetry(
-            uuid=machine.gpus[number].uuid,
-            num_samples=0,
-            sm_clock_mhz=clock,
-            max_sm_clock_mhz=highest,
-            power_w=None,
-            power_limit_w=hardware.power_w,
-            temperature_c=None,
-            utilization=None,
-            memory_used_bytes=round(truth.memory_bytes),
-            throttle_reasons=(THROTTLED,) if lost else (),
-            num_foreign_processes=None,
+    highest = hardware.clock_mhz
+    placement = folder.read_placement()  # none where a folder was made by hand
+    telemetry = []
+    for number in placement.devices if placement else range(spec.num_gpus):
+        telemetry.append(
+            GpuTelemetry(
+                uuid=machine.gpus[number].uuid,
+                num_samples=0,
+                sm_clock_mhz=None if highest is None else highest * (1 - lost),
+                max_sm_clock_mhz=None if highest is None else round(highest),
+                power_w=None,
+                power_limit_w=None,
+                temperature_c=None,
+                utilization=None,
+                memory_used_bytes=round(truth.memory_bytes),
+                throttle_reasons=(THROTTLED,) if lost else (),
+                num_foreign_processes=None,
+            )
         )
-        for number in _devices(spec, folder)
-    )
+    return tuple(telemetry)
 
 
 def _replica_times(
@@ -221,14 +218,8 @@ def _replica_times(
     seconds = {}
     for number, factor in enumerate(factors):
         rounds = itertools.islice(play.step_factors(random, faults, NUM_ROUNDS), NUM_ROUNDS)
-        seconds[f"GPU:{number}"] = tuple(float(f"{usual_s * factor * one:.5g}") for one in rounds)
+        seconds[f"GPU:{number}"] = tuple(float(f"{usual_s * factor * by:.5g}") for by in rounds)
     return ReplicaTimes(at_once=True, seconds=seconds)
-
-
-def _devices(spec: TrialSpec, folder: RunFolder) -> Sequence[int]:
-    """Return its devices: the first ones, where a folder was made by hand."""
-    placement = folder.read_placement()
-    return placement.devices if placement else range(spec.num_gpus)
 
 
 def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
@@ -264,7 +255,6 @@ def with_injected(costs: Costs, injected: Mapping[str, float], work: Work) -> Co
         update_s=costs.update_s * slower_clock,
         sync_s=costs.sync_s * slower_clock,
         launch_s=costs.launch_s * fewer_cores + injected.get("launch_s", 0.0),
-        host_s=costs.host_s * fewer_cores,
         communication_s=costs.communication_s + reduction_s,
         exposed_s=costs.exposed_s + reduction_s,
         input_s=costs.input_s * fewer_cores + late_s,
@@ -284,8 +274,7 @@ def recorded(
 ) -> dict[str, float]:
     """Return `Result.truth`: seconds per step by part, faults as `injected.NAME`, and the
     factor."""
-    found = {name: value for name, value in asdict(costs).items() if not isinstance(value, str)}
-    found |= {f"injected.{name}": value for name, value in injected.items()}
-    return {name: float(value) for name, value in found.items()} | {
-        "process_factor": process_factor
-    }
+    parts = asdict(costs) | {f"injected.{name}": value for name, value in injected.items()}
+    del parts["bottleneck"]
+    parts["process_factor"] = process_factor
+    return {name: float(value) for name, value in parts.items()}

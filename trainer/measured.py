@@ -151,13 +151,11 @@ def judge(
     num_cores: int,
     shares_host: bool,
     problem: str | None,
-    most_mfu: float = 1.0,
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict and every reason to doubt the measurement.
 
     `problem` makes the trial invalid. `durations_s` are those of the measured calls.
-    `num_gpus_here` counts the trial's GPUs that the measuring process was to watch. `most_mfu` is
-    more than 1 where fast algorithms are known to compute less than is counted.
+    `num_gpus_here` counts the trial's GPUs that the measuring process was to watch.
     """
     if problem:
         return Verdict.INVALID, (problem,)
@@ -167,7 +165,7 @@ def judge(
     reasons += [
         *_doubts_about_cores(spec, measurement, num_cores),
         *_doubts_about_gpus(num_gpus_here, telemetry),
-        *_doubts_about_utilization(measurement, most_mfu),
+        *_doubts_about_utilization(measurement),
     ]
     if shares_host:
         reasons.append("other trials of the sweep may have run beside it")
@@ -272,8 +270,8 @@ def _doubts_about_clocks(telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:
         )
 
 
-def _doubts_about_utilization(measurement: Measurement, most_mfu: float) -> Iterator[str]:
-    if measurement.mfu is not None and measurement.mfu > most_mfu:
+def _doubts_about_utilization(measurement: Measurement) -> Iterator[str]:
+    if measurement.mfu is not None and measurement.mfu > 1:
         yield (
             f"it trained at {measurement.mfu:.0%} of the measured peak, which cannot be: the peak "
             "was disturbed, or fast convolutions compute less than is counted; measure again on a "

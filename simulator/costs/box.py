@@ -1,5 +1,5 @@
 """A box of GPUs as the cost model knows it, and the profiles that describe boxes: a file each in
-`conf/hardware/`, below its key `profile`.
+`conf/hardware/`, below its key `profile`, with the source of each figure as a comment.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ class Hardware:
     clock_mhz: float | None = None  # the highest it runs at; None = not known
     pcie_gb_per_s: float  # between a GPU and its host
     gpus_per_switch: int  # GPUs that share one uplink to their host bridge; 1 = none share
-    gpus_per_board: int = 1  # GPUs that share one card, its power and its PCIe connector
     # GPUs below one host bridge copy to each other without the host's memory
     peer_to_peer: bool = True
     num_sockets: int = 2  # GPUs are spread evenly over them, lowest numbers first
@@ -54,26 +53,18 @@ class Hardware:
     # of a ring, per GPU that is passed: NCCL's Simple protocol on PCIe; 3.4 on NVLink
     hop_us: float = 5.7
     usd_per_gpu_hour: float | None = None  # None = not known: advice by price needs it
-    power_w: float | None = None  # of one busy GPU
     decode_images_per_s_per_core: float = 110.0  # JPEG of 500 x 375 px, decoded and distorted
-    sources: Mapping[str, str] = field(default_factory=dict)  # field -> where its figure comes from
 
     def __post_init__(self) -> None:
-        for name, (least, most) in _BOUNDS.items():
-            value = getattr(self, name)
+        figures = {name: getattr(self, name) for name in _BOUNDS}
+        bounds = dict(_BOUNDS)
+        for precision, peak in self.tflops.items():
+            figures[f"tflops.{precision}"] = peak
+            bounds[f"tflops.{precision}"] = _RATE
+        for name, value in figures.items():
+            least, most = bounds[name]
             if value is not None and not least <= value <= most:
                 raise ValueError(f"{self.name}: {name}={value:g}: wanted {least:g} to {most:g}")
-        for precision, peak in self.tflops.items():
-            if not _LEAST_RATE <= peak <= _MOST_RATE:
-                raise ValueError(
-                    f"{self.name}: tflops.{precision}={peak:g}: wanted {_LEAST_RATE:g} to "
-                    f"{_MOST_RATE:g}"
-                )
-        if self.gpus_per_board > self.gpus_per_switch:
-            raise ValueError(
-                f"{self.name}: gpus_per_board={self.gpus_per_board}: wanted at most "
-                f"gpus_per_switch={self.gpus_per_switch}"
-            )
         if self.nvlink_gb_per_s and self.nvlink_clique < 2:
             raise ValueError(
                 f"{self.name}: nvlink_gb_per_s without nvlink_clique: how many GPUs reach "
@@ -130,12 +121,13 @@ class Hardware:
             if value is not None and not is_number:
                 raise ValueError(f"not a hardware profile: {name}={value!r}: wanted a number")
         # Equal hardware has equal JSON, whether a figure was written as 16 or as 16.0.
-        read = dict(values) | {"tflops": {name: float(peak) for name, peak in peaks.items()}}
-        for one in fields(cls):
-            if str(one.type).startswith("float") and isinstance(read.get(one.name), int):
-                read[one.name] = float(read[one.name])
+        known = {name: value for name, value in values.items() if name not in _RETIRED}
+        known["tflops"] = {name: float(peak) for name, peak in peaks.items()}
+        for each in fields(cls):
+            if str(each.type).startswith("float") and isinstance(known.get(each.name), int):
+                known[each.name] = float(known[each.name])
         try:
-            return cls(**read)
+            return cls(**known)
         except TypeError as error:
             raise ValueError(f"not a hardware profile: {error}") from None
 
@@ -149,9 +141,11 @@ _PAIR = 2  # GPUs that a bridge joins
 MOST_GPUS = 256
 """In one box: 16 times the largest that was sold, and a machine has a link between each two."""
 
+# Keys of older profiles and databases, which nothing reads any more.
+_RETIRED = ("sources", "gpus_per_board", "power_w")
+
 # GB/s and TFLOP/s: far slower and faster than anything built; beyond is a slip of units
-_LEAST_RATE, _MOST_RATE = 1e-3, 1e6
-_RATE = (_LEAST_RATE, _MOST_RATE)
+_RATE = (1e-3, 1e6)
 _COUNT = (1, 1e6)
 _LATENCY_US = (0, 1e6)
 
@@ -162,7 +156,6 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "clock_mhz": (1, 1e6),
     "pcie_gb_per_s": _RATE,
     "gpus_per_switch": _COUNT,
-    "gpus_per_board": _COUNT,
     "num_sockets": (1, MOST_GPUS),
     "socket_gb_per_s": _RATE,
     "nvlink_gb_per_s": _RATE,
@@ -175,7 +168,6 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "copy_us": _LATENCY_US,
     "hop_us": _LATENCY_US,
     "usd_per_gpu_hour": (0, 1e6),
-    "power_w": (0, 1e6),
     "decode_images_per_s_per_core": (1e-3, 1e9),
 }
 """Field -> the least and the most that it may be, where it is known."""
@@ -274,8 +266,7 @@ def read_profile(file: Path) -> Mapping[str, Any]:
         raise BrokenProfileError(
             f"{shown}: {' '.join(str(error).split())}; mend this file"
         ) from None
-    found: Mapping[str, Any] = values
-    return found
+    return {key: value for key, value in values.items() if key not in _RETIRED}
 
 
 def overrides_of(hardware_profile: str) -> tuple[str, ...]:
@@ -283,21 +274,17 @@ def overrides_of(hardware_profile: str) -> tuple[str, ...]:
 
     They name the profile, and in what the hardware differs from the file so named.
     """
-    wanted = json.loads(hardware_profile)
-    name = wanted["name"]
-    found = ["engine=simulated", f"hardware={name}"]
-    if name in (*profiles(), *own_profiles()):
-        found += _changed(wanted, asdict(profile(name)), "hardware.profile")
-    return tuple(found)
-
-
-def _changed(wanted: Mapping[str, Any], shipped: Mapping[str, Any], at: str) -> Iterator[str]:
-    """Yield what differs in Hydra's syntax; sources change nothing."""
-    for name, value in wanted.items():
-        if name == "sources" or (name in shipped and value == shipped[name]):
-            continue
-        if isinstance(value, dict):
-            yield from _changed(value, shipped[name], f"{at}.{name}")
-            yield from (f"~{at}.{name}.{gone}" for gone in shipped[name] if gone not in value)
-        else:
-            yield f"{at}.{name}={json.dumps(value)}"
+    box = asdict(Hardware.from_json(hardware_profile))
+    overrides = ["engine=simulated", f"hardware={box['name']}"]
+    if box["name"] not in (*profiles(), *own_profiles()):
+        return tuple(overrides)
+    shipped = asdict(profile(box["name"]))
+    peaks, shipped_peaks = box.pop("tflops"), shipped.pop("tflops")
+    changed = {name: value for name, value in box.items() if value != shipped[name]}
+    for precision, peak in peaks.items():
+        if peak != shipped_peaks.get(precision):
+            changed[f"tflops.{precision}"] = peak
+    for name, value in changed.items():
+        overrides.append(f"hardware.profile.{name}={json.dumps(value)}")
+    gone = [precision for precision in shipped_peaks if precision not in peaks]
+    return (*overrides, *(f"~hardware.profile.tflops.{precision}" for precision in gone))

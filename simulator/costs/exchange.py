@@ -154,7 +154,9 @@ def _sizes(work: Work) -> tuple[float, ...]:
 @cache
 def updates() -> tuple[str, ...]:
     """Return the variable updates that the cost model knows, ours and others'."""
-    known = [name for name, one in VARIABLE_UPDATES.items() if one.sends is not Sends.UNKNOWN]
+    known = [
+        name for name, abilities in VARIABLE_UPDATES.items() if abilities.sends is not Sends.UNKNOWN
+    ]
     return (*known, *_FUSED_BYTES)
 
 

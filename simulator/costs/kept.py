@@ -65,13 +65,13 @@ def working(logits: Tensor) -> int:
 
 def tied(logits: Tensor) -> int:
     """Return the elements of the tables that begin and end the model."""
-    found = 0
+    num = 0
     for tensor in network_of(logits):
         if isinstance(tensor.layer, nn.TiedLogits):
             table = tensor.inputs[1].layer
             assert isinstance(table, nn.Embed)
-            found += table.num_symbols * table.width
-    return found
+            num += table.num_symbols * table.width
+    return num
 
 
 def _in_hand(tensor: Tensor) -> int:
@@ -86,8 +86,8 @@ def _in_hand(tensor: Tensor) -> int:
 
 
 def _kept(part: list[Tensor]) -> int:
-    needed = {_origin(one) for tensor in part for one in _needed(tensor)}
-    return sum(one.num_elements for one in needed) + sum(map(_own, part))
+    needed = {_origin(part_of) for tensor in part for part_of in _needed(tensor)}
+    return sum(part_of.num_elements for part_of in needed) + sum(map(_own, part))
 
 
 def _normalized(part: list[Tensor]) -> int:

@@ -30,11 +30,8 @@ class Network:
     # of one example: as many again for the gradients of the weights, and of the inputs that need
     # one
     backward_flops: float
-    product_share: float  # of forward_flops, in products of matrices
-    winograd_share: float  # of forward_flops, in convolutions that fast algorithms shorten
     num_operations: int  # of the layers, forward and backward
-    num_moved: int  # elements of one example that go through memory beside products, op by op
-    num_moved_fused: int  # the same by XLA
+    num_outputs: int  # elements that all layers write for one example, forward
     num_normalized: int  # elements of the largest tensor that batch normalization reads
     kept: Kept  # for the backward pass
     kept_again: Kept  # the same where the backward pass computes again
@@ -132,11 +129,12 @@ def _counted(
     sizes |= {axis: size for axis, size in asked.items() if size and axis in sizes}
     logits = models.define(name, **sizes)
     counts = count(logits)
-    normalized = [
-        tensor.num_elements
-        for tensor in network_of(logits)
-        if isinstance(tensor.layer, nn.BatchNorm)
-    ]
+    num_outputs = num_normalized = 0
+    for tensor in network_of(logits):
+        if tensor.layer not in _FREE:
+            num_outputs += tensor.num_elements
+        if isinstance(tensor.layer, nn.BatchNorm):
+            num_normalized = max(num_normalized, tensor.num_elements)
     return Network(
         name=name,
         image_px=sizes.get("image_px", 0),
@@ -145,12 +143,9 @@ def _counted(
         tensors=counts.tensors,
         forward_flops=float(counts.flops),
         backward_flops=float(counts.backward_flops),
-        product_share=counts.product_flops / counts.flops,
-        winograd_share=counts.winograd_flops / counts.flops,
         num_operations=counts.num_operations,
-        num_moved=counts.num_moved,
-        num_moved_fused=counts.num_moved_fused,
-        num_normalized=max(normalized, default=0),
+        num_outputs=num_outputs,
+        num_normalized=num_normalized,
         kept=kept(logits),
         kept_again=kept(logits, recompute=True),
         num_working=working(logits),
@@ -165,16 +160,12 @@ class NetworkCounts:
     flops: int = 0  # forward: 2 per multiply and add
     # gradients of the weights and of the inputs of each product; the images need none
     backward_flops: int = 0
-    winograd_flops: int = 0  # part of flops, in convolutions of 3x3 and 5x5 with stride 1
-    product_flops: int = 0  # part of flops, in products of matrices
     num_operations: int = 0
-    num_moved: int = 0  # elements read and written beside products, a kernel per operation
-    num_moved_fused: int = 0  # the same where XLA fuses what follows each other
     tensors: tuple[int, ...] = ()  # elements of each gradient tensor
 
 
 _LOSS_OPERATIONS = 8  # softmax, cross entropy, their gradients, the mean
-_SHORTENED = ((3, 3), (5, 5))  # kernels that Winograd's algorithm shortens
+_FREE = (Plain.IMAGES, Plain.FLATTEN, Plain.TOKENS, Plain.KEPT, Plain.IN_A_ROW)
 
 
 def count(logits: Tensor) -> NetworkCounts:
@@ -184,27 +175,23 @@ def count(logits: Tensor) -> NetworkCounts:
     """
     layers: dict[Tensor, NetworkCounts] = {}
     trained: set[Tensor] = set()  # what has a gradient; the pictures have none
-    num_uses = 0
+    flops = backward_flops = num_uses = 0
+    num_operations = _LOSS_OPERATIONS
     for tensor in network_of(logits):
         inputs = trained.intersection(tensor.inputs)
         num_uses += sum(given in trained for given in tensor.inputs)
-        layers[tensor] = _count(tensor, has_gradient=bool(inputs))
-        if inputs or layers[tensor].tensors:
+        counts = layers[tensor] = _count(tensor, has_gradient=bool(inputs))
+        flops += counts.flops
+        backward_flops += counts.backward_flops
+        num_operations += counts.num_operations
+        if inputs or counts.tensors:
             trained.add(tensor)
     num_sums = num_uses - (len(trained) - 1)  # only the logits have no use
-    counted = layers.values()
-    ordered = in_keras_order(logits)
     return NetworkCounts(
-        flops=sum(counts.flops for counts in counted),
-        backward_flops=sum(counts.backward_flops for counts in counted),
-        winograd_flops=sum(counts.winograd_flops for counts in counted),
-        product_flops=sum(counts.product_flops for counts in counted),
-        num_operations=sum(counts.num_operations for counts in counted)
-        + num_sums
-        + _LOSS_OPERATIONS,
-        num_moved=sum(counts.num_moved for counts in counted),
-        num_moved_fused=sum(counts.num_moved_fused for counts in counted),
-        tensors=tuple(size for tensor in ordered for size in layers[tensor].tensors),
+        flops=flops,
+        backward_flops=backward_flops,
+        num_operations=num_operations + num_sums,
+        tensors=tuple(size for tensor in in_keras_order(logits) for size in layers[tensor].tensors),
     )
 
 
@@ -235,49 +222,32 @@ def _count(tensor: Tensor, *, has_gradient: bool) -> NetworkCounts:
     layer = tensor.layer
     if isinstance(layer, nn.Conv | nn.Dense):
         return _count_product(tensor, layer, has_gradient=has_gradient)
-    if isinstance(layer, nn.Attend):
-        return _count_attention(tensor, layer)
+    if isinstance(layer, nn.Attend):  # all scores count, even where a causal model masks half
+        length, width = tensor.shape
+        flops = 4 * length * length * width
+        # split, scale, softmax, join, and two products: one each way, of products two back; mask
+        num_operations = 14 + layer.is_causal + 4 * (layer.dropout_rate > 0)
+        return NetworkCounts(flops=flops, backward_flops=2 * flops, num_operations=num_operations)
     if isinstance(layer, nn.TiedLogits):
         flops = 2 * tensor.num_elements * tensor.inputs[0].channels
-        return NetworkCounts(
-            flops=flops, backward_flops=2 * flops, product_flops=flops, num_operations=3
-        )
-    num_operations, passes, passes_fused = _beside_products(tensor)
-    return NetworkCounts(
-        num_operations=num_operations,
-        num_moved=passes * tensor.num_elements,
-        num_moved_fused=passes_fused * tensor.num_elements,
-        tensors=_trained(tensor),
-    )
+        return NetworkCounts(flops=flops, backward_flops=2 * flops, num_operations=3)
+    return NetworkCounts(num_operations=_operations(tensor), tensors=_trained(tensor))
 
 
-def _beside_products(tensor: Tensor) -> tuple[int, int, int]:
-    """Return the operations of a layer, and how often its output goes through memory, op by op and
-    fused: a kernel reads each input and writes its output once.
-    """
-    match tensor.layer:
-        case Plain.IMAGES | Plain.FLATTEN | Plain.TOKENS | Plain.KEPT | Plain.IN_A_ROW:
-            return 0, 0, 0
-        case nn.BatchNorm():
-            return 2, 8, 8
-        case nn.LayerNorm():
-            return 2, 37, 10
-        case Plain.RELU:
-            return 2, 5, 3
-        case Plain.ADD:
-            return 1, 3, 1
-        case Plain.CONCAT:  # backward, each branch gets its slice
-            return 1 + len(tensor.inputs), 4, 4
-        case nn.DropoutLayer():  # draws, compares and multiplies; multiplies again on the way back
-            return 4, 14, 4
-        case nn.Pool():
-            return 2, 9, 9
-        case nn.Masked():
-            return 1, 0, 0
-        case nn.Segments():
-            return 3, 4, 3
-        case _:
-            return 2, 4, 3
+def _operations(tensor: Tensor) -> int:
+    """Return the operations, forward and backward, of a layer that has no product."""
+    layer = tensor.layer
+    if layer in _FREE:
+        return 0
+    if layer is Plain.ADD or isinstance(layer, nn.Masked):
+        return 1
+    if layer is Plain.CONCAT:  # backward, each branch gets its slice
+        return 1 + len(tensor.inputs)
+    if isinstance(layer, nn.Segments):
+        return 3
+    if isinstance(layer, nn.DropoutLayer):  # draws, compares, multiplies; multiplies on the way back
+        return 4
+    return 2
 
 
 def _trained(tensor: Tensor) -> tuple[int, ...]:
@@ -300,49 +270,21 @@ def _trained(tensor: Tensor) -> tuple[int, ...]:
             return ()
 
 
-_ACTIVATION_PASSES = {"linear": (0, 0), "relu": (5, 2), "gelu": (28, 5)}  # op by op, fused
-_BIAS_PASSES = 3  # the output read and written, and its gradient read
-
-
 def _count_product(
     tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: bool
 ) -> NetworkCounts:
     """Count the product, its gradients by weights and input, and bias and activation each way."""
     *positions, outputs = tensor.shape
     weights = tensor.inputs[0].channels * outputs
-    bias, is_shortened = True, False
+    has_bias = True
     if isinstance(layer, nn.Conv):
         weights = prod(layer.kernel) * (outputs if layer.depthwise else weights)
-        bias = layer.bias
-        is_shortened = layer.kernel in _SHORTENED and layer.strides == 1 and not layer.depthwise
+        has_bias = layer.bias
     flops = 2 * weights * prod(positions)
-    passes, passes_fused = _ACTIVATION_PASSES[layer.activation]
     is_activated = layer.activation != "linear"
     return NetworkCounts(
         flops=flops,
         backward_flops=flops * (1 + has_gradient),
-        winograd_flops=flops if is_shortened else 0,
-        product_flops=0 if isinstance(layer, nn.Conv) else flops,
-        num_operations=2 + has_gradient + 2 * bias + 2 * is_activated,
-        num_moved=(passes + _BIAS_PASSES * bias) * tensor.num_elements,
-        num_moved_fused=(passes_fused + _BIAS_PASSES * bias) * tensor.num_elements,
-        tensors=(weights, outputs) if bias else (weights,),
-    )
-
-
-def _count_attention(tensor: Tensor, layer: nn.Attend) -> NetworkCounts:
-    """Count the two products of each head, all scores even where a causal model masks half."""
-    length, width = tensor.shape
-    flops = 4 * length * length * width
-    scores = length * length * layer.num_heads
-    has_dropout = layer.dropout_rate > 0
-    passes = 13 + 2 * layer.is_causal + 14 * has_dropout
-    return NetworkCounts(
-        flops=flops,
-        product_flops=flops,
-        backward_flops=2 * flops,
-        # split, scale, softmax, join, and two products: one each way, of products two back; mask
-        num_operations=14 + layer.is_causal + 4 * has_dropout,
-        num_moved=26 * tensor.num_elements + passes * scores,
-        num_moved_fused=12 * tensor.num_elements + (5 + 4 * has_dropout) * scores,
+        num_operations=2 + has_gradient + 2 * has_bias + 2 * is_activated,
+        tensors=(weights, outputs) if has_bias else (weights,),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 
 from conf.schema import HardwareConfig
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLevel
@@ -34,7 +34,7 @@ def hardware_of(config: HardwareConfig) -> Hardware:
 
 
 def machine_of(hardware: Hardware) -> Machine:
-    """Describe the machine; without the sources, whose wording makes no other machine."""
+    """Describe the machine."""
     gpus = tuple(_gpu(hardware, number) for number in range(hardware.num_gpus))
     return Machine(
         host=f"simulated-{hardware.name}{_changes(hardware)}",
@@ -44,7 +44,7 @@ def machine_of(hardware: Hardware) -> Machine:
         gpus=gpus,
         driver="simulated",
         links=tuple(_links(hardware, gpus)),
-        hardware_profile=replace(hardware, sources={}).to_json(),
+        hardware_profile=hardware.to_json(),
     )
 
 
@@ -80,7 +80,7 @@ def _changes(hardware: Hardware) -> str:
     text = ""
     for field in fields(Hardware):
         value = getattr(hardware, field.name)
-        if field.name == "sources" or value == getattr(shipped, field.name):
+        if value == getattr(shipped, field.name):
             continue
         if isinstance(value, dict):
             value = ",".join(f"{name}:{each:g}" for name, each in sorted(value.items()))
@@ -95,7 +95,7 @@ def _gpu(hardware: Hardware, number: int) -> Gpu:
         memory_bytes=round(hardware.memory_gib * 2**30),
         pci_bus_id=f"simulated:{number:02x}:00.0",
         compute_capability=hardware.compute_capability,
-        power_limit_w=hardware.power_w,
+        power_limit_w=None,
         numa_node=number // hardware.gpus_per_socket,
     )
 
@@ -112,9 +112,8 @@ def _links(hardware: Hardware, gpus: tuple[Gpu, ...]) -> Iterator[GpuLink]:
 
 
 def _level(hardware: Hardware, number: int, other: int) -> PcieLevel:
-    """Return the nearest level that both share; GPUs fill boards, switches and sockets in order."""
+    """Return the nearest level that both share; GPUs fill switches and sockets in order."""
     groups = {
-        PcieLevel.SAME_BOARD: hardware.gpus_per_board,
         PcieLevel.SINGLE_SWITCH: hardware.gpus_per_switch,
         PcieLevel.HOST_BRIDGE: hardware.gpus_per_socket,
     }

@@ -13,11 +13,10 @@ from analysis.explain.slow_replica import slow_replicas
 from scalemark.records.attempt import AttemptBegin
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import AttemptResult, Measurement
-from scalemark.records.outcomes import Doing, Outcome, Phase, Verdict
+from scalemark.records.outcomes import Doing, Outcome, Phase
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from simulator.__main__ import main
-from simulator.costs import step
 from simulator.costs.box import Hardware, profile
 from simulator.costs.networks import network
 from simulator.costs.step import costs
@@ -105,19 +104,6 @@ def test_utilization_is_that_of_the_profiles_peak():
     flops = found.throughput / 4 * network("resnet50", 224, 1001).training_flops
     assert found.mfu == pytest.approx(flops / found.peak_flops_per_s)
     assert (found.variable_bytes, found.optimizer_state_bytes) == (None, None)
-
-
-def test_fast_convolutions_train_above_the_peak_and_are_not_doubted():
-    fast = result("model=vgg16")
-    assert fast.measurement.mfu > 1
-    assert (fast.verdict, fast.verdict_reasons) == (Verdict.VALID, ())
-
-
-def test_more_than_fast_convolutions_can_save_is_suspect(monkeypatch):
-    monkeypatch.setattr(step, "_COMPUTE", 1.5)
-    monkeypatch.setattr(step, "_MEMORY", 1e3)
-    (reason,) = result("model=vgg16").verdict_reasons
-    assert reason.startswith("it trained at 4")
 
 
 def test_a_simulated_attempt_leaves_the_files_of_a_real_one():

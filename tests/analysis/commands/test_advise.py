@@ -576,7 +576,6 @@ PROFILE = Hardware(
     num_cores=32,
     host_memory_gib=256.0,
     usd_per_gpu_hour=3.6,
-    power_w=250.0,
 )
 
 

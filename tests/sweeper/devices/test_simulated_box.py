@@ -46,15 +46,14 @@ def test_gpus_are_linked_as_the_profile_says():
     assert [reported[1].num_nvlinks, reported[2].num_nvlinks, reported[4].num_nvlinks] == [1, 1, 0]
 
 
-def test_other_figures_make_another_machine_and_other_sources_do_not():
+def test_other_figures_make_another_machine():
     faster = replace(DGX, pcie_gb_per_s=25.0)
     assert machine_of(faster).key != machine_of(DGX).key
     assert machine_of(faster).host == "simulated-dgx1_p100+pcie_gb_per_s=25"
-    assert machine_of(replace(DGX, sources={})).key == machine_of(DGX).key
 
 
 def test_the_machine_tells_its_hardware_to_who_plays_its_trials():
-    assert Hardware.from_json(machine_of(DGX).hardware_profile) == replace(DGX, sources={})
+    assert Hardware.from_json(machine_of(DGX).hardware_profile) == DGX
 
 
 def test_an_inherited_mask_means_nothing_to_simulated_gpus(monkeypatch):
