@@ -18,8 +18,8 @@ app = App(
     about="Answers from the results database: what scales, what differs, what holds it back, and "
     "what to do.",
     commands={
-        found.name: f"{analysis.commands.__name__}.{found.name}:{found.name}"
-        for found in iter_modules(analysis.commands.__path__)
+        module.name: f"{analysis.commands.__name__}.{module.name}:{module.name}"
+        for module in iter_modules(analysis.commands.__path__)
     },
 )
 

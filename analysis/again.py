@@ -23,12 +23,16 @@ def command(
     axes = spec.axes
     like = min(known, key=lambda result: _num_differing(axes, result.axes))
     hardware = like.environment.hardware
-    wanted = [one for one in overrides(spec, hardware) if one.partition("=")[0] not in without]
+    wanted = [
+        override
+        for override in overrides(spec, hardware)
+        if override.partition("=")[0] not in without
+    ]
     changes = changes_to(wanted, overrides(like.spec, hardware))
     if changes is not None and not without:
         wanted = [f"{SETTING}={like.trial_id[:ID_DIGITS]}", *like.found_by, *changes]
     else:
-        wanted += [one for one in like.found_by if one not in wanted]
+        wanted += [override for override in like.found_by if override not in wanted]
     return sweep([*wanted, *settings])
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from analysis.reported_hosts import normalized
 from analysis.results import Environment
 from simulator.costs.box import Hardware, profile
+
+_MOST_CHARACTERS = 300  # of a name that are read: a longer one is none
 
 
 def known_box(environment: Environment, num_gpus: int) -> Hardware | None:
@@ -24,7 +25,7 @@ def known_box(environment: Environment, num_gpus: int) -> Hardware | None:
         if (gpus.num, gpus.num_nvlink_pairs) != (box.num_gpus, box.num_nvlink_pairs):
             return None
         return _large_enough(box, num_gpus)
-    words = normalized(environment.machine)
+    words = _normalized(environment.machine[:_MOST_CHARACTERS])
     name = _first_match(_BY_WORDS, words)
     if name is None:
         return None
@@ -32,6 +33,20 @@ def known_box(environment: Environment, num_gpus: int) -> Hardware | None:
     if box.nvlink_gb_per_s is None and re.search(r"\bnvlink\b", words):
         return None
     return _large_enough(box, num_gpus)
+
+
+def _normalized(text: str) -> str:
+    """Lower the case, and set counts apart: `8xK80` and `K80x8` have the words 8, x and k80.
+
+    NVSwitch is NVLink, too, and without NVLink there is PCIe.
+    """
+    words = text.casefold().replace("?", "").replace("\N{MULTIPLICATION SIGN}", "x")
+    words = re.sub(r"\bnv[- ]?(?:link|switch)(?:s|es)?\b", "nvlink", words)
+    words = re.sub(r"(?:\bno|\bwithout|\bw/o|\bnon)[ -]nvlink\b", "pcie", words)
+    words = re.sub(r"(?<![a-wyz\d.-])(\d+)x(?!large)", r" \1 x ", words)
+    # not of DGX1 and GTX1080
+    words = re.sub(r"(?:(?<=\d)|(?<=large))x(?=\d+\b(?!\.))|\bx(?=\d)", " x ", words)
+    return " ".join(words.split())
 
 
 def _first_match(patterns: tuple[tuple[str, str], ...], words: str) -> str | None:

@@ -47,10 +47,10 @@ def measured(
     environments = _environments(grouped)
     brought = {_repeat(attempt) for attempt in attempts if is_quotable(attempt)}
     items = _items_of_programs(attempts)
-    found = []
+    results = []
     for (_, where, _), of_trial in grouped.items():
-        found.append(_result(of_trial, environments[where], brought, items))
-    return with_baselines(_with_inherited(found), rule)
+        results.append(_result(of_trial, environments[where], brought, items))
+    return with_baselines(_with_inherited(results), rule)
 
 
 def belonging(
@@ -70,12 +70,12 @@ def belonging(
         for attempt in attempts
         if attempt["sweep_id"] != asked.sweep_id and is_quotable(attempt)
     }
-    found = [
+    asked_for = [
         replace(result, of_other_sweeps=len(of_others.intersection(result.attempt_ids)))
         for result in results
         if result.trial_id in asked.positions and result.environment.key in environments
     ]
-    return sorted(found, key=lambda result: asked.positions[result.trial_id])
+    return sorted(asked_for, key=lambda result: asked.positions[result.trial_id])
 
 
 def in_order_asked(
@@ -97,24 +97,24 @@ def in_order_asked(
 
 def _with_inherited(results: Sequence[Result]) -> list[Result]:
     """Name trials of programs by the variables that they inherit and others set."""
-    found = []
+    named = []
     inherited = inherited_strategy_axes([result.axes for result in results])
     for result, names in zip(results, inherited, strict=True):
         if names:
             axes = {**result.axes, "strategy": strategy_of_free_axes(result.axes, names)}
-            found.append(replace(result, axes=axes, named_axes=names))
+            named.append(replace(result, axes=axes, named_axes=names))
         else:
-            found.append(result)
-    return found
+            named.append(result)
+    return named
 
 
 def _items_of_programs(attempts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return what each program counts, by its name, as far as any attempt has reported it."""
-    found = {}
+    items = {}
     for attempt in attempts:
         if attempt["trial"]["engine"] == Engine.command and attempt["item"]:
-            found[attempt["trial"]["model"]] = attempt["item"]
-    return found
+            items[attempt["trial"]["model"]] = attempt["item"]
+    return items
 
 
 def _item_without_number(trial: Mapping[str, Any], items: Mapping[str, str]) -> str:
@@ -162,7 +162,7 @@ def _environments(
     for (_, where, _), of_trial in grouped.items():
         machines[where] = of_trial[0]["machine"]
         environments[where] |= {
-            one["id"]: one for attempt in of_trial if (one := attempt["environment"])
+            row["id"]: row for attempt in of_trial if (row := attempt["environment"])
         }
     rows = {where: list(environments[where].values()) for where in machines}
     versions = distinguished(rows)

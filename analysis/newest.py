@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from analysis.options import select
 from analysis.results import Result
-from analysis.selection import Chosen, NothingFoundError, Selection, choose, load
+from analysis.selection import ChosenOrigin, NothingFoundError, Selection, choose, load
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.database import open_for_reading, reading
@@ -61,10 +61,10 @@ def selected(
         newest_first = list(connection.scalars(names))
     failed: Newest | None = None
     for place, name in enumerate(newest_first):
-        found = _of_sweep(db, name, of_all)
-        if found and found.has_numbers:
-            return replace(found.selection, sweep=None), replace(found, passed_over=place)
-        failed = failed or found
+        sweep_of = _of_sweep(db, name, of_all)
+        if sweep_of and sweep_of.has_numbers:
+            return replace(sweep_of.selection, sweep=None), replace(sweep_of, passed_over=place)
+        failed = failed or sweep_of
     if failed is not None and len(newest_first) < _MOST_LOOKED_AT:
         return failed.selection, failed
     return of_all.selection, None
@@ -76,15 +76,15 @@ def what_is_left(selection: Selection, newest: Newest | None) -> NotRun | None:
     return None if sweep is None else not_run(open_for_reading(selection.db), sweep)
 
 
-def _of_sweep(db: str, name: str, of_all: Chosen) -> Newest | None:
+def _of_sweep(db: str, name: str, of_all: ChosenOrigin) -> Newest | None:
     """Return None where none of its trials has ended."""
     selection = choose(db, (), name, None).selection
     try:
         results = load(selection)
     except NothingFoundError:
         return None
-    able = [one for one in results if one.throughput is not None]
-    keys = frozenset((one.environment.key, one.trial_id) for one in able or results)
+    able = [result for result in results if result.throughput is not None]
+    keys = frozenset((result.environment.key, result.trial_id) for result in able or results)
     origins = (of_all.selection.origin, *of_all.others)
     others = tuple(origin for origin in origins if origin is not selection.origin)
     return Newest(name=name, selection=selection, keys=keys, has_numbers=bool(able), others=others)

@@ -50,16 +50,16 @@ def varied_tables(results: Sequence[Result], across: str = "") -> list[Table]:
     works: dict[object, set[Label]] = defaultdict(set)
     for _, _, model, *rest in grouped:
         works[model].add(tuple(rest))
-    found = []
+    tables = []
     for (_, _, model, *_), of in grouped.items():
         values = zip(_WORK[1:], zip(*works[model], strict=True), strict=True)
         named = [axis for axis, of_axis in values if len(set(of_axis)) > 1]
         shape = _shape(of, across)
-        found += _pivot(of, shape.rows_by, (shape.columns_by,), named, shape.following)
-    return found
+        tables += _pivot(of, shape.rows_by, (shape.columns_by,), named, shape.following)
+    return tables
 
 
-class _Shape(NamedTuple):
+class _TableShape(NamedTuple):
     """The axes of a table of one model."""
 
     rows_by: tuple[str, ...]
@@ -67,13 +67,15 @@ class _Shape(NamedTuple):
     following: Mapping[str, str]  # axes that the planner has set by another one, and that one
 
 
-def _shape(results: Sequence[Result], across: str) -> _Shape:
+def _shape(results: Sequence[Result], across: str) -> _TableShape:
     apart_from = {"strategy", *_WORK}
     axes = [axis for axis in axes_by_strategy(results, {"strategy"}) if axis not in apart_from]
     apart = variables_apart(results, ("strategy",))
     others = [axis for axis in axes if axis != "num_gpus"]  # of strong scaling the global batch
     labels = labels_of(results, others, apart)
-    labels = [_beside(one, others, of, apart) for one, of in zip(results, labels, strict=True)]
+    labels = [
+        _beside(result, others, of, apart) for result, of in zip(results, labels, strict=True)
+    ]
     values = {axis: {str(label[place]) for label in labels} for place, axis in enumerate(others)}
     values["num_gpus"] = {str(result.num_gpus) for result in results}
     columns = across or "num_gpus"
@@ -90,7 +92,7 @@ def _shape(results: Sequence[Result], across: str) -> _Shape:
         columns = max(varied, key=lambda axis: _width(values[axis]))
         varied.remove(columns)
     rows = ["strategy"] if has_strategies or not varied else []
-    return _Shape((*rows, *varied), columns, following)
+    return _TableShape((*rows, *varied), columns, following)
 
 
 def _is_set_by_others(axis: str) -> bool:
@@ -128,13 +130,13 @@ def article_tables(results: Sequence[Result]) -> list[Table]:
         grouped[result.environment.key, result.axes["data"], result.axes["precision"]].append(
             result
         )
-    found = []
+    tables = []
     for of in grouped.values():
         curves = {(result.axes["model"], result.axes["batch_size"], result.curve) for result in of}
         settings = {(model, batch_size) for model, batch_size, _ in curves}
         one_way = len(curves) == len(settings) and len({model for model, _ in settings}) > 1
-        found += pivot(of, ("num_gpus",), ("model",)) if one_way else pivot(of)
-    return found
+        tables += pivot(of, ("num_gpus",), ("model",)) if one_way else pivot(of)
+    return tables
 
 
 def pivot(
@@ -185,7 +187,9 @@ def _pivot(
     of_rest = labels_of(results, rest)
     named_axes = {axis for result in results for axis in result.named_axes}
     if by_strategy:
-        of_rest = [_beside(one, rest, of, apart) for one, of in zip(results, of_rest, strict=True)]
+        of_rest = [
+            _beside(result, rest, of, apart) for result, of in zip(results, of_rest, strict=True)
+        ]
     grouped: dict[Label, list[Result]] = defaultdict(list)
     settings: dict[Label, dict[str, object]] = {}
     num_in: Counter[Label] = Counter()
@@ -201,12 +205,12 @@ def _pivot(
         settings[key] |= {axis: f"by {leader}" for axis, leader in following.items()}
         settings[key][_SHARED] = result.environment.shares_host
     named = _named(settings.values(), also_named)
-    found = []
+    tables = []
     for key, of in grouped.items():
         setting = settings[key]
         shown = {axis: setting[axis] for axis in named[setting.get("model")] if axis in setting}
-        found.append(table(of, rows_by, columns_by, shown, of_model))
-    return _in_order_of_free_axes(found)
+        tables.append(table(of, rows_by, columns_by, shown, of_model))
+    return _in_order_of_free_axes(tables)
 
 
 def _in_order_of_free_axes(tables: Sequence[Table]) -> list[Table]:
@@ -215,12 +219,12 @@ def _in_order_of_free_axes(tables: Sequence[Table]) -> list[Table]:
     """
     places: dict[object, int] = {}
     keys = []
-    for number, one in enumerate(tables):
+    for number, each in enumerate(tables):
         own: object = number
-        first, words = one.results[0], ""
+        first, words = each.results[0], ""
         if first.is_of_program:
-            own = (one.environment.key, first.axes["model"], first.axes["command"])
-            words = " ".join(f"{axis}={value}" for axis, value in one.setting.items())
+            own = (each.environment.key, first.axes["model"], first.axes["command"])
+            words = " ".join(f"{axis}={value}" for axis, value in each.setting.items())
         keys.append((places.setdefault(own, len(places)), natural(words)))
     order = sorted(range(len(tables)), key=keys.__getitem__)
     return [tables[place] for place in order]
@@ -244,13 +248,15 @@ def _setting(
     """Return the axes with their values; a trial of ours does not have those that it lacks, and of
     others the strategy names those `by_name`. A variable that it lacks is inherited.
     """
-    found = dict(zip(axes, values, strict=True))
+    setting = dict(zip(axes, values, strict=True))
     if not result.environment.origin.is_ours:
         return {
-            axis: value for axis, value in found.items() if value is not None or axis not in by_name
+            axis: value
+            for axis, value in setting.items()
+            if value is not None or axis not in by_name
         }
     named = {}
-    for axis, value in found.items():
+    for axis, value in setting.items():
         is_inherited = is_env_variable(axis) and (axis in apart or axis not in result.strategy_axes)
         if (value is not None or is_inherited) and (value != "" or axis not in PROGRAM_AXES):
             named[axis] = value
@@ -265,13 +271,13 @@ def _items(results: Sequence[Result]) -> list[str]:
     for result in results:
         if result.throughput is not None:
             by_model[result.environment.key, result.axes["model"]] = result.item
-    found = []
+    items = []
     for result in results:
         if result.throughput is None:
-            found.append(by_model.get((result.environment.key, result.axes["model"]), result.item))
+            items.append(by_model.get((result.environment.key, result.axes["model"]), result.item))
         else:
-            found.append(result.item)
-    return found
+            items.append(result.item)
+    return items
 
 
 def _variants(results: Sequence[Result], rest: Sequence[str], of_model: Sequence[str]) -> list[int]:
@@ -283,10 +289,10 @@ def _variants(results: Sequence[Result], rest: Sequence[str], of_model: Sequence
         (result.environment.key, result.axes["model"], *values)
         for result, values in zip(results, labels_of(results, rest), strict=True)
     ]
-    found: dict[Label, set[Label]] = defaultdict(set)
+    settings_of: dict[Label, set[Label]] = defaultdict(set)
     for key, setting in zip(keys, settings, strict=True):
-        found[key].add(setting)
-    largest_first = {key: sorted(of, key=sortable, reverse=True) for key, of in found.items()}
+        settings_of[key].add(setting)
+    largest_first = {key: sorted(of, key=sortable, reverse=True) for key, of in settings_of.items()}
     return [largest_first[key].index(setting) for key, setting in zip(keys, settings, strict=True)]
 
 
@@ -299,12 +305,12 @@ def _named(
     by_model: dict[object, list[Mapping[str, object]]] = defaultdict(list)
     for setting in settings:
         by_model[setting.get("model")].append(setting)
-    found = {}
+    named_of = {}
     for model, of in by_model.items():
         named = {*_ALWAYS_NAMED, *also_named}.union(*map(unusual_axes, of))
         if any(setting[_SHARED] for setting in of):
             named.add(_SHARED)
         axes = list(dict.fromkeys(axis for setting in of for axis in setting))
         named |= {axis for axis in axes if len({setting.get(axis) for setting in of}) > 1}
-        found[model] = [axis for axis in axes if axis in named]
-    return found
+        named_of[model] = [axis for axis in axes if axis in named]
+    return named_of

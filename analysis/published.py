@@ -138,10 +138,11 @@ def of_source(references: Sequence[Row], name: str) -> list[Row]:
     for at in range(len(name) - 1, 0, -1):
         if not of_source and name[at] == "/":
             of_source, hardware = _of(references, name[:at]), name[at + 1 :].casefold()
-    if found := [one for one in of_source if hardware in one["hardware"].casefold()]:
-        return found
-    choices = [one["hardware"] for one in of_source]
-    choices = choices or [*SHORT_NAMES, *(one["source"] for one in references)]
+    chosen = [each for each in of_source if hardware in each["hardware"].casefold()]
+    if chosen:
+        return chosen
+    choices = [reference["hardware"] for reference in of_source]
+    choices = choices or [*SHORT_NAMES, *(reference["source"] for reference in references)]
     raise StoreError(
         f"{name[:100]}: no such source; there are {', '.join(dict.fromkeys(choices)) or 'none'}"
     )

@@ -5,6 +5,7 @@ baseline.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -35,6 +36,11 @@ from scalemark.records.trial import (
     strategy_axes,
 )
 from simulator.costs.box import Hardware, overrides_of
+
+MOST_IN_ONE_BOX = 16  # GPUs: DGX-2 and p2.16xlarge have so many
+_SEVERAL = re.compile(
+    r"\b(nodes|servers|hosts|machines|instances|clusters?)\b|per node|/ ?node", re.IGNORECASE
+)
 
 NOT_REPORTED = "not reported"
 """The strategy of figures of others whose source names none."""
@@ -92,10 +98,10 @@ class Environment:
     @property
     def compute_capability(self) -> tuple[int, int] | None:
         """The least of its GPUs; None where it is unknown, and without GPUs."""
-        found = self.gpus.compute_capability if self.gpus else ""
+        capability = self.gpus.compute_capability if self.gpus else ""
         if self.hardware_profile:
-            found = Hardware.from_json(self.hardware_profile).compute_capability
-        return version(found) if found else None
+            capability = Hardware.from_json(self.hardware_profile).compute_capability
+        return version(capability) if capability else None
 
     @property
     def devices(self) -> str:
@@ -176,8 +182,14 @@ class Result:
 
     @property
     def hosts(self) -> int:
-        """Sources report several by words alone, see `analysis.reported_hosts.hosts_of`."""
         return int(self.axes.get("hosts", 1))
+
+    @property
+    def is_on_one_host(self) -> bool:
+        """Say whether it is surely of one host: a source may say by words alone that it is not."""
+        if self.environment.origin.is_ours or "hosts" in self.axes or self.num_gpus == 1:
+            return self.hosts == 1
+        return self.num_gpus <= MOST_IN_ONE_BOX and not _SEVERAL.search(self.environment.machine)
 
     @property
     def width(self) -> str:
@@ -225,6 +237,11 @@ class Result:
     def trains_apart(self) -> bool:
         """Replicas that train a model each show what communication costs, and compete with none."""
         return trains_apart(self.axes["variable_update"])
+
+    @property
+    def is_suspect(self) -> bool:
+        """Say whether a number of ours has a verdict against it."""
+        return self.environment.origin.is_ours and self.throughput is not None and not self.is_valid
 
     @property
     def is_of_program(self) -> bool:
@@ -338,17 +355,19 @@ def is_quotable(attempt: Mapping[str, Any]) -> bool:
 def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result]:
     """Return the same results, each with the baseline of the rule; None where there is none."""
     results = list(results)
-    rules = {one for result in results for one in _rules(result, rule)}
-    candidates = {one: _candidates(results, one) for one in rules}
-    found = []
+    rules = {each_rule for result in results for each_rule in _rules(result, rule)}
+    candidates = {each_rule: _candidates(results, each_rule) for each_rule in rules}
+    compared_results = []
     for result in results:
         able: list[Baseline] = []
-        for one in _rules(result, rule):
-            compared = _compared(result, one)
+        for each_rule in _rules(result, rule):
+            compared = _compared(result, each_rule)
             keys = [(*compared, links) for links in {None, _links(result)}]
-            able = able or [candidates[one][key] for key in keys if key in candidates[one]]
-        found.append(replace(result, baseline=min(able, key=_preference, default=None)))
-    return found
+            able = able or [
+                candidates[each_rule][key] for key in keys if key in candidates[each_rule]
+            ]
+        compared_results.append(replace(result, baseline=min(able, key=_preference, default=None)))
+    return compared_results
 
 
 def _rules(result: Result, rule: BaselineRule) -> tuple[BaselineRule, ...]:
@@ -365,7 +384,7 @@ def _candidates(
     results: Sequence[Result], rule: BaselineRule
 ) -> dict[tuple[object, ...], Baseline]:
     """Return the baseline of each group of results that the rule compares."""
-    found: dict[tuple[object, ...], Baseline] = {}
+    best: dict[tuple[object, ...], Baseline] = {}
     for result in results:
         if result.throughput is not None and (rule is BaselineRule.FEWEST or result.num_gpus == 1):
             candidate = Baseline(
@@ -377,8 +396,8 @@ def _candidates(
                 repeats=result.repeats,
             )
             key = (*_compared(result, rule), _links(result))
-            found[key] = min(found.get(key, candidate), candidate, key=_preference)
-    return found
+            best[key] = min(best.get(key, candidate), candidate, key=_preference)
+    return best
 
 
 def _links(result: Result) -> object:
@@ -406,17 +425,17 @@ def setting(result: Result) -> dict[str, object]:
     Strong scaling has its global batch there, which does not change with GPUs.
     """
     if result.environment.origin.is_ours:
-        found = dict(zip(_SETTING, _of_setting(result.axes), strict=True)) | result.free
+        shared = dict(zip(_SETTING, _of_setting(result.axes), strict=True)) | result.free
         for axis in result.strategy_axes if result.is_of_program else ():
-            found.pop(axis, None)
+            shared.pop(axis, None)
     else:
         outside = {*_OUTSIDE_CURVE, *result.named_axes}
-        found = {axis: value for axis, value in result.axes.items() if axis not in outside}
-    if found.get("scaling") == "strong":
-        found["batch_size"] = global_batch(result)
+        shared = {axis: value for axis, value in result.axes.items() if axis not in outside}
+    if shared.get("scaling") == "strong":
+        shared["batch_size"] = global_batch(result)
     if keeps_micro_batches(result):
-        found["gradient_accumulation"] = micro_batches(result)
-    return found
+        shared["gradient_accumulation"] = micro_batches(result)
+    return shared
 
 
 class GlobalBatch(int):
@@ -440,11 +459,12 @@ def axes_of(results: Iterable[Result]) -> tuple[str, ...]:
 
 def by_item(results: Sequence[Result]) -> list[list[Result]]:
     """Split results by what they count; one without a number, of an unknown item, is in each."""
-    items = dict.fromkeys(one.item for one in results if one.throughput is not None)
+    items = dict.fromkeys(result.item for result in results if result.throughput is not None)
     if len(items) < 2:
         return [list(results)]
     return [
-        [one for one in results if one.throughput is None or one.item == item] for item in items
+        [result for result in results if result.throughput is None or result.item == item]
+        for item in items
     ]
 
 

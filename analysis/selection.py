@@ -66,7 +66,7 @@ class Selection:
         if not self.filters:
             return []
         both = zip(self.filters, parsed(self.filters), strict=True)
-        return [text for text, one in both if is_of_trials(one) is of_trials]
+        return [text for text, condition in both if is_of_trials(condition) is of_trials]
 
     @property
     def asked(self) -> str:
@@ -97,7 +97,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ChosenOrigin:
     """A selection, and the other origins that numbers like it have."""
 
     selection: Selection
@@ -117,7 +117,7 @@ def choose(
     origin: Origin | None,
     source: str | None = None,
     baseline: BaselineRule = BaselineRule.SAME,
-) -> Chosen:
+) -> ChosenOrigin:
     """Raise StoreError when the database cannot be read, and as `Selection` does.
 
     A database that has tables of others alone is about these.
@@ -135,20 +135,20 @@ def choose(
         baseline=baseline,
     )
     if origin is not None or source is not None:
-        return Chosen(selection=selection)
+        return ChosenOrigin(selection=selection)
     if sweep is not None:
         queries.check_sweep(engine, sweep)
-    found = newest_first(engine, selection.filters, sweep=sweep)
-    if not found:  # what reads beside the filters must see the database as it does without them
+    sweeps = newest_first(engine, selection.filters, sweep=sweep)
+    if not sweeps:  # what reads beside the filters must see the database as it does without them
         there = newest_first(engine, (), sweep=sweep)
         taken = next(map(Origin, there), selection.origin)
-        return Chosen(selection=replace(selection, origin=taken))
-    newest, *others = map(Origin, found)
+        return ChosenOrigin(selection=replace(selection, origin=taken))
+    newest, *others = map(Origin, sweeps)
     if not filters and sweep is None and references.has_any(engine):
         others.append(Origin.ELSEWHERE)
-    return Chosen(
+    return ChosenOrigin(
         selection=replace(selection, origin=newest),
-        sweep=next(iter(found.values())),
+        sweep=next(iter(sweeps.values())),
         others=tuple(others),
     )
 
@@ -214,20 +214,20 @@ def _ours(selection: Selection) -> list[Result]:
     engine = open_for_reading(selection.db)
     asked = None if selection.sweep is None else queries.asked_for(engine, selection.sweep)
     attempts = queries.measured(engine, selection.attempt_filters, like_sweep=selection.sweep)
-    found = measured(attempts, selection.baseline)
+    results = measured(attempts, selection.baseline)
     if asked is not None:
-        found = belonging(found, attempts, asked)
+        results = belonging(results, attempts, asked)
     else:
         sweeps = {attempt["sweep_id"] for attempt in attempts}
-        found = in_order_asked(found, attempts, queries.positions(engine, sweeps))
+        results = in_order_asked(results, attempts, queries.positions(engine, sweeps))
     if selection.trial_filters:
         chosen = queries.chosen_trials(engine, selection.trial_filters)
-        found = [result for result in found if result.trial_id in chosen]
-    if not found:
+        results = [result for result in results if result.trial_id in chosen]
+    if not results:
         raise NothingFoundError(_nothing(engine, selection))
-    wanted = [result for result in found if result.environment.origin is selection.origin]
+    wanted = [result for result in results if result.environment.origin is selection.origin]
     if not wanted:
-        there = found[0].environment.origin
+        there = results[0].environment.origin
         like = f"are like {selection.asked}" if selection.asked else "in it"
         raise NothingFoundError(
             f"{locate(selection.db).name}: only {there} numbers {like}; show them with "
@@ -242,13 +242,13 @@ def _findable(results: list[Result], db: str) -> list[Result]:
     simulated: dict[str, set[str]] = defaultdict(set)
     for result in results:
         simulated[result.trial_id].add(result.environment.hardware_profile)
-    found = []
+    findable = []
     for result in results:
         is_on_several = len(simulated[result.trial_id]) > 1
         # the engine is the trial's own
         hardware = result.environment.hardware[1:] if is_on_several else ()
-        found.append(replace(result, found_by=(*database, *hardware)))
-    return found
+        findable.append(replace(result, found_by=(*database, *hardware)))
+    return findable
 
 
 def _with_races(
@@ -259,11 +259,11 @@ def _with_races(
     if not reasons:
         return results
     machines = {attempt["attempt_id"]: attempt["machine"]["key"] for attempt in attempts}
-    found = []
+    marked = []
     for result in results:
         reason = reasons.get((result.trial_id, machines[result.attempt_ids[0]]))
-        found.append(replace(result, out_of_race=reason) if reason else result)
-    return found
+        marked.append(replace(result, out_of_race=reason) if reason else result)
+    return marked
 
 
 def _nothing(engine: sa.Engine, selection: Selection) -> str:

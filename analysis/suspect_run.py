@@ -14,7 +14,7 @@ def is_worth_again(result: Result, known: Iterable[Result]) -> bool:
     if len(result.repeats) != 1 or not _is_suspect(result):
         return False
     return not any(
-        is_settled(one) for one in known if one.environment.key == result.environment.key
+        is_settled(other) for other in known if other.environment.key == result.environment.key
     )
 
 

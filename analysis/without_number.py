@@ -14,21 +14,21 @@ def trials_without_number(selection: Selection) -> str:
     """Return the line; empty where each has a number, and for numbers that are not ours."""
     if not selection.origin.is_ours:
         return ""
-    found = without_number(
+    missing = without_number(
         open_for_reading(selection.db),
         selection.filters,
         simulated=selection.origin is Origin.SIMULATED,
         sweep=selection.sweep,
     )
-    num_trials = len(found.outcomes) + found.num_not_run
+    num_trials = len(missing.outcomes) + missing.num_not_run
     if not num_trials:
         return ""
-    how = [ways(found.outcomes)] if found.outcomes else []
+    how = [ways(missing.outcomes)] if missing.outcomes else []
     todo = []
-    if found.first_attempt is not None:
-        todo.append(f"{selection.show_command} {found.first_attempt} shows the first")
-    if found.num_not_run:
-        how.append(f"{found.num_not_run} not run yet")
+    if missing.first_attempt is not None:
+        todo.append(f"{selection.show_command} {missing.first_attempt} shows the first")
+    if missing.num_not_run:
+        how.append(f"{missing.num_not_run} not run yet")
         todo.append(f"{own_command(selection.db, 'status')} has the command that runs the rest")
     trials = counted(num_trials, "trial")
     return f"without a number: {trials} ({', '.join(how)}); {'; '.join(todo)}"

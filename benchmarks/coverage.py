@@ -18,8 +18,7 @@ import numpy as np
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from analysis.statistics.judgement import Answer, judge
-from analysis.statistics.ratios import ratio
+from analysis.statistics.judgement import Decision, judge, ratio
 from analysis.statistics.sample import Sample
 from benchmarks.asking import parser
 from benchmarks.step_times import APART, BATCH, Times, processes, truth
@@ -106,7 +105,7 @@ def compared(comparisons: int, cases: Sequence[Case]) -> list[Row]:
         different = None
         if case.a == case.b:
             answers = [judge(a, b).answer for a, b in pairs]
-            different = answers.count(Answer.DIFFERENT) / comparisons
+            different = answers.count(Decision.DIFFERENT) / comparisons
         rows.append(Row(case=case.name, comparisons=comparisons, held=held, different=different))
     return rows
 
@@ -114,13 +113,6 @@ def compared(comparisons: int, cases: Sequence[Case]) -> list[Row]:
 def repeats(comparisons: int) -> list[Row]:
     """Ask of two or more processes of each side."""
     return compared(comparisons, repeated_cases())
-
-
-def alone(comparisons: int) -> list[Row]:
-    """Ask of one process of each side: of these two processes' own speeds, which is all that such
-    an interval speaks of.
-    """
-    return compared(comparisons, single_cases())
 
 
 def simulated(comparisons: int, nums: Sequence[int] = (2, 3, 5)) -> list[Row]:
@@ -136,10 +128,8 @@ def simulated(comparisons: int, nums: Sequence[int] = (2, 3, 5)) -> list[Row]:
         )
         known = [interval for interval in map(ours, of_a, of_b) if interval]
         held = sum(low <= 1.2 <= high for low, high in known) / comparisons
-        equals = (
-            sum(judge(a, b).answer is Answer.DIFFERENT for a, b in zip(of_a, of_equal, strict=True))
-            / comparisons
-        )
+        answers = [judge(a, b).answer for a, b in zip(of_a, of_equal, strict=True)]
+        equals = answers.count(Decision.DIFFERENT) / comparisons
         what = f"{num} and {num} simulated processes of 60 steps"
         rows.append(Row(case=what, comparisons=comparisons, held=held, different=equals))
     return rows
@@ -278,7 +268,6 @@ def _of_trial(one: Sample) -> Interval:
 QUESTIONS: dict[str, Callable[[int], list[Row]]] = {
     "repeats": repeats,
     "simulated": simulated,
-    "alone": alone,
     "stored": stored,
     "modes": modes,
 }
@@ -341,29 +330,6 @@ def uneven_cases() -> list[Case]:
             a, b = (Times(process_noise=noise, noise=0.002, num_steps=30) for noise in (of_a, of_b))
             name = f"{num_a} and {num_b}, A spreads by {100 * of_a:g} %, B by {100 * of_b:g} %"
             found.append(Case(name=name, num_a=num_a, num_b=num_b, a=a, b=b))
-    return found
-
-
-def single_cases() -> list[Case]:
-    found = []
-    for num_steps in (30, 60, 200):
-        for correlation in (0.0, 0.3, 0.6, 0.8):
-            times = Times(process_noise=0.0, num_steps=num_steps, correlation=correlation)
-            found.append(
-                _alike(
-                    f"1 and 1, {num_steps} steps, neighbors correlate by {correlation}", 1, 1, times
-                )
-            )
-        drifting = Times(process_noise=0.0, num_steps=num_steps, drift=0.05)
-        found.append(_alike(f"1 and 1, {num_steps} steps that drift by 5 %", 1, 1, drifting))
-        found.append(
-            _alike(
-                f"1 and 1, {num_steps} steps, 2 % outliers",
-                1,
-                1,
-                Times(process_noise=0.0, num_steps=num_steps, outliers=0.02),
-            )
-        )
     return found
 
 

@@ -23,7 +23,6 @@ import numpy as np
 
 from analysis.predict.curves import KnownCurve, Prediction, curves, predict
 from analysis.published import of_others
-from analysis.reported_hosts import why_several
 from analysis.results import Result
 from scalemark.records.references import Reference, ReferenceKind
 from store.database import open_existing
@@ -96,7 +95,7 @@ def checked(results: Sequence[Result], fews: Sequence[int] = (1, 2, 4)) -> list[
             curve = by_key.get((result.environment.key, result.item, result.curve))
             if curve is None or result.throughput is None or result.num_gpus <= few:
                 continue
-            if why_several(result.environment.machine, result.num_gpus):
+            if not result.is_on_one_host:
                 continue
             prediction = predict(curve, result.num_gpus, known)
             if prediction.throughput is not None:

@@ -14,7 +14,7 @@ from analysis.again import command, repeated
 from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy, with_way
 from analysis.results import Result, setting
 from analysis.statistics.contradictions import contradiction
-from analysis.statistics.planning import plan, repeats_to_tell
+from analysis.statistics.planning import more_repeats, repeats_to_tell
 from analysis.statistics.sample import Sample
 from analysis.statistics.studentized_range import pair_level
 from analysis.text.numbers import number
@@ -138,7 +138,7 @@ def _can_be_distinguished(ranking: Ranking, behind: Behind) -> bool:
     # More repeats would not mend those that contradict each other.
     if contradiction(top) or contradiction(other):
         return False
-    return plan(top, other).more is not None
+    return more_repeats(top, other) is not None
 
 
 def _more_repeats(ranking: Ranking, behind: Behind) -> int | None:
@@ -147,7 +147,7 @@ def _more_repeats(ranking: Ranking, behind: Behind) -> int | None:
     nums = len(top), len(other)
     if not behind.freedom:
         level = pair_level(behind.num_compared, sum(nums) - 2)
-        return plan(Sample.of(top), Sample.of(other), level).more
+        return more_repeats(Sample.of(top), Sample.of(other), level)
     distance = math.log(behind.ratio)
     return repeats_to_tell(nums, distance, behind.variance, behind.freedom, behind.num_compared)
 

@@ -5,17 +5,17 @@ equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from analysis.again import command
-from analysis.compare import compare_words as words
+from analysis.compare import words
 from analysis.compare.pairs import Paired, paired
-from analysis.compare.rows import Row, differences, rows_of
-from analysis.compare.sides import Side, sides
+from analysis.compare.rows import PairRow, differences, rows_of
+from analysis.compare.sides import ComparedSide, sides
 from analysis.options import (
     Filters,
     OriginOption,
@@ -27,7 +27,6 @@ from analysis.options import (
     tell_all_sweeps,
 )
 from analysis.results import Result
-from analysis.statistics.sample import Sample
 from analysis.text.numbers import number
 from analysis.text.titles import program_name
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
@@ -58,24 +57,17 @@ def compare(
     filters: Filters = None,
     sweep: Sweep = None,
     origin: OriginOption = None,
-    trust_steps: Annotated[
-        bool,
-        typer.Option(
-            "--trust-steps",
-            help="Let the steps of a single run decide, as if no other process could differ.",
-        ),
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Say which side is faster, by how much, how sure that is, and how many repeats would tell."""
     of_a, of_b = sides(db, a, b, filters or (), sweep, origin)
     tell(of_a.note)
-    found = paired(of_a, of_b)
+    pairs = paired(of_a, of_b)
     if not any(side.is_by_name or side.names_an_environment for side in (of_a, of_b)):
         tell_all_sweeps(replace(of_a.source.selection, filters=tuple(filters or ())))
-    rows = list(rows_of(found.pairs, of_a, of_b, trust_steps=trust_steps))
+    rows = rows_of(pairs.pairs, of_a, of_b)
     if as_json:
-        return print_json(_answer(of_a, of_b, found, rows))
+        return print_json(_answer(of_a, of_b, pairs, rows))
     console = make_console()
     say(console, f"A: {_title(of_a, [row.name_a for row in rows])}")
     say(console, f"B: {_title(of_b, [row.name_b for row in rows])}")
@@ -93,14 +85,14 @@ def compare(
     if len(commands) > _MOST_COMMANDS:
         more = counted(len(commands) - _MOST_COMMANDS, "more command")
         say(console, f"and {more}: --json has them", "dim")
-    notes = words.notes(found, rows, has_badges=True)
-    for line in (*words.findings(rows), *words.lonely(found), *notes):
+    for line in words.notes(pairs, rows, has_badges=True):
         say(console, line, "dim")
-    if meanings := words.meanings(rows):
+    meanings = words.meanings(rows)
+    if meanings:
         say_meanings(console, meanings)
 
 
-def _title(side: Side, names: Sequence[str]) -> str:
+def _title(side: ComparedSide, names: Sequence[str]) -> str:
     """Return how the user called a side, with what distinguishes it from the other: its software,
     or axes that the user did not name.
     """
@@ -109,7 +101,7 @@ def _title(side: Side, names: Sequence[str]) -> str:
     return names[0] if names[0].startswith(side.text) else f"{side.text} ({names[0]})"
 
 
-def _print_table(console: Console, rows: Sequence[Row]) -> None:
+def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
     """Name A and B in the rows where they are not the same in all."""
     axes = list(dict.fromkeys(axis for row in rows for axis in row.pair.setting))
     repeats = "processes" if rows[0].pair.a.environment.origin.is_ours else "repeats"
@@ -125,8 +117,8 @@ def _print_table(console: Console, rows: Sequence[Row]) -> None:
         cells = [row.name_a, row.name_b] if has_names else []
         cells += [_value(row, axis) for axis in axes]
         cells += [
-            _speed(row.sample_a, row.pair.a),
-            _speed(row.sample_b, row.pair.b),
+            _speed(row.pair.a),
+            _speed(row.pair.b),
             *_ratio(row, is_turned=is_turned),
             words.answer(row),
         ]
@@ -134,7 +126,7 @@ def _print_table(console: Console, rows: Sequence[Row]) -> None:
     print_columns(console, columns, lines, _NUMBERS.union(["A", "B", ratio]), spare=[repeats])
 
 
-def _print_differences(console: Console, rows: Sequence[Row]) -> None:
+def _print_differences(console: Console, rows: Sequence[PairRow]) -> None:
     lines = []
     for row in rows:
         for difference in differences(row.pair):
@@ -149,7 +141,7 @@ def _print_differences(console: Console, rows: Sequence[Row]) -> None:
         console.print()
 
 
-def _value(row: Row, axis: str) -> str:
+def _value(row: PairRow, axis: str) -> str:
     value = row.pair.setting.get(axis)
     if value is None:
         return INHERITED if is_env_variable(axis) else ""
@@ -162,34 +154,35 @@ def _value(row: Row, axis: str) -> str:
     return text
 
 
-def _speed(sample: Sample | None, result: Result) -> str:
-    return result.ended if sample is None else f"{number(sample.typical)} {result.unit}"
+def _speed(result: Result) -> str:
+    if result.throughput is None:
+        return result.ended
+    return f"{number(result.throughput)} {result.unit}"
 
 
-def _ratio(row: Row, *, is_turned: bool) -> list[str]:
+def _ratio(row: PairRow, *, is_turned: bool) -> list[str]:
     """Return the ratio with its interval, and the number of processes of each side."""
     if row.judgement is None:
         return ["", ""]
     ratio = row.judgement.ratio
     shown = ratio.turned if is_turned else ratio
-    text = words.fold(shown.ratio)
-    if row.pair.b.environment.origin.is_ours or ratio.low is not None:
-        text = f"{text} {words.interval_text(shown)}"
-    return [text, f"{ratio.num_a}, {ratio.num_b}"]
+    return [words.fold_with_interval(shown), f"{ratio.num_a}, {ratio.num_b}"]
 
 
-def _answer(a: Side, b: Side, found: Paired, rows: Sequence[Row]) -> dict[str, Any]:
+def _answer(
+    a: ComparedSide, b: ComparedSide, compared: Paired, rows: Sequence[PairRow]
+) -> dict[str, Any]:
     return {
         "a": a.text,
         "b": b.text,
         "pairs": [_row_answer(row) for row in rows],
-        "only_a": [_missing(result) for result in found.only_a],
-        "only_b": [_missing(result) for result in found.only_b],
-        "notes": words.notes(found, rows),
+        "only_a": [_missing(result) for result in compared.only_a],
+        "only_b": [_missing(result) for result in compared.only_b],
+        "notes": words.notes(compared, rows),
     }
 
 
-def _row_answer(row: Row) -> dict[str, Any]:
+def _row_answer(row: PairRow) -> dict[str, Any]:
     a, b = row.pair.a, row.pair.b
     return {
         "setting": dict(row.pair.setting),
@@ -199,11 +192,11 @@ def _row_answer(row: Row) -> dict[str, Any]:
         "differences": list(differences(row.pair)),
         "a": a.facts() | {"name": row.name_a},
         "b": b.facts() | {"name": row.name_b},
-        "judgement": row.judgement and asdict(row.judgement),
+        "judgement": row.judgement,
         "answer": row.judgement and row.judgement.answer,
         "words": words.sentence(row),
-        "plan": row.plan,
-        "findings": row.findings,
+        "more_repeats": row.more_repeats,
+        "doubts": words.contradictions(row),
         "notes": row.pair.notes,
         "to_run": row.to_run,
     }

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.conclusions import conclusions_words as words
-from analysis.conclusions.chosen import counting, with_notes
-from analysis.conclusions.claims import Conclusion
+from analysis.conclusions import words
+from analysis.conclusions.claims import Conclusion, counting, with_notes
 from analysis.conclusions.claims import conclusions as judged
 from analysis.options import (
     All,

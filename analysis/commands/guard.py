@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from analysis.guard.changes import Change, ChangeState, changes
-from analysis.guard.guard_words import COLUMNS, cells_of, headline, notes
-from analysis.guard.histories import Night, Record, histories
+from analysis.guard.histories import Record, histories
 from analysis.guard.scan import LEAST
+from analysis.guard.words import COLUMNS, cells_of, headline, notes
 from analysis.options import Filters, OriginOption, Sweep, say, say_command, select
 from analysis.selection import Selection
 from scalemark.cli.terminal import (
@@ -62,14 +62,6 @@ def guard(
         float,
         typer.Option(metavar="PERCENT", help="Smaller changes are no alarm.", min=0, max=90),
     ] = 100 * LEAST,
-    across_machines: Annotated[
-        bool,
-        typer.Option(
-            "--across-machines",
-            help="Treat a change of machine like any other change; otherwise it begins a new "
-            "history.",
-        ),
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Say which trials became slower or faster over the nights, when, and what else changed then.
@@ -78,7 +70,7 @@ def guard(
     """
     first_day, accepted_day = _day("--since", since), _day(_ACCEPTED, accepted)
     chosen = select(db, filters, sweep, origin)
-    records = histories(chosen, across_machines=across_machines)
+    records = histories(chosen)
     shown = []
     for change in changes(records, min_change / 100):
         if accepted_day and change.first <= accepted_day and change.state is ChangeState.REGRESSION:
@@ -104,7 +96,10 @@ def _day(option: str, text: str | None) -> date | None:
 
 
 def _print(
-    chosen: Selection, records: Sequence[Record], shown: Sequence[Change], since: date | None
+    chosen: Selection,
+    records: Sequence[Record],
+    shown: Sequence[Change],
+    since: date | None,
 ) -> None:
     console = make_console()
     say(console, headline(shown, records, since), "bold")
@@ -118,7 +113,8 @@ def _print(
     regressions = [change for change in shown if change.state is ChangeState.REGRESSION]
     if regressions:
         newest = max(regressions, key=lambda change: change.found)
-        if command := next_command(newest, chosen):
+        command = next_command(newest, chosen)
+        if command:
             say_command(console, f"next: {command}", "")
         say(console, f"the new level is intended? accept it: {_accept(regressions[0], chosen)}")
     if shown:
@@ -133,10 +129,18 @@ def next_command(change: Change, chosen: Selection) -> str:
     distinguishes these nights, or they share none of its trials.
     """
     before, after = change.sides
-    sides = _sweeps(change) if before.trials else _days(before, after)
+    if before.trials:
+        sides = _sweeps(change)
+    elif before.day == after.day:
+        sides = ()
+    else:  # nights of a table, with the versions that changed: these are axes there
+        words = [f"{WHEN}={before.day}"]
+        for name, value in before.software.items():
+            if after.software.get(name) != value:
+                words.append(f"{name}={escaped(value)}")
+        sides = (" ".join(words), f"{WHEN}={after.day}")
     if not sides:
         return ""
-    command = chosen.analysis("compare", *sides)
     if len(change.groups) == 1 and len(change.cells) > 1:
         axis, has_value, _ = change.groups[0].partition("=")
         if has_value and axis in change.cells[0].axes:
@@ -144,7 +148,7 @@ def next_command(change: Change, chosen: Selection) -> str:
             narrowed = chosen.analysis("compare", *sides, choice)
             if len(f"next: {narrowed}") < READING_WIDTH:
                 return narrowed
-    return command
+    return chosen.analysis("compare", *sides)
 
 
 def _sweeps(change: Change) -> tuple[str, ...]:
@@ -158,18 +162,6 @@ def _sweeps(change: Change) -> tuple[str, ...]:
         if old != new and num_shared > most_shared:
             best, most_shared = (f"sweep={old}", f"sweep={new}"), num_shared
     return best
-
-
-def _days(before: Night, after: Night) -> tuple[str, ...]:
-    """Return the nights of a table, with the versions that changed: these are axes there."""
-    if before.day == after.day:
-        return ()
-    changed = [
-        f"{name}={escaped(value)}"
-        for name, value in before.software.items()
-        if after.software.get(name) != value
-    ]
-    return " ".join([f"{WHEN}={before.day}", *changed]), f"{WHEN}={after.day}"
 
 
 def _accept(change: Change, chosen: Selection) -> str:

@@ -45,9 +45,9 @@ def predict(
     known = curves(read.results)
     if not known:
         raise StoreError("nothing to predict from: no chosen trial has a number")
-    predictions = [one for curve in known for one in _of_curve(curve, counts, known)]
+    predictions = [prediction for curve in known for prediction in _of_curve(curve, counts, known)]
     nothing = "nothing could be predicted"
-    is_all_declined = all(one.declined for one in predictions)
+    is_all_declined = all(prediction.declined for prediction in predictions)
     if as_json:
         answer = {"notes": sweep_notes(read.results), "predictions": predictions}
         print_json({"error": nothing} | answer if is_all_declined else answer)

@@ -19,7 +19,7 @@ from analysis.options import (
     tell_all_sweeps,
 )
 from analysis.results import BaselineRule
-from analysis.scaling import scaling_words as words
+from analysis.scaling import words
 from analysis.scaling.curves import Scaling, scalings
 from analysis.source import Source
 from analysis.text import badges
@@ -47,20 +47,23 @@ def scaling(
     if as_json:
         return print_json(answers)
     console = make_console()
-    used = {badge for one in answers for badge in one.doubts}
-    if not shows_all and any(words.told(one) for one in answers):
+    used = {badge for answer in answers for badge in answer.doubts}
+    if any(words.told(answer) for answer in answers):
         used |= _print_overview(console, answers)
     else:
         shows_all = True
-        for one in answers:
-            _print(console, one)
-            used |= {badge for curve in one.curves for badge in words.doubts(curve)}
+    if shows_all:
+        for answer in answers:
+            _print(console, answer)
+            used |= {badge for curve in answer.curves for badge in words.doubts(curve)}
     reported = [] if shows_all else reported_notes(read.results)  # --all has it in each table
     for note in (*read.notes, *reported):
         say(console, note)
-    if suspect := _first_suspect(answers):
+    suspect = _first_suspect(answers)
+    if suspect:
         say(console, f"suspect: {chosen.show_command} {suspect} says why")
-    if meanings := badges.foot(used):
+    meanings = badges.foot(used)
+    if meanings:
         say_meanings(console, meanings)
     if not shows_all:
         say(console, "--all has every curve, point by point", "dim")
@@ -81,34 +84,35 @@ def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
     print_columns(console, columns, rows, right, piped_width=width)
     console.print()
     say(console, "Each more: of a first GPU's throughput; below 50 % more GPUs do not pay.")
-    if note := words.left_out(answers):
+    note = words.left_out(answers)
+    if note:
         say(console, note)
     return {badge for text in doubts for badge in text.split(", ") if badge}
 
 
-def _print(console: Console, one: Scaling) -> None:
-    say(console, title(one.setting), "bold")
-    for note in one.notes:
+def _print(console: Console, answer: Scaling) -> None:
+    console.print()
+    say(console, title(answer.setting), "bold")
+    for note in answer.notes:
         say(console, note, "dim")
-    for sentence in words.sentences(one):
-        say(console, f"- {sentence}")
-    if one.curves:
+    for sentence in words.facts(answer):
+        say(console, sentence)
+    if answer.curves:
         shown_as = {
-            "num_gpus": one.device_kind.plural.removeprefix("simulated "),
-            "throughput": f"{one.unit} [95 % CI]",
+            "num_gpus": answer.device_kind.plural.removeprefix("simulated "),
+            "throughput": f"{answer.unit} [95 % CI]",
             "speed-up": "speed-up [95 % CI]",
         }
-        if one.device_kind is DeviceKind.CPU_DEVICE:
+        if answer.device_kind is DeviceKind.CPU_DEVICE:
             shown_as["each added"] = "each added (none is paid for)"
         columns = [shown_as.get(name, name) for name in words.POINTS]
-        print_columns(console, columns, words.rows(one), right=frozenset(columns[1:]))
-    console.print()
+        print_columns(console, columns, words.rows(answer), right=frozenset(columns[1:]))
 
 
 def _first_suspect(answers: Sequence[Scaling]) -> int | None:
     """Return the last attempt of the first number that is suspect."""
-    for one in answers:
-        for curve in one.curves:
+    for answer in answers:
+        for curve in answer.curves:
             for point in curve.points:
                 if not point.is_valid and point.attempts:
                     return point.attempts[-1]

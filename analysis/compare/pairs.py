@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.compare.published import matched
-from analysis.compare.sides import Side
+from analysis.compare.sides import ComparedSide
 from analysis.results import Result, axes_of, global_batch
 from analysis.text.versions import differing
 from scalemark.records.trial import STRATEGY_AXES
@@ -31,7 +31,7 @@ _MOST_TRIED = 200  # of each side, to find the closest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class TrialPair:
     """One trial of A, and the one of B that it is compared with."""
 
     a: Result
@@ -46,14 +46,14 @@ class Pair:
 class Paired:
     """All that two sides have in common, and what they have not."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[TrialPair, ...]
     only_a: tuple[Result, ...]
     only_b: tuple[Result, ...]
     notes: tuple[str, ...] = ()
 
 
-def paired(a: Side, b: Side) -> Paired:
-    """Pair trials of one machine and software, unless the sides name these.
+def paired(a: ComparedSide, b: ComparedSide) -> Paired:
+    """TrialPair trials of one machine and software, unless the sides name these.
 
     Axes that follow from what is compared (`_FOLLOWERS`) may differ where nothing else is equal;
     so may the one axis in which two sweeps differ. Raises StoreError when nothing is left.
@@ -91,8 +91,8 @@ def paired(a: Side, b: Side) -> Paired:
     return Paired(pairs=tuple(shown), only_a=only_a, only_b=only_b, notes=tuple(notes))
 
 
-def _with_published(a: Side, b: Side) -> Paired:
-    """Pair our trials with the figures of a source, which says less of each."""
+def _with_published(a: ComparedSide, b: ComparedSide) -> Paired:
+    """TrialPair our trials with the figures of a source, which says less of each."""
     found = matched(a.results, b.results)
     taken = {result.trial_id for result, _ in found.pairs}
     shown = [axis for axis in axes_of(a.results) if axis not in STRATEGY_AXES]
@@ -100,7 +100,7 @@ def _with_published(a: Side, b: Side) -> Paired:
     for pair in _pairs(found.pairs, shown):
         environment = pair.b.environment
         setting = {**pair.setting, "published for": environment.machine}
-        pairs.append(Pair(a=pair.a, b=pair.b, setting=setting, compared=(), notes=()))
+        pairs.append(TrialPair(a=pair.a, b=pair.b, setting=setting, compared=(), notes=()))
     only_a = [result for result in a.results if result.trial_id not in taken]
     return Paired(pairs=tuple(pairs), only_a=tuple(only_a), only_b=(), notes=found.notes)
 
@@ -109,7 +109,7 @@ def _followers(free: Collection[str]) -> frozenset[str]:
     return frozenset(axis for name in free for axis in _FOLLOWERS.get(name, ())).difference(free)
 
 
-def _only_difference(a: Side, b: Side) -> str:
+def _only_difference(a: ComparedSide, b: ComparedSide) -> str:
     """Return the only axis of which the sides share no value; empty where there are several."""
     apart = []
     for axis in axes_of([*a.results, *b.results]):
@@ -119,7 +119,7 @@ def _only_difference(a: Side, b: Side) -> str:
     return axes.pop() if len(axes) == 1 else ""
 
 
-def _values(side: Side, axis: str) -> set[object]:
+def _values(side: ComparedSide, axis: str) -> set[object]:
     return {result.axes.get(axis) for result in side.results}
 
 
@@ -188,7 +188,7 @@ def _counts_alike(of_a: Result, of_b: Result) -> bool:
     return of_a.throughput is None or of_b.throughput is None or of_a.item == of_b.item
 
 
-def _pairs(pairs: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iterator[Pair]:
+def _pairs(pairs: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iterator[TrialPair]:
     shown = []
     for axis in fixed:
         if axis not in STRATEGY_AXES and (axis in _USUAL or _varies(axis, pairs)):
@@ -200,7 +200,7 @@ def _pairs(pairs: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iter
         setting = {axis: of_a.axes[axis] for axis in shown if of_a.axes.get(axis) not in _UNKNOWN}
         if len(environments) > 1:
             setting["environment"] = environments[of_a.environment.key]
-        yield Pair(
+        yield TrialPair(
             a=of_a,
             b=of_b,
             setting=setting,
@@ -254,7 +254,7 @@ def _environments(of_a: Result, of_b: Result) -> Iterator[str]:
 
 
 def _left(
-    a: Side, b: Side, pairs: Sequence[tuple[Result, Result]]
+    a: ComparedSide, b: ComparedSide, pairs: Sequence[tuple[Result, Result]]
 ) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
     """Return the results of both sides that are in no pair."""
     taken_a, taken_b = set(), set()
@@ -270,7 +270,7 @@ def _identity(result: Result) -> tuple[str, str]:
     return result.trial_id, result.environment.key
 
 
-def _why_none(a: Side, b: Side, free: frozenset[str]) -> str:
+def _why_none(a: ComparedSide, b: ComparedSide, free: frozenset[str]) -> str:
     pairs = []
     for of_a, partners in _alike(a.results, b.results, free):
         for of_b in partners:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.published import precision_as_published, usual_image_px, usual_seq_len
-from analysis.reported_hosts import hosts_of
 from analysis.results import Result
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import STRATEGY_AXES, unusual_axes
-from scalemark.text.wording import counted
 from store.errors import StoreError
 
 _OPEN = ("", "n/a", "?")  # what a source leaves open
@@ -30,56 +28,38 @@ class Matched:
 def matched(results: Sequence[Result], figures: Sequence[Result]) -> Matched:
     """Pair our results with the figures of each environment that a source has.
 
-    Raises StoreError without a pair.
+    Of several figures of a trial the most complete is taken. Raises StoreError without a pair.
     """
-    by_environment: dict[str, list[Result]] = defaultdict(list)
+    by_work: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for figure in figures:
         if figure.throughput:
-            by_environment[figure.environment.key].append(figure)
+            by_work[repr(_work(figure))][figure.environment.key].append(figure)
     pairs: list[tuple[Result, Result]] = []
-    notes: dict[str, None] = {}
-    for of_environment in by_environment.values():
-        found, sizes, num_ambiguous = _pairs(results, of_environment)
-        pairs += found
-        notes |= dict.fromkeys([*_notes(found), *sizes])
-        if num_ambiguous:
-            several = f"the source has several figures for {counted(num_ambiguous, 'trial')}"
-            notes[f"{several}; the most complete is taken"] = None
+    sizes: dict[str, None] = {}
+    for result in results:
+        if result.throughput is None:
+            continue
+        for of_environment in by_work[repr(_work(result))].values():
+            able = [figure for figure in of_environment if _may_be(result, figure)]
+            if not able:
+                continue
+            figure = min(able, key=lambda each: len(_open_axes(each)))
+            size = _other_size(figure, result)
+            if size:
+                sizes[size] = None
+            else:
+                pairs.append((result, figure))
     if not pairs:
         raise StoreError(f"nothing in common with the source; {_closest(results, figures)}")
-    return Matched(pairs=tuple(pairs), notes=tuple(notes))
-
-
-def _pairs(
-    results: Sequence[Result], figures: Sequence[Result]
-) -> tuple[list[tuple[Result, Result]], set[str], int]:
-    """Return pairs, the sizes that forbid others, and how many trials have several figures."""
-    by_work: dict[str, list[Result]] = defaultdict(list)
-    for figure in figures:
-        by_work[repr(_work(figure))].append(figure)
-    pairs = []
-    sizes: set[str] = set()
-    num_ambiguous = 0
-    for result in results:
-        alike = by_work.get(repr(_work(result)), [])
-        candidates = [figure for figure in alike if _may_be(result, figure)]
-        candidates.sort(key=lambda figure: len(_open_axes(figure)))
-        if not candidates or result.throughput is None:
-            continue
-        if size := _other_size(candidates[0], result):
-            sizes.add(size)
-            continue
-        num_ambiguous += len(candidates) > 1
-        pairs.append((result, candidates[0]))
-    return pairs, sizes, num_ambiguous
+    return Matched(pairs=tuple(pairs), notes=(*_notes(pairs), *sizes))
 
 
 def _work(result: Result) -> dict[str, object]:
     axes = result.axes
     is_ours = result.environment.origin.is_ours
     hosts: int | str = result.hosts
-    if not is_ours and "hosts" not in axes:  # an open number is not compared with one host
-        hosts = hosts_of(result.environment.machine, result.num_gpus) or "not reported"
+    if hosts == 1 and not result.is_on_one_host:
+        hosts = "not reported"  # which is not compared with one host
     data = str(axes["data"] or "synthetic")  # of a program nobody knows
     is_real = data != "synthetic" if is_ours else data.startswith("real")
     return {
@@ -138,8 +118,6 @@ def _sure(value: Any) -> Any:
 
 
 def _notes(pairs: Sequence[tuple[Result, Result]]) -> Iterator[str]:
-    if not pairs:
-        return
     results, matches = [result for result, _ in pairs], [figure for _, figure in pairs]
     kinds = {result.environment.device_kind for result in results}
     if DeviceKind.SIMULATED_GPU in kinds:

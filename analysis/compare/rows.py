@@ -6,43 +6,37 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.again import command, repeated
-from analysis.compare.pairs import Pair
-from analysis.compare.sides import Side
+from analysis.compare.pairs import TrialPair
+from analysis.compare.sides import ComparedSide
 from analysis.results import Result
-from analysis.statistics.judgement import Answer, Judgement, judge
-from analysis.statistics.planning import RepeatsPlan, plan
+from analysis.statistics.judgement import Decision, Judgement, judge
+from analysis.statistics.planning import more_repeats
 from analysis.statistics.sample import Sample
 from analysis.text.versions import differing
 from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
-from scalemark.stats.welch import two_modes
 from scalemark.text.wording import as_typed
 
-_AT_A_TIME = 100  # pairs whose steps are in memory together
 _SPEAKING = ("strategy", "model", "precision", "data")  # axes whose values need no name beside them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PairRow:
     """One row of the answer."""
 
-    pair: Pair
+    pair: TrialPair
     name_a: str  # what makes A what it is, as `ps_cpu`
     name_b: str
-    sample_a: Sample | None  # None: it has no number
-    sample_b: Sample | None
     judgement: Judgement | None  # None where a side has no number
-    plan: (
-        RepeatsPlan | None
-    )  # unless the answer is that they surely differ, or they are no trials of ours
-    findings: tuple[str, ...]  # repeats of a side in two modes
-    to_run: tuple[str, ...]  # commands that would bring the missing repeats
+    # of each side, that would show the difference seen; None where that is known, or takes too many
+    more_repeats: int | None
+    to_run: tuple[str, ...]  # commands that would bring them
 
     @property
     def is_turned(self) -> bool:
         """Return whether its sentence names B first, because B is the faster one."""
         judgement = self.judgement
-        if judgement is None or judgement.answer is not Answer.DIFFERENT:
+        if judgement is None or judgement.answer is not Decision.DIFFERENT:
             return False
         return judgement.ratio.ratio < 1
 
@@ -57,16 +51,11 @@ class Difference:
     b: object
 
 
-def rows_of(pairs: Sequence[Pair], a: Side, b: Side, *, trust_steps: bool) -> Iterator[Row]:
-    for start in range(0, len(pairs), _AT_A_TIME):
-        part = pairs[start : start + _AT_A_TIME]
-        samples_a = a.samples([pair.a for pair in part])
-        samples_b = b.samples([pair.b for pair in part])
-        for pair, of_a, of_b in zip(part, samples_a, samples_b, strict=True):
-            yield _row(pair, _names(pair, a, b), of_a, of_b, trust_steps=trust_steps)
+def rows_of(pairs: Sequence[TrialPair], a: ComparedSide, b: ComparedSide) -> list[PairRow]:
+    return [_row(pair, a, b) for pair in pairs]
 
 
-def differences(pair: Pair) -> Iterator[Difference]:
+def differences(pair: TrialPair) -> Iterator[Difference]:
     """Yield all that differs between the two trials of a pair."""
     for axis in pair.compared:
         yield Difference(what="axis", name=axis, a=pair.a.axes.get(axis), b=pair.b.axes.get(axis))
@@ -81,32 +70,31 @@ def differences(pair: Pair) -> Iterator[Difference]:
             yield Difference(what="software", name=name, a=of_a, b=of_b)
 
 
-def _row(
-    pair: Pair, names: tuple[str, str], a: Sample | None, b: Sample | None, *, trust_steps: bool
-) -> Row:
-    judgement, planned = None, None
-    to_run: tuple[str, ...] = ()
-    if a and b:
-        judgement = judge(a, b, trust_steps=trust_steps)
-        is_open = judgement.answer is not Answer.DIFFERENT or not judgement.is_sure
-        both = (pair.a.environment, pair.b.environment)
-        if is_open and all(environment.origin.is_ours for environment in both):
-            planned = plan(a, b)
-            to_run = tuple(_to_run(pair, a, b, planned))
-    return Row(
+def _row(pair: TrialPair, a: ComparedSide, b: ComparedSide) -> PairRow:
+    judgement, more = None, None
+    to_run: list[str] = []
+    if pair.a.throughput is not None and pair.b.throughput is not None:
+        samples = (Sample.of(pair.a.repeats, pair.a.unit), Sample.of(pair.b.repeats, pair.b.unit))
+        judgement = judge(*samples)
+        are_ours = pair.a.environment.origin.is_ours and pair.b.environment.origin.is_ours
+        if judgement.answer is not Decision.DIFFERENT and are_ours:
+            is_single = min(judgement.ratio.num_a, judgement.ratio.num_b) == 1
+            more = 2 if is_single else more_repeats(*samples)
+            for result in (pair.a, pair.b) if more else ():
+                wanted = repeated(len(result.repeats) + (more or 0))
+                to_run.append(command(result.spec, [result], *wanted))
+    name_a, name_b = _names(pair, a, b)
+    return PairRow(
         pair=pair,
-        name_a=names[0],
-        name_b=names[1],
-        sample_a=a,
-        sample_b=b,
+        name_a=name_a,
+        name_b=name_b,
         judgement=judgement,
-        plan=planned,
-        findings=(*_modes("A", a), *_modes("B", b)),
-        to_run=to_run,
+        more_repeats=more,
+        to_run=tuple(to_run),
     )
 
 
-def _names(pair: Pair, a: Side, b: Side) -> tuple[str, str]:
+def _names(pair: TrialPair, a: ComparedSide, b: ComparedSide) -> tuple[str, str]:
     """Name both by the axes in which they differ; a strategy stands for its three axes."""
     shown = list(pair.compared)
     if pair.a.is_named_by_free_axes or pair.b.is_named_by_free_axes:
@@ -132,15 +120,3 @@ def _name(result: Result, axes: Sequence[str]) -> str:
         elif value is not None or not result.environment.origin.is_ours:
             names.append(f"{name}={as_typed(value)}")
     return " ".join(names)
-
-
-def _modes(label: str, side: Sample | None) -> list[str]:
-    modes = two_modes(side.throughput) if side else None
-    return [f"{label}: {modes.words}"] if modes else []
-
-
-def _to_run(pair: Pair, a: Sample, b: Sample, planned: RepeatsPlan) -> Iterator[str]:
-    more = 2 if min(a.num_processes, b.num_processes) == 1 else planned.more
-    if more:
-        for result, side in ((pair.a, a), (pair.b, b)):
-            yield command(result.spec, [result], *repeated(side.num_processes + more))

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from analysis.guard.histories import version_axes
 from analysis.published import of_source
 from analysis.results import AXES, Result
-from analysis.selection import Chosen, NothingFoundError, Selection, choose, load_every_night
+from analysis.selection import ChosenOrigin, NothingFoundError, Selection, choose, load_every_night
 from analysis.source import Source
-from analysis.statistics.sample import Sample, sample
 from scalemark.records.free_axes import PREFIX, WHEN, is_free
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES
@@ -31,7 +30,7 @@ _NEXT_FILTER = re.compile(r"\s+(?=[\w.]+\s*(?:>=|<=|!=|==|=|>|<|~))")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class ComparedSide:
     """The results on one side."""
 
     text: str  # as the user wrote it
@@ -68,27 +67,10 @@ class Side:
     def results(self) -> list[Result]:
         return self.source.results
 
-    def samples(self, results: Sequence[Result]) -> list[Sample | None]:
-        """Return each result's processes with their steps; None without a number to quote."""
-        samples: list[Sample | None] = []
-        if self.is_published:
-            for result in results:
-                has_number = result.throughput is not None
-                samples.append(Sample.of([result.throughput or 0.0]) if has_number else None)
-            return samples
-        if not self.source.selection.origin.is_ours:
-            return [Sample.of(result.repeats, result.unit) for result in results]
-        measured = [result for result in results if result.throughput is not None]
-        steps = self.source.steps([id_ for result in measured for id_ in result.attempt_ids])
-        for result in results:
-            has_number = result.throughput is not None
-            samples.append(sample(result, self.source.attempts, steps) if has_number else None)
-        return samples
-
 
 def sides(
     db: str, a: str, b: str, common: Sequence[str], sweep: str | None, origin: Origin | None
-) -> tuple[Side, Side]:
+) -> tuple[ComparedSide, ComparedSide]:
     """Return both sides, each with at least one result.
 
     Raises StoreError for an empty side, and for measured numbers against simulated ones.
@@ -105,9 +87,9 @@ def sides(
         )
     if _is_source(db, b):
         chosen = choose(db, [*_filters(db, a), *common], sweep, origin)
-        of_a = Side(text=a, source=Source(selection=chosen.selection), note=chosen.note)
+        of_a = ComparedSide(text=a, source=Source(selection=chosen.selection), note=chosen.note)
         published = Selection(db=db, origin=Origin.PUBLISHED, source=b)
-        return of_a, Side(text=b, source=Source(selection=published))
+        return of_a, ComparedSide(text=b, source=Source(selection=published))
     if origin is None and sweep is None and references.is_all(open_for_reading(db)):
         origin = Origin.ELSEWHERE
     if origin is Origin.ELSEWHERE:
@@ -121,7 +103,7 @@ def _ours(
     common: Sequence[str],
     sweep: str | None,
     origin: Origin | None,
-) -> tuple[Side, Side]:
+) -> tuple[ComparedSide, ComparedSide]:
     """Return sides of the first origin that both have, that of the newest sweep first."""
     filters = [_filters(db, text) for text in texts]
     if sorted(filters[0]) == sorted(filters[1]):
@@ -133,11 +115,11 @@ def _ours(
         tried = list(dict.fromkeys([*newest, *tried]))
     errors: list[tuple[str, NothingFoundError]] = []
     for chosen in tried:
-        both: list[Side] = []
+        both: list[ComparedSide] = []
         for label, text, own in zip("AB", texts, filters, strict=True):
             selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=chosen)
             names = frozenset(condition.name for condition in parsed(own))
-            side = Side(text=text, source=Source(selection=selection), names=names)
+            side = ComparedSide(text=text, source=Source(selection=selection), names=names)
             try:
                 if side.results:
                     both.append(side)
@@ -145,7 +127,9 @@ def _ours(
                 errors.append((label, error))
         if len(both) == 2:
             others = tuple(known for known in newest if known is not chosen)
-            note = Chosen(selection=selection, sweep=newest.get(chosen, ""), others=others).note
+            note = ChosenOrigin(
+                selection=selection, sweep=newest.get(chosen, ""), others=others
+            ).note
             return replace(both[0], note=note), both[1]
     for label in "AB":
         of_side = [error for failed, error in errors if failed == label]
@@ -171,7 +155,7 @@ def _newest_of_both(
 
 def _elsewhere(
     db: str, a: str, b: str, common: Sequence[str], sweep: str | None
-) -> tuple[Side, Side]:
+) -> tuple[ComparedSide, ComparedSide]:
     """Return two sides of tables that were imported; filters alone name them."""
     both = []
     for label, text in (("A", a), ("B", b)):
@@ -179,7 +163,7 @@ def _elsewhere(
         selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=Origin.ELSEWHERE)
         full = [references.full_name(condition) for condition in own]
         names = frozenset(condition.name for condition in references.parsed(full))
-        side = Side(text=text, source=Source(selection=selection), names=names)
+        side = ComparedSide(text=text, source=Source(selection=selection), names=names)
         try:
             if side.results:
                 both.append(side)

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
-from analysis.conclusions.pairs import ClaimPair
-from analysis.conclusions.rules import RULES, Statement
-from analysis.results import Result
+from analysis.conclusions.rules import RULES, Contrast, Results, Statement
+from analysis.published import key_of, of_others
+from analysis.results import BaselineRule, Result, with_baselines
 from scalemark.host.own_code import typed
 from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
+from scalemark.records.outcomes import NOISE, read_injected
 from scalemark.records.references import Origin
+from scalemark.stats.welch import Relation
+from scalemark.text.wording import counted
+from store.filters.selection import parsed
 
 _SWEEP = "python sweep.py "
+# what may make two results of a pair differ, in the order in which it is named
+_NAMED = (
+    *("model", "strategy", "num_gpus", "hosts", "batch_size", "precision", "data"),
+    *("staged_vars", "gradient_repacking", "compact_gradients"),
+)
 
 
 class ClaimVerdict(StrEnum):
@@ -31,7 +43,7 @@ class ClaimVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class PublishedClaim:
     """A row of `store/published/conclusions.csv`."""
 
     id: str
@@ -44,7 +56,26 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedClaim:
+class ClaimPair:
+    """Two results, the ratio of their values, and what that says to a statement."""
+
+    shared: str  # what both have, as `vgg16 on 8`
+    first: str  # what the first has alone, as `replicated_nccl`
+    second: str
+    quantity: str  # of the values: throughput, efficiency, share of synthetic
+    first_value: float
+    second_value: float
+    ratio: float  # first_value / second_value
+    low: float | None  # 95 % CI over processes; None where it is not known
+    high: float | None
+    relation: Relation
+    holds: bool | None  # None: a tie, or single runs
+    host: str
+    trials: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedStatement:
     """One of the statements that a claim makes, with the pairs of results behind the verdict."""
 
     says: str
@@ -65,19 +96,20 @@ class Conclusion:
     source: str
     citation: str
     verdict: ClaimVerdict
-    statements: tuple[JudgedClaim, ...]
+    statements: tuple[JudgedStatement, ...]
     supply: str  # the command that supplies more results; beside simulated results it simulates
 
 
-def conclusions(results: Sequence[Result]) -> list[Conclusion]:
+def conclusions(results: Results) -> list[Conclusion]:
     """Judge every claim, in order. They are about GPUs: CPU devices supply no results."""
-    on_gpus = [
-        result for result in results if result.environment.device_kind is not DeviceKind.CPU_DEVICE
-    ]
-    found = []
+    on_gpus = []
+    for result in results:
+        if result.environment.device_kind is not DeviceKind.CPU_DEVICE:
+            on_gpus.append(result)
+    answers = []
     for claim in claims():
-        statements = tuple(judged(statement) for statement in RULES[claim.id](on_gpus))
-        found.append(
+        statements = tuple(_judged(statement, on_gpus) for statement in RULES[claim.id])
+        answers.append(
             Conclusion(
                 id=claim.id,
                 short=claim.short,
@@ -89,38 +121,78 @@ def conclusions(results: Sequence[Result]) -> list[Conclusion]:
                 supply=_supply(claim, results),
             )
         )
-    return found
+    return answers
 
 
 @cache
-def claims() -> tuple[Claim, ...]:
+def claims() -> tuple[PublishedClaim, ...]:
     """Return all, in their order."""
     text = files("store").joinpath("published", "conclusions.csv").read_text(encoding="utf-8")
-    return tuple(Claim(**row) for row in csv.DictReader(text.splitlines()))
+    return tuple(PublishedClaim(**row) for row in csv.DictReader(text.splitlines()))
 
 
-def judged(statement: Statement) -> JudgedClaim:
-    pairs = statement.pairs
-    num_for = sum(pair.holds is True for pair in pairs)
-    num_against = sum(pair.holds is False for pair in pairs)
+def _judged(statement: Statement, results: Results) -> JudgedStatement:
+    pairs = []
+    for contrast in statement.contrasts(results):
+        if contrast is not None:
+            pairs.append(_pair(contrast, statement.holds(contrast)))
+    counts = Counter(pair.holds for pair in pairs)
     if not pairs:
         verdict = ClaimVerdict.NO_RESULTS
-    elif num_for and num_against:
+    elif counts[True] and counts[False]:
         verdict = ClaimVerdict.IN_PART
-    elif num_for:
+    elif counts[True]:
         verdict = ClaimVerdict.HOLDS
-    elif num_against:
+    elif counts[False]:
         verdict = ClaimVerdict.DOES_NOT_HOLD
     else:
         verdict = ClaimVerdict.CANNOT_BE_TOLD
-    return JudgedClaim(
+    return JudgedStatement(
         says=statement.says,
         verdict=verdict,
-        num_for=num_for,
-        num_against=num_against,
-        num_open=len(pairs) - num_for - num_against,
-        pairs=pairs,
+        num_for=counts[True],
+        num_against=counts[False],
+        num_open=counts[None],
+        pairs=tuple(pairs),
     )
+
+
+def _pair(contrast: Contrast, holds: bool | None) -> ClaimPair:
+    first, second = contrast.first, contrast.second
+    shared: list[str] = []
+    own: tuple[list[str], list[str]] = ([], [])
+    for axis in _NAMED:
+        values = first.axes.get(axis), second.axes.get(axis)
+        if values[0] != values[1]:
+            own[0].append(_named(axis, values[0]))
+            own[1].append(_named(axis, values[1]))
+        elif axis in ("model", "strategy", "num_gpus") or (axis == "batch_size" and values[0]):
+            shared.append(_named(axis, values[0]))
+    if first.environment.host != second.environment.host:
+        own[0].append(f"on {first.environment.host}")
+        own[1].append(f"on {second.environment.host}")
+    return ClaimPair(
+        shared=" ".join(shared),
+        first=", ".join(own[0]),
+        second=", ".join(own[1]),
+        quantity=contrast.quantity,
+        first_value=contrast.values[0],
+        second_value=contrast.values[1],
+        ratio=contrast.ratio,
+        low=contrast.low,
+        high=contrast.high,
+        relation=contrast.relation(),
+        holds=holds,
+        host=first.environment.host,
+        trials=(first.trial_id, second.trial_id),
+    )
+
+
+def _named(axis: str, value: object) -> str:
+    if axis in ("model", "strategy", "precision"):
+        return str(value).rstrip("?")
+    words = {"num_gpus": f"on {value}", "data": f"{value} data", "batch_size": f"batch {value}"}
+    return words.get(axis, f"{axis} {value}")
 
 
 def verdict_of(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
@@ -136,13 +208,84 @@ def verdict_of(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
     return ClaimVerdict.IN_PART
 
 
-def _supply(claim: Claim, results: Sequence[Result]) -> str:
-    simulated = [
-        result.environment for result in results if result.environment.origin is Origin.SIMULATED
-    ]
-    if not simulated or not claim.supply.startswith(_SWEEP):
+def _supply(claim: PublishedClaim, results: Results) -> str:
+    if not claim.supply.startswith(_SWEEP):
         return claim.supply
-    hardware = simulated[0].hardware
-    if claim.profile:
-        hardware = ("engine=simulated", f"hardware={claim.profile}")
-    return f"{claim.supply} {overrides.sweep(hardware).removeprefix(typed('sweep')).lstrip()}"
+    for result in results:
+        if result.environment.origin is Origin.SIMULATED:
+            hardware = result.environment.hardware
+            if claim.profile:
+                hardware = ("engine=simulated", f"hardware={claim.profile}")
+            settings = overrides.sweep(hardware).removeprefix(typed("sweep")).lstrip()
+            return f"{claim.supply} {settings}"
+    return claim.supply
+
+
+def counting(results: Results, filters: Sequence[str]) -> tuple[list[Result], tuple[str, ...]]:
+    """Return the results that count, with notes on those that do not: own programs, and trials
+    with injected faults unless a filter asks for them.
+    """
+    are_asked_for = any(wanted.name == "injected" for wanted in parsed(filters))
+    chosen, faulty = [], []
+    num_of_programs = 0
+    for result in results:
+        injected = read_injected(str(result.axes.get("injected") or ""))
+        if result.is_of_program:
+            num_of_programs += 1
+        elif injected.keys() - set(NOISE) and not are_asked_for:
+            faulty.append(result)
+        else:
+            chosen.append(result)
+    notes = []
+    if num_of_programs:
+        trials = counted(num_of_programs, "trial")
+        notes.append(f"Left out: {trials} of your own programs, which no claim is about.")
+    if faulty:
+        example = faulty[0].axes["injected"]
+        trials = f"{counted(len(faulty), 'trial')} with injected faults (as {example})"
+        notes.append(f"Left out: {trials}; the filter 'injected~{example}' takes them in.")
+    num_suspect = sum(result.is_suspect for result in chosen)
+    if num_suspect:
+        trials = f"{num_suspect} of {counted(len(chosen), 'trial')}"
+        notes.append(f"{trials} suspect: {typed('store')} show says why.")
+    return chosen, tuple(notes)
+
+
+def with_notes(
+    results: Results, references: Sequence[Mapping[str, Any]], rule: BaselineRule
+) -> list[Result]:
+    """Return the same results, published ones and their baselines with the axes that the notes of
+    their sources name.
+
+    Figures that are the same nonetheless are numbered by `telling`, so two figures are compared
+    only when all that is known of them but one thing is the same.
+    """
+    if results[0].environment.origin is not Origin.PUBLISHED:
+        return list(results)
+    notes = {key_of(reference): str(reference["note"]) for reference in references}
+    seen: Counter[tuple[object, ...]] = Counter()
+    noted = []
+    for result in of_others(references):
+        switches = _switches(notes[result.trial_id])
+        cell = (result.environment.key, *result.axes.values(), *switches.values())
+        curve = f"{result.curve} {switches} {seen[cell]}"
+        axes = {**result.axes, **switches, "telling": seen[cell]}
+        noted.append(replace(result, curve=curve, axes=axes))
+        seen[cell] += 1
+    wanted = {result.trial_id for result in results}
+    return [result for result in with_baselines(noted, rule) if result.trial_id in wanted]
+
+
+def _switches(note: str) -> dict[str, object]:
+    return {
+        "gradient_repacking": int(_group(r"gradient_repacking=(\d+)", note) or 0),
+        "compact_gradients": "compact_gradients" in note,
+        "relaxed": "relaxed consistency" in note,
+        "data_format": _group(r"data_format=(\w+)", note),
+        "reports": _group(r"reports (\w+)", note),
+        "software": ", ".join(re.findall(r"TensorFlow ([0-9a-f]{7})\b", note)),
+    }
+
+
+def _group(pattern: str, note: str) -> str:
+    return next(iter(re.findall(pattern, note)), "")

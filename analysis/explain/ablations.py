@@ -252,8 +252,7 @@ def reads(axes: Mapping[str, Any]) -> bool:
 
 
 def several_hosts(axes: Mapping[str, Any]) -> bool:
-    """Return whether it ran over several hosts; for published figures see
-    `analysis.reported_hosts`."""
+    """Return whether it ran over several hosts."""
     return bool(axes.get("hosts", 1) > 1)
 
 

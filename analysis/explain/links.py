@@ -16,7 +16,6 @@ from analysis.explain.ablations import several_hosts
 from analysis.explain.observed import Observed
 from analysis.explain.waterfall import ms
 from analysis.known_boxes import known_box
-from analysis.reported_hosts import hosts_of
 from analysis.reported_work import is_known, work_of
 from analysis.results import Result
 from scalemark.records.machine import Probe
@@ -123,7 +122,7 @@ def of_box(result: Result) -> Bandwidth | None:
     """Return the bandwidth of the box by its hardware profile; None of a box without one."""
     place = result.environment
     box = known_box(place, result.num_gpus)
-    is_one_host = place.origin.is_ours or hosts_of(place.machine, result.num_gpus) == 1
+    is_one_host = place.origin.is_ours or result.is_on_one_host
     if box is None or not is_one_host:
         return None
     if box.nvlink_gb_per_s and not box.is_bridged:

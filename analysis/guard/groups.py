@@ -26,11 +26,11 @@ class Group:
 def groups_of(axes: Sequence[Mapping[str, object]]) -> list[Group]:
     """Return all groups of cells with these axes; of groups with the same cells, the first."""
     num_cells = len(axes)
-    found: dict[bytes, Group] = {}
+    groups: dict[bytes, Group] = {}
 
     def add(name: str, cells: Sequence[int]) -> None:
         places = np.array(cells, dtype=np.intp)
-        found.setdefault(places.tobytes(), Group(name=name, cells=places))
+        groups.setdefault(places.tobytes(), Group(name=name, cells=places))
 
     if num_cells >= 2:
         add("all", range(num_cells))
@@ -44,7 +44,7 @@ def groups_of(axes: Sequence[Mapping[str, object]]) -> list[Group]:
                 add(f"{axis}={value}", cells)
     for cell in range(num_cells):
         add("", [cell])
-    return list(found.values())
+    return list(groups.values())
 
 
 class Membership:
@@ -75,8 +75,8 @@ class Membership:
         part = shared * own / max(float(weight.sum()), np.finfo(float).tiny)
         left = self.sums(weight * away) - part * float(weight @ away)
         variance = own * (1 - part)
-        found: Floats = np.where(own > 0, left, 0.0) / np.sqrt(np.where(own > 0, variance, 1.0))
-        return found
+        scores: Floats = np.where(own > 0, left, 0.0) / np.sqrt(np.where(own > 0, variance, 1.0))
+        return scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ class HistoryReading:
     is_accepted: bool = False
 
 
-def histories(selection: Selection, *, across_machines: bool = False) -> list[Record]:
+def histories(selection: Selection) -> list[Record]:
     """Return at least one record.
 
     Raises NoHistoryError where nothing has a date, and StoreError as `analysis.selection.load`.
@@ -108,11 +108,10 @@ def histories(selection: Selection, *, across_machines: bool = False) -> list[Re
             f"{locate(selection.db).name}: no number that may be quoted{asked}; see "
             f"{own_command(selection.db, 'store', 'list')}"
         )
-    readings = attempt_readings(read, across_machines=across_machines)
-    return records(readings, is_simulated=is_simulated)
+    return records(attempt_readings(read), is_simulated=is_simulated)
 
 
-def attempt_readings(read: Processes, *, across_machines: bool = False) -> Iterator[HistoryReading]:
+def attempt_readings(read: Processes) -> Iterator[HistoryReading]:
     """Yield a reading per process. A sweep belongs to the day on which it began."""
     axes = {trial_id: _axes(trial) for trial_id, trial in read.trials.items()}
     software: dict[tuple[object, ...], dict[str, str]] = {}
@@ -123,11 +122,9 @@ def attempt_readings(read: Processes, *, across_machines: bool = False) -> Itera
         key = (row.environment_id, row.machine_id, line)
         if key not in software:
             versions = _software(read.environments.get(row.environment_id or 0), machine)
-            if across_machines:
-                versions["machine"] = line
             software[key] = shared.setdefault(repr(versions), versions)
         yield HistoryReading(
-            machine="all machines" if across_machines else line,
+            machine=line,
             host=machine["host"],
             trial_id=row.trial_id,
             axes=axes[row.trial_id],

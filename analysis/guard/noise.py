@@ -164,14 +164,14 @@ def moderated(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
 
 
 def _trigamma(at: Floats) -> Floats:
-    found: Floats = zeta(2, at)
-    return found
+    solved: Floats = zeta(2, at)
+    return solved
 
 
 def _inverse_trigamma(values: Floats) -> Floats:
     """Solve trigamma(x) = value for x above 0, by Newton's method on 1 / trigamma."""
-    found = 0.5 + 1 / values
+    solved = 0.5 + 1 / values
     for _ in range(_ROUNDS):
-        now = _trigamma(found)
-        found = found - now * (1 - now / values) / (2 * zeta(3, found))
-    return found
+        now = _trigamma(solved)
+        solved = solved - now * (1 - now / values) / (2 * zeta(3, solved))
+    return solved

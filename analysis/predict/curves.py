@@ -35,11 +35,11 @@ class KnownCurve:
     @property
     def throughput(self) -> dict[int, float]:
         """Return it by number of GPUs; figures of one count are averaged."""
-        found: dict[int, list[float]] = defaultdict(list)
+        values_of: dict[int, list[float]] = defaultdict(list)
         for result in self.results:
             if result.throughput is not None:
-                found[result.num_gpus].append(result.throughput)
-        return {num_gpus: typical(values) for num_gpus, values in found.items()}
+                values_of[result.num_gpus].append(result.throughput)
+        return {num_gpus: typical(values) for num_gpus, values in values_of.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +79,14 @@ def curves(results: Iterable[Result]) -> list[KnownCurve]:
     for result in results:
         if result.throughput is not None:
             grouped[result.environment.key, result.item, result.curve].append(result)
-    found = []
+    made = []
     for group in grouped.values():
         fewest: dict[int, int] = {}
         for result in group:
             fewest[result.num_gpus] = min(result.hosts, fewest.get(result.num_gpus, result.hosts))
         of_curve = [result for result in group if result.hosts == fewest[result.num_gpus]]
-        found.append(KnownCurve(results=tuple(sorted(of_curve, key=lambda one: one.num_gpus))))
-    return found
+        made.append(KnownCurve(results=tuple(sorted(of_curve, key=lambda result: result.num_gpus))))
+    return made
 
 
 def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> Prediction:

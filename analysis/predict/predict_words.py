@@ -35,7 +35,7 @@ def show(console: Console, predictions: Sequence[Prediction]) -> None:
     for (_, unit), group in grouped.items():
         origin = group[0].origin
         say(console, f"Predicted, not measured: {group[0].machine}", "bold")
-        predicted = [one for one in group if one.throughput is not None]
+        predicted = [prediction for prediction in group if prediction.throughput is not None]
         if predicted:
             _print_table(console, predicted, unit, origin)
         for line in (*_doubts(predicted), *_declined(group)):
@@ -48,47 +48,66 @@ def _print_table(
     varied = _varied(predictions)
     heading = f"{unit} [95 %]"
     columns = ["model", "strategy", *varied, "GPUs", heading, "from"]
-    has_figures = any(one.figure is not None for one in predictions)
+    has_figures = any(prediction.figure is not None for prediction in predictions)
     if has_figures:
         columns.append(origin)
     rows = []
-    for one in sorted(predictions, key=_order):
-        cells = [one.model, one.strategy, *(as_typed(one.setting.get(axis)) for axis in varied)]
-        cells += [str(one.num_gpus), _throughput(one), counted(one.num_counts, "count")]
+    for prediction in sorted(predictions, key=_order):
+        cells = [
+            prediction.model,
+            prediction.strategy,
+            *(as_typed(prediction.setting.get(axis)) for axis in varied),
+        ]
+        cells += [
+            str(prediction.num_gpus),
+            _throughput(prediction),
+            counted(prediction.num_counts, "count"),
+        ]
         if has_figures:
-            cells.append(_figure(one))
+            cells.append(_figure(prediction))
         rows.append(cells)
     print_columns(console, columns, rows, right=frozenset(["GPUs", heading, origin]))
 
 
 def _varied(predictions: Sequence[Prediction]) -> list[str]:
     """Return the axes, beside model and strategy, in which the curves differ."""
-    names = dict.fromkeys(name for one in predictions for name in one.setting if name != "model")
-    return [name for name in names if len({str(one.setting.get(name)) for one in predictions}) > 1]
+    names = dict.fromkeys(
+        name for prediction in predictions for name in prediction.setting if name != "model"
+    )
+    return [
+        name
+        for name in names
+        if len({str(prediction.setting.get(name)) for prediction in predictions}) > 1
+    ]
 
 
-def _order(one: Prediction) -> tuple[object, ...]:
-    setting = " ".join(f"{name}={value}" for name, value in one.setting.items())
-    return natural(one.model), natural(one.strategy), natural(setting), one.num_gpus
+def _order(prediction: Prediction) -> tuple[object, ...]:
+    setting = " ".join(f"{name}={value}" for name, value in prediction.setting.items())
+    return (
+        natural(prediction.model),
+        natural(prediction.strategy),
+        natural(setting),
+        prediction.num_gpus,
+    )
 
 
-def _throughput(one: Prediction) -> str:
-    if one.throughput is None or one.low is None or one.high is None:
+def _throughput(prediction: Prediction) -> str:
+    if prediction.throughput is None or prediction.low is None or prediction.high is None:
         return ""
-    return f"{number(one.throughput)} [{number(one.low)}, {number(one.high)}]"
+    return f"{number(prediction.throughput)} [{number(prediction.low)}, {number(prediction.high)}]"
 
 
-def _figure(one: Prediction) -> str:
-    if one.figure is None:
+def _figure(prediction: Prediction) -> str:
+    if prediction.figure is None:
         return ""
-    error = "" if one.error is None else f" {one.error:+.1%}"
-    return f"{number(one.figure)}{error}"
+    error = "" if prediction.error is None else f" {prediction.error:+.1%}"
+    return f"{number(prediction.figure)}{error}"
 
 
 def _doubts(predictions: Sequence[Prediction]) -> Iterator[str]:
     """Yield one sentence for each basis that is less than a curve, with what it is of."""
     for basis, sentence in _DOUBTS.items():
-        of_basis = [one for one in predictions if one.basis is basis]
+        of_basis = [prediction for prediction in predictions if prediction.basis is basis]
         if not of_basis:
             continue
         if len(of_basis) == len(predictions):
@@ -99,16 +118,17 @@ def _doubts(predictions: Sequence[Prediction]) -> Iterator[str]:
 
 def _declined(predictions: Sequence[Prediction]) -> Iterator[str]:
     by_reason: dict[str, list[Prediction]] = defaultdict(list)
-    for one in predictions:
-        if one.declined:
-            by_reason[one.declined].append(one)
+    for prediction in predictions:
+        if prediction.declined:
+            by_reason[prediction.declined].append(prediction)
     for reason, declined in by_reason.items():
         yield f"Not predicted: {_named(declined)}: {reason}."
 
 
 def _named(predictions: Sequence[Prediction]) -> str:
     names = dict.fromkeys(
-        f"{one.model} {one.strategy} on {counted(one.num_gpus, 'GPU')}" for one in predictions
+        f"{prediction.model} {prediction.strategy} on {counted(prediction.num_gpus, 'GPU')}"
+        for prediction in predictions
     )
     shown = list(names)[:_MOST_NAMED]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""

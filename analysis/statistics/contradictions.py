@@ -68,6 +68,6 @@ def _noise(durations_s: Sequence[Sequence[float]]) -> float | None:
         return None
     from scalemark.stats.within_process import spread_within  # here, because it imports numpy
 
-    spreads = [spread_within(one) for one in durations_s]
-    known = [one.squared_error for one in spreads if one is not None]
+    spreads = [spread_within(steps) for steps in durations_s]
+    known = [steps.squared_error for steps in spreads if steps is not None]
     return math.sqrt(math.fsum(known) / len(known)) if known else None

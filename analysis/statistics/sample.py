@@ -25,7 +25,7 @@ class Sample:
 
     def __post_init__(self) -> None:
         if not self.throughput or not all(
-            math.isfinite(one) and one > 0 for one in self.throughput
+            math.isfinite(value) and value > 0 for value in self.throughput
         ):
             raise ValueError(f"{self.throughput}: wanted numbers above 0 of at least one process")
         for known in (self.durations_s, self.attempt_ids):

@@ -25,9 +25,11 @@ def with_variables(axes: Sequence[str], results: Sequence[Result]) -> tuple[str,
     """Return the axes of a line in charts, where the values of a variable stand side by side, too:
     those in which trials differ.
     """
-    found = [result.variables for result in results]
-    names = {name for one in found for name in one}
-    differing = {name for name in names if len({one.get(name) for one in found}) > 1}
+    variables_of = [result.variables for result in results]
+    names = {name for variables in variables_of for name in variables}
+    differing = {
+        name for name in names if len({variables.get(name) for variables in variables_of}) > 1
+    }
     return (*axes, *sorted(differing | variables_apart(results, axes)))
 
 
@@ -36,11 +38,11 @@ def variables_apart(results: Sequence[Result], pivoted: Collection[str]) -> set[
     programs name them as free axes: those that differ where strategies name other axes, too.
     """
     programs = [result for result in results if result.is_of_program]
-    free = {axis for one in programs for axis in one.strategy_axes if axis not in pivoted}
+    free = {axis for program in programs for axis in program.strategy_axes if axis not in pivoted}
     variables = {axis for axis in free if is_env_variable(axis)}
     if variables == free:
         return set()
-    return {axis for axis in variables if len({one.free.get(axis) for one in programs}) > 1}
+    return {axis for axis in variables if len({program.free.get(axis) for program in programs}) > 1}
 
 
 def labels_of(
@@ -54,7 +56,7 @@ def labels_of(
     """
     has_batch = "batch_size" in axes and "num_gpus" not in axes
     has_micro = "gradient_accumulation" in axes and "num_gpus" not in axes
-    found = []
+    labels = []
     for result in results:
         values = [result.hosts if axis == "hosts" else result.axes.get(axis) for axis in axes]
         if "strategy" in axes and result.is_of_program:
@@ -63,8 +65,8 @@ def labels_of(
             values[axes.index("batch_size")] = global_batch(result)
         if has_micro and keeps_micro_batches(result):
             values[axes.index("gradient_accumulation")] = micro_batches(result)
-        found.append(tuple(values))
-    return found
+        labels.append(tuple(values))
+    return labels
 
 
 def _strategy_beside(result: Result, pivoted: Collection[str]) -> str:
@@ -106,8 +108,8 @@ def _naturally(
     axes: Sequence[str], places: Mapping[object, float], label: Label
 ) -> list[tuple[int, float, SortKey]]:
     """Return as `sortable` does, with the numbers in texts by their size, and models by place."""
-    found: list[tuple[int, float, SortKey]] = []
+    keys: list[tuple[int, float, SortKey]] = []
     for axis, (kind, value, text) in zip(axes, sortable(label), strict=True):
         is_model = axis == "model"
-        found.append((kind, places[text], ()) if is_model else (kind, value, natural(text)))
-    return found
+        keys.append((kind, places[text], ()) if is_model else (kind, value, natural(text)))
+    return keys

@@ -62,8 +62,8 @@ class Table:
     @property
     def hosts(self) -> int:
         """The number of hosts of all of its results; 1 where labels say it of each."""
-        found = {result.hosts for result in self.results}
-        return found.pop() if len(found) == 1 else 1
+        numbers = {result.hosts for result in self.results}
+        return numbers.pop() if len(numbers) == 1 else 1
 
     def counted(self, num_gpus: int) -> str:
         """Return `8 GPUs`, or `8 GPUs over 2 hosts`."""
@@ -141,5 +141,5 @@ def _rank(result: Result, best: Result | None) -> RowRank:
         return RowRank.ALONE
     if result is best:
         return RowRank.BEST
-    found = _RANKS[relation(best.repeats, result.repeats)]
-    return RowRank.OUT if result.out_of_race and found is not RowRank.SLOWER else found
+    rank = _RANKS[relation(best.repeats, result.repeats)]
+    return RowRank.OUT if result.out_of_race and rank is not RowRank.SLOWER else rank

@@ -33,29 +33,29 @@ MEANINGS = {
 
 def of_result(result: Result) -> list[str]:
     """Return the doubts about one number."""
-    found = []
+    doubts = []
     if len(result.repeats) == 1 and result.environment.origin.is_ours:
-        found.append("single run")
+        doubts.append("single run")
     low, high, throughput = result.low, result.high, result.throughput
     if low is not None and high is not None and throughput and high - low > _NOISY * throughput:
-        found.append("noisy")
+        doubts.append("noisy")
     if two_modes(result.repeats):
-        found.append("two modes")
+        doubts.append("two modes")
     if not result.is_valid:
-        found.append("suspect" if result.environment.origin.is_ours else "in doubt")
+        doubts.append("suspect" if result.environment.origin.is_ours else "in doubt")
     if result.failed:
-        found.append("failures")
-    return found
+        doubts.append("failures")
+    return doubts
 
 
 def of_environment(environment: Environment) -> list[str]:
     """Return what must be known of every number made there."""
-    found = [] if environment.origin is Origin.MEASURED else [str(environment.origin)]
+    doubts = [] if environment.origin is Origin.MEASURED else [str(environment.origin)]
     if environment.device_kind is DeviceKind.CPU_DEVICE:
-        found.append("CPU devices")
+        doubts.append("CPU devices")
     if environment.shares_host:
-        found.append("shared host")
-    return found
+        doubts.append("shared host")
+    return doubts
 
 
 def foot(used: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ SINGLE_RUN = "single run, not conclusive"
 
 def tied_text(names: str, best: Result, tied: Sequence[Result]) -> str:
     """Return `a and b are as fast as each other`; `best` is the fastest of them."""
-    if all(is_as_fast(best, one) for one in tied):
+    if all(is_as_fast(best, result) for result in tied):
         return f"{names} are as fast as each other"
     return f"{names} tie"
 
@@ -31,10 +31,10 @@ def undecided(unknown: Sequence[str], out: Sequence[str], *, can_repeat: bool = 
     """Return what stays open against single runs, and against those that a race put out.
     `can_repeat`: they are trials of ours.
     """
-    found = []
+    texts = []
     if unknown:
         how = " (sweep.repeats=3 would be)" if can_repeat else ""
-        found.append(f"{SINGLE_RUN} against {listed(unknown)}{how}")
+        texts.append(f"{SINGLE_RUN} against {listed(unknown)}{how}")
     if out:
-        found.append(f"{listed(out)} put out of a race, with too few repeats to be conclusive")
-    return found
+        texts.append(f"{listed(out)} put out of a race, with too few repeats to be conclusive")
+    return texts

@@ -101,7 +101,7 @@ def scaling(table: Table) -> str:
         batches = {result.axes.get("batch_size") for result in table.results}
         if None in batches:
             return "scaling unknown"
-        ways = {"strong" if scales_strongly(one) else "weak" for one in table.results}
+        ways = {"strong" if scales_strongly(result) else "weak" for result in table.results}
         return " and ".join(f"{way} scaling" for way in sorted(ways))
     values = sorted({str(result.axes["scaling"]) for result in table.results} - {"None"})
     text = " and ".join(f"{value} scaling" for value in values)
@@ -127,7 +127,7 @@ def _joined(axes: Sequence[str], texts: Sequence[str], label: Label) -> str:
 
 def model_notes(table: Table) -> list[str]:
     """Return what varies with the model, as `batch_size: 64 (alexnet 512)`."""
-    found = []
+    notes = []
     for axis in dict.fromkeys(axis for of in table.of_models.values() for axis in of):
         by_value: dict[str, list[str]] = {}
         is_of_some = False
@@ -148,8 +148,8 @@ def model_notes(table: Table) -> list[str]:
         texts = [f"{value}: {', '.join(models)}" for value, models in by_value.items()]
         if len(by_value) == 1 and not is_of_some:
             texts = [*by_value]
-        found.append(f"{axis} {'; '.join(texts)}")
-    return found
+        notes.append(f"{axis} {'; '.join(texts)}")
+    return notes
 
 
 def _value(table: Table, axis: str, value: object) -> str:
@@ -171,21 +171,21 @@ def made_with(environment: Environment) -> str:
 
 def environment_notes(environment: Environment) -> list[str]:
     """Return what must stand below every number of this environment."""
-    found = [made_with(environment)]
+    notes = [made_with(environment)]
     if environment.shares_host:
-        found.append(f"{environment.origin} side by side with other trials on the same machine")
+        notes.append(f"{environment.origin} side by side with other trials on the same machine")
     if environment.device_kind.note:
-        found.append(environment.device_kind.note)
-    return found
+        notes.append(environment.device_kind.note)
+    return notes
 
 
 def host_notes(results: Iterable[Result]) -> list[str]:
     """Say where hosts are no machines of their own."""
-    found = sorted({result.hosts for result in results if result.is_on_one_machine})
-    if not found:
+    numbers = sorted({result.hosts for result in results if result.is_on_one_machine})
+    if not numbers:
         return []
     return [
-        f"over {listed([str(hosts) for hosts in found])} hosts: processes of one machine, which "
+        f"over {listed([str(hosts) for hosts in numbers])} hosts: processes of one machine, which "
         "share its cores and memory; machines of their own may be faster or slower"
     ]
 
@@ -220,8 +220,10 @@ ITEMS_OF_STEPS = "'command.items_per_step=batch_size*num_gpus' command.item=samp
 
 def step_notes(results: Iterable[Result]) -> list[str]:
     """Say what steps/s on several numbers of GPUs leave open, and how items are counted."""
-    counting = [one for one in results if one.counts_steps and one.throughput is not None]
-    if len({one.num_gpus for one in counting}) < 2:
+    counting = [
+        result for result in results if result.counts_steps and result.throughput is not None
+    ]
+    if len({result.num_gpus for result in counting}) < 2:
         return []
     devices = counting[0].environment.devices
     return [

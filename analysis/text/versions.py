@@ -31,17 +31,17 @@ def distinguished(rows_of: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[
     """Return `TensorFlow 2.21.0, scalemark 0.1.0`, with `numpy 2.4.6` where another environment of
     the machine had another one.
     """
-    found = {where: _usual(of, where[3]) for where, of in rows_of.items()}
+    versions_of = {where: _usual(of, where[3]) for where, of in rows_of.items()}
     alike: dict[tuple[object, ...], list[Where]] = defaultdict(list)
-    for where, versions in found.items():
+    for where, versions in versions_of.items():
         machine, _, shares_host, device_kind = where
         alike[machine, shares_host, device_kind, versions].append(where)
     for wheres in alike.values():
         if len(wheres) > 1:
             texts_of = differing([described(rows_of[where]) for where in wheres])
             for where, text in zip(wheres, texts_of, strict=True):
-                found[where] = f"{found[where]}, {text or f'software {where[1][:6]}'}"
-    return found
+                versions_of[where] = f"{versions_of[where]}, {text or f'software {where[1][:6]}'}"
+    return versions_of
 
 
 def described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -49,14 +49,14 @@ def described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     if not rows:
         return {}
     description = rows[0]["description"]
-    found = {name: description.get(name) for name in _OF_SOFTWARE}
-    found |= description.get("packages") or {}
-    found |= description.get("variables") or {}
+    facts = {name: description.get(name) for name in _OF_SOFTWARE}
+    facts |= description.get("packages") or {}
+    facts |= description.get("variables") or {}
     of_program = description.get("program") or {}
-    found |= {
+    facts |= {
         f"{_OF_PROGRAM}{name}": _shortened(value) for name, value in of_program.items() if value
     }
-    return {name: str(value) for name, value in found.items() if value is not None}
+    return {name: str(value) for name, value in facts.items() if value is not None}
 
 
 def differing(environments: Sequence[Mapping[str, str]]) -> list[str]:
@@ -78,22 +78,22 @@ def _said(environment: Mapping[str, str], names: Sequence[str]) -> str:
     it has nothing of these: one in a checkout has a commit, any other a digest of its code.
     """
     has_some = not environment.keys().isdisjoint(names)
-    found = []
+    words = []
     for name in names:
         if name in environment:
-            found.append(f"{name} {environment[name]}")
+            words.append(f"{name} {environment[name]}")
         elif not (has_some and name.startswith(_OF_PROGRAM)):
-            found.append(f"no {name}")
-    return ", ".join(found)
+            words.append(f"no {name}")
+    return ", ".join(words)
 
 
 def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:
     """Simulated numbers are not TensorFlow's."""
     if device_kind == DeviceKind.SIMULATED_GPU:
-        by = {one["scalemark"] for one in rows}
+        by = {row["scalemark"] for row in rows}
         texts = [f"simulated by scalemark {version}" for version in sorted(by)]
         return " and ".join(texts) or "simulated by versions unknown"
-    both = {(_frameworks(one), one["scalemark"]) for one in rows}
+    both = {(_frameworks(row), row["scalemark"]) for row in rows}
     texts = [
         f"{frameworks}, scalemark {ours}" if frameworks else f"scalemark {ours}"
         for frameworks, ours in sorted(both)

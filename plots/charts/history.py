@@ -14,9 +14,9 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.guard.changes import Change, ChangeState, changes
 from analysis.guard.groups import Floats, Places
-from analysis.guard.guard_words import sentence
 from analysis.guard.histories import NoHistoryError, Record, histories
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
+from analysis.guard.words import sentence
 from analysis.selection import NothingFoundError
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture
@@ -82,7 +82,11 @@ def _tracks(record: Record, every: Sequence[Change]) -> Mapping[tuple[int, ...],
 
 
 def _draw_track(
-    axes: Axes, record: Record, cells: Places, of_track: Sequence[Change], palette: Palette
+    axes: Axes,
+    record: Record,
+    cells: Places,
+    of_track: Sequence[Change],
+    palette: Palette,
 ) -> None:
     is_all = len(cells) == len(record.cells)
     name = f"all {counted(len(cells), 'trial')}" if is_all else ""

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from analysis.newest import Newest, selected
 from analysis.results import BaselineRule
-from analysis.selection import Chosen, Selection, choose
+from analysis.selection import ChosenOrigin, Selection, choose
 from analysis.source import Source
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import masked
@@ -118,7 +118,7 @@ class Choice:
         _ = source.results
         return source
 
-    def _chosen(self) -> Chosen:
+    def _chosen(self) -> ChosenOrigin:
         options = (self.filters, self.sweep, self.origin, self.source_name, self.baseline)
         return choose(self.db, *options)
 

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from analysis.advise.answer import Recommendation
-from analysis.compare.compare_words import sentence
 from analysis.compare.pairs import paired
-from analysis.compare.rows import Row, rows_of
-from analysis.compare.sides import Side
+from analysis.compare.rows import PairRow, rows_of
+from analysis.compare.sides import ComparedSide
+from analysis.compare.words import sentence
 from analysis.results import Result
 from analysis.scaling.curves import scalings
-from analysis.statistics import judgement
+from analysis.statistics.judgement import Decision
 from scalemark.records.trial import AXES
 from scalemark.text.wording import SortKey, natural
 from store.reading.sweeps import ListedSweep
@@ -122,20 +122,20 @@ STOP = FrameColumn("stops_paying_at", "Int64", "the most GPUs of the curve that 
 SCALING_ROW = (*_FIRST, *SCALING, STOP, *_OTHER_AXES, *_LAST)
 
 
-def _answer(row: Row) -> str:
+def _answer(row: PairRow) -> str:
     judged = row.judgement
     if judged is None:
         return "nothing to compare"
-    if judged.answer is not judgement.Answer.DIFFERENT:
+    if judged.answer is not Decision.DIFFERENT:
         return str(judged.answer)
     return "a is faster" if judged.ratio.ratio > 1 else "b is faster"
 
 
-def _item(row: Row) -> str:
+def _item(row: PairRow) -> str:
     return row.pair.a.item if row.pair.b.throughput is None else row.pair.b.item
 
 
-def _of_ratio(name: str) -> Callable[[Row], object]:
+def _of_ratio(name: str) -> Callable[[PairRow], object]:
     return lambda row: getattr(row.judgement.ratio, name) if row.judgement else None
 
 
@@ -157,7 +157,7 @@ COMPARISON = (
         "is_sure",
         "bool",
         "decided, and over processes",
-        lambda row: row.judgement is not None and row.judgement.is_sure,
+        lambda row: row.judgement is not None and row.judgement.answer is not Decision.UNKNOWN,
     ),
     FrameColumn("a_num_repeats", "int64", "", lambda row: len(row.pair.a.repeats)),
     FrameColumn("b_num_repeats", "int64", "", lambda row: len(row.pair.b.repeats)),
@@ -238,9 +238,9 @@ def scaling_frame(results: Sequence[Result]) -> pd.DataFrame:
     return frame(columns, [row for _, row in points])
 
 
-def comparison_frame(a: Side, b: Side, *, trust_steps: bool) -> pd.DataFrame:
+def comparison_frame(a: ComparedSide, b: ComparedSide) -> pd.DataFrame:
     """Raises StoreError where no two trials can be compared, with the reason."""
-    rows = list(rows_of(paired(a, b).pairs, a, b, trust_steps=trust_steps))
+    rows = rows_of(paired(a, b).pairs, a, b)
     axes = dict.fromkeys(axis for row in rows for axis in row.pair.setting)
     columns = (*(FrameColumn(axis, "object") for axis in axes), *COMPARISON)
     records = [{**row.pair.setting, **_cells(COMPARISON, row)} for row in rows]

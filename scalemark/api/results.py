@@ -192,19 +192,16 @@ class Results:
         return self._frame(filters, wanted, frames.scaling_frame, frames.SCALING_ROW)
 
     @frames.lists(frames.COMPARISON)
-    def compare(
-        self, a: str, b: str, *filters: str, trust_steps: bool = False, **wanted: Wanted
-    ) -> pd.DataFrame:
+    def compare(self, a: str, b: str, *filters: str, **wanted: Wanted) -> pd.DataFrame:
         """Compare two sides, each a filter, a trial, an attempt or a sweep, as `analysis compare`:
         one row per pair of trials that are equal but for what is compared, which begins with the
         axes that tell the pairs apart. Where nothing is chosen, the sides choose of all.
 
-        `trust_steps` lets the steps of single runs decide. Raises StoreError for an empty side, and
-        where no pair is left, with the reason.
+        Raises StoreError for an empty side, and where no pair is left, with the reason.
         """
         choice = self.choice.narrowed(filters, wanted)
         both = sides(choice.db, a, b, choice.filters, choice.sweep, choice.origin)
-        return frames.comparison_frame(*both, trust_steps=trust_steps)
+        return frames.comparison_frame(*both)
 
     @frames.lists(frames.CHOICES)
     def advise(

@@ -15,7 +15,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -277,15 +276,6 @@ class ProcessSpread:
         """Say whether that interval is narrow enough to say something (`LARGEST_REACH`)."""
         slower, faster = self.reaches
         return max(slower - self.warmer, faster + self.warmer) <= LARGEST_REACH
-
-    def beside(self, others: Sequence[ProcessSpread]) -> ProcessSpread:
-        """Return it as other processes make it known: what pauses cost these on average they may
-        cost this one, too, where it shows none by chance.
-        """
-        if not self.left_out or all(one.lost is None for one in others):
-            return self
-        lost = fmean(one.lost or 0.0 for one in others)
-        return replace(self, slower=math.hypot(self.slower, math.log1p(lost)), lost=lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

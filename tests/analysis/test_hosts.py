@@ -1,6 +1,7 @@
 """Trials over several hosts share a curve with those of one, and are never taken for them."""
 
 import random
+from dataclasses import asdict, replace
 from itertools import permutations, product
 
 import pytest
@@ -11,10 +12,10 @@ from analysis.explain.explanations import of_each_curve
 from analysis.measured import measured
 from analysis.neighbors import with_num_gpus
 from analysis.pivot import pivot
-from analysis.reported_hosts import hosts_of
+from analysis.published import of_others
 from analysis.results import BaselineRule, with_baselines
+from analysis.scaling import words
 from analysis.scaling.curves import scalings
-from analysis.scaling.scaling_words import sentences
 from analysis.tables.labels import lines
 from analysis.tables.table import RowRank
 from analysis.text.titles import host_notes, short_title, table_title
@@ -26,6 +27,7 @@ from store.reading import queries
 from tests.analysis.made import made
 from tests.filled import fill
 from tests.over_hosts import OVER_TWO_MACHINES, SPREADS, WAYS, mixed, spread
+from tests.store.test_references import MINE
 
 
 def of_spreads(throughput, *, kind=DeviceKind.GPU, repeats=(0.99, 1.0, 1.01)):
@@ -148,9 +150,8 @@ def test_a_scaling_curve_is_over_one_number_of_hosts():
     )
     counts = [[point.num_gpus for point in one.curves[0].points] for one in found]
     assert counts == [[1, 2, 4], [2, 4, 8], [4, 8]]
-    (reported,) = (one for one in sentences(found[1]) if one.startswith("distributed_ring: "))
-    assert "4.00x" in reported
-    assert "of 1 on 8 GPUs over 2 hosts, efficiency 50 %" in reported
+    *_, last = words.rows(found[1])
+    assert last[1:5:2] == ("8 over 2 hosts", "4.00x [3.91, 4.09]")
 
 
 def test_another_number_of_gpus_keeps_the_hosts_where_they_can_share_it():
@@ -169,8 +170,8 @@ def test_models_are_ordered_over_one_number_of_hosts():
             for model, num, hosts, _ in (*values, last)
         ]
         rates = [[rate] for *_, rate in (*values, last)]
-        (statement,) = RULES["C9"](made(*zip(trials, rates, strict=True)))
-        return len(statement.pairs)
+        (statement,) = RULES["C9"]
+        return len(list(statement.contrasts(made(*zip(trials, rates, strict=True)))))
 
     assert held("vgg16", 64, 1, 700.0) == 0
     assert held("vgg16", 64, 2, 500.0) == 1
@@ -211,17 +212,25 @@ def test_hosts_that_are_processes_of_one_machine_are_noted():
 
 
 @pytest.mark.parametrize(
-    ("hardware", "num_gpus", "hosts"),
+    ("hardware", "num_gpus", "is_one"),
     [
-        ("AWS p2.8xlarge x n/8 nodes K80", 1, 1),
-        ("AWS p2.8xlarge x n/8 nodes K80", 64, 8),
-        ("4 servers x 4 Pascal GPUs?, 25G RoCE?", 16, 4),
-        ("4xV100 server", 4, 1),
-        ("NVIDIA DGX-1 P100", 8, 1),
+        ("AWS p2.8xlarge x n/8 nodes K80", 1, True),
+        ("AWS p2.8xlarge x n/8 nodes K80", 64, False),
+        ("4 servers x 4 Pascal GPUs?, 25G RoCE?", 4, False),
+        ("8xV100 per node", 16, False),
+        ("4xV100 server", 4, True),
+        ("NVIDIA DGX-1 P100", 8, True),
+        ("K80", 32, False),
     ],
 )
-def test_sources_tell_hosts_in_the_name_of_their_hardware(hardware, num_gpus, hosts):
-    assert hosts_of(hardware, num_gpus) == hosts
+def test_a_source_whose_words_speak_of_several_hosts_is_not_surely_of_one(
+    hardware, num_gpus, is_one
+):
+    row = asdict(replace(MINE, hardware=hardware, num_gpus=num_gpus)) | {"origin": "published"}
+    (figure,) = of_others([row])
+    assert figure.is_on_one_host is is_one
+    (figure,) = of_others([row | {"hosts": 2}])
+    assert not figure.is_on_one_host
 
 
 def test_every_result_of_ours_knows_its_hosts():

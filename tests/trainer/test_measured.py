@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from analysis.statistics.ratios import ratio
-from analysis.statistics.sample import Sample
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from scalemark.stats.two_speeds import median_deviation
+from scalemark.stats.within_process import interval_within
 from trainer.measured import drift, measurement
 from trainer.timing import Timed
 
@@ -47,17 +46,12 @@ def measured(durations_s):
     )
 
 
-def test_what_is_stored_is_the_interval_that_comparisons_have():
-    """They had another one, which held the truth more often."""
+def test_the_interval_that_is_stored_is_that_within_the_process():
     noise = np.random.default_rng(1).normal(size=60)
     durations_s = np.exp(0.05 * np.convolve(noise, [0.5, 0.3, 0.2], mode="same")).tolist()
     found = measured(durations_s)
-    one = Sample(throughput=(found.throughput,), durations_s=(tuple(durations_s),))
-    still = Sample(throughput=(1.0,), durations_s=((1.0,) * 1000,))
-    compared = ratio(one, still)
-    assert (found.throughput_low, found.throughput_high) == pytest.approx(
-        (compared.low, compared.high), rel=1e-3
-    )
+    within = interval_within(found.throughput, durations_s)
+    assert (found.throughput_low, found.throughput_high) == pytest.approx(within, rel=1e-3)
 
 
 def test_of_too_few_calls_no_interval_is_stored():

@@ -85,7 +85,7 @@ def test_repeats_of_a_table_make_intervals(analysis):
     assert row["a"]["repeats"] == [100, 101, 102]
     assert row["a"]["throughput_low"] < 101 < row["a"]["throughput_high"]
     assert row["answer"] == "different"
-    assert (row["plan"], row["to_run"]) == (None, [])
+    assert (row["more_repeats"], row["to_run"]) == (None, [])
 
 
 def take_in_nights(ways_of_second: str = "ring,ps") -> None:

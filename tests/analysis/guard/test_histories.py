@@ -3,7 +3,6 @@
 from datetime import UTC, date, datetime, timedelta
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from analysis.guard.histories import attempt_readings, records
@@ -59,9 +58,8 @@ def read(*rows: SimpleNamespace, trials=TRIALS) -> Processes:
     )
 
 
-def made(*rows: SimpleNamespace, across_machines: bool = False):
-    readings = attempt_readings(read(*rows), across_machines=across_machines)
-    return records(readings, is_simulated=False)
+def made(*rows: SimpleNamespace):
+    return records(attempt_readings(read(*rows)), is_simulated=False)
 
 
 def test_sweeps_of_one_day_are_one_night_whose_processes_are_averaged():
@@ -90,15 +88,6 @@ def test_another_driver_is_software_and_another_machine_a_history_of_its_own():
     assert box.machine == "box: 8 cores Testium, 2 x P100"
     assert [night.software["driver"] for night in box.nights] == ["550.1", "560.2"]
     assert (new.host, len(new.nights)) == ("new", 1)
-
-
-@pytest.mark.parametrize("days", [0, 1])
-def test_across_machines_the_machine_is_what_changed(days):
-    rows = process(1, throughput=100.0), process(2, days, machine_id=3, throughput=200.0)
-    (record,) = made(*rows, across_machines=True)
-    words = [night.software["machine"] for night in record.nights]
-    assert words == ["box: 8 cores Testium, 2 x P100", "new: 8 cores Testium, 2 x P100"]
-    assert np.exp(record.logs[0]) == pytest.approx([100, 200])
 
 
 def test_items_are_never_mixed():

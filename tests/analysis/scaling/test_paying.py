@@ -3,11 +3,11 @@
 import random
 
 from analysis.measured import measured
-from analysis.scaling import paying
+from analysis.scaling import curves
 from analysis.scaling.curves import curve_of
 from store.database import open_for_reading
 from store.reading import queries
-from tests.analysis.gpu_box import curve, fill_gpus, on_gpus, repeated
+from tests.analysis.gpu_box import curve, fill_gpus, on_gpus
 
 
 def stored():
@@ -16,26 +16,26 @@ def stored():
 
 def test_an_added_gpu_brings_its_share_of_what_each_of_the_first_does():
     fill_gpus(curve([100.0, 190.0, 340.0, 400.0]))
-    shares = [round(step.share, 3) for step in paying.steps(stored())]
+    shares = [round(step.share, 3) for step in curves.steps_of(stored())]
     assert shares == [0.9, 0.75, 0.15]
-    assert all(step.is_sure for step in paying.steps(stored()))
+    assert all(step.is_sure for step in curves.steps_of(stored()))
 
 
 def test_it_stops_paying_where_no_larger_number_brings_half_of_the_first():
     fill_gpus(curve([100.0, 190.0, 340.0, 400.0]))
-    found = paying.stop(stored())
+    found = curves.stop_of(stored())
     assert found is not None
     assert (found.num_gpus, found.up_to, found.is_sure) == (4, 8, True)
 
 
 def test_a_dip_on_the_way_is_no_stop_where_more_gpus_make_up_for_it():
     fill_gpus(curve([100.0, 140.0, 340.0, 680.0]))
-    assert paying.stop(stored()) is None
+    assert curves.stop_of(stored()) is None
 
 
 def test_one_process_each_makes_no_stop_sure():
     fill_gpus([(on_gpus(1), 100.0), (on_gpus(2), 120.0)])
-    found = paying.stop(stored())
+    found = curves.stop_of(stored())
     assert found is not None
     assert not found.is_sure
     assert found.share_low is None
@@ -50,7 +50,7 @@ def test_the_interval_of_a_share_holds_the_truth_as_often_as_it_says():
             fake(num, *(value * chance.lognormvariate(0, 0.03) for _ in range(4)))
             for num, value in ((1, 100.0), (2, 190.0), (4, 340.0))
         ]
-        added = paying.added(*rows)
+        added = curves.added(*rows)
         hits += added.low < truth < added.high
     assert 0.91 <= hits / 200 <= 0.99
 
@@ -83,17 +83,3 @@ def fake(num_gpus, *values):
         high=None,
         is_valid=True,
     )
-
-
-def test_slower_with_more_gpus_is_sure_only_where_the_interval_says_so():
-    fill_gpus(
-        [
-            *repeated(on_gpus(1), 100.0, 101.0, 99.0),
-            *repeated(on_gpus(2), 90.0, 91.0, 89.0),
-            *repeated(on_gpus(4), 88.0, 95.0, 82.0),
-        ]
-    )
-    slower, unclear = paying.steps(stored())
-    assert slower.is_surely_slower
-    assert unclear.is_tie
-    assert not unclear.is_surely_slower

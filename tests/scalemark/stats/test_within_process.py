@@ -92,19 +92,6 @@ def test_so_many_steps_without_a_pause_exclude_them():
     assert interval_within(100.0, calm[:100]) == pytest.approx((99.8, 100.2), abs=0.1)
 
 
-def test_a_quiet_process_may_lose_what_one_beside_it_loses():
-    calm = np.random.default_rng(9).normal(0.1, 0.001, 60)
-    paused = calm.copy()
-    paused[[20, 40]] = 0.4
-    quiet, lossy = spread_within(calm), spread_within(paused)
-    beside = quiet.beside([lossy])
-    assert (quiet.slower, beside.left_out) == (0.0, "")
-    assert beside.slower == pytest.approx(lossy.lost, rel=0.1)
-    assert quiet.beside([lossy, quiet]).slower == pytest.approx(lossy.lost / 2, rel=0.1)
-    assert (lossy.beside([quiet]), quiet.beside([])) == (lossy, quiet)
-    assert quiet.beside([quiet]).left_out == "pauses rarer than 1 in 20 steps"
-
-
 def test_pauses_make_an_interval_longer_on_the_side_of_slower():
     steps = np.random.default_rng(6).normal(0.1, 0.001, 100)
     steps[[20, 70]] = 0.2

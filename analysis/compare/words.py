@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from analysis.compare.pairs import Paired
-from analysis.compare.rows import Row
+from analysis.compare.rows import PairRow
 from analysis.results import Result
-from analysis.statistics.judgement import Answer
-from analysis.statistics.ratios import Ratio
+from analysis.statistics.judgement import Decision, Ratio
 from analysis.text import badges
 from analysis.text.numbers import number
 from analysis.text.titles import (
@@ -28,39 +27,43 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 
-_MOST_LISTED = 5  # findings and missing counterparts, before they are counted
+_MOST_LISTED = 5  # trials, before they are counted
 _SINGLE_RUN = "single run"
 _PUBLISHED = "published"
 
 
-def answer(row: Row) -> str:
+def answer(row: PairRow) -> str:
     """Return `A faster`, `tie`, `single run` or another answer of a row."""
     judgement = row.judgement
     if judgement is None:
         return "nothing to compare"
     if row.pair.b.environment.origin is Origin.PUBLISHED:
         return _PUBLISHED
-    is_single = min(judgement.ratio.num_a, judgement.ratio.num_b) < 2
-    doubt = _SINGLE_RUN if is_single and not judgement.is_sure else ""
-    if judgement.answer is Answer.UNKNOWN:
-        return doubt or "unclear"
-    text = str(judgement.answer)
-    if judgement.answer is Answer.DIFFERENT:
-        text = "B faster" if row.is_turned else "A faster"
-    return f"{text}, {doubt}" if doubt else text
+    if judgement.answer is Decision.DIFFERENT:
+        return "B faster" if row.is_turned else "A faster"
+    if judgement.answer is Decision.TIE:
+        return "tie"
+    return _SINGLE_RUN if _is_single(judgement.ratio) else "unclear"
 
 
-def headline(rows: Sequence[Row]) -> str:
-    """Return the answer: the sentence of one pair, or how many pairs have which answer."""
-    if len(rows) == 1:
-        (row,) = rows
-        plan = f"; {row.plan.words}" if row.plan is not None else ""
-        return f"{_start(row)}{sentence(row)}{plan}."
-    counts = Counter(answer(row) for row in rows).most_common()
-    return f"Of {len(rows)} pairs: {', '.join(f'{word} in {count}' for word, count in counts)}."
+def headline(rows: Sequence[PairRow]) -> str:
+    """Return the answer: the sentences of one pair, or how many pairs have which answer."""
+    if len(rows) > 1:
+        counts = Counter(answer(row) for row in rows).most_common()
+        return f"Of {len(rows)} pairs: {', '.join(f'{word} in {count}' for word, count in counts)}."
+    (row,) = rows
+    text = f"{_start(row)}{sentence(row)}."
+    if row.more_repeats and row.judgement is not None:
+        if row.judgement.answer is Decision.TIE:
+            size = abs(row.judgement.ratio.ratio - 1)
+            more = counted(row.more_repeats, "more repeat")
+            text += f" {more} of each would show a difference of {size:.1%}."
+        elif _is_single(row.judgement.ratio):
+            text += " Repeat both before deciding."
+    return text
 
 
-def sentence(row: Row) -> str:
+def sentence(row: PairRow) -> str:
     """Return `ps_gpu is 1.31x [1.28, 1.34] as fast as ps_cpu, over 3 repeats each`."""
     judgement, a, b = row.judgement, row.name_a, row.name_b
     if judgement is None:
@@ -68,19 +71,26 @@ def sentence(row: Row) -> str:
     ratio = judgement.ratio
     if row.pair.b.environment.origin is Origin.PUBLISHED:
         return f"{a} is {fold(ratio.ratio)}x as fast as published by {b}"
-    if judgement.answer is Answer.UNKNOWN:
-        return f"{a} against {b} is not conclusive: {_times(ratio)}; {judgement.why}"
-    if judgement.answer is Answer.TIE:
-        words = f"{a} and {b} tie over {_basis(ratio)}: {_times(ratio)}"
-        return words if judgement.is_sure else f"{words} ({judgement.why})"
+    if judgement.answer is Decision.TIE:
+        return f"{a} and {b} tie: {_times(ratio)} over {_basis(ratio)}"
     first, second, shown = (b, a, ratio.turned) if row.is_turned else (a, b, ratio)
     words = f"{first} is {_times(shown)} as fast as {second}"
     # a step may hold more work on more GPUs
     if row.pair.a.counts_steps and "num_gpus" in row.pair.compared:
         words = f"{first} does {_times(shown)} the steps/s of {second}"
-    if not judgement.is_sure:
-        return f"{words} ({judgement.why})"
-    return "; ".join([f"{words}, over {_basis(ratio)}", *judgement.doubts])
+    if judgement.answer is Decision.DIFFERENT:
+        return f"{words}, over {_basis(ratio)}"
+    if _is_single(ratio):
+        return f"{words} in a single run"
+    return f"{words}, which is unclear: {'; '.join(contradictions(row))}"
+
+
+def contradictions(row: PairRow) -> list[str]:
+    """Return how the repeats of its sides contradict each other."""
+    camps_of = row.judgement.contradictions if row.judgement else ()
+    return [
+        f"the repeats of {side} contradict each other: {camps.words}" for side, camps in camps_of
+    ]
 
 
 def fold(value: float) -> str:
@@ -88,34 +98,23 @@ def fold(value: float) -> str:
     return f"{value:.3f}" if 0.9 < value < 1.1 else number(value)
 
 
-def interval_text(ratio: Ratio) -> str:
-    """Return `[0.971, 1.043]`; `[unknown]` where a single run has too few steps."""
+def fold_with_interval(ratio: Ratio) -> str:
+    """Return `0.980 [0.971, 1.043]`; of single runs the ratio alone."""
     if ratio.low is None or ratio.high is None:
-        return "[unknown]"
-    return f"[{fold(ratio.low)}, {fold(ratio.high)}]"
+        return fold(ratio.ratio)
+    return f"{fold(ratio.ratio)} [{fold(ratio.low)}, {fold(ratio.high)}]"
 
 
-def findings(rows: Sequence[Row]) -> list[str]:
-    """Return the doubts about repeats: contradictions and two modes."""
-    texts = []
-    for row in rows:
-        if row.judgement is not None:
-            texts += [f"{_start(row)}{doubt}" for doubt in row.judgement.doubts]
-        texts += row.findings
-    return _shortened(texts)
-
-
-def lonely(found: Paired) -> Iterator[str]:
-    """Yield the trials of each side without a counterpart in the other."""
-    for label, other, results in (("A", "B", found.only_a), ("B", "A", found.only_b)):
-        if results:
-            names = "; ".join(_shortened(_trials(results)))
-            yield f"{len(results)} of {label} without a counterpart in {other}: {names}"
-
-
-def notes(found: Paired, rows: Sequence[Row], *, has_badges: bool = False) -> list[str]:
+def notes(compared: Paired, rows: Sequence[PairRow], *, has_badges: bool = False) -> list[str]:
     """Return what must be known of machines, software and trials, each once."""
-    texts = list(found.notes)
+    texts: list[str] = list(compared.notes)
+    if len(rows) > 1:
+        for row in rows:
+            texts += [f"{_start(row)}{text}" for text in contradictions(row)]
+    for label, other, lonely in (("A", "B", compared.only_a), ("B", "A", compared.only_b)):
+        if lonely:
+            names = "; ".join(_shortened(_trials(lonely)))
+            texts.append(f"{len(lonely)} of {label} without a counterpart in {other}: {names}")
     results = [result for row in rows for result in (row.pair.a, row.pair.b)]
     for row in rows:
         texts += row.pair.notes
@@ -125,35 +124,39 @@ def notes(found: Paired, rows: Sequence[Row], *, has_badges: bool = False) -> li
         texts += host_notes([result])
     for notes_of in (program_notes, reported_notes, step_notes, sweep_notes):
         texts += notes_of(results)
-    if suspect := [result for result in results if not result.is_valid]:
+    suspect = [result for result in results if not result.is_valid]
+    if suspect:
         names = "; ".join(_shortened(_trials(suspect)))
         texts.append(f"suspect, see {typed('store')} show: {names}")
     partly = [result for result in results if result.failed and result.throughput is not None]
     if partly:
-        names_of = zip(_trials(partly), partly, strict=True)
-        failed = _shortened(f"{name} ({failed_repeats(result)})" for name, result in names_of)
+        pairs = zip(_trials(partly), partly, strict=True)
+        failed = _shortened(f"{name} ({failed_repeats(result)})" for name, result in pairs)
         texts.append(f"repeats without a number, which are left out: {'; '.join(failed)}")
     return list(dict.fromkeys(texts))
 
 
-def meanings(rows: Sequence[Row]) -> str:
+def meanings(rows: Sequence[PairRow]) -> str:
     """Return what the badges of these rows mean."""
-    used = {word for row in rows for word in answer(row).split(", ")}
+    used = {answer(row) for row in rows}
     for row in rows:
         for result in (row.pair.a, row.pair.b):
             used.update(badges.of_environment(result.environment))
     return badges.foot(used)
 
 
-def _start(row: Row) -> str:
+def _start(row: PairRow) -> str:
     setting = ", ".join(named(axis, value) for axis, value in row.pair.setting.items())
     return f"{setting}: " if setting else ""
 
 
+def _is_single(ratio: Ratio) -> bool:
+    return min(ratio.num_a, ratio.num_b) < 2
+
+
 def _times(ratio: Ratio) -> str:
-    if ratio.low is None or ratio.high is None:
-        return f"{fold(ratio.ratio)}x, interval unknown"
-    return f"{fold(ratio.ratio)}x {interval_text(ratio)}"
+    text, space, interval = fold_with_interval(ratio).partition(" ")
+    return f"{text}x{space}{interval}"
 
 
 def _basis(ratio: Ratio) -> str:
@@ -162,7 +165,7 @@ def _basis(ratio: Ratio) -> str:
     return f"{ratio.num_a} and {ratio.num_b} repeats"
 
 
-def _without_number(row: Row) -> Iterator[str]:
+def _without_number(row: PairRow) -> Iterator[str]:
     for name, result in ((row.name_a, row.pair.a), (row.name_b, row.pair.b)):
         if result.outcome == Outcome.INVALID:
             yield f"{name} has no number that may be quoted"
