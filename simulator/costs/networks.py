@@ -245,7 +245,8 @@ def _operations(tensor: Tensor) -> int:
         return 1 + len(tensor.inputs)
     if isinstance(layer, nn.Segments):
         return 3
-    if isinstance(layer, nn.DropoutLayer):  # draws, compares, multiplies; multiplies on the way back
+    # draws, compares, multiplies; multiplies on the way back
+    if isinstance(layer, nn.DropoutLayer):
         return 4
     return 2
 
