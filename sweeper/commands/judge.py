@@ -25,39 +25,44 @@ FALSE_WINS_PERCENT = 5.0
 _LONGEST = 5000  # characters of what a program printed last
 
 
+Changes = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CHANGE...",
+        help="What differs, as for a sweep: batch_size=128 xla=on, or +axes.foo=2.",
+        show_default=False,
+    ),
+]
+Baseline = Annotated[
+    str, typer.Option(metavar="TRIAL", help="The trial to beat: the beginning of its id.")
+]
+Attempts = Annotated[
+    int, typer.Option(min=1, max=MOST_ATTEMPTS, help="Most attempts, of both sides together.")
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(metavar="MINUTES", help="Start no run that would end later than this."),
+]
+Margin = Annotated[float, typer.Option(help="The gain that matters, in percent of throughput.")]
+FalseWins = Annotated[float, typer.Option(help="Percent of a series' wins that may be false.")]
+Series = Annotated[
+    str, typer.Option(help="Name of the series; else all proposals of the database are one.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Look at no earlier runs of the baseline.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")]
+
+
 def judge(
-    changes: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="CHANGE...",
-            help="What differs, as for a sweep: batch_size=128 xla=on, or +axes.foo=2.",
-            show_default=False,
-        ),
-    ],
+    changes: Changes,
     db: Db,
-    baseline: Annotated[
-        str, typer.Option(metavar="TRIAL", help="The trial to beat: the beginning of its id.")
-    ],
-    budget: Annotated[
-        int, typer.Option(min=1, max=MOST_ATTEMPTS, help="Most attempts, of both sides together.")
-    ] = BUDGET,
-    budget_min: Annotated[
-        float | None,
-        typer.Option(metavar="MINUTES", help="Start no run that would end later than this."),
-    ] = None,
-    margin: Annotated[
-        float, typer.Option(help="The gain that matters, in percent of throughput.")
-    ] = MARGIN_PERCENT,
-    false_wins: Annotated[
-        float, typer.Option(help="Percent of a series' wins that may be false.")
-    ] = FALSE_WINS_PERCENT,
-    series: Annotated[
-        str, typer.Option(help="Name of the series; else all proposals of the database are one.")
-    ] = "",
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Look at no earlier runs of the baseline.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    baseline: Baseline,
+    budget: Attempts = BUDGET,
+    budget_min: Minutes = None,
+    margin: Margin = MARGIN_PERCENT,
+    false_wins: FalseWins = FALSE_WINS_PERCENT,
+    series: Series = "",
+    fresh: Fresh = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Judge whether a change makes a trial faster: run both in turn until that is sure. Exit codes:

@@ -129,8 +129,7 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
     """
     asked, way, trials = planned.asked, planned.way, planned.trials
     sweep = way.config.sweep
-    earlier = Runs(earlier=planned.answer.earlier_throughputs)
-    num_runs = most_runs(earlier, asked.budget)
+    num_runs = most_runs(Runs(earlier=planned.answer.earlier_throughputs), asked.budget)
     sweep.rerun, sweep.repeats = True, max(num_runs.values())
     change = storable(without_secrets(command_line(asked.changes)))
     sweep.reason = f"judge {change}"
@@ -148,19 +147,7 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
             started_at=datetime.now(UTC),
         )
         place = judgements.begin(writer.engine, new, level_of)
-        ids = list(planned.trial_ids.values())
-        proposal = Proposal(
-            trials=planned.trial_ids,
-            aim=Aim(level=place.level, margin=asked.margin),
-            budget=Budget(
-                attempts=asked.budget,
-                limit_s=asked.budget_s,
-                expected_s=planned.answer.attempt_s,
-                clock=time.monotonic,
-            ),
-            runs=earlier,
-            read=lambda: completed_repeats_of_sweep(writer.engine, ids, planned.name),
-        )
+        proposal = _proposal(planned, place, writer.engine)
         to_run = []
         for side, spec in trials.items():
             to_run.append(PlannedTrial(spec=spec, num_repeats=num_runs[side]))
@@ -176,17 +163,38 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
         if proposal.verdict is None:
             proposal.verdict = ChangeVerdict.INTERRUPTED
         answer = _answer(planned.answer, place, proposal, runner.ran.failures)
-        gain = gain_of(proposal.runs)
-        judged = JudgedProposal(
-            verdict=proposal.verdict,
-            num_attempts=answer.attempts,
-            gain=gain.value if gain else None,
-            gain_low=gain.low if gain else None,
-            gain_high=gain.high if gain else None,
-        )
+        judged = _judged(proposal, proposal.verdict)
         judgements.end(writer.engine, asked.series, place.number, judged, datetime.now(UTC))
         writer.settle()
     return answer
+
+
+def _proposal(planned: PlannedProposal, place: SeriesPlace, engine: sa.Engine) -> Proposal:
+    asked, ids = planned.asked, list(planned.trial_ids.values())
+    return Proposal(
+        trials=planned.trial_ids,
+        aim=Aim(level=place.level, margin=asked.margin),
+        budget=Budget(
+            attempts=asked.budget,
+            limit_s=asked.budget_s,
+            expected_s=planned.answer.attempt_s,
+            clock=time.monotonic,
+        ),
+        runs=Runs(earlier=planned.answer.earlier_throughputs),
+        read=lambda: completed_repeats_of_sweep(engine, ids, planned.name),
+    )
+
+
+def _judged(proposal: Proposal, verdict: ChangeVerdict) -> JudgedProposal:
+    """Return what the database keeps of it."""
+    gain = gain_of(proposal.runs)
+    return JudgedProposal(
+        verdict=verdict,
+        num_attempts=proposal.budget.num_begun,
+        gain=gain.value if gain else None,
+        gain_low=gain.low if gain else None,
+        gain_high=gain.high if gain else None,
+    )
 
 
 def _answer(
