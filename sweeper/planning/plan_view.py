@@ -217,7 +217,9 @@ def _axis_lines(
             factors.append(_factor(heading, own))
             num_cells *= len(own)
     num_left_out = len(plan.left_out)
-    num_trials = len(plan.trials) + num_left_out
+    num_trials = len(plan.trials)
+    if num_cells == num_trials + num_left_out:  # left out of a whole grid
+        num_trials = num_cells
     line = f"{num_trials} trials of {'; '.join(factors)}"
     if num_cells == num_trials:
         line = f"{' x '.join(factors)} = {num_trials} trials"
