@@ -13,14 +13,14 @@ CHART = '''
 
 from plots.drawing import Picture
 from plots.figure import Palette
-from plots.source import Source
+from plots.source import PlotSource
 
 from matplotlib.figure import Figure
 
 ABOUT = "repeats of each strategy"
 
 
-def draw(source: Source, palette: Palette):
+def draw(source: PlotSource, palette: Palette):
     figure = Figure()
     names = [result.strategy for result in source.results]
     figure.subplots().bar(names, [len(result.repeats) for result in source.results])
