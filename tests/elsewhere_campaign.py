@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests import slurm, sshd
+from tests import ray_cluster, slurm, sshd
 from tests.conftest import PROJECT
 
 FINISH_WITHIN_S = 1800.0
@@ -26,6 +26,7 @@ FAULTS = {
         *("preempt", KILL_SWEEP, "kill a node"),
     ),
     "ssh": ("kill a host", KILL_SWEEP),
+    "ray": ("kill a node", KILL_SWEEP, "restart the cluster"),
 }
 
 
@@ -172,6 +173,32 @@ def on_ssh(hosts: sshd.Hosts, folder: Path, num_trials: int, faults: Sequence[st
     return Campaign(folder, overrides, num_trials, faults, {"kill a host": kill_host})
 
 
+def on_ray(
+    cluster: ray_cluster.Cluster, folder: Path, num_trials: int, faults: Sequence[str]
+) -> Campaign:
+    """A node is killed and comes back; the head is killed, with which a cluster begins anew."""
+
+    def kill_node() -> None:
+        cluster.kill("b")
+        time.sleep(5.0)
+        cluster.start("b")
+
+    def restart_cluster() -> None:
+        for node in ray_cluster.NODES:
+            cluster.kill(node)
+        for node in ray_cluster.NODES:
+            cluster.start(node)
+
+    address = f"launcher.ray.address={cluster.address}"
+    return Campaign(
+        folder,
+        ("launcher=ray", address, "launcher.ray.num_hosts=3"),
+        num_trials,
+        faults,
+        {"kill a node": kill_node, "restart the cluster": restart_cluster},
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.elsewhere_campaign")
     parser.add_argument("engine", choices=sorted(FAULTS))
@@ -183,6 +210,10 @@ def main() -> None:
             cluster = stack.enter_context(slurm.cluster())
             os.environ["SLURM_CONF"] = str(cluster.config)
             campaign = on_slurm(cluster, folder, asked.trials, FAULTS["slurm"])
+        elif asked.engine == "ray":
+            nodes, variables = stack.enter_context(ray_cluster.cluster())
+            os.environ.update(variables)
+            campaign = on_ray(nodes, folder, asked.trials, FAULTS["ray"])
         else:
             hosts = stack.enter_context(sshd.hosts(folder, ("a", "b")))
             campaign = on_ssh(hosts, folder, asked.trials, FAULTS["ssh"])
@@ -193,6 +224,8 @@ def main() -> None:
         if asked.engine == "slurm":
             print(f"left in squeue: {cluster.run('squeue', '-h') or 'nothing'}")
             slurm.until(lambda: cluster.processes() == [])
+        elif asked.engine == "ray":
+            slurm.until(lambda: nodes.running() == [])
         else:
             slurm.until(lambda: hosts.running() == [])
         print("nothing runs on")

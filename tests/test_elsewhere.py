@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import elsewhere_campaign, sshd
+from tests import elsewhere_campaign, ray_cluster, sshd
 from tests.conftest import PROJECT
 from tests.needed import needed
 from tests.slurm import until
@@ -27,6 +27,15 @@ def ssh_hosts(tmp_path_factory):
         yield started
 
 
+@pytest.fixture
+def nodes(monkeypatch):
+    """A Ray cluster of three nodes."""
+    with ray_cluster.cluster() as (started, variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        yield started
+
+
 def sweep(*overrides: str, script: str = "tests/tiny_sweep.py") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(PROJECT / script), "-m", *TINY, *overrides]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -34,6 +43,10 @@ def sweep(*overrides: str, script: str = "tests/tiny_sweep.py") -> subprocess.Co
 
 def by_ssh(hosts: sshd.Hosts) -> list[str]:
     return ["launcher=ssh", f"launcher.ssh.options={hosts.options}", "launcher.hosts=[a,b]"]
+
+
+def by_ray(nodes: ray_cluster.Cluster, *overrides: str) -> list[str]:
+    return ["launcher=ray", f"launcher.ray.address={nodes.address}", *overrides]
 
 
 @pytest.mark.parametrize(
@@ -69,13 +82,28 @@ def test_every_repeat_is_run_once_whatever_becomes_of_hosts(
     until(lambda: ssh_hosts.running() == [])
 
 
-@pytest.mark.slow  # three trials of TensorFlow over two hosts
-def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster, ssh_hosts):
+@pytest.mark.parametrize(
+    ("num_trials", "faults"),
+    [
+        (6, (elsewhere_campaign.KILL_SWEEP, "kill a node")),
+        pytest.param(200, elsewhere_campaign.FAULTS["ray"], marks=pytest.mark.slow),
+    ],
+)
+def test_every_repeat_is_run_once_whatever_becomes_of_ray(nodes, tmp_path, num_trials, faults):
+    campaign = elsewhere_campaign.on_ray(nodes, tmp_path, num_trials, faults)
+    campaign.run()
+    assert campaign.problems() == [], campaign.summary()
+    until(lambda: nodes.running() == [])
+
+
+@pytest.mark.slow  # four trials of TensorFlow over two hosts
+def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster, ssh_hosts, nodes):
     losses = {}
     launchers = {
         "local": [],
         "slurm": ["launcher=slurm", "launcher.slurm.num_hosts=2"],
         "ssh": by_ssh(ssh_hosts),
+        "ray": by_ray(nodes, "launcher.ray.num_hosts=2"),
     }
     for name, overrides in launchers.items():
         own = (f"store.url={name}.db", f"store.runs_dir=runs-{name}")
@@ -87,6 +115,7 @@ def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster,
     assert len(losses["local"]) == 10
     assert losses["slurm"] == pytest.approx(losses["local"], rel=1e-6)
     assert losses["ssh"] == pytest.approx(losses["local"], rel=1e-6)
+    assert losses["ray"] == pytest.approx(losses["local"], rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +134,37 @@ def test_what_the_cluster_cannot_give_is_refused_at_once(slurm_cluster, override
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
     assert slurm_cluster.run("squeue", "-h") == ""
+
+
+def test_what_a_ray_cluster_cannot_give_is_refused_at_once(nodes):
+    for overrides, said in [
+        (["launcher.ray.num_hosts=4"], "wanted 1 to 3, the hosts of the Ray cluster that live"),
+        (["num_gpus=8"], "num_gpus=8"),
+        (["launcher.python=/nowhere/python"], "/nowhere/python"),
+    ]:
+        ended = sweep(*by_ray(nodes, *overrides))
+        assert ended.returncode == 2
+        assert said in ended.stderr
+        assert "Traceback" not in ended.stderr
+    nodes.kill("head")
+    ended = sweep(*by_ray(nodes))
+    assert ended.returncode == 2
+    assert "`ray start --head` starts one" in ended.stderr
+
+
+def test_a_program_of_a_ray_task_has_gpus_of_its_own_and_its_exit_status(nodes):
+    task = [sys.executable, "-m", "sweeper.ray_task", nodes.address, "run", "--gpus", "2", "--"]
+    program = ["sh", "-c", "cat; echo $CUDA_VISIBLE_DEVICES >&2; exit 7"]
+    ended = subprocess.run(
+        [*task, *program],
+        input="in\n" * 100_000,
+        capture_output=True,
+        text=True,
+        cwd=PROJECT,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (7, "in\n" * 100_000)
+    assert ended.stderr == "0,1\n"
 
 
 def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):

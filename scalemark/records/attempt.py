@@ -188,6 +188,9 @@ its result.json says which."""
 RANKS_VARIABLE = "SCALEMARK_RANKS"
 """Environment variable by which `rank_start=prefix` knows how to reach the hosts of its ranks."""
 
+ADDRESSES_VARIABLE = "SCALEMARK_ADDRESSES"
+"""Environment variable with the addresses of these hosts, where an engine chose them just now."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:

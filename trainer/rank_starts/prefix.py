@@ -17,7 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from scalemark.host.own_code import module_command
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, RANKS_VARIABLE, Cluster, Rank
+from scalemark.records.attempt import (
+    ADDRESSES_VARIABLE,
+    ORCHESTRATOR_VARIABLE,
+    RANKS_VARIABLE,
+    Cluster,
+    Rank,
+)
 from scalemark.records.machine import DeviceKind
 from trainer import own_process
 from trainer.errors import UnsupportedTrialError
@@ -33,9 +39,11 @@ def start_ranks(job: RanksJob) -> Iterator[PrefixRanks]:
     if len(wheres) != job.spec.hosts:
         raise UnsupportedTrialError(
             f"rank_start=prefix: {RANKS_VARIABLE} names {len(wheres)} hosts, wanted "
-            f"{job.spec.hosts}; launcher=prefix and ssh set it"
+            f"{job.spec.hosts}; launcher=prefix, ssh and ray set it"
         )
     addresses = [where["address"] for where in wheres]
+    if chosen := os.environ.get(ADDRESSES_VARIABLE):
+        addresses = chosen.split(",")
     with reserved_ports(len(job.jobs) * len(wheres)) as reserved:
         ranks = PrefixRanks(job.cluster(addresses, reserved))
         try:
