@@ -63,7 +63,6 @@ class Prediction:
     rules: Mapping[str, float] | None = None  # throughput by each rule
     declined: str = ""  # why it is not predicted
     figure: float | None = None  # of this count, which the prediction does not rest on
-    is_measurement: bool = False
 
     @property
     def error(self) -> float | None:

@@ -21,18 +21,6 @@ def lines(results: Iterable[Result]) -> tuple[str, ...]:
     return ("strategy", "hosts") if len({result.hosts for result in results}) > 1 else ("strategy",)
 
 
-def with_variables(axes: Sequence[str], results: Sequence[Result]) -> tuple[str, ...]:
-    """Return the axes of a line in charts, where the values of a variable stand side by side, too:
-    those in which trials differ.
-    """
-    variables_of = [result.variables for result in results]
-    names = {name for variables in variables_of for name in variables}
-    differing = {
-        name for name in names if len({variables.get(name) for variables in variables_of}) > 1
-    }
-    return (*axes, *sorted(differing | variables_apart(results, axes)))
-
-
 def variables_apart(results: Sequence[Result], pivoted: Collection[str]) -> set[str]:
     """Return the environment variables that get a table for each value, though strategies of
     programs name them as free axes: those that differ where strategies name other axes, too.

@@ -11,8 +11,6 @@ from types import FrameType
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 
-OF_SWEEP = "the sweep was interrupted"
-
 
 class Stop:
     """Counts requests to stop: once is to start nothing more, twice is to end everything now.

@@ -10,7 +10,6 @@ import pytest
 from analysis.measured import measured
 from analysis.pivot import pivot, usual_tables
 from analysis.selection import Selection, load
-from analysis.tables.labels import with_variables
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import overrides, with_changes
 from scalemark.records.trial import TrialSpec
@@ -180,13 +179,11 @@ def test_values_of_a_variable_beside_other_free_axes_are_rows_beside_them():
     """A bug: one table had rows zero=0, zero=0 NCCL_ALGO=Ring, zero=0 NCCL_ALGO=Tree, ..."""
     values = (None, "Ring", "Tree")
     fill_programs([(with_algorithm(one, zero=zero), 9.0) for one in values for zero in (0, 2)])
-    results = load(Selection(db="results.db"))
-    (table,) = usual_tables(results)
+    (table,) = usual_tables(load(Selection(db="results.db")))
     assert table.rows_by == ("strategy",)
     assert table.columns_by == ("env.NCCL_ALGO",)
     assert table.rows == (("zero=0",), ("zero=2",))
     assert {value for (value,) in table.columns} == {None, "Ring", "Tree"}
-    assert with_variables(("strategy",), results) == ("strategy", "env.NCCL_ALGO")
 
 
 def test_values_of_a_variable_that_is_the_only_free_axis_are_rows_of_one_table():
