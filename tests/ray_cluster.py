@@ -15,6 +15,10 @@ from tests.slurm import until
 
 MARK = "SCALEMARK_TEST_NODE"
 NODES = ("head", "b", "c")
+RESOURCES = (
+    *("--num-cpus=2", "--num-gpus=2", "--object-store-memory=100000000"),
+    "--node-ip-address=127.0.0.1",
+)
 VARIABLES = {
     "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -43,7 +47,7 @@ class Cluster:
         own = {**os.environ, **VARIABLES, MARK: f"{self.folder}/{node}"}
         own.pop("RAY_ADDRESS", None)
         subprocess.run(
-            [*ray, "--num-cpus=2", "--num-gpus=2", "--node-ip-address=127.0.0.1"],
+            [*ray, *RESOURCES],
             env=own,
             stdin=subprocess.DEVNULL,
             capture_output=True,
