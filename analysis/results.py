@@ -270,7 +270,7 @@ class Result:
 
     @property
     def counts_steps(self) -> bool:
-        """Say whether nobody knows how many items its steps have."""
+        """Say whether it is unknown how many items its steps have."""
         return self.item == STEPS
 
     @property
@@ -289,7 +289,7 @@ class Result:
         """Speed-up per GPU more than the baseline had; 1.0 is ideal.
 
         None where steps are counted: where each GPU keeps its batch, a perfect one is 1 / N by
-        steps, so nobody can tell a loss from a larger step.
+        steps, so a loss cannot be told from a larger step.
         """
         if self.speed_up is None or self.baseline is None or self.counts_steps:
             return None

@@ -1,4 +1,4 @@
-"""Chooses results, of the origin of the newest sweep where nobody names one, and loads them."""
+"""Chooses results, by default of the origin of the newest sweep, and loads them."""
 
 from __future__ import annotations
 

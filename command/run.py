@@ -243,7 +243,7 @@ def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
 
 
 def _memory_bytes(spec: TrialSpec, given: Placement | None) -> int | None:
-    """Return what each process of the program may have; what they take together nobody limits."""
+    """Return what each process of the program may have; what they take together is not limited."""
     if given is None or given.host_memory_bytes is None:
         return None
     return given.host_memory_bytes // own_process.num_processes(given, spec)

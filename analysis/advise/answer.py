@@ -55,7 +55,7 @@ class Recommendation:
     question: Question
     objective: Objective
     refusal: str = ""  # why its goal cannot be judged here; empty where it can
-    # how sure it is that the pick is the best; of published figures nobody knows
+    # how sure it is that the pick is the best; unknown of published figures
     certainty: str | None = None
     ranking: Ranking | None = None  # None: there is nothing to judge
     alternatives: tuple[Alternative, ...] = ()
@@ -138,7 +138,7 @@ def _refusal(question: Question, objective: Objective) -> str:
         return ""
     if any(result.counts_steps for result in question.able):
         return (
-            "these trials count steps, and nobody knows what a step is worth; add e.g. "
+            "these trials count steps, and the work of a step is not known; add e.g. "
             f"{ITEMS_OF_STEPS} to the command line, and run it again"
         )
     if question.environment.device_kind is DeviceKind.CPU_DEVICE:

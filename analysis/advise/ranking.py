@@ -134,7 +134,7 @@ class Ranking:
     pick: Candidate  # of those that are as good the one with the fewest GPUs, and the plainest
     top: Candidate  # has the highest score
     tied: tuple[Behind, ...]  # as good as the highest, the pick included unless it is the highest
-    unclear: tuple[Behind, ...]  # nobody knows yet whether they are as good, or better
+    unclear: tuple[Behind, ...]  # not known yet to be worse
     # either of these by their repeats, but a race says that they would hardly win the full grid
     out: tuple[Behind, ...]
     worse: tuple[Behind, ...]  # by score

@@ -133,7 +133,7 @@ def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]
 
 
 def _share_attempts(of_a: Result, of_b: Result) -> bool:
-    """Return whether both are made of the same attempts; of tables nobody knows attempts."""
+    """Return whether both are made of the same attempts; attempts of tables are unknown."""
     if not of_a.environment.origin.is_ours:
         return of_a.trial_id == of_b.trial_id
     return not set(of_a.attempt_ids).isdisjoint(of_b.attempt_ids)

@@ -60,7 +60,7 @@ def _work(result: Result) -> dict[str, object]:
     hosts: int | str = result.hosts
     if hosts == 1 and not result.is_on_one_host:
         hosts = "not reported"  # which is not compared with one host
-    data = str(axes["data"] or "synthetic")  # of a program nobody knows
+    data = str(axes["data"] or "synthetic")  # unknown of a program
     is_real = data != "synthetic" if is_ours else data.startswith("real")
     return {
         "item": result.item,
@@ -84,7 +84,7 @@ def _may_be(result: Result, other: Result) -> bool:
 
 
 def _sizes_of(result: Result) -> dict[str, Any]:
-    """Return the sizes that a source tells, or means; None where nobody knows."""
+    """Return the sizes that a source tells, or means; None where they are unknown."""
     axes, model = result.axes, str(result.axes["model"])
     if result.environment.origin.is_ours:
         return {"image_px": axes["image_px"], "seq_len": axes["seq_len"]}

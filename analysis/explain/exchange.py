@@ -134,7 +134,7 @@ class ExchangeTests:
         return self._losses[way]
 
     def _loss(self, result: Result) -> ExchangeLoss | None:
-        """Return None without one replica alone, of a model whose gradients nobody counted, and
+        """Return None without one replica alone, of a model whose gradients were not counted, and
         where the step is so short that one of the two figures is wrong.
         """
         alone = self._finder.alone(result)

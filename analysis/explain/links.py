@@ -53,7 +53,7 @@ class Links:
     bytes_per_s: float
     known_by: str  # how the rate is known
     check_s: float  # the bytes over the rate: the quick check
-    seconds: float | None  # of a step, by its own strategy if nothing hid it; None: nobody knows
+    seconds: float | None  # of a step, by its own strategy if nothing hid it; None: unknown
 
     @property
     def at_most_s(self) -> float | None:

@@ -61,7 +61,7 @@ class GpuClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Medians over the attempts of one trial that have a number; None where nobody looked."""
+    """Medians over the attempts of one trial that have a number; None where it was not recorded."""
 
     data_wait_share: float | None = None  # of the measured window
     cores_taken: float | None = None  # by others, of all cores: 0..1

@@ -76,7 +76,7 @@ class CurvePoint:
     baseline_strategy: str | None
     baseline_num_gpus: int | None
     # what each GPU since the point before adds, as a share of what each of the first brings; None
-    # of the first point, and where nobody knows how much work a step is
+    # of the first point, and where the work of a step is unknown
     added_share: float | None
     added_share_low: float | None
     added_share_high: float | None
@@ -90,7 +90,7 @@ class ScalingCurve:
 
     strategy: str
     points: tuple[CurvePoint, ...]  # those with a number, at least one
-    stops_paying: PaysUpTo | None  # None: all that were tried pay, or nobody can tell
+    stops_paying: PaysUpTo | None  # None: all that were tried pay, or it cannot be told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

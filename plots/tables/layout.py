@@ -131,7 +131,7 @@ _OF_ROWS = {
     THROUGHPUT: "geometric mean of the rows that agree in all axes",
     "interval": "95 % confidence interval over these rows; below four, their range",
 }
-"""What quantities are in imported tables: nobody knows how many processes made a row."""
+"""What quantities are in imported tables: how many processes made a row is unknown."""
 
 
 def _cells_in_words(quantities: Sequence[str], unit: str) -> str:

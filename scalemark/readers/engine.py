@@ -54,7 +54,7 @@ _MOST_CHECKED = 4_000  # lines on which a pattern is tried
 _ROUGHLY = 0.1  # by which counts and times of whole seconds may be off
 _EXACT = 0.005  # spread of what is the same but for rounding
 _STEADY = 0.03  # spread of what should be constant
-_FASTEST_LINE_S = 0.003  # nobody prints steps faster than that: they are items
+_FASTEST_LINE_S = 0.003  # no program prints steps faster than that: these are items
 _LOSS = re.compile(
     r"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{0,4}?)"
     r"([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",

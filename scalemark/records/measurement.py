@@ -15,7 +15,7 @@ ITEMS = "items"
 """The item where nothing says what is counted."""
 
 STEPS = "steps"
-"""The item of a program of which nobody knows how many items a step has."""
+"""The item of a program whose items per step are unknown."""
 
 IMAGES = "images"
 """The default item of throughput. An item is a plural, as tokens."""
@@ -44,8 +44,8 @@ def check_item(item: str) -> None:
 
 
 def items_per_example(item: str, seq_len: int) -> int | None:
-    """Return how many of these an example has, whose sequence is so long; None where nobody
-    knows.
+    """Return how many of these an example has, whose sequence is so long; None where that
+    is unknown.
     """
     if item in BY_EXAMPLE:
         return 1

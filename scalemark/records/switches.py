@@ -198,7 +198,7 @@ def notes_of_unread(specs: Iterable[TrialSpec]) -> list[str]:
     unread: dict[str, str] = {}  # axis -> what would read it
     for spec in specs:
         if spec.engine != Engine.tensorflow:
-            continue  # nobody knows what a program reads
+            continue  # what a program reads is unknown
         for reader in _missing(spec):
             for name in env_variables(spec.free):
                 if name.startswith(_PREFIXES[reader]):

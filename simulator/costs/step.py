@@ -214,8 +214,8 @@ def _input_s(work: Work, hardware: Hardware) -> float:
 def peak_tflops(hardware: Hardware, precision: str) -> float:
     """Return the peak of a precision; `mixed` is fp16 with fp32 where it must be.
 
-    Raises ValueError where hardware does not have it, and where nobody knows the bytes of its
-    activations, though it be fast.
+    Raises ValueError where hardware does not have it, and where the bytes of its activations are
+    unknown.
     """
     if precision_of(precision) is None:
         raise ValueError(

@@ -43,7 +43,7 @@ class Work:
         return self.real_data and not self.network.seq_len
 
     def num_items(self, item: str) -> int:
-        """Return how many of these an update takes. Raises ValueError where nobody knows."""
+        """Return how many of these an update takes. Raises ValueError where that is unknown."""
         of_example = items_per_example(item, self.network.seq_len)
         if of_example is None:
             raise ValueError(f"{self.network.name} counts {self.network.item}, and no {item}")
@@ -84,7 +84,7 @@ class Work:
 
 
 def step_work(axes: Mapping[str, Any]) -> float | None:
-    """Return the FLOPs of a step on one device, or its examples where nobody knows the layers, to
+    """Return the FLOPs of a step on one device, or its examples where the layers are unknown, to
     be compared for one model only; None without a batch, as programs may be.
     """
     if not axes["batch_size"]:
@@ -92,7 +92,7 @@ def step_work(axes: Mapping[str, Any]) -> float | None:
     examples = float(axes["batch_size"] * (axes["gradient_accumulation"] or 1))
     try:
         of = network(axes["model"], axes["image_px"], axes["num_classes"], axes["seq_len"])
-    except ValueError:  # nobody defines the model, or the image is too small for it
+    except ValueError:  # the model is not defined, or the image is too small for it
         return examples
     again = of.forward_flops if axes["recompute"] else 0.0
     return examples * (of.training_flops + again)

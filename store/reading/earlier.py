@@ -267,7 +267,7 @@ class Durations:
         step_work: Callable[[Mapping[str, Any]], float | None] = lambda sizes: None,
     ) -> None:
         """`recorded` as `recorded_durations_s` gives it. `step_work` says by SIZES how much a step
-        computes, to be compared for one model; None where nobody knows.
+        computes, to be compared for one model; None where that is unknown.
         """
         self._step_work = step_work
         self._own_s: dict[str, float] = {row["trial_id"]: row["duration_s"] for row in recorded}

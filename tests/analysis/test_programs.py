@@ -350,7 +350,7 @@ def test_steps_on_more_gpus_tell_no_efficiency(analysis):
         assert advice["worse"] == advice["tied"] == []
         assert advice["next_trials"] == []
     refused = analysis("advise", "--all", "--origin", "measured", "--goal", "per_gpu_hour")
-    assert "nobody knows what a step is worth" in refused.stderr
+    assert "the work of a step is not known" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ class _Pulse:
 class Pulses:
     """The heartbeats of all ranks. `clock` counts seconds; the clocks of their hosts do not matter.
 
-    Time in which nobody looked is left out: probably the ranks stood still, too.
+    Time between looks that were late is left out: probably the ranks stood still, too.
     """
 
     def __init__(

@@ -180,7 +180,7 @@ def with_utilization(
     cluster: Cluster | None,
     seen: Sequence[GpuTelemetry],
 ) -> Measurement:
-    """Add `mfu`; a model of the user's own, whose FLOPs nobody knows, has none.
+    """Add `mfu`; a model of the user's own, whose FLOPs are unknown, has none.
 
     Call it after the measured window: the first trial on a machine measures the peak, and so does
     one that exceeds the peak that was kept. Where others took cores or GPUs (`seen`) meanwhile
@@ -250,7 +250,7 @@ def _doubt(devices: Devices, found: float | None, taken: float | None) -> str:
     if devices.kind is not DeviceKind.CPU_DEVICE:
         return ""
     if taken is None:
-        return "nobody knows which cores others took while the peak was measured"
+        return "how many cores others took while the peak was measured is unknown"
     num_cores = len(os.sched_getaffinity(0))
     if taken > MAX_FOREIGN_SHARE * num_cores:
         return f"others took {taken:.1f} of {num_cores} cores while the peak was measured"

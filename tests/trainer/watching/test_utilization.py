@@ -130,7 +130,7 @@ def test_a_peak_beside_others_is_not_believed(used, peak_of, monkeypatch, capsys
 @pytest.mark.parametrize(
     ("spec", "seen", "taken", "doubt"),
     [
-        (SPEC, (), None, "nobody knows which cores others took"),
+        (SPEC, (), None, "how many cores others took"),
         (SPEC, (replace(COOL, num_foreign_processes=2),), 0.0, "2 other processes computed on"),
         (
             replace(SPEC, variable_update="multi_worker_mirrored", all_reduce="ring"),
