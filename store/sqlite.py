@@ -138,10 +138,17 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     # no ATTACH, by which VACUUM INTO writes another file even through this connection
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.set_progress_handler(_let_signals_in, _STEPS_BETWEEN_SIGNALS)
+    _add_math(connection)
+    return connection
+
+
+def _add_math(connection: sqlite3.Connection) -> None:
+    """Give it what the view `scaling` uses: the SQLite that comes with TensorFlow lacks it, and is
+    Python's, too, once TensorFlow is imported.
+    """
     if not _has_math():
         connection.create_function("ln", 1, math.log, deterministic=True)
         connection.create_function("exp", 1, math.exp, deterministic=True)
-    return connection
 
 
 @cache
@@ -373,6 +380,7 @@ def _own_transactions(connection: Any, _record: Any) -> None:
 
 def _prepare_writer(connection: Any, record: Any) -> None:
     _own_transactions(connection, record)
+    _add_math(connection)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")

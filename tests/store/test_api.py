@@ -1,6 +1,7 @@
 """Frames hold what the database does: as its views, with the types that are promised, and as the examples say."""
 
 import doctest
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from store.errors import StoreError
 from store.reading import listing, queries
 from store.schema import AttemptRow, MeasurementRow, TagRow, TrialRow
 from store.writer import Writer
+from tests.conftest import PROJECT
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
 
@@ -219,3 +221,22 @@ def test_the_command_line_needs_neither_pandas_nor_numpy():
         ).stdout
         == "[]\n"
     )
+
+
+@pytest.mark.integration
+def test_a_database_is_made_and_read_where_tensorflow_was_imported_first(tmp_path):
+    """A bug: TensorFlow brings an SQLite without ln(), by which no view could be read or made."""
+    script = (
+        "import tensorflow; from tests.filled import fill; from tests.specs import small; "
+        "import scalemark; fill('r.db', [(small(), 100.0), (small(num_gpus=2), 190.0)]); "
+        "print(scalemark.open('r.db').scaling().speed_up.tolist())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "[1.0, 1.9]\n"), ended.stderr[-2000:]
