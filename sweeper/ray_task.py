@@ -1,8 +1,8 @@
 """Runs a program as a task of a Ray cluster, with our own pipes: a prefix, as srun and ssh are.
 
 ```
-  near ── pipes ──► this, a driver ── calls ──► Program, an actor ── pipes ──► far
-    └─ dies ────────────── dies ──► Ray ends ─────── its pipes close ─────────► ends
+  near ── pipes ──► this, a driver ── calls ──► RayProgram, an actor ── pipes ──► far
+    └─ dies ────────────── dies ──► Ray ends ─────── its pipes close ────────────► ends
 ```
 
 `python -m sweeper.ray_task ADDRESS run --gpus 2 -- PROGRAM ARGUMENT...`. For a trial over several
@@ -34,7 +34,7 @@ _LOOK_EVERY_S = 1.0
 _OF_RAYS_OWN_TASKS = ("OMP_NUM_THREADS",)
 
 
-class Program:
+class RayProgram:
     """A program on a host of the cluster; it sees the GPUs that Ray gives to this actor."""
 
     def start(self, argv: list[str]) -> None:
@@ -133,7 +133,7 @@ def _run(ray: Any, given: argparse.Namespace, argv: list[str]) -> int:
                 group, placement_group_bundle_index=given.host
             ),
         }
-    program = ray.remote(Program).options(max_concurrency=2, **options).remote()
+    program = ray.remote(RayProgram).options(max_concurrency=2, **options).remote()
     ray.get(program.start.remote(argv))
     threading.Thread(target=_send_input, args=(ray, program), daemon=True).start()
     exit_code = None

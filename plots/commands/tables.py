@@ -65,7 +65,7 @@ def tables(
     _check(shown, baseline, has_all_numbers=as_json or form in ("csv", "json"))
     chosen = select(db, filters, sweep, origin, source, baseline)
     tell_all_sweeps(chosen)
-    shape = _TableShape(rows=_axes(rows), columns=_axes(columns))
+    shape = _PrintedShape(rows=_axes(rows), columns=_axes(columns))
     failures: dict[str, Exception] = {}
     try:
         found = shape.tables(load(chosen))
@@ -97,7 +97,7 @@ def _check(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _TableShape:
+class _PrintedShape:
     """The axes down and across, where the user named them."""
 
     rows: tuple[str, ...] | None
