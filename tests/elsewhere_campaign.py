@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests import ray_cluster, slurm, sshd
+from tests import ray_cluster, slurm, slurm_supervisor, sshd
 from tests.conftest import PROJECT
 
 FINISH_WITHIN_S = 1800.0
@@ -136,7 +136,7 @@ def on_slurm(
     cluster: slurm.Cluster, folder: Path, num_trials: int, faults: Sequence[str]
 ) -> Campaign:
     """Nodes are killed one after the other, and come back; jobs of the partition high take nodes."""
-    nodes = list(slurm.NODES)
+    nodes = list(slurm_supervisor.NODES)
 
     def kill_node() -> None:
         node = nodes.pop(0)

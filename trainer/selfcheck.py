@@ -2,7 +2,7 @@
 
 ```
   this process: which devices, which modes ─► a process for each mode, one after the other ─► table
-                                              (check/mode_check.py or check/workers_check.py)
+                                              (check/mode_check.py)
 ```
 A mode that crashes or hangs is one failed line; the others are checked all the same.
 """
@@ -107,9 +107,6 @@ def _checked(modes: Sequence[Mode], bench: Bench) -> tuple[list[Check], bool]:
 def _check_in_own_process(part: Part, variables: Mapping[str, str], checks: list[Check]) -> None:
     """Add the checks of a process with these variables, beside those that every one has."""
     mode = part.mode
-    module = "trainer.check.mode_check"
-    if VARIABLE_UPDATES[mode.variable_update].is_of_one_host and not part.bench.model:
-        module = "trainer.check.mode_check"
     with TemporaryDirectory() as folder:
         out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
         out.touch()
@@ -123,7 +120,7 @@ def _check_in_own_process(part: Part, variables: Mapping[str, str], checks: list
         }
         with log.open("wb") as log_file:
             process = subprocess.Popen(
-                module_command(module, part.to_json(), str(out)),
+                module_command("trainer.check.mode_check", part.to_json(), str(out)),
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,

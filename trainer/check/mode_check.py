@@ -1,14 +1,9 @@
 """Checks one mode, or a part of it, for `trainer/selfcheck.py` in a process of its own.
 
-Checks one mode, or a part of it, for `trainer/selfcheck.py` in a process of its own.
-
 `python -m trainer.check.mode_check PART_JSON OUT` proves exactness and placement, and takes a short
 throughput, with small models of ours or one of the user's own; it writes a line of JSON per check.
-
-Checks one mode in which every replica is a process that trains, as `mode_check` does others.
-
-`python -m trainer.check.mode_check PART_JSON OUT` forks the workers of each check before it
-touches a device itself, and compares what they left with one device.
+Where every replica is a process that trains, it forks the workers of each check before it touches a
+device itself, and compares what they left with one device.
 """
 
 from __future__ import annotations
@@ -307,13 +302,16 @@ def text_of(changes: Changes) -> str:
 
 
 def _checks(part: Part) -> Iterator[Check]:
-    """Yield all checks of a mode on the devices of this process."""
+    """Yield all checks of a mode. Raises UnsupportedTrialError where it cannot run here at all."""
+    if VARIABLE_UPDATES[part.mode.variable_update].is_of_one_host and not part.bench.model:
+        yield from _checks_of_workers(part)
+        return
     check = OwnModelCheck if part.bench.model else ModeCheck
     with _claimed(part.bench) as on:
         yield from check(part, on).all()
 
 
-def write_checks(checks: Callable[[Part], Iterator[Check]], part_json: str, out: str) -> None:
+def _write_checks(part_json: str, out: str) -> None:
     """Write a line of JSON per check."""
     own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     part = Part.from_json(part_json)
@@ -324,17 +322,11 @@ def write_checks(checks: Callable[[Part], Iterator[Check]], part_json: str, out:
             file.flush()
 
         try:
-            for check in checks(part):
+            for check in _checks(part):
                 write(check)
         except UnsupportedTrialError as error:
             refusal = str(error)
             write(Check(mode=part.mode.name, options="-", outcome="unsupported", problem=refusal))
-
-
-if __name__ == "__main__":
-    write_checks(_checks, *sys.argv[1:])
-    sys.stdout.flush()
-    os._exit(0)  # past the interpreter's exit, in which a library may hang or crash
 
 
 JOIN_LIMIT_S = 60.0
@@ -346,8 +338,8 @@ _CHECKED: tuple[Changes, ...] = (
 _IN_BUCKETS: Changes = {"gradient_repacking": 3}
 
 
-def checks(part: Part) -> Iterator[Check]:
-    """Yield all checks. Raises UnsupportedTrialError for a mode that cannot run here at all."""
+def _checks_of_workers(part: Part) -> Iterator[Check]:
+    """Yield the checks of a mode whose replicas are processes."""
     mode, bench = part.mode, part.bench
     if bench.kind == "logical_gpu":
         raise UnsupportedTrialError("each of its processes needs a physical GPU of its own")
@@ -452,6 +444,6 @@ def _compared(
 
 
 if __name__ == "__main__":
-    write_checks(checks, *sys.argv[1:])
+    _write_checks(*sys.argv[1:])
     sys.stdout.flush()
     os._exit(0)  # past the interpreter's exit, in which a library may hang or crash
