@@ -39,6 +39,7 @@ LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is 
 LOST_LINES = 10  # that came in that silence
 REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 WIDEST_APART = 0.05  # of rates to the time between lines, as a share of the time
+STAMPED_WITHIN_S = 0.03  # of its arrival a line is seen, on a busy machine
 WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
 LINES_AT_ONCE = (
     f"its own times could not be compared with a clock, as its lines came at once; {FLUSH}"
@@ -140,9 +141,11 @@ def _by_clock(printed: PrintedNumbers, calls: Calls) -> Calls:
     if not calls.is_fitted or printed.is_file:
         return calls
     fit = printed.curve.items_by_means(calls.arrivals_s[0])
-    if fit is None or (not fit.is_mean and fit.misfit <= WIDEST_APART):
+    span_s = calls.arrivals_s[-1] - calls.arrivals_s[0]
+    widest = max(WIDEST_APART, STAMPED_WITHIN_S / span_s) if span_s > 0 else math.inf
+    if fit is None or (not fit.is_mean and fit.misfit <= widest):
         return calls
-    if fit.misfit > WIDEST_APART:
+    if fit.misfit > widest:
         raise NothingReadError(
             f"its rates and the time between its lines are {fit.misfit:.0%} of the run apart; "
             "`scalemark read LOG` shows its other numbers"

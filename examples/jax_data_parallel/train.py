@@ -8,7 +8,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--devices", type=int, default=1)
 parser.add_argument("--batch", type=int, default=64, help="samples per device")
 parser.add_argument("--width", type=int, default=256)
-parser.add_argument("--steps", type=int, default=2000)
+parser.add_argument("--steps", type=int, default=10000)
 options = parser.parse_args()
 flags = os.environ.get("XLA_FLAGS", "")
 os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={options.devices}"

@@ -63,15 +63,15 @@ def program(folder: str, speed: float) -> None:
 
 def test_a_faster_simulated_trial_is_better(judge):
     trial = sweep(*SIMULATED)
-    ended = judge("--baseline", trial, "batch_size=128", "--json")
+    ended = judge("--baseline", trial, "precision=fp16", "--json")
     found = json.loads(ended.stdout)
     assert (ended.exit_code, found["verdict"], found["number"]) == (0, "better", 1)
     assert found["low_percent"] > 0
     assert found["attempts"] == len(found["change_throughputs"] + found["baseline_throughputs"])
     (kept,) = rows("SELECT sweep, change, verdict, num_attempts FROM judgements")
-    assert kept == (found["sweep"], "batch_size=128", "better", found["attempts"])
+    assert kept == (found["sweep"], "precision=fp16", "better", found["attempts"])
     (command,) = rows("SELECT command FROM sweeps WHERE name LIKE 'judge-%'")
-    assert command[0] == f"scalemark judge --baseline {trial} batch_size=128 --json"
+    assert command[0] == f"scalemark judge --baseline {trial} precision=fp16 --json"
     planned = rows(
         "SELECT count(*) FROM repeats JOIN sweeps s ON s.id = sweep_id WHERE s.name LIKE 'judge-%'"
     )
