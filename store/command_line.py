@@ -145,6 +145,7 @@ def run(app: App, name: str, program: str | None = None) -> int:
         return USAGE
     with entry_point.importing():
         chosen = app.typer(word)
+    OPENED.clear()
     begin_answer()
     try:
         try:

@@ -23,8 +23,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from scalemark.text.untrusted import tolerate
-
 USAGE, INTERRUPTED = 2, 130
 INTERNAL_ERROR = 70
 """EX_SOFTWARE of sysexits.h. Python would end with 1, which is an answer of `judge` and `guard`."""
@@ -54,6 +52,9 @@ def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
 
     A process that ignores SIGINT goes on ignoring it, unless it `hears_ignored`.
     """
+    # here, for what is imported above can be interrupted with a traceback
+    from scalemark.text.untrusted import tolerate
+
     tolerate(sys.stdout, sys.stderr)
     listens = hears_ignored or not _is_ignored()
     gc.freeze()
