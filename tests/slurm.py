@@ -43,6 +43,18 @@ class Cluster:
             command, env=environment, stdout=subprocess.PIPE, text=True, check=True
         ).stdout
 
+    def kill_node(self, name: str) -> None:
+        """As if its power had gone: Slurm sees it some 15 s later."""
+        slurm_supervisor.kill_node(self.folder, name)
+
+    def restart_node(self, name: str) -> None:
+        """It is idle a second or two later."""
+        slurm_supervisor.start_node(self.folder, name)
+
+    def processes(self) -> list[int]:
+        """Of all that runs in jobs."""
+        return slurm_supervisor.jobs_processes(self.folder)
+
 
 def until(look: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
     """What `look` gives when it first gives something that is true: nobody tells when a cluster has done its work."""

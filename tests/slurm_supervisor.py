@@ -89,8 +89,18 @@ def start_node(folder: Path, node: str) -> None:
     _run(folder, "slurmd", "-N", node)
 
 
+def kill_node(folder: Path, node: str) -> None:
+    """As if its power had gone: the daemons, and whatever jobs run there."""
+    _kill_until_none(lambda: [*_with_log(folder, f"slurmd-{node}.log"), *_of_jobs(folder, node)])
+
+
 def end_all(folder: Path) -> None:
-    _kill_until_none(lambda: [*_with_log(folder), *_of_jobs(folder)])
+    _kill_until_none(lambda: [*_with_log(folder, ""), *_of_jobs(folder, "")])
+
+
+def jobs_processes(folder: Path, node: str = "") -> list[int]:
+    """Process ids of all that runs in jobs, of one node or of all."""
+    return list(_of_jobs(folder, node))
 
 
 def states(folder: Path) -> list[str]:
@@ -119,9 +129,9 @@ def _kill(pids: list[int]) -> None:
             select.select([sign], [], [])
 
 
-def _with_log(folder: Path) -> Iterator[int]:
-    """Of the cluster's daemons, which write logs there: step daemons bear no other sign of it."""
-    begins = f"{folder}/log/"
+def _with_log(folder: Path, log: str) -> Iterator[int]:
+    """Of the cluster's daemons, those that write this log: step daemons bear no other sign of their node."""
+    begins = str(folder / "log" / log)
     for process in _processes():
         with suppress(OSError):  # it ends just now
             if any(
@@ -130,14 +140,18 @@ def _with_log(folder: Path) -> Iterator[int]:
                 yield int(process.name)
 
 
-def _of_jobs(folder: Path) -> Iterator[int]:
+def _of_jobs(folder: Path, node: str) -> Iterator[int]:
     """Whatever has the environment of a job of this cluster, also what left its session."""
     config = f"SLURM_CONF={folder}/slurm.conf".encode()
     for process in _processes():
         with suppress(OSError):
             variables = (process / "environ").read_bytes().split(b"\0")
             names = [text for text in variables if text.startswith(b"SLURMD_NODENAME=")]
-            if config in variables and names:
+            if (
+                config in variables
+                and names
+                and (not node or names[0] == f"SLURMD_NODENAME={node}".encode())
+            ):
                 yield int(process.name)
 
 
