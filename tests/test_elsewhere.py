@@ -113,9 +113,10 @@ def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster,
             rows = connection.execute("SELECT loss FROM step_samples ORDER BY step LIMIT 10")
             losses[name] = [loss for (loss,) in rows]
     assert len(losses["local"]) == 10
-    assert losses["slurm"] == pytest.approx(losses["local"], rel=1e-6)
-    assert losses["ssh"] == pytest.approx(losses["local"], rel=1e-6)
-    assert losses["ray"] == pytest.approx(losses["local"], rel=1e-6)
+    # the first loss is stored whole, later ones by their change in ten thousandths
+    for name in ("slurm", "ssh", "ray"):
+        assert losses[name][0] == pytest.approx(losses["local"][0], rel=3e-6)
+        assert losses[name] == pytest.approx(losses["local"], abs=1.5e-4)
 
 
 @pytest.mark.parametrize(
