@@ -56,15 +56,15 @@ class Cluster:
 
     def kill(self, node: str) -> None:
         """As if its power had gone: Ray's processes there, and what they run."""
-        until(lambda: not self._kill(f"{MARK}={self.folder}/{node}".encode()))
+        until(lambda: not self._kill(f"{MARK}={self.folder}/{node}"))
 
     def running(self) -> list[int]:
         """Process ids of trainers that Ray's workers run."""
         far = b"\0sweeper.far\0"
         return [pid for pid, words in self._processes(f"{MARK}={self.folder}/") if far in words]
 
-    def _kill(self, mark: bytes) -> bool:
-        processes = self._processes(mark.decode())
+    def _kill(self, mark: str) -> bool:
+        processes = self._processes(mark)
         for pid, _ in processes:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -41,6 +41,11 @@ def sweep(*overrides: str, script: str = "tests/tiny_sweep.py") -> subprocess.Co
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def run_to_its_end(campaign: elsewhere_campaign.Campaign) -> None:
+    campaign.run()
+    assert campaign.problems() == [], campaign.summary()
+
+
 def by_ssh(hosts: sshd.Hosts) -> list[str]:
     return ["launcher=ssh", f"launcher.ssh.options={hosts.options}", "launcher.hosts=[a,b]"]
 
@@ -60,8 +65,7 @@ def test_every_repeat_is_run_once_whatever_becomes_of_nodes(
     slurm_cluster, tmp_path, num_trials, faults
 ):
     campaign = elsewhere_campaign.on_slurm(slurm_cluster, tmp_path, num_trials, faults)
-    campaign.run()
-    assert campaign.problems() == [], campaign.summary()
+    run_to_its_end(campaign)
     until(lambda: slurm_cluster.run("squeue", "-h") == "")
     until(lambda: slurm_cluster.processes() == [])
 
@@ -77,8 +81,7 @@ def test_every_repeat_is_run_once_whatever_becomes_of_hosts(
     ssh_hosts, tmp_path, num_trials, faults
 ):
     campaign = elsewhere_campaign.on_ssh(ssh_hosts, tmp_path, num_trials, faults)
-    campaign.run()
-    assert campaign.problems() == [], campaign.summary()
+    run_to_its_end(campaign)
     until(lambda: ssh_hosts.running() == [])
 
 
@@ -91,8 +94,7 @@ def test_every_repeat_is_run_once_whatever_becomes_of_hosts(
 )
 def test_every_repeat_is_run_once_whatever_becomes_of_ray(nodes, tmp_path, num_trials, faults):
     campaign = elsewhere_campaign.on_ray(nodes, tmp_path, num_trials, faults)
-    campaign.run()
-    assert campaign.problems() == [], campaign.summary()
+    run_to_its_end(campaign)
     until(lambda: nodes.running() == [])
 
 

@@ -219,6 +219,8 @@ class SeenHost:
 class Elsewheres:
     """What launchers with a command have in common: they look at hosts, and compare them."""
 
+    inventory: Inventory
+
     def __init__(self, config: Config) -> None:
         if config.engine is Engine.simulated:
             raise SweepRefusedError(
@@ -334,6 +336,17 @@ class Elsewheres:
             num_devices=num,
             num_hosts=num_hosts,
             more_hosts=more,
+        )
+
+    def slots_on(self, hosts: Sequence[str], rank_start: str) -> HostSlots:
+        """Return slots on hosts that each have the inventory."""
+        return HostSlots(
+            hosts=hosts,
+            per_host=self.inventory.num_devices,
+            on_gpus=self.inventory.kind is DeviceKind.GPU,
+            shares=self.config.launcher.share_host,
+            rank_start=rank_start,
+            max_parallel=self.config.launcher.max_parallel,
         )
 
     def host_lock(self) -> Lock:

@@ -26,7 +26,6 @@ ABILITIES = LauncherAbilities(settings=Settings)
 
 from conf.schema import Config
 from scalemark.records.attempt import Placement
-from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import LOCKS, Elsewheres, HostSlots, Remote
@@ -71,15 +70,7 @@ class Launcher(Elsewheres):
         return host.rpartition("@")[2]
 
     def slots(self) -> HostSlots:
-        launcher = self.config.launcher
-        return HostSlots(
-            hosts=self._hosts or ("",),
-            per_host=self.inventory.num_devices,
-            on_gpus=self.inventory.kind is DeviceKind.GPU,
-            shares=launcher.share_host,
-            rank_start="prefix",
-            max_parallel=launcher.max_parallel,
-        )
+        return self.slots_on(self._hosts or ("",), "prefix")
 
     def start(self) -> Remote:
         return Remote(self._where, self._ranks)

@@ -59,15 +59,7 @@ class Launcher(Elsewheres):
         )
 
     def slots(self) -> HostSlots:
-        launcher = self.config.launcher
-        return HostSlots(
-            hosts=("",) * self._settings.num_hosts,
-            per_host=self.inventory.num_devices,
-            on_gpus=self._on_gpus,
-            shares=launcher.share_host,
-            rank_start="prefix",
-            max_parallel=launcher.max_parallel,
-        )
+        return self.slots_on(("",) * self._settings.num_hosts, "prefix")
 
     def start(self) -> Remote:
         return Remote(self._where, self._ranks)

@@ -91,15 +91,7 @@ class Launcher(Elsewheres):
         self.inventory = self.inventory_of(common, per_host, num_hosts, more)
 
     def slots(self) -> HostSlots:
-        launcher = self.config.launcher
-        return HostSlots(
-            hosts=self._nodes or ("",) * self._settings.num_hosts,
-            per_host=self.inventory.num_devices,
-            on_gpus=self._on_gpus,
-            shares=launcher.share_host,
-            rank_start="srun",
-            max_parallel=launcher.max_parallel,
-        )
+        return self.slots_on(self._nodes or ("",) * self._settings.num_hosts, "srun")
 
     def start(self) -> Remote:
         return Remote(self._where)
