@@ -223,7 +223,7 @@ def test_a_launcher_is_one_file_and_its_choice(tmp_path):
     said = project.refused("launcher.queue.name=long")
     assert "launcher=local ignores it; leave it out, or choose launcher=queue" in said
     shown = project.run("sweep.py", "--help").stdout
-    assert "launcher: local, prefix, queue, slurm, ssh" in shown
+    assert "launcher: local, prefix, queue, ray, slurm, ssh" in shown
     assert "  launcher.queue.name=null        queue to wait in; null = the shortest\n" in shown
 
 

@@ -17,6 +17,8 @@ _NAMED = re.compile(
     r"""|(?<!\S)(?P<flag>--?[\w-]++)[ \t]+"""
 )
 _VALUE = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|)\S*""")
+# what stands there may be named itself, as in `--login "pass": ...`
+_NAMED_VALUE = rf"""(?:["']?[\w-]+["']?[=:][ \t]+|--?[\w-]+[ \t]+)?{_VALUE.pattern}"""
 _SECRET_NAME = re.compile(  # wherever it is in a name
     r"(?:passwords?|passwd|passphrase|secrets?|credentials?|(?:api|access|account|private)[_-]?key"
     r"|access[_-]?signature"
@@ -89,11 +91,11 @@ _RULES: tuple[_Rule, ...] = (
         ("authorization",),
         re.compile(
             r"(?i)(authorization[\"']?\s*[:=]\s*)"
-            r"(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?" + _VALUE.pattern
+            r"(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?" + _NAMED_VALUE
         ),
         rf"\1{MASK}",
     ),
-    (("bearer",), re.compile(rf"(?i)\b(bearer)\s+{_VALUE.pattern}"), rf"\1 {MASK}"),
+    (("bearer",), re.compile(rf"(?i)\b(bearer)\s+{_NAMED_VALUE}"), rf"\1 {MASK}"),
     (
         ("-u", "--user"),
         re.compile(r"(?<!\S)(-u\s*|--user[= ]\s*)([^\s:$/]{1,64}):(?!\d+\b|\*{3})[^\s$/]+"),
@@ -107,7 +109,7 @@ _RULES: tuple[_Rule, ...] = (
     (
         ("--p", "--otp", "--log", "--lic"),
         re.compile(
-            r"(?<!\S)(--(?:pw|passcode|otp|pin|login|license)(?:=|\s+))(?!-|\*{3})" + _VALUE.pattern
+            r"(?<!\S)(--(?:pw|passcode|otp|pin|login|license)(?:=|\s+))(?!-|\*{3})" + _NAMED_VALUE
         ),
         rf"\1{MASK}",
     ),
@@ -177,6 +179,9 @@ def _without_named(text: str) -> str:
     rest = position = 0
     while found := _NAMED.search(text, position):
         position = found.end()
+        named_again = _NAMED.match(text, position + text.startswith(("'", '"'), position))
+        if named_again and _is_named_secret(named_again):
+            continue  # the secret stands behind the second name
         if _is_named_secret(found) and (value := _VALUE.match(text, position)):
             shown += text[rest:position] + MASK
             rest = position = value.end()

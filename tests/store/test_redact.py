@@ -99,6 +99,12 @@ def test_a_secret_in_text_never_survives(form, secret, before, after):
     assert "s3cr3t" not in without_secrets(f"{before} {form.replace('SECRET', secret)} {after}")
 
 
+@pytest.mark.parametrize("before", ["--login", "--token", "token:", "bearer", "authorization:"])
+@pytest.mark.parametrize("form", ['"smtp-pass": SECRET', "api_key: SECRET", "--db-pass SECRET"])
+def test_a_secret_whose_name_stands_where_another_is_expected_does_not_survive(before, form):
+    assert "SECRET" not in without_secrets(f"{before} {form}")
+
+
 @pytest.mark.integration
 @settings(deadline=None)
 @given(secret=ANY_SECRET)
