@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from analysis.conclusions.rules import RULES, Contrast, Results, Statement
+from analysis.conclusions.rules import Contrast, Results, Statement, read_published, statements
 from analysis.published import key_of, of_others
 from analysis.results import BaselineRule, Result, with_baselines
 from scalemark.host.own_code import typed
-from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import NOISE, read_injected
 from scalemark.records.references import Origin
-from scalemark.stats.welch import Relation
 from scalemark.text.wording import counted
 from store.filters.selection import parsed
-
-_SWEEP = "python sweep.py "
-# what may make two results of a pair differ, in the order in which it is named
-_NAMED = (
-    *("model", "strategy", "num_gpus", "hosts", "batch_size", "precision", "data"),
-    *("staged_vars", "gradient_repacking", "compact_gradients"),
-)
 
 
 class ClaimVerdict(StrEnum):
@@ -52,26 +41,6 @@ class PublishedClaim:
     source: str
     citation: str
     supply: str  # the command that would supply results
-    profile: str  # hardware that it is about, where that can be simulated; empty: any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimPair:
-    """Two results, the ratio of their values, and what that says to a statement."""
-
-    shared: str  # what both have, as `vgg16 on 8`
-    first: str  # what the first has alone, as `replicated_nccl`
-    second: str
-    quantity: str  # of the values: throughput, efficiency, share of synthetic
-    first_value: float
-    second_value: float
-    ratio: float  # first_value / second_value
-    low: float | None  # 95 % CI over processes; None where it is not known
-    high: float | None
-    relation: Relation
-    holds: bool | None  # None: a tie, or single runs
-    host: str
-    trials: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,21 +52,16 @@ class JudgedStatement:
     num_for: int
     num_against: int
     num_open: int  # ties and single runs
-    pairs: tuple[ClaimPair, ...]
+    pairs: tuple[Contrast, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
     """A claim held against results."""
 
-    id: str
-    short: str
-    claim: str
-    source: str
-    citation: str
+    claim: PublishedClaim
     verdict: ClaimVerdict
     statements: tuple[JudgedStatement, ...]
-    supply: str  # the command that supplies more results; beside simulated results it simulates
 
 
 def conclusions(results: Results) -> list[Conclusion]:
@@ -108,34 +72,24 @@ def conclusions(results: Results) -> list[Conclusion]:
             on_gpus.append(result)
     answers = []
     for claim in claims():
-        statements = tuple(_judged(statement, on_gpus) for statement in RULES[claim.id])
-        answers.append(
-            Conclusion(
-                id=claim.id,
-                short=claim.short,
-                claim=claim.claim,
-                source=claim.source,
-                citation=claim.citation,
-                verdict=verdict_of([statement.verdict for statement in statements]),
-                statements=statements,
-                supply=_supply(claim, results),
-            )
-        )
+        of_claim = [statement for statement in statements() if statement.claim == claim.id]
+        judged = tuple(_judged(statement, on_gpus) for statement in of_claim)
+        verdict = verdict_of([statement.verdict for statement in judged])
+        answers.append(Conclusion(claim=claim, verdict=verdict, statements=judged))
     return answers
 
 
 @cache
 def claims() -> tuple[PublishedClaim, ...]:
     """Return all, in their order."""
-    text = files("store").joinpath("published", "conclusions.csv").read_text(encoding="utf-8")
-    return tuple(PublishedClaim(**row) for row in csv.DictReader(text.splitlines()))
+    return tuple(PublishedClaim(**row) for row in read_published("conclusions.csv"))
 
 
 def _judged(statement: Statement, results: Results) -> JudgedStatement:
     pairs = []
     for contrast in statement.contrasts(results):
         if contrast is not None:
-            pairs.append(_pair(contrast, statement.holds(contrast)))
+            pairs.append(replace(contrast, holds=statement.holds(contrast)))
     counts = Counter(pair.holds for pair in pairs)
     if not pairs:
         verdict = ClaimVerdict.NO_RESULTS
@@ -157,68 +111,17 @@ def _judged(statement: Statement, results: Results) -> JudgedStatement:
     )
 
 
-def _pair(contrast: Contrast, holds: bool | None) -> ClaimPair:
-    first, second = contrast.first, contrast.second
-    shared: list[str] = []
-    own: tuple[list[str], list[str]] = ([], [])
-    for axis in _NAMED:
-        values = first.axes.get(axis), second.axes.get(axis)
-        if values[0] != values[1]:
-            own[0].append(_named(axis, values[0]))
-            own[1].append(_named(axis, values[1]))
-        elif axis in ("model", "strategy", "num_gpus") or (axis == "batch_size" and values[0]):
-            shared.append(_named(axis, values[0]))
-    if first.environment.host != second.environment.host:
-        own[0].append(f"on {first.environment.host}")
-        own[1].append(f"on {second.environment.host}")
-    return ClaimPair(
-        shared=" ".join(shared),
-        first=", ".join(own[0]),
-        second=", ".join(own[1]),
-        quantity=contrast.quantity,
-        first_value=contrast.values[0],
-        second_value=contrast.values[1],
-        ratio=contrast.ratio,
-        low=contrast.low,
-        high=contrast.high,
-        relation=contrast.relation(),
-        holds=holds,
-        host=first.environment.host,
-        trials=(first.trial_id, second.trial_id),
-    )
-
-
-def _named(axis: str, value: object) -> str:
-    if axis in ("model", "strategy", "precision"):
-        return str(value).rstrip("?")
-    words = {"num_gpus": f"on {value}", "data": f"{value} data", "batch_size": f"batch {value}"}
-    return words.get(axis, f"{axis} {value}")
-
-
 def verdict_of(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
     """Return the verdict on a claim from those on its statements."""
     different = set(verdicts)
     if len(different) == 1:
         return different.pop()
-    open_ones = {ClaimVerdict.CANNOT_BE_TOLD, ClaimVerdict.NO_RESULTS}
-    if different <= open_ones:
+    undecided = {ClaimVerdict.CANNOT_BE_TOLD, ClaimVerdict.NO_RESULTS}
+    if different <= undecided:
         return ClaimVerdict.CANNOT_BE_TOLD
-    if different <= {ClaimVerdict.DOES_NOT_HOLD, *open_ones}:
+    if different <= {ClaimVerdict.DOES_NOT_HOLD, *undecided}:
         return ClaimVerdict.DOES_NOT_HOLD
     return ClaimVerdict.IN_PART
-
-
-def _supply(claim: PublishedClaim, results: Results) -> str:
-    if not claim.supply.startswith(_SWEEP):
-        return claim.supply
-    for result in results:
-        if result.environment.origin is Origin.SIMULATED:
-            hardware = result.environment.hardware
-            if claim.profile:
-                hardware = ("engine=simulated", f"hardware={claim.profile}")
-            settings = overrides.sweep(hardware).removeprefix(typed("sweep")).lstrip()
-            return f"{claim.supply} {settings}"
-    return claim.supply
 
 
 def counting(results: Results, filters: Sequence[str]) -> tuple[list[Result], tuple[str, ...]]:

@@ -6,7 +6,6 @@ from itertools import permutations, product
 
 import pytest
 
-from analysis.conclusions.rules import RULES
 from analysis.explain.ablations import Ablation, AblationFinder, command
 from analysis.explain.explanations import of_each_curve
 from analysis.measured import measured
@@ -159,22 +158,6 @@ def test_another_number_of_gpus_keeps_the_hosts_where_they_can_share_it():
     assert [
         (one.num_gpus, one.hosts) for one in (with_num_gpus(spec, num) for num in (16, 4, 2, 1))
     ] == [*((16, 4), (4, 4), (2, 1), (1, 1))]
-
-
-def test_models_are_ordered_over_one_number_of_hosts():
-    values = [("vgg16", 1, 1, 100.0), ("inception3", 1, 1, 100.0), ("inception3", 64, 2, 780.0)]
-
-    def held(*last):
-        trials = [
-            {"model": model, "num_gpus": num, "hosts": hosts, "strategy": "distributed_ring"}
-            for model, num, hosts, _ in (*values, last)
-        ]
-        rates = [[rate] for *_, rate in (*values, last)]
-        (statement,) = RULES["C9"]
-        return len(list(statement.contrasts(made(*zip(trials, rates, strict=True)))))
-
-    assert held("vgg16", 64, 1, 700.0) == 0
-    assert held("vgg16", 64, 2, 500.0) == 1
 
 
 def test_each_number_of_hosts_is_explained_by_itself():
