@@ -4,7 +4,7 @@ equal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,8 +13,7 @@ from rich.console import Console
 
 from analysis.again import command
 from analysis.compare import words
-from analysis.compare.pairs import Paired, paired
-from analysis.compare.rows import PairRow, differences, rows_of
+from analysis.compare.pairs import Comparison, PairRow, comparison
 from analysis.compare.sides import ComparedSide, sides
 from analysis.options import (
     Filters,
@@ -62,12 +61,12 @@ def compare(
     """Say which side is faster, by how much, how sure that is, and how many repeats would tell."""
     of_a, of_b = sides(db, a, b, filters or (), sweep, origin)
     tell(of_a.note)
-    pairs = paired(of_a, of_b)
+    compared = comparison(of_a, of_b)
     if not any(side.is_by_name or side.names_an_environment for side in (of_a, of_b)):
-        tell_all_sweeps(replace(of_a.source.selection, filters=tuple(filters or ())))
-    rows = rows_of(pairs.pairs, of_a, of_b)
+        tell_all_sweeps(replace(of_a.selection, filters=tuple(filters or ())))
+    rows = compared.rows
     if as_json:
-        return print_json(_answer(of_a, of_b, pairs, rows))
+        return print_json(_answer(of_a, of_b, compared))
     console = make_console()
     say(console, f"A: {_title(of_a, [row.name_a for row in rows])}")
     say(console, f"B: {_title(of_b, [row.name_b for row in rows])}")
@@ -85,7 +84,7 @@ def compare(
     if len(commands) > _MOST_COMMANDS:
         more = counted(len(commands) - _MOST_COMMANDS, "more command")
         say(console, f"and {more}: --json has them", "dim")
-    for line in words.notes(pairs, rows, has_badges=True):
+    for line in words.notes(compared, has_badges=True):
         say(console, line, "dim")
     meanings = words.meanings(rows)
     if meanings:
@@ -103,8 +102,8 @@ def _title(side: ComparedSide, names: Sequence[str]) -> str:
 
 def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
     """Name A and B in the rows where they are not the same in all."""
-    axes = list(dict.fromkeys(axis for row in rows for axis in row.pair.setting))
-    repeats = "processes" if rows[0].pair.a.environment.origin.is_ours else "repeats"
+    axes = list(dict.fromkeys(axis for row in rows for axis in row.setting))
+    repeats = "processes" if rows[0].a.environment.origin.is_ours else "repeats"
     # the only row goes the same way round as the sentence above it
     is_turned = len(rows) == 1 and rows[0].is_turned
     ratio = f"{'B / A' if is_turned else 'A / B'} [95 % CI]"
@@ -117,8 +116,8 @@ def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
         cells = [row.name_a, row.name_b] if has_names else []
         cells += [_value(row, axis) for axis in axes]
         cells += [
-            _speed(row.pair.a),
-            _speed(row.pair.b),
+            _speed(row.a),
+            _speed(row.b),
             *_ratio(row, is_turned=is_turned),
             words.answer(row),
         ]
@@ -129,20 +128,39 @@ def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
 def _print_differences(console: Console, rows: Sequence[PairRow]) -> None:
     lines = []
     for row in rows:
-        for difference in differences(row.pair):
-            none = INHERITED if is_env_variable(difference.name) else "-"
-            values = [
-                none if value is None else for_people(value)
-                for value in (difference.a, difference.b)
-            ]
-            lines.append([difference.what, for_people(difference.name), *values])
+        for what, name, of_a, of_b in _differences(row):
+            none = INHERITED if is_env_variable(name) else "-"
+            values = [none if value is None else for_people(value) for value in (of_a, of_b)]
+            lines.append([what, for_people(name), *values])
     if lines:
         print_columns(console, ("", "differs", "A", "B"), lines)
         console.print()
 
 
+def _differences(row: PairRow) -> Iterator[tuple[str, str, object, object]]:
+    """Yield what differs between the two trials, their machines or software: the kind, its name,
+    and both values.
+    """
+    a, b = row.a.environment, row.b.environment
+    sides: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
+        "axis": ({name: row.a.axes.get(name) for name in row.compared}, row.b.axes),
+        "machine": (
+            {"machine": a.machine, "shares_host": a.shares_host},
+            {"machine": b.machine, "shares_host": b.shares_host},
+        ),
+        "software": (
+            {name: a.software.get(name) for name in sorted({*a.software, *b.software})},
+            b.software,
+        ),
+    }
+    for what, (of_a, of_b) in sides.items():
+        for name, value in of_a.items():
+            if value != of_b.get(name):
+                yield what, name, value, of_b.get(name)
+
+
 def _value(row: PairRow, axis: str) -> str:
-    value = row.pair.setting.get(axis)
+    value = row.setting.get(axis)
     if value is None:
         return INHERITED if is_env_variable(axis) else ""
     text = str(value)
@@ -169,27 +187,25 @@ def _ratio(row: PairRow, *, is_turned: bool) -> list[str]:
     return [words.fold_with_interval(shown), f"{ratio.num_a}, {ratio.num_b}"]
 
 
-def _answer(
-    a: ComparedSide, b: ComparedSide, compared: Paired, rows: Sequence[PairRow]
-) -> dict[str, Any]:
+def _answer(a: ComparedSide, b: ComparedSide, compared: Comparison) -> dict[str, Any]:
     return {
         "a": a.text,
         "b": b.text,
-        "pairs": [_row_answer(row) for row in rows],
+        "pairs": [_row_answer(row) for row in compared.rows],
         "only_a": [_missing(result) for result in compared.only_a],
         "only_b": [_missing(result) for result in compared.only_b],
-        "notes": words.notes(compared, rows),
+        "notes": words.notes(compared),
     }
 
 
 def _row_answer(row: PairRow) -> dict[str, Any]:
-    a, b = row.pair.a, row.pair.b
+    a, b = row.a, row.b
+    compared = {axis: {"a": a.axes.get(axis), "b": b.axes.get(axis)} for axis in row.compared}
+    keys = ("what", "name", "a", "b")
     return {
-        "setting": dict(row.pair.setting),
-        "compared": {
-            axis: {"a": a.axes.get(axis), "b": b.axes.get(axis)} for axis in row.pair.compared
-        },
-        "differences": list(differences(row.pair)),
+        "setting": dict(row.setting),
+        "compared": compared,
+        "differences": [dict(zip(keys, each, strict=True)) for each in _differences(row)],
         "a": a.facts() | {"name": row.name_a},
         "b": b.facts() | {"name": row.name_b},
         "judgement": row.judgement,
@@ -197,7 +213,7 @@ def _row_answer(row: PairRow) -> dict[str, Any]:
         "words": words.sentence(row),
         "more_repeats": row.more_repeats,
         "doubts": words.contradictions(row),
-        "notes": row.pair.notes,
+        "notes": row.notes,
         "to_run": row.to_run,
     }
 

@@ -1,4 +1,4 @@
-"""Pairs whole trials of two sides that are equal but for what is compared.
+"""Pairs whole trials of two sides that are equal but for what is compared, and judges each pair.
 
 Nothing is averaged over another axis.
 """
@@ -9,12 +9,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.compare.published import matched
+from analysis.again import command, repeated
+from analysis.compare import published
 from analysis.compare.sides import ComparedSide
 from analysis.results import Result, axes_of, global_batch
+from analysis.statistics.judgement import Decision, Judgement, judge
+from analysis.statistics.planning import more_repeats
+from analysis.statistics.sample import Sample
 from analysis.text.versions import differing
+from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
-from scalemark.text.wording import natural
+from scalemark.text.wording import as_typed, natural
 from store.errors import StoreError
 
 # Axes that `auto` derives from another one: they may differ where that one is compared and no
@@ -26,13 +31,15 @@ _FOLLOWERS = {
 }
 _STRATEGY = ("strategy", *STRATEGY_AXES)
 _USUAL = ("model", "num_gpus")
-_UNKNOWN = (None, "?")
+_SPEAKING = ("strategy", "model", "precision", "data")  # axes whose values need no name beside them
 _MOST_TRIED = 200  # of each side, to find the closest
+
+_Pairs = Sequence[tuple[Result, Result]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialPair:
-    """One trial of A, and the one of B that it is compared with."""
+class PairRow:
+    """One trial of A, the one of B that it is compared with, and the answer."""
 
     a: Result
     b: Result
@@ -40,20 +47,34 @@ class TrialPair:
     setting: Mapping[str, object]
     compared: tuple[str, ...]  # axes in which they differ
     notes: tuple[str, ...]  # on machine and software, where they differ
+    name_a: str  # what makes A what it is, as `ps_cpu`
+    name_b: str
+    judgement: Judgement | None  # None where a side has no number
+    # of each side, that would show the difference seen; None where that is known, or takes too many
+    more_repeats: int | None
+    to_run: tuple[str, ...]  # commands that would bring them
+
+    @property
+    def is_turned(self) -> bool:
+        """Return whether its sentence names B first, because B is the faster one."""
+        judgement = self.judgement
+        if judgement is None or judgement.answer is not Decision.DIFFERENT:
+            return False
+        return judgement.ratio.ratio < 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paired:
+class Comparison:
     """All that two sides have in common, and what they have not."""
 
-    pairs: tuple[TrialPair, ...]
+    rows: tuple[PairRow, ...]
     only_a: tuple[Result, ...]
     only_b: tuple[Result, ...]
     notes: tuple[str, ...] = ()
 
 
-def paired(a: ComparedSide, b: ComparedSide) -> Paired:
-    """TrialPair trials of one machine and software, unless the sides name these.
+def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
+    """Pair trials of one machine and software, unless the sides name these.
 
     Axes that follow from what is compared (`_FOLLOWERS`) may differ where nothing else is equal;
     so may the one axis in which two sweeps differ. Raises StoreError when nothing is left.
@@ -68,15 +89,14 @@ def paired(a: ComparedSide, b: ComparedSide) -> Paired:
     pairs = _match(a.results, b.results, free, anywhere=anywhere)
     followers = _followers(free)
     if followers:
-        left_a, left_b = _left(a, b, pairs)
-        loose = _match(left_a, left_b, free | followers, anywhere=anywhere)
+        loose = _match(*_left(a, b, pairs), free | followers, anywhere=anywhere)
         if loose:
             free, pairs = free | followers, [*pairs, *loose]
     if not pairs and not free and (axis := _only_difference(a, b)):
         free = frozenset(_STRATEGY) if axis == "strategy" else frozenset({axis})
         free |= _followers(free)
         pairs = _match(a.results, b.results, free, anywhere=anywhere)
-        of_a, of_b = _listed(_values(a, axis)), _listed(_values(b, axis))
+        of_a, of_b = (", ".join(sorted(map(str, _values(side, axis)))) for side in (a, b))
         notes.append(f"the two differ in {axis}, by which they are compared: A {of_a}, B {of_b}")
     different = [pair for pair in pairs if not _share_attempts(*pair)]
     if not different:
@@ -87,22 +107,26 @@ def paired(a: ComparedSide, b: ComparedSide) -> Paired:
             )
         raise StoreError(_why_none(a, b, free))
     only_a, only_b = _left(a, b, pairs)
-    shown = _pairs(different, _fixed(a.results, b.results, free))
-    return Paired(pairs=tuple(shown), only_a=only_a, only_b=only_b, notes=tuple(notes))
+    rows = _rows(different, _fixed(a.results, b.results, free), a, b)
+    return Comparison(rows=tuple(rows), only_a=only_a, only_b=only_b, notes=tuple(notes))
 
 
-def _with_published(a: ComparedSide, b: ComparedSide) -> Paired:
-    """TrialPair our trials with the figures of a source, which says less of each."""
-    found = matched(a.results, b.results)
-    taken = {result.trial_id for result, _ in found.pairs}
+def _with_published(a: ComparedSide, b: ComparedSide) -> Comparison:
+    """Pair our trials with the figures of a source, which says less of each."""
+    pairs = published.matched(a.results, b.results)
+    if not pairs:
+        ours = [published.work_of(result) for result in a.results]
+        theirs = [published.work_of(result) for result in b.results]
+        axes, here, there = _closest(ours, theirs, published.OPEN)
+        differing_in = [f"{axis} (here {here[axis]}, there {there[axis]})" for axis in axes]
+        why = f"the closest differ in {', '.join(differing_in)}"
+        if not axes:
+            why = "where they are the same, one of the two has no number"
+        raise StoreError(f"{a.text} and {b.text}: nothing in common with the source; {why}")
     shown = [axis for axis in axes_of(a.results) if axis not in STRATEGY_AXES]
-    pairs = []
-    for pair in _pairs(found.pairs, shown):
-        environment = pair.b.environment
-        setting = {**pair.setting, "published for": environment.machine}
-        pairs.append(TrialPair(a=pair.a, b=pair.b, setting=setting, compared=(), notes=()))
-    only_a = [result for result in a.results if result.trial_id not in taken]
-    return Paired(pairs=tuple(pairs), only_a=tuple(only_a), only_b=(), notes=found.notes)
+    only_a, _ = _left(a, b, pairs)
+    rows = tuple(_rows(pairs, shown, a, b))
+    return Comparison(rows=rows, only_a=only_a, only_b=(), notes=tuple(published.notes(pairs)))
 
 
 def _followers(free: Collection[str]) -> frozenset[str]:
@@ -121,10 +145,6 @@ def _only_difference(a: ComparedSide, b: ComparedSide) -> str:
 
 def _values(side: ComparedSide, axis: str) -> set[object]:
     return {result.axes.get(axis) for result in side.results}
-
-
-def _listed(values: set[object]) -> str:
-    return ", ".join(sorted(map(str, values)))
 
 
 def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:
@@ -188,29 +208,101 @@ def _counts_alike(of_a: Result, of_b: Result) -> bool:
     return of_a.throughput is None or of_b.throughput is None or of_a.item == of_b.item
 
 
-def _pairs(pairs: Sequence[tuple[Result, Result]], fixed: Sequence[str]) -> Iterator[TrialPair]:
+def _rows(
+    pairs: _Pairs, fixed: Sequence[str], a: ComparedSide, b: ComparedSide
+) -> Iterator[PairRow]:
+    models = {of_a.axes["model"] for of_a, _ in pairs}
     shown = []
     for axis in fixed:
-        if axis not in STRATEGY_AXES and (axis in _USUAL or _varies(axis, pairs)):
+        # a model's name implies what is its own
+        values = {(of_a.axes["model"], of_a.axes.get(axis)) for of_a, _ in pairs}
+        if axis not in STRATEGY_AXES and (axis in _USUAL or len(values) > len(models)):
             shown.append(axis)
     ordered = sorted(pairs, key=lambda pair: _place(pair[0]))
     environments = _environment_names([result for result, _ in ordered])
     for of_a, of_b in ordered:
         # a table that was imported need not say them
-        setting = {axis: of_a.axes[axis] for axis in shown if of_a.axes.get(axis) not in _UNKNOWN}
+        setting = {
+            axis: of_a.axes[axis] for axis in shown if of_a.axes.get(axis) not in (None, "?")
+        }
         if len(environments) > 1:
             setting["environment"] = environments[of_a.environment.key]
-        yield TrialPair(
+        compared, notes = [], []
+        if b.is_published:
+            setting["published for"] = of_b.environment.machine
+        else:
+            compared = _apart(of_a.axes, of_b.axes, axes_of([of_a, of_b]))
+            notes = list(_environments(of_a, of_b))
+        name_a, name_b = _names(of_a, of_b, compared, a, b)
+        judgement, more, to_run = _judged(of_a, of_b)
+        yield PairRow(
             a=of_a,
             b=of_b,
             setting=setting,
-            compared=tuple(_apart(of_a, of_b, axes_of([of_a, of_b]))),
-            notes=tuple(_environments(of_a, of_b)),
+            compared=tuple(compared),
+            notes=tuple(notes),
+            name_a=name_a,
+            name_b=name_b,
+            judgement=judgement,
+            more_repeats=more,
+            to_run=tuple(to_run),
         )
 
 
-def _apart(of_a: Result, of_b: Result, axes: Iterable[str]) -> list[str]:
-    return [axis for axis in axes if of_a.axes.get(axis) != of_b.axes.get(axis)]
+def _judged(of_a: Result, of_b: Result) -> tuple[Judgement | None, int | None, list[str]]:
+    """Return the judgement, how many more repeats would tell, and the commands that run them."""
+    if of_a.throughput is None or of_b.throughput is None:
+        return None, None, []
+    samples = (Sample.of(of_a.repeats, of_a.unit), Sample.of(of_b.repeats, of_b.unit))
+    judgement = judge(*samples)
+    are_ours = of_a.environment.origin.is_ours and of_b.environment.origin.is_ours
+    if judgement.answer is Decision.DIFFERENT or not are_ours:
+        return judgement, None, []
+    is_single = min(judgement.ratio.num_a, judgement.ratio.num_b) == 1
+    more = 2 if is_single else more_repeats(*samples)
+    to_run = []
+    if more:
+        for result in (of_a, of_b):
+            wanted = repeated(len(result.repeats) + more)
+            to_run.append(command(result.spec, [result], *wanted))
+    return judgement, more, to_run
+
+
+def _names(
+    of_a: Result, of_b: Result, compared: Sequence[str], a: ComparedSide, b: ComparedSide
+) -> tuple[str, str]:
+    """Name both by the axes in which they differ; a strategy stands for its three axes."""
+    shown = list(compared)
+    if of_a.is_named_by_free_axes or of_b.is_named_by_free_axes:
+        shown = [axis for axis in shown if axis != "strategy"]
+    elif "strategy" in shown:
+        shown = [axis for axis in shown if axis not in STRATEGY_AXES]
+    if shown:
+        return _name(of_a, shown), _name(of_b, shown)
+    if b.is_published:
+        return a.text, b.text
+    software = differing([of_a.environment.software, of_b.environment.software])
+    names = []
+    for side, versions in zip((a, b), software, strict=True):
+        names.append(f"{side.text} ({versions})" if versions else side.text)
+    return names[0], names[1]
+
+
+def _name(result: Result, axes: Sequence[str]) -> str:
+    names = []
+    for axis in axes:
+        value, name = result.axes.get(axis), bare_name(axis)
+        if value is None and is_env_variable(axis):
+            names.append(f"{name} {INHERITED}")
+        elif axis in _SPEAKING and value:
+            names.append(str(value))
+        elif value is not None or not result.environment.origin.is_ours:
+            names.append(f"{name}={as_typed(value)}")
+    return " ".join(names)
+
+
+def _apart(a: Mapping[str, object], b: Mapping[str, object], axes: Iterable[str]) -> list[str]:
+    return [axis for axis in axes if a.get(axis) != b.get(axis)]
 
 
 def _environment_names(results: Sequence[Result]) -> dict[str, str]:
@@ -228,12 +320,6 @@ def _place(result: Result) -> tuple[object, ...]:
     """Return the key to sort pairs by: also by the free axes of which a strategy is the name."""
     own = natural(result.strategy) if result.is_named_by_free_axes else ()
     return str(result.axes["model"]), result.num_gpus, own
-
-
-def _varies(axis: str, pairs: Sequence[tuple[Result, Result]]) -> bool:
-    """Return whether it varies within a model, whose name implies what is its own."""
-    models = {of_a.axes["model"] for of_a, _ in pairs}
-    return len({(of_a.axes["model"], of_a.axes.get(axis)) for of_a, _ in pairs}) > len(models)
 
 
 def _environments(of_a: Result, of_b: Result) -> Iterator[str]:
@@ -254,13 +340,11 @@ def _environments(of_a: Result, of_b: Result) -> Iterator[str]:
 
 
 def _left(
-    a: ComparedSide, b: ComparedSide, pairs: Sequence[tuple[Result, Result]]
+    a: ComparedSide, b: ComparedSide, pairs: _Pairs
 ) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
     """Return the results of both sides that are in no pair."""
-    taken_a, taken_b = set(), set()
-    for of_a, of_b in pairs:
-        taken_a.add(_identity(of_a))
-        taken_b.add(_identity(of_b))
+    taken_a = {_identity(of_a) for of_a, _ in pairs}
+    taken_b = {_identity(of_b) for _, of_b in pairs}
     left_a = [result for result in a.results if _identity(result) not in taken_a]
     left_b = [result for result in b.results if _identity(result) not in taken_b]
     return tuple(left_a), tuple(left_b)
@@ -273,8 +357,7 @@ def _identity(result: Result) -> tuple[str, str]:
 def _why_none(a: ComparedSide, b: ComparedSide, free: frozenset[str]) -> str:
     pairs = []
     for of_a, partners in _alike(a.results, b.results, free):
-        for of_b in partners:
-            pairs.append((of_a, of_b))
+        pairs += [(of_a, of_b) for of_b in partners]
     for of_a, of_b in pairs:
         if _counts_alike(of_a, of_b):
             how = "with host=, software_key=, sweep= or shares_host= on both sides"
@@ -290,17 +373,30 @@ def _why_none(a: ComparedSide, b: ComparedSide, free: frozenset[str]) -> str:
             "compared: choose trials that count the same"
         )
     fixed = _fixed(a.results, b.results, free)
-    candidates = []
-    for of_a in a.results[:_MOST_TRIED]:
-        for of_b in b.results[:_MOST_TRIED]:
-            candidates.append((_apart(of_a, of_b, fixed), of_a, of_b))
-    axes, of_a, of_b = min(candidates, key=lambda candidate: len(candidate[0]))
-    differences = [f"{axis} (A {of_a.axes.get(axis)}, B {of_b.axes.get(axis)})" for axis in axes]
+    ours = [{axis: result.axes.get(axis) for axis in fixed} for result in a.results]
+    theirs = [{axis: result.axes.get(axis) for axis in fixed} for result in b.results]
+    axes, here, there = _closest(ours, theirs)
     remedy = "run more"
     if axes:
-        own_a, own_b = (f"{axes[0]}={result.axes.get(axes[0])}" for result in (of_a, of_b))
+        own_a, own_b = f"{axes[0]}={here[axes[0]]}", f"{axes[0]}={there[axes[0]]}"
         remedy = f"name it on both sides, as '{a.text} {own_a}' '{b.text} {own_b}', or run the rest"
+    differences = [f"{axis} (A {here[axis]}, B {there[axis]})" for axis in axes]
     return (
         f"{a.text} and {b.text} have no setting in common; the closest differ in "
         f"{', '.join(differences)}: {remedy}"
     )
+
+
+_Setting = Mapping[str, object]
+
+
+def _closest(
+    of_a: Sequence[_Setting], of_b: Sequence[_Setting], left_open: Collection[object] = ()
+) -> tuple[list[str], _Setting, _Setting]:
+    """Return the two settings that have the most in common, and the axes in which they differ."""
+    candidates = []
+    for here in of_a[:_MOST_TRIED]:
+        for there in of_b[:_MOST_TRIED]:
+            apart = [axis for axis in _apart(here, there, there) if there[axis] not in left_open]
+            candidates.append((apart, here, there))
+    return min(candidates, key=lambda each: ("model" in each[0], len(each[0])))

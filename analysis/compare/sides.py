@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from analysis.guard.histories import version_axes
 from analysis.published import of_source
 from analysis.results import AXES, Result
-from analysis.selection import ChosenOrigin, NothingFoundError, Selection, choose, load_every_night
-from analysis.source import Source
+from analysis.selection import NothingFoundError, Selection, choose, load, load_every_night
 from scalemark.records.free_axes import PREFIX, WHEN, is_free
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES
@@ -21,8 +20,7 @@ from store.database import open_existing, open_for_reading
 from store.errors import StoreError
 from store.filters.selection import looks_like_filter, parsed
 from store.reading import references, show
-from store.reading.listing import full_names, newest_first
-from store.reading.references import known_references
+from store.reading.listing import full_names, newest_first, origin_note
 
 _WHEN = f"{PREFIX}{WHEN}"
 _STRATEGY = frozenset({"strategy", *STRATEGY_AXES})
@@ -34,7 +32,8 @@ class ComparedSide:
     """The results on one side."""
 
     text: str  # as the user wrote it
-    source: Source
+    selection: Selection
+    results: tuple[Result, ...]  # at least one
     names: frozenset[str] = frozenset()  # what its own filters ask for
     versions: frozenset[str] = frozenset()  # axes that only say what a night's software was
     note: str = ""  # how to compare numbers of another origin that both sides have
@@ -42,11 +41,8 @@ class ComparedSide:
     @property
     def axes(self) -> frozenset[str]:
         """Return the axes that the side names, and so wants compared."""
-        named = {name for name in self.names if name in AXES or is_free(name)}
-        named |= self.versions
-        if named & _STRATEGY:
-            named |= _STRATEGY
-        return frozenset(named)
+        named = {name for name in self.names if name in AXES or is_free(name)} | self.versions
+        return frozenset(named | _STRATEGY if named & _STRATEGY else named)
 
     @property
     def is_by_name(self) -> bool:
@@ -61,11 +57,7 @@ class ComparedSide:
 
     @property
     def is_published(self) -> bool:
-        return self.source.selection.origin is Origin.PUBLISHED
-
-    @property
-    def results(self) -> list[Result]:
-        return self.source.results
+        return self.selection.origin is Origin.PUBLISHED
 
 
 def sides(
@@ -87,9 +79,8 @@ def sides(
         )
     if _is_source(db, b):
         chosen = choose(db, [*_filters(db, a), *common], sweep, origin)
-        of_a = ComparedSide(text=a, source=Source(selection=chosen.selection), note=chosen.note)
         published = Selection(db=db, origin=Origin.PUBLISHED, source=b)
-        return of_a, ComparedSide(text=b, source=Source(selection=published))
+        return _side(a, chosen.selection, note=chosen.note), _side(b, published)
     if origin is None and sweep is None and references.is_all(open_for_reading(db)):
         origin = Origin.ELSEWHERE
     if origin is Origin.ELSEWHERE:
@@ -97,39 +88,45 @@ def sides(
     return _ours(db, (a, b), common, sweep, origin)
 
 
+def _side(
+    text: str, selection: Selection, names: Sequence[str] = (), note: str = ""
+) -> ComparedSide:
+    """Raise NothingFoundError where it has no results."""
+    results = tuple(load(selection))
+    return ComparedSide(
+        text=text, selection=selection, results=results, names=frozenset(names), note=note
+    )
+
+
 def _ours(
-    db: str,
-    texts: tuple[str, str],
-    common: Sequence[str],
-    sweep: str | None,
-    origin: Origin | None,
+    db: str, texts: tuple[str, str], common: Sequence[str], sweep: str | None, origin: Origin | None
 ) -> tuple[ComparedSide, ComparedSide]:
     """Return sides of the first origin that both have, that of the newest sweep first."""
     filters = [_filters(db, text) for text in texts]
     if sorted(filters[0]) == sorted(filters[1]):
         raise StoreError(f"{texts[0]} and {texts[1]} are the same filters; name what differs")
-    newest: dict[Origin, str] = {}
+    newest: dict[Origin, str] = {}  # the origins that both sides have, with A's newest sweep
     tried = [origin] if origin else [Origin.MEASURED, Origin.SIMULATED]
     if origin is None:
-        newest = _newest_of_both(db, filters, common, sweep)
+        engine = open_for_reading(db)
+        of_a, of_b = (
+            newest_first(engine, full_names(engine, [*own, *common]), sweep=sweep)
+            for own in filters
+        )
+        newest = {Origin(known): name for known, name in of_a.items() if known in of_b}
         tried = list(dict.fromkeys([*newest, *tried]))
     errors: list[tuple[str, NothingFoundError]] = []
     for chosen in tried:
         both: list[ComparedSide] = []
         for label, text, own in zip("AB", texts, filters, strict=True):
             selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=chosen)
-            names = frozenset(condition.name for condition in parsed(own))
-            side = ComparedSide(text=text, source=Source(selection=selection), names=names)
             try:
-                if side.results:
-                    both.append(side)
+                both.append(_side(text, selection, [wanted.name for wanted in parsed(own)]))
             except NothingFoundError as error:
                 errors.append((label, error))
         if len(both) == 2:
-            others = tuple(known for known in newest if known is not chosen)
-            note = ChosenOrigin(
-                selection=selection, sweep=newest.get(chosen, ""), others=others
-            ).note
+            others = [known for known in newest if known is not chosen]
+            note = origin_note(chosen, newest.get(chosen, ""), others)
             return replace(both[0], note=note), both[1]
     for label in "AB":
         of_side = [error for failed, error in errors if failed == label]
@@ -142,17 +139,6 @@ def _ours(
     )
 
 
-def _newest_of_both(
-    db: str, filters: Sequence[Sequence[str]], common: Sequence[str], sweep: str | None
-) -> dict[Origin, str]:
-    """Return the origins that both sides have with the newest sweep of A, newest first."""
-    engine = open_for_reading(db)
-    of_a, of_b = (
-        newest_first(engine, full_names(engine, [*own, *common]), sweep=sweep) for own in filters
-    )
-    return {Origin(origin): name for origin, name in of_a.items() if origin in of_b}
-
-
 def _elsewhere(
     db: str, a: str, b: str, common: Sequence[str], sweep: str | None
 ) -> tuple[ComparedSide, ComparedSide]:
@@ -162,11 +148,9 @@ def _elsewhere(
         own = _NEXT_FILTER.split(text.strip())
         selection = Selection(db=db, sweep=sweep, filters=(*own, *common), origin=Origin.ELSEWHERE)
         full = [references.full_name(condition) for condition in own]
-        names = frozenset(condition.name for condition in references.parsed(full))
-        side = ComparedSide(text=text, source=Source(selection=selection), names=names)
+        names = [condition.name for condition in references.parsed(full)]
         try:
-            if side.results:
-                both.append(side)
+            both.append(_side(text, selection, names))
         except NothingFoundError as error:
             raise StoreError(f"{label}: {error}") from None
     if all(_WHEN in side.names for side in both):
@@ -183,7 +167,7 @@ def _is_source(db: str, text: str) -> bool:
         show.find(open_for_reading(db), text)
         return False
     with suppress(StoreError):
-        return bool(of_source(known_references(open_existing(db)), text))
+        return bool(of_source(references.known_references(open_existing(db)), text))
     return False
 
 

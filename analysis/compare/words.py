@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from analysis.compare.pairs import Paired
-from analysis.compare.rows import PairRow
+from analysis.compare.pairs import Comparison, PairRow
 from analysis.results import Result
 from analysis.statistics.judgement import Decision, Ratio
 from analysis.text import badges
@@ -28,8 +27,6 @@ from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 
 _MOST_LISTED = 5  # trials, before they are counted
-_SINGLE_RUN = "single run"
-_PUBLISHED = "published"
 
 
 def answer(row: PairRow) -> str:
@@ -37,13 +34,13 @@ def answer(row: PairRow) -> str:
     judgement = row.judgement
     if judgement is None:
         return "nothing to compare"
-    if row.pair.b.environment.origin is Origin.PUBLISHED:
-        return _PUBLISHED
+    if row.b.environment.origin is Origin.PUBLISHED:
+        return "published"
     if judgement.answer is Decision.DIFFERENT:
         return "B faster" if row.is_turned else "A faster"
     if judgement.answer is Decision.TIE:
         return "tie"
-    return _SINGLE_RUN if _is_single(judgement.ratio) else "unclear"
+    return "single run" if _is_single(judgement.ratio) else "unclear"
 
 
 def headline(rows: Sequence[PairRow]) -> str:
@@ -69,14 +66,14 @@ def sentence(row: PairRow) -> str:
     if judgement is None:
         return f"nothing to compare: {' and '.join(_without_number(row))}"
     ratio = judgement.ratio
-    if row.pair.b.environment.origin is Origin.PUBLISHED:
-        return f"{a} is {fold(ratio.ratio)}x as fast as published by {b}"
+    if row.b.environment.origin is Origin.PUBLISHED:
+        return f"{a} is {_fold(ratio.ratio)}x as fast as published by {b}"
     if judgement.answer is Decision.TIE:
         return f"{a} and {b} tie: {_times(ratio)} over {_basis(ratio)}"
     first, second, shown = (b, a, ratio.turned) if row.is_turned else (a, b, ratio)
     words = f"{first} is {_times(shown)} as fast as {second}"
     # a step may hold more work on more GPUs
-    if row.pair.a.counts_steps and "num_gpus" in row.pair.compared:
+    if row.a.counts_steps and "num_gpus" in row.compared:
         words = f"{first} does {_times(shown)} the steps/s of {second}"
     if judgement.answer is Decision.DIFFERENT:
         return f"{words}, over {_basis(ratio)}"
@@ -93,46 +90,41 @@ def contradictions(row: PairRow) -> list[str]:
     ]
 
 
-def fold(value: float) -> str:
-    """Return `1.31`; near 1, where it matters on which side a ratio is, `1.003`."""
-    return f"{value:.3f}" if 0.9 < value < 1.1 else number(value)
-
-
 def fold_with_interval(ratio: Ratio) -> str:
     """Return `0.980 [0.971, 1.043]`; of single runs the ratio alone."""
     if ratio.low is None or ratio.high is None:
-        return fold(ratio.ratio)
-    return f"{fold(ratio.ratio)} [{fold(ratio.low)}, {fold(ratio.high)}]"
+        return _fold(ratio.ratio)
+    return f"{_fold(ratio.ratio)} [{_fold(ratio.low)}, {_fold(ratio.high)}]"
 
 
-def notes(compared: Paired, rows: Sequence[PairRow], *, has_badges: bool = False) -> list[str]:
+def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
     """Return what must be known of machines, software and trials, each once."""
-    texts: list[str] = list(compared.notes)
+    texts, rows = list(compared.notes), compared.rows
     if len(rows) > 1:
         for row in rows:
             texts += [f"{_start(row)}{text}" for text in contradictions(row)]
     for label, other, lonely in (("A", "B", compared.only_a), ("B", "A", compared.only_b)):
         if lonely:
-            names = "; ".join(_shortened(_trials(lonely)))
+            names = _shortened(map(_trial, lonely))
             texts.append(f"{len(lonely)} of {label} without a counterpart in {other}: {names}")
-    results = [result for row in rows for result in (row.pair.a, row.pair.b)]
+    results = [result for row in rows for result in (row.a, row.b)]
     for row in rows:
-        texts += row.pair.notes
+        texts += row.notes
     for result in results:
         where = result.environment
         texts += [made_with(where)] if has_badges else environment_notes(where)
         texts += host_notes([result])
     for notes_of in (program_notes, reported_notes, step_notes, sweep_notes):
         texts += notes_of(results)
-    suspect = [result for result in results if not result.is_valid]
+    suspect = [_trial(result) for result in results if not result.is_valid]
     if suspect:
-        names = "; ".join(_shortened(_trials(suspect)))
-        texts.append(f"suspect, see {typed('store')} show: {names}")
-    partly = [result for result in results if result.failed and result.throughput is not None]
+        texts.append(f"suspect, see {typed('store')} show: {_shortened(suspect)}")
+    partly = []
+    for result in results:
+        if result.failed and result.throughput is not None:
+            partly.append(f"{_trial(result)} ({failed_repeats(result)})")
     if partly:
-        pairs = zip(_trials(partly), partly, strict=True)
-        failed = _shortened(f"{name} ({failed_repeats(result)})" for name, result in pairs)
-        texts.append(f"repeats without a number, which are left out: {'; '.join(failed)}")
+        texts.append(f"repeats without a number, which are left out: {_shortened(partly)}")
     return list(dict.fromkeys(texts))
 
 
@@ -140,13 +132,18 @@ def meanings(rows: Sequence[PairRow]) -> str:
     """Return what the badges of these rows mean."""
     used = {answer(row) for row in rows}
     for row in rows:
-        for result in (row.pair.a, row.pair.b):
+        for result in (row.a, row.b):
             used.update(badges.of_environment(result.environment))
     return badges.foot(used)
 
 
+def _fold(value: float) -> str:
+    """Return `1.31`; near 1, where it matters on which side a ratio is, `1.003`."""
+    return f"{value:.3f}" if 0.9 < value < 1.1 else number(value)
+
+
 def _start(row: PairRow) -> str:
-    setting = ", ".join(named(axis, value) for axis, value in row.pair.setting.items())
+    setting = ", ".join(named(axis, value) for axis, value in row.setting.items())
     return f"{setting}: " if setting else ""
 
 
@@ -166,24 +163,22 @@ def _basis(ratio: Ratio) -> str:
 
 
 def _without_number(row: PairRow) -> Iterator[str]:
-    for name, result in ((row.name_a, row.pair.a), (row.name_b, row.pair.b)):
+    for name, result in ((row.name_a, row.a), (row.name_b, row.b)):
         if result.outcome == Outcome.INVALID:
             yield f"{name} has no number that may be quoted"
         elif result.throughput is None:
             yield f"{name} has no number ({result.ended})"
 
 
-def _trials(results: Sequence[Result]) -> list[str]:
-    names = []
-    for result in results:
-        # a program without axes of its own has one name
-        words = dict.fromkeys((str(result.axes["model"]), result.strategy))
-        names.append(f"{result.trial_id[:8]} {' '.join(words)} on {result.width}")
-    return names
+def _trial(result: Result) -> str:
+    # a program without axes of its own has one name
+    words = dict.fromkeys((str(result.axes["model"]), result.strategy))
+    return f"{result.trial_id[:8]} {' '.join(words)} on {result.width}"
 
 
-def _shortened(texts: Iterable[str]) -> list[str]:
+def _shortened(texts: Iterable[str]) -> str:
     every = list(dict.fromkeys(texts))
-    if len(every) <= _MOST_LISTED:
-        return every
-    return [*every[: _MOST_LISTED - 1], f"and {len(every) - _MOST_LISTED + 1} more: see --json"]
+    if len(every) > _MOST_LISTED:
+        num_more = len(every) - _MOST_LISTED + 1
+        every[_MOST_LISTED - 1 :] = [f"and {num_more} more: see --json"]
+    return "; ".join(every)

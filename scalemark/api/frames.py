@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from analysis.advise.answer import Recommendation
-from analysis.compare.pairs import paired
-from analysis.compare.rows import PairRow, rows_of
+from analysis.compare.pairs import PairRow, comparison
 from analysis.compare.sides import ComparedSide
 from analysis.compare.words import sentence
 from analysis.results import Result
@@ -132,7 +131,7 @@ def _answer(row: PairRow) -> str:
 
 
 def _item(row: PairRow) -> str:
-    return row.pair.a.item if row.pair.b.throughput is None else row.pair.b.item
+    return row.a.item if row.b.throughput is None else row.b.item
 
 
 def _of_ratio(name: str) -> Callable[[PairRow], object]:
@@ -144,8 +143,8 @@ COMPARISON = (
         "a", "str", "what makes the side what it is; before it the axes of the pair", "name_a"
     ),
     FrameColumn("b", "str", fill="name_b"),
-    FrameColumn("a_throughput", "float64", "items/s; NaN without a number", "pair.a.throughput"),
-    FrameColumn("b_throughput", "float64", fill="pair.b.throughput"),
+    FrameColumn("a_throughput", "float64", "items/s; NaN without a number", "a.throughput"),
+    FrameColumn("b_throughput", "float64", fill="b.throughput"),
     FrameColumn("item", "str", "what is counted", _item),
     FrameColumn("ratio", "float64", "of a to b", _of_ratio("ratio")),
     FrameColumn("ratio_low", "float64", "95 % CI", _of_ratio("low")),
@@ -159,11 +158,11 @@ COMPARISON = (
         "decided, and over processes",
         lambda row: row.judgement is not None and row.judgement.answer is not Decision.UNKNOWN,
     ),
-    FrameColumn("a_num_repeats", "int64", "", lambda row: len(row.pair.a.repeats)),
-    FrameColumn("b_num_repeats", "int64", "", lambda row: len(row.pair.b.repeats)),
+    FrameColumn("a_num_repeats", "int64", "", lambda row: len(row.a.repeats)),
+    FrameColumn("b_num_repeats", "int64", "", lambda row: len(row.b.repeats)),
     FrameColumn("why", "str", "the answer in a sentence", sentence),
-    FrameColumn("a_trial_id", "str", fill="pair.a.trial_id"),
-    FrameColumn("b_trial_id", "str", fill="pair.b.trial_id"),
+    FrameColumn("a_trial_id", "str", fill="a.trial_id"),
+    FrameColumn("b_trial_id", "str", fill="b.trial_id"),
 )
 CHOICES = (
     FrameColumn("question", "int64", "choices compete within one: the same work and machine"),
@@ -240,10 +239,10 @@ def scaling_frame(results: Sequence[Result]) -> pd.DataFrame:
 
 def comparison_frame(a: ComparedSide, b: ComparedSide) -> pd.DataFrame:
     """Raises StoreError where no two trials can be compared, with the reason."""
-    rows = rows_of(paired(a, b).pairs, a, b)
-    axes = dict.fromkeys(axis for row in rows for axis in row.pair.setting)
+    rows = comparison(a, b).rows
+    axes = dict.fromkeys(axis for row in rows for axis in row.setting)
     columns = (*(FrameColumn(axis, "object") for axis in axes), *COMPARISON)
-    records = [{**row.pair.setting, **_cells(COMPARISON, row)} for row in rows]
+    records = [{**row.setting, **_cells(COMPARISON, row)} for row in rows]
     return frame(columns, records).infer_objects()
 
 

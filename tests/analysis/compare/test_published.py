@@ -4,9 +4,12 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from analysis.compare.published import matched
+from analysis.compare.pairs import comparison
+from analysis.compare.sides import ComparedSide
 from analysis.measured import measured
 from analysis.published import of_others, of_source
+from analysis.selection import Selection
+from scalemark.records.references import Origin
 from scalemark.records.references import published as shipped
 from store.database import open_for_reading
 from store.errors import StoreError
@@ -37,10 +40,21 @@ def results(entries, **options):
     ]
 
 
+def matched(ours, figures):
+    """Compare our results with figures of others."""
+    both = [
+        ComparedSide(text=text, selection=Selection(db="r.db", origin=origin), results=tuple(of))
+        for text, origin, of in (
+            ("ours", Origin.MEASURED, ours),
+            ("theirs", Origin.PUBLISHED, figures),
+        )
+    ]
+    return comparison(*both)
+
+
 def ratios(side):
     return {
-        (result.strategy, result.num_gpus): result.throughput / figure.throughput
-        for result, figure in side.pairs
+        (row.a.strategy, row.a.num_gpus): row.a.throughput / row.b.throughput for row in side.rows
     }
 
 
@@ -55,8 +69,8 @@ def test_published_figures_match_by_what_sources_report():
     )
     side = matched(ours, of_others(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
     found = [
-        (result.axes["data"], figure.throughput, result.throughput / figure.throughput)
-        for result, figure in side.pairs
+        (row.a.axes["data"], row.b.throughput, row.a.throughput / row.b.throughput)
+        for row in side.rows
     ]
     assert found == [
         ("synthetic", 422.0, pytest.approx(0.1)),
@@ -129,10 +143,7 @@ def test_images_of_another_size_are_other_work():
     )
     side = matched(ours, dgx)
     assert ratios(side) == {("ps_cpu", 1): pytest.approx(42.2 / 219)}
-    assert (
-        "not compared: resnet50 of image_px 64 is other work than the source's, whose images had 224"
-        in side.notes
-    )
+    assert [result.axes["image_px"] for result in side.only_a] == [64]
     with pytest.raises(
         StoreError, match=r"; the closest differ in image_px \(here 64, there 224\)$"
     ):
@@ -182,10 +193,10 @@ def references(item="tokens", **axes):
 def test_a_published_figure_is_of_the_free_axes_and_the_item_that_it_names():
     ours = of_programs((100.0, 300.0))
     side = matched(ours, references(zero=1, offload="cpu"))
-    assert [result.axes["axes.zero"] for result, _ in side.pairs] == [1]
+    assert [row.a.axes["axes.zero"] for row in side.rows] == [1]
     assert not any("axes.zero" in note for note in side.notes)
     side = matched(ours, references(offload="cpu"))
-    assert len(side.pairs) == 2
+    assert len(side.rows) == 2
     assert "the source does not say what is here axes.zero 0 or 1" in side.notes
     for others in (references(zero=2), references("samples")):
         with pytest.raises(StoreError, match="nothing in common"):
@@ -215,21 +226,15 @@ def against_source(ours, **axes):
 def test_sequences_of_another_length_are_other_work():
     ours = results([(small(**TOKENS), 50.0), (small(**TOKENS | {"seq_len": 128}), 500.0)])
     side = against_source(ours)
-    assert [(result.axes["seq_len"], result.throughput) for result, _ in side.pairs] == [
-        (1024, 50.0)
-    ]
-    assert (
-        "not compared: gpt2 of seq_len 128 is other work than the source's, whose sequences had "
-        "1024" in side.notes
-    )
+    assert [(row.a.axes["seq_len"], row.a.throughput) for row in side.rows] == [(1024, 50.0)]
     side = against_source(ours, seq_len=128)
-    assert [result.axes["seq_len"] for result, _ in side.pairs] == [128]
+    assert [row.a.axes["seq_len"] for row in side.rows] == [128]
 
 
 def test_updates_of_more_micro_batches_are_other_work():
     ours = results([(small(**TOKENS), 50.0), (small(**TOKENS, gradient_accumulation=4), 60.0)])
     side = against_source(ours, gradient_accumulation=4)
-    assert [result.throughput for result, _ in side.pairs] == [60.0]
+    assert [row.a.throughput for row in side.rows] == [60.0]
 
 
 def test_another_optimizer_than_the_source_tells_is_not_compared():
