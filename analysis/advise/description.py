@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from analysis.results import Result, over, setting
+from analysis.text import badges
 from analysis.text.titles import named
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
@@ -15,7 +16,23 @@ _NAMED_APART = (
     *("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected"),
     "model_digest",
 )
+_BUSY = ("others took", "other trials")  # begin the reasons why a machine was busy
 _UNSAID = (None, "")  # of a program, or of a table that was taken in
+
+
+SHOWN = ("single run", "tie", "noisy", "machine busy", "CPU devices", "simulated")
+"""All badges that answers have."""
+
+
+def marks(result: Result, reasons: Sequence[str] = ()) -> list[str]:
+    """Return the badges of a number; `reasons` are those of its verdicts."""
+    found = badges.of_result(result)
+    shown = [badge for badge in found if badge in SHOWN]
+    if "two modes" in found and "noisy" not in shown:
+        shown.append("noisy")
+    if any(reason.startswith(_BUSY) for reason in reasons):
+        shown.append("machine busy")
+    return shown
 
 
 def column_heading(result: Result) -> str:

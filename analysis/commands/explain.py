@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from analysis.explain import explain_words as words
 from analysis.explain.ablations import AblationFinder
-from analysis.explain.explanations import Explanation, explain_all, of_each_curve
+from analysis.explain.explanations import explain_all, of_each_curve
 from analysis.explain.links import Bandwidth, of_box, of_probe
 from analysis.explain.observed import observer
 from analysis.newest import selected
@@ -92,17 +91,15 @@ def explain(
         newest = None
     elif newest is not None:
         chosen = newest.selection
-    finder = AblationFinder(_trials_of_ours(everything.results))
+    finder = AblationFinder([result for result in everything.results if not result.is_of_program])
     asked = _asked(chosen, everything.results, trial)
     targets = _targets(asked, chosen)
     if trial is None:
         targets = of_each_curve(targets, finder)
-    explanations = explain_all(
-        targets, finder, observer(everything), _bandwidths(everything, gb_per_s)
-    )
+    bandwidth = _bandwidths(everything, gb_per_s)
+    explained = explain_all(targets, finder, observer(everything), bandwidth)
     if as_json:
-        return print_json(explanations)
-    explained = list(zip(targets, explanations, strict=True))
+        return print_json(explained)
     notes = list(chosen.notes)
     if newest is None:
         notes += sweep_notes(targets)
@@ -118,16 +115,19 @@ def explain(
         return show(console, words.screen(explained, chosen), newest, notes, brief=brief)
     if newest is not None:
         say(console, newest.line, "dim")
-    for target, explanation in explained:
-        _print(console, target, explanation)
-        notes += environment_notes(target.environment)
+    for explanation in explained:
+        say(console, words.verdict(explanation), "bold")
+        rows = list(words.rows(explanation))
+        print_columns(console, words.COLUMNS, rows, right=frozenset(("share",)))
+        for sentence, command in words.details(explanation):
+            say(console, sentence)
+            if command:
+                say_command(console, command)
+        console.print()
+        notes += environment_notes(explanation.target.environment)
     for note in dict.fromkeys(notes):
         say(console, note)
     return None
-
-
-def _trials_of_ours(results: Sequence[Result]) -> list[Result]:
-    return [result for result in results if not result.is_of_program]
 
 
 def _asked(asked_for: Selection, everything: Sequence[Result], trial: str | None) -> list[Result]:
@@ -148,12 +148,12 @@ def _asked(asked_for: Selection, everything: Sequence[Result], trial: str | None
 
 def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:
     """Raise StoreError when there is nothing to explain, with what there is instead."""
-    asked = _trials_of_ours(asked)
+    asked = [result for result in asked if not result.is_of_program]
     if not asked:
         raise StoreError(NOT_TAKEN_APART)
     numbers = [result for result in asked if result.throughput is not None]
     if not numbers:
-        ended = Counter(result.outcome.replace("_", " ") for result in asked)
+        ended = Counter(result.ended for result in asked)
         ways = ", ".join(f"{num} {way}" for way, num in ended.most_common())
         first = min(attempt for result in asked for attempt in result.attempt_ids)
         raise StoreError(
@@ -183,24 +183,3 @@ def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result]
         return of_box(result)
 
     return bandwidth
-
-
-def _print(console: Console, target: Result, explanation: Explanation) -> None:
-    say(console, words.verdict(target, explanation), "bold")
-    print_columns(
-        console, words.COLUMNS, words.rows(target, explanation), right=frozenset(("share",))
-    )
-    for sentence in words.sentences(target, explanation):
-        say(console, sentence)
-    for remedy in explanation.remedies:
-        say(console, f"Try {remedy.change}: {remedy.why}.")
-        if remedy.command:
-            say_command(console, remedy.command)
-    for what, command in words.missing(explanation):
-        say(console, f"Missing, {what}{':' if command else '.'}")
-        if command:
-            say_command(console, command)
-    if explanation.measure_all:
-        say(console, "All but a larger batch at once:")
-        say_command(console, explanation.measure_all)
-    console.print()

@@ -20,7 +20,6 @@ from typing import Any
 
 from analysis import again
 from analysis.results import Result, items_per_step
-from analysis.statistics.contradictions import LEAST_GAP
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, least_replicas, trains_apart
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES
@@ -103,15 +102,6 @@ class Ablations:
     missing: tuple[Ablation, ...]  # those that would say more
     own: Ablation  # what the target itself is
 
-    @property
-    def distinct(self) -> dict[Ablation, Result]:
-        """Each trial once, by its last ablation: one trial may be several."""
-        last = {}
-        for ablation in Ablation:
-            if ablation in self.results:
-                last[self.results[ablation].trial_id] = ablation
-        return {ablation: self.results[ablation] for ablation in last.values()}
-
 
 class AblationFinder:
     """Finds ablations among all results.
@@ -178,18 +168,6 @@ class AblationFinder:
             return None
         best = min(ranked, key=lambda entry: entry[:-1])[-1]
         return target if _identity(best.axes) == _identity(target.axes) else best
-
-    def contradicting(self, result: Result) -> list[Result]:
-        """Return single runs of the same work in the same environment, as rows of one source may
-        be, whose figures are further from its own than processes of one trial.
-        """
-        others = []
-        for other in self._like(result.axes, result):
-            times = (_step_s(other), _step_s(result))
-            are_single = len(other.repeats) == len(result.repeats) == 1
-            if are_single and max(times) > LEAST_GAP * min(times):
-                others.append(other)
-        return others
 
     def _find(self, ablation: Ablation, target: Result) -> Result | None:
         axes = _with(target.axes, _changes(ablation, target))

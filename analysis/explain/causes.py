@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from analysis.explain.ablations import FLOOR, Ablation, reads
-from analysis.explain.exchange import ExchangeTests
-from analysis.explain.links import LAUNCH_S, Links, kernels_s
+from analysis.explain.ablations import COMPARED, FLOOR, Ablation, reads
+from analysis.explain.links import Links, kernels_s
 from analysis.explain.observed import NOTHING, Observed
 from analysis.explain.waterfall import (
+    Beside,
     Cause,
     Seconds,
     StepPart,
@@ -20,8 +21,11 @@ from analysis.explain.waterfall import (
     shares_cores,
     step_s,
 )
+from analysis.reported_work import is_known
 from analysis.results import Result
 from scalemark.records.machine import DeviceKind
+from scalemark.records.trial import STRATEGY_AXES, free_names
+from scalemark.text.wording import as_typed
 
 NEIGHBORS_FROM = 0.10  # of the cores, that others take
 THROTTLED_FROM = 0.10  # of the clock
@@ -41,9 +45,11 @@ WEIGHTS_GB_PER_S = {
     DeviceKind.CPU_DEVICE: 4.0,
 }
 """At least (K80: 240 at its peak), so that what is left of fixed costs is not of the weights."""
-LEAST_LAUNCH_S = 20e-6  # of one kernel, see `analysis.explain.links.LAUNCH_S`
+FIGURES_DIFFER_FROM = 0.10  # of the step: two figures without repeats, so far apart, are no noise
 EXCHANGING_NOTHING = (Ablation.ALONE, Ablation.INDEPENDENT)
 """Ablations that read nothing either: lower than all that a step may wait for."""
+_OF_EXCHANGE = (*STRATEGY_AXES, "gradient_repacking", "compact_gradients")
+"""Axes by which replicas exchange gradients in another way, and compute the same."""
 
 
 class Bound(StrEnum):
@@ -62,7 +68,6 @@ class EvidenceKind(StrEnum):
     """The way by which something is known."""
 
     ABLATION = "ablation"  # one trial less another that differs in one thing
-    BYTES = "growth with bytes"  # see `analysis.explain.exchange`
     OTHER_WAY = "another strategy"  # the same work, exchanged another way
     FIXED = "fixed costs"  # what does not grow with the batch, or with the model
     REPLICA_TIMES = "times of each replica"  # its own compute, less that of the others
@@ -80,10 +85,7 @@ class Evidence:
     because: str  # a part of a sentence
     trials: tuple[str, ...]  # that show it; of a difference what is subtracted comes last
     is_direct: bool = True  # measured for itself; else inferred from what is not
-    # by what the links would take, as a part of a sentence; empty where they may explain it
-    contradicted: str = ""
-    told_by: str = ""  # what would tell which it is, as a part of a sentence
-    p: float | None = None  # of a test
+    doubt: str = ""  # why the links do not explain it, as a part of a sentence; empty: they may
 
 
 _BOUND = {
@@ -95,6 +97,44 @@ _BOUND = {
 }
 
 
+class OtherWays:
+    """Finds the same trial with another way of exchange, among all results."""
+
+    def __init__(self, results: Iterable[Result]) -> None:
+        self._alike: dict[object, list[Result]] = defaultdict(list)
+        for result in results:
+            if result.num_gpus > 1 and not result.trains_apart and is_known(result.axes):
+                self._alike[_but_for_exchange(result)].append(result)
+
+    def fastest(self, target: Result) -> Result | None:
+        """Return the fastest, if it is faster by more than noise than all that go the target's way,
+        of which published figures have several.
+        """
+        if target.trains_apart or not is_known(target.axes):
+            return None
+        alike = self._alike.get(_but_for_exchange(target), ())
+        fastest = min(alike, key=lambda other: step_s(other).value, default=target)
+        if _way(fastest) == _way(target):
+            return None
+        lost = difference(target, fastest)
+        least_s = 0.0 if lost.is_conclusive else FIGURES_DIFFER_FROM * step_s(target).value
+        if lost.value <= least_s or (lost.low is not None and lost.low <= 0):
+            return None
+        return fastest
+
+
+def _way(result: Result) -> list[object]:
+    return [result.axes.get(name) for name in _OF_EXCHANGE]
+
+
+def _but_for_exchange(result: Result) -> tuple[object, ...]:
+    same = []
+    for name in (*COMPARED, *free_names(result.axes)):
+        if name in result.axes and name not in _OF_EXCHANGE:
+            same.append((name, result.axes[name]))
+    return result.environment.key, result.item, *same
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """All that is known of one target."""
@@ -103,11 +143,12 @@ class Case:
     seen: Observed
     of_ablations: Mapping[Ablation, Observed]
     links: Links | None
-    tests: ExchangeTests
+    ways: OtherWays
     waiting: Evidence | None  # for a slow replica
 
-    def contradict(self, lost_s: float, step_s: float) -> str:
-        return self.links.contradict(lost_s, step_s) if self.links else ""
+    def denied(self, lost_s: float) -> str:
+        """Return why the links do not explain a loss; empty where they may."""
+        return self.links.deny(lost_s) if self.links else ""
 
 
 def list_causes(case: Case) -> list[Evidence]:
@@ -132,7 +173,7 @@ def list_causes(case: Case) -> list[Evidence]:
     causes += _launching(case)
     causes += _neighbors(case)
     if not any(Cause.COMMUNICATION in part.causes for part in fall.parts):
-        causes += _shown(case, fall.target, fall.step.value)
+        causes += _by_other_way(case, fall.target, fall.step.value)
     causes = [_without_neighbors(evidence, case) for evidence in causes]
     causes += _clocks(case, waited_s)
     return sorted(causes, key=lambda evidence: -evidence.seconds.value)
@@ -152,21 +193,11 @@ def at_most_launching_s(fall: Waterfall) -> float | None:
     return min(limits, default=None)
 
 
-def expected_launching_s(fall: Waterfall) -> float | None:
-    """Return what launching takes if each kernel waits as short as the guide saw, within the step
-    of the lowest ablation; None where the kernels are not counted.
-    """
-    counted_s = kernels_s(fall.target.axes)
-    if counted_s is None or shares_cores(fall.target):
-        return None
-    return min(counted_s * LEAST_LAUNCH_S / LAUNCH_S, fall.base_s.value)
-
-
 def _of_parts(case: Case) -> Iterator[Evidence]:
     fall = case.fall
     single: dict[Bound, list[StepPart]] = {}
     for part in fall.parts:
-        bounds = _bounds(part.causes)
+        bounds = {_BOUND.get(cause) for cause in part.causes}
         known = [bound for bound in bounds if bound is not None]
         if len(bounds) == 1 and known:
             single.setdefault(known[0], []).append(part)
@@ -182,20 +213,13 @@ def _of_parts(case: Case) -> Iterator[Evidence]:
         trials = parts[-1].after.trial_id, parts[0].before.trial_id
         if bound is Bound.INPUT and not fall.target.axes["data"]:
             because = f"{_lost_to('input or other data', seconds.value, fall)}: not reported"
-            yield _inferred(None, seconds, because, trials)
+            yield _shown(None, EvidenceKind.ABLATION, seconds, because, trials, is_direct=False)
             continue
-        contradicted = ""
-        if bound is Bound.COMMUNICATION:
-            contradicted = case.contradict(seconds.value, fall.step.value)
-        names = " and ".join(cause for part in parts for cause in part.causes)
-        yield Evidence(
-            bound=bound,
-            kind=EvidenceKind.ABLATION,
-            seconds=seconds,
-            because=_takes(names, seconds, fall),
-            trials=trials,
-            contradicted=contradicted,
+        because = _takes(
+            " and ".join(cause for part in parts for cause in part.causes), seconds, fall
         )
+        doubt = case.denied(seconds.value) if bound is Bound.COMMUNICATION else ""
+        yield _shown(bound, EvidenceKind.ABLATION, seconds, because, trials, doubt=doubt)
 
 
 def _of_several(part: StepPart, case: Case) -> Iterator[Evidence]:
@@ -205,7 +229,7 @@ def _of_several(part: StepPart, case: Case) -> Iterator[Evidence]:
     if Cause.INPUT in causes:
         if share is None:
             because = _lost_to(" or ".join(part.causes), left_s, fall)
-            yield _inferred(None, part.seconds, because, part.trials)
+            yield _inferred(None, part.seconds, because, part)
             return
         # `_waiting_for_batches` has the wait; what distortions add to it may be subtracted already
         waited_s = share * fall.step.value
@@ -214,8 +238,8 @@ def _of_several(part: StepPart, case: Case) -> Iterator[Evidence]:
                 waited_s -= other.seconds.value
         left_s -= max(0.0, waited_s)
         causes = [cause for cause in causes if _BOUND.get(cause) is not Bound.INPUT]
-    if Cause.COMMUNICATION in causes and len(_bounds(causes)) > 1:
-        for evidence in _shown(case, part.after, left_s):
+    if Cause.COMMUNICATION in causes and len({_BOUND.get(cause) for cause in causes}) > 1:
+        for evidence in _by_other_way(case, part.after, left_s):
             yield evidence
             left_s -= evidence.seconds.value
     if left_s > 0:
@@ -227,40 +251,40 @@ def _rest(causes: list[Cause], left_s: float, part: StepPart, case: Case) -> Evi
     seconds = part.seconds
     if left_s != seconds.value:
         seconds = Seconds(value=left_s)
-    contradicted = ""
-    if Cause.COMMUNICATION in causes:
-        contradicted = case.contradict(left_s, case.fall.step.value)
-        contradicted = contradicted or case.tests.refuted(part.after)
-    bounds = _bounds(causes)
-    if len(bounds) == 1 and None not in bounds and not contradicted:
+    denied = case.denied(left_s) if Cause.COMMUNICATION in causes else ""
+    bounds = {_BOUND.get(cause) for cause in causes}
+    if len(bounds) == 1 and None not in bounds and not denied:
         because = _takes(" or ".join(causes), seconds, case.fall)
-        return _inferred(bounds.pop(), seconds, because, part.trials)
+        return _inferred(bounds.pop(), seconds, because, part)
     because = _lost_to(" or ".join(causes) or "an unknown cause", left_s, case.fall)
-    rest = _inferred(None, seconds, because, part.trials)
-    told_by = ""
+    if denied:
+        because += f"; {denied}"
     if {Cause.CONTENTION, Cause.COMMUNICATION} <= set(causes):
-        told_by = "independent replicas would tell"
-    return replace(rest, contradicted=contradicted, told_by=told_by)
+        because += "; independent replicas would tell"
+    return _inferred(None, seconds, because, part)
 
 
-def _shown(case: Case, target: Result, at_most_s: float) -> Iterator[Evidence]:
-    """Yield communication that other trials of the box show, unless the links deny it."""
-    shown = case.tests.shown(target)
-    if shown is None or case.contradict(shown.seconds.value, step_s(target).value):
+def _by_other_way(case: Case, target: Result, at_most_s: float) -> Iterator[Evidence]:
+    """Yield communication that a faster way of exchange shows, unless the links deny it."""
+    other = case.ways.fastest(target)
+    if other is None:
         return
-    seconds = shown.seconds
+    seconds = difference(target, other)
+    if case.denied(seconds.value):
+        return
     if seconds.value > at_most_s:
         seconds = Seconds(value=at_most_s)
+    names = [other.strategy]
+    for axis in ("gradient_repacking", "compact_gradients"):
+        value = other.axes.get(axis)
+        if value != target.axes.get(axis):
+            names.append(f"{axis}={as_typed(value)}")
+    takes = _takes(Cause.COMMUNICATION, seconds, case.fall)
+    because = f"{takes}: {' '.join(names)} takes that much less"
     if seconds.value > 0:
-        yield Evidence(
-            bound=Bound.COMMUNICATION,
-            kind=EvidenceKind.BYTES if shown.by_bytes else EvidenceKind.OTHER_WAY,
-            seconds=seconds,
-            because=f"{_takes(Cause.COMMUNICATION, seconds, case.fall)}: {shown.because}",
-            trials=shown.trials,
-            is_direct=False,
-            p=shown.p,
-        )
+        trials = target.trial_id, other.trial_id
+        way = EvidenceKind.OTHER_WAY
+        yield _shown(Bound.COMMUNICATION, way, seconds, because, trials, is_direct=False)
 
 
 def _waiting_for_batches(case: Case) -> Iterator[Evidence]:
@@ -271,7 +295,9 @@ def _waiting_for_batches(case: Case) -> Iterator[Evidence]:
     if all(part.causes != (Cause.INPUT,) for part in fall.parts):
         because = f"{share:.0%} of the step is spent waiting for batches"
         waited_s = share * fall.step.value
-        yield _observed(Bound.INPUT, waited_s, because, fall, is_direct=False)
+        trials = (fall.target.trial_id,)
+        seen = EvidenceKind.OBSERVED
+        yield _shown(Bound.INPUT, seen, waited_s, because, trials, is_direct=False)
 
 
 def _launching(case: Case) -> Iterator[Evidence]:
@@ -281,32 +307,39 @@ def _launching(case: Case) -> Iterator[Evidence]:
         many = fall.ablations.results[Ablation.MANY_STEPS]
         share = fall.share(fall.calls.seconds.value)
         because = f"{many.axes['steps_per_execution']} steps per call save {share:.0%} of the step"
-        yield _launch(fall.calls.seconds, because, fall.calls.trials)
+        yield _launch(fall.calls, because)
     if fall.fixed:
         fixed = _without_weights(fall, fall.fixed.seconds, seen)
         share = fall.share(fixed.value)
         if share >= FIXED_FROM:
             because = f"{share:.0%} of the step is there whatever the batch"
             is_direct = share >= MOSTLY_FIXED
-            yield _launch(fixed, because, fall.fixed.trials, is_direct=is_direct)
+            yield _launch(replace(fall.fixed, seconds=fixed), because, is_direct=is_direct)
     if fall.floor:
         floor = fall.floor.seconds
         because = f"the trivial model's step is {fall.share(floor.value):.0%} of this one"
         # That model computes nothing, but updates its weights.
         launching = _without_weights(fall, floor, case.of_ablations.get(Ablation.FLOOR, NOTHING))
         if fall.share(floor.value) >= MOSTLY_FLOOR:
-            yield _launch(floor, because, fall.floor.trials)
+            yield _launch(fall.floor, because)
         elif fall.share(launching.value) >= FLOOR_FROM:
-            yield _launch(launching, because, fall.floor.trials)
+            yield _launch(replace(fall.floor, seconds=launching), because)
     own = _own_costs(fall, seen)
     if fall.target.axes["model"] == FLOOR and own:
         because = "the model computes almost nothing: a step is its fixed costs"
-        trials = ((fall.ideal or fall.target).trial_id,)
-        yield _launch(own, because, trials, is_direct=fall.base in EXCHANGING_NOTHING)
+        beside = Beside(seconds=own, trials=((fall.ideal or fall.target).trial_id,))
+        yield _launch(beside, because, is_direct=fall.base in EXCHANGING_NOTHING)
     gap = seen.launch_gap_share
     if gap:
         because = f"the profile has GPUs wait for launches for {gap:.0%} of the step"
-        yield _observed(Bound.LAUNCH, gap * fall.step.value, because, fall, is_direct=False)
+        trials = (fall.target.trial_id,)
+        gap_s, kind = gap * fall.step.value, EvidenceKind.OBSERVED
+        yield _shown(Bound.LAUNCH, kind, gap_s, because, trials, is_direct=False)
+
+
+def _launch(beside: Beside, because: str, *, is_direct: bool = True) -> Evidence:
+    kind = EvidenceKind.FIXED
+    return _shown(Bound.LAUNCH, kind, beside.seconds, because, beside.trials, is_direct=is_direct)
 
 
 def _own_costs(fall: Waterfall, seen: Observed) -> Seconds | None:
@@ -344,8 +377,8 @@ def _neighbors(case: Case) -> Iterator[Evidence]:
         because = (
             f"other programs took {taken:.0%} of the cores, which costs {share:.0%} of the step"
         )
-        evidence = _observed(Bound.CONTENTION, lost_s, because, fall)
-        yield replace(evidence, kind=EvidenceKind.CORES)
+        trials = (fall.target.trial_id,)
+        yield _shown(Bound.CONTENTION, EvidenceKind.CORES, lost_s, because, trials)
 
 
 def _without_neighbors(evidence: Evidence, case: Case) -> Evidence:
@@ -365,14 +398,9 @@ def _without_neighbors(evidence: Evidence, case: Case) -> Evidence:
         f"other programs took {taken:.0%} of the cores that make batches, which costs "
         f"{fall.share(saved_s):.0%} of the step"
     )
-    return Evidence(
-        bound=Bound.CONTENTION,
-        kind=EvidenceKind.CORES,
-        seconds=evidence.seconds.times(saved_s / evidence.seconds.value),
-        because=because,
-        trials=(fall.target.trial_id,),
-        is_direct=False,
-    )
+    lost = evidence.seconds.times(saved_s / evidence.seconds.value)
+    trials, kind = (fall.target.trial_id,), EvidenceKind.CORES
+    return _shown(Bound.CONTENTION, kind, lost, because, trials, is_direct=False)
 
 
 def _clocks(case: Case, waited_s: float) -> Iterator[Evidence]:
@@ -385,7 +413,8 @@ def _clocks(case: Case, waited_s: float) -> Iterator[Evidence]:
     alone = case.of_ablations.get(Ablation.ALONE, seen)
     base = fall.ablations.results.get(Ablation.ALONE)
     base_s = step_s(base) if base else fall.base_s
-    why = f" ({', '.join(seen.throttled)})" if seen.throttled else ""
+    reasons = [reason for reason in sorted(seen.throttled) if reason.startswith(("hw_", "sw_"))]
+    why = f" ({', '.join(reasons)})" if reasons else ""
     seconds = lost * base_s.value - waited_s
     because = (
         f"GPUs ran {lost:.0%} below their highest clock{why}, which costs "
@@ -395,50 +424,32 @@ def _clocks(case: Case, waited_s: float) -> Iterator[Evidence]:
     if alone.clock_loss is not None and lost - alone.clock_loss >= POWER_SHARED_FROM:
         bound = Bound.CONTENTION
     if seconds > 0:
-        yield _observed(bound, seconds, because, fall)
+        yield _shown(bound, EvidenceKind.OBSERVED, seconds, because, (fall.target.trial_id,))
 
 
-def _observed(
-    bound: Bound, seconds: float, because: str, fall: Waterfall, *, is_direct: bool = True
+def _shown(
+    bound: Bound | None,
+    kind: EvidenceKind,
+    seconds: Seconds | float,
+    because: str,
+    trials: tuple[str, ...],
+    *,
+    is_direct: bool = True,
+    doubt: str = "",
 ) -> Evidence:
     return Evidence(
         bound=bound,
-        kind=EvidenceKind.OBSERVED,
-        seconds=Seconds(value=seconds),
-        because=because,
-        trials=(fall.target.trial_id,),
-        is_direct=is_direct,
-    )
-
-
-def _inferred(
-    bound: Bound | None, seconds: Seconds, because: str, trials: tuple[str, ...]
-) -> Evidence:
-    return Evidence(
-        bound=bound,
-        kind=EvidenceKind.ABLATION,
-        seconds=seconds,
-        because=because,
-        trials=trials,
-        is_direct=False,
-    )
-
-
-def _launch(
-    seconds: Seconds, because: str, trials: tuple[str, ...], *, is_direct: bool = True
-) -> Evidence:
-    return Evidence(
-        bound=Bound.LAUNCH,
-        kind=EvidenceKind.FIXED,
-        seconds=seconds,
+        kind=kind,
+        seconds=Seconds(value=seconds) if isinstance(seconds, float) else seconds,
         because=because,
         trials=trials,
         is_direct=is_direct,
+        doubt=doubt,
     )
 
 
-def _bounds(causes: tuple[Cause, ...] | list[Cause]) -> set[Bound | None]:
-    return {_BOUND.get(cause) for cause in causes}
+def _inferred(bound: Bound | None, seconds: Seconds, because: str, part: StepPart) -> Evidence:
+    return _shown(bound, EvidenceKind.ABLATION, seconds, because, part.trials, is_direct=False)
 
 
 def _highest(seconds: Seconds) -> float:

@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from analysis import again
-from analysis.explain.ablations import ABLATION_ORDER, Ablation, AblationFinder, command
-from analysis.explain.causes import Bound, Case, Evidence, EvidenceKind
-from analysis.explain.exchange import ExchangeTests
+from analysis.explain.ablations import Ablation, AblationFinder, command
+from analysis.explain.causes import Bound, Case, Evidence, EvidenceKind, OtherWays
 from analysis.explain.links import Bandwidth, Links, links_of
 from analysis.explain.observed import NOTHING, UNTIMED, Observed, SlowReplicas
 from analysis.explain.remedies import Remedy, against_slow, against_throttling, remedies
 from analysis.explain.verdicts import MATTERS, Diagnosis, diagnose
 from analysis.explain.waterfall import Seconds, Waterfall, shares_cores, waterfall
 from analysis.results import Result
-from analysis.statistics.contradictions import contradiction
-from analysis.statistics.sample import Sample
-from analysis.text.titles import failed_repeats, host_notes
+from analysis.text.titles import host_notes
 from scalemark.models import trainable
 from scalemark.records import overrides
 from scalemark.records.references import Origin
@@ -43,20 +40,6 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedTrial:
-    """The trial that is explained."""
-
-    trial_id: str
-    origin: Origin
-    environment: str
-    machine: str
-    model: str
-    strategy: str
-    num_gpus: int
-    throughput: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
     """The step of the target, taken apart."""
 
@@ -72,7 +55,7 @@ class Steps:
 class Explanation:
     """All that is known of what holds one trial back."""
 
-    target: ExplainedTrial
+    target: Result
     steps: Steps
     diagnosis: Diagnosis
     seen: Observed
@@ -93,52 +76,45 @@ def explain_all(
     bandwidth: Callable[[Result], Bandwidth | None] = lambda _: None,
 ) -> list[Explanation]:
     """Explain results that have a number; `finder` has all that they may be compared with."""
-    tests = ExchangeTests(finder)
-    return [_explain(target, finder, tests, observe, bandwidth(target)) for target in targets]
+    ways = OtherWays(finder.results)
+    return [_explain(target, finder, ways, observe, bandwidth(target)) for target in targets]
 
 
 def _explain(
     target: Result,
     finder: AblationFinder,
-    tests: ExchangeTests,
+    ways: OtherWays,
     observe: Callable[[Result], Observed],
     bandwidth: Bandwidth | None,
 ) -> Explanation:
     fall = waterfall(finder.around(target))
     of_ablations = {name: observe(result) for name, result in fall.ablations.results.items()}
-    seen = observe(target)
+    seen = of_ablations[fall.ablations.own]
     slow, waiting = _slow_replicas(fall, seen, of_ablations.get(Ablation.INDEPENDENT, NOTHING))
     links = links_of(target, seen, bandwidth)
     case = Case(
-        fall=fall, seen=seen, of_ablations=of_ablations, links=links, tests=tests, waiting=waiting
+        fall=fall, seen=seen, of_ablations=of_ablations, links=links, ways=ways, waiting=waiting
     )
     diagnosis = diagnose(case)
-    offered = remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))
+    offered = list(against_throttling(seen))
     if diagnosis.bound is Bound.SLOW_REPLICA:
-        offered = [against_slow(slow.slow[0].replica, target.environment.device_kind)]
+        offered.append(against_slow(slow.slow[0].replica, target.environment.device_kind))
+    else:
+        offered += remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))
     missing = []
     for ablation in fall.ablations.missing:
         missing.append(Missing(ablation=ablation, command=command(ablation, target)))
     return Explanation(
-        target=ExplainedTrial(
-            trial_id=target.trial_id,
-            origin=target.environment.origin,
-            environment=target.environment.key,
-            machine=target.environment.machine,
-            model=str(target.axes["model"]),
-            strategy=target.strategy,
-            num_gpus=target.num_gpus,
-            throughput=target.throughput or 0.0,
-        ),
+        target=target,
         steps=_steps(fall, diagnosis),
         diagnosis=diagnosis,
         seen=seen,
         links=links,
         slow_replicas=slow,
-        remedies=(*against_throttling(seen.gpus, seen.clock_loss), *offered),
+        remedies=tuple(offered),
         missing=tuple(missing),
         measure_all=_measure_all(fall),
-        notes=tuple(_notes(fall)),
+        notes=tuple(host_notes([target])),
     )
 
 
@@ -147,24 +123,44 @@ def _steps(fall: Waterfall, diagnosis: Diagnosis) -> Steps:
     parts = [_row(fall, str(fall.base), fall.base_s, (first.trial_id,))]
     for part in fall.parts:
         parts.append(_row(fall, " or ".join(part.causes), part.seconds, part.trials))
+    ideal = ""
+    if fall.ideal and shares_cores(fall.target):
+        ideal = f"{fall.target.num_gpus} independent replicas"
+    elif fall.ideal:
+        alone = f"{fall.ideal.strategy} on {fall.ideal.counted}"
+        if fall.ideal.trains_apart:
+            alone = "one replica alone"
+        ideal = f"{fall.target.num_gpus} times {alone}"
     return Steps(
         step=fall.step,
         efficiency=fall.efficiency,
-        ideal=_ideal(fall),
+        ideal=ideal,
         base=fall.base,
         parts=tuple(parts),
         within=tuple(_within(fall, diagnosis)),
     )
 
 
-def _ideal(fall: Waterfall) -> str:
-    ideal, num_gpus = fall.ideal, fall.target.num_gpus
-    if ideal is None:
-        return ""
-    if shares_cores(fall.target):
-        return f"{num_gpus} independent replicas"
-    alone = "one replica alone" if ideal.trains_apart else f"{ideal.strategy} on {ideal.counted}"
-    return f"{num_gpus} times {alone}"
+def _row(fall: Waterfall, what: str, seconds: Seconds, trials: Sequence[str]) -> StepRow:
+    share = fall.share(seconds.value)
+    return StepRow(what=what, seconds=seconds, share=share, trials=tuple(trials))
+
+
+def _within(fall: Waterfall, diagnosis: Diagnosis) -> Iterator[StepRow]:
+    """Yield what overlaps the parts."""
+    known = (
+        ("calls of the function", fall.calls),
+        ("fixed, whatever the batch", fall.fixed),
+        ("the trivial model's whole step", fall.floor),
+    )
+    for what, beside in known:
+        if beside is not None:
+            yield _row(fall, what, beside.seconds, beside.trials)
+    for cause in diagnosis.causes:
+        if cause.bound is Bound.SLOW_REPLICA:
+            yield _row(fall, "the slow replica", cause.seconds, cause.trials)
+        if cause.kind is EvidenceKind.CORES and cause.bound is diagnosis.bound:
+            yield _row(fall, "other programs", cause.seconds, cause.trials)
 
 
 def _slow_replicas(
@@ -219,28 +215,6 @@ def _refuted(fall: Waterfall) -> list[str]:
     return refuted
 
 
-def _row(fall: Waterfall, what: str, seconds: Seconds, trials: Sequence[str]) -> StepRow:
-    share = fall.share(seconds.value)
-    return StepRow(what=what, seconds=seconds, share=share, trials=tuple(trials))
-
-
-def _within(fall: Waterfall, diagnosis: Diagnosis) -> Iterator[StepRow]:
-    """Yield what overlaps the parts."""
-    known = (
-        ("calls of the function", fall.calls),
-        ("fixed, whatever the batch", fall.fixed),
-        ("the trivial model's whole step", fall.floor),
-    )
-    for what, beside in known:
-        if beside is not None:
-            yield _row(fall, what, beside.seconds, beside.trials)
-    for cause in diagnosis.causes:
-        if cause.bound is Bound.SLOW_REPLICA:
-            yield _row(fall, "the slow replica", cause.seconds, cause.trials)
-        if cause.kind is EvidenceKind.CORES and cause.bound is diagnosis.bound:
-            yield _row(fall, "other programs", cause.seconds, cause.trials)
-
-
 def _measure_all(fall: Waterfall) -> str:
     """Return the `experiment=explain` around the target, where an ablation of it is missing."""
     target = fall.target
@@ -279,24 +253,3 @@ def of_each_curve(results: Sequence[Result], finder: AblationFinder) -> list[Res
         if (result.environment.key, result.trial_id) not in within:
             tops.append(result)
     return tops or list(largest.values())
-
-
-def _notes(fall: Waterfall) -> Iterator[str]:
-    target = fall.target
-    if shares_cores(target) and target.num_gpus > 1:
-        yield (
-            "CPU devices share the cores of one machine, so the ideal here is as many independent "
-            "replicas"
-        )
-    yield from host_notes([target])
-    for ablation, result in fall.ablations.distinct.items():
-        if ablation not in ABLATION_ORDER:
-            continue
-        contradicting = contradiction(Sample.of(result.repeats, result.unit))
-        if contradicting:
-            note = f"repeats of {ablation} contradict each other ({contradicting.words})"
-            if result.attempt_ids:
-                note += f"; measure it again: {again.again(result, 3)}"
-            yield note
-        if result.failed:
-            yield f"repeats of {ablation} brought no number ({failed_repeats(result)})"

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.results import Result, is_quotable
 from analysis.source import Source
 from scalemark.records.outcomes import INJECTED_REASON
-
-SLOWER_CLOCK_FROM = 0.10  # below the median of the others
-THROTTLING = (
-    "hw_slowdown",
-    "hw_thermal_slowdown",
-    "hw_power_brake_slowdown",
-    "sw_thermal_slowdown",
-    "sw_power_cap",
-)
 
 Times = Mapping[str, Sequence[float]]
 """Replica -> seconds of its own compute in each round of one process."""
@@ -49,17 +40,6 @@ UNTIMED = SlowReplicas(slow=(), slowest=None, unknown="the compute of each repli
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuClock:
-    """One GPU over all attempts of a trial; None for what it does not report."""
-
-    uuid: str
-    clock_mhz: float | None  # median
-    temperature_c: float | None  # highest
-    reasons: tuple[str, ...]  # why its clock was lowered, as trainer/watching/nvml.py names them
-    replica: int | None  # that it computed; None where repeats had other GPUs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """Medians over the attempts of one trial that have a number; None where it was not recorded."""
 
@@ -68,12 +48,12 @@ class Observed:
     num_cores: int | None = None
     # of the GPU that lost most, for which the others wait, below the highest clock it can: 0..1
     clock_loss: float | None = None
-    throttled: tuple[str, ...] = ()  # reasons that were seen
+    # reason why clocks were lowered, as trainer/watching/nvml.py names it -> UUIDs of the GPUs
+    throttled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     num_parameters: int | None = None
     doubts: tuple[str, ...] = ()  # why an attempt is suspect, but for injected faults
     # of the newest attempt that has one: a scalemark.records.measurement.Profile
     profile: Mapping[str, Any] | None = None
-    gpus: tuple[GpuClock, ...] = ()  # in the order of the replicas
     replica_times: tuple[Times, ...] = ()  # of each attempt that timed them
 
     @property
@@ -102,7 +82,7 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
         return NOTHING
     taken: list[float] = []
     clock_losses: list[float | None] = []
-    throttled: set[str] = set()
+    throttled: dict[str, dict[str, None]] = {}
     doubts: dict[str, None] = {}
     profile = None
     replica_times = []
@@ -112,7 +92,8 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
         gpus = row.get("recorded_telemetry") or ()
         clock_losses.append(_clock_loss(gpus))
         for gpu in gpus:
-            throttled.update(set(gpu["throttle_reasons"]).intersection(THROTTLING))
+            for cause in gpu["throttle_reasons"]:
+                throttled.setdefault(cause, {})[gpu["uuid"]] = None
         for reason in row["verdict_reasons"] or ():
             if not reason.startswith(INJECTED_REASON):
                 doubts[reason] = None
@@ -126,11 +107,10 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
         cores_taken=_median(taken),
         num_cores=newest["num_cores"],
         clock_loss=_median(clock_losses),
-        throttled=tuple(sorted(throttled)),
+        throttled={cause: tuple(gpus) for cause, gpus in throttled.items()},
         num_parameters=newest["num_parameters"],
         doubts=tuple(doubts),
         profile=profile,
-        gpus=gpu_clocks(attempts),
         replica_times=tuple(replica_times),
     )
 
@@ -143,45 +123,6 @@ def observer(source: Source) -> Callable[[Result], Observed]:
         return observed([row for row in rows if is_quotable(row)])
 
     return observe
-
-
-def gpu_clocks(attempts: Sequence[Mapping[str, Any]]) -> tuple[GpuClock, ...]:
-    """Return the clock of each GPU by NVML's telemetry, in the order of replicas."""
-    seen: dict[str, list[Mapping[str, Any]]] = {}
-    for row in attempts:
-        for gpu in row.get("recorded_telemetry") or ():
-            seen.setdefault(gpu["uuid"], []).append(gpu)
-    have_same = True
-    for row in attempts:
-        gpus = row.get("recorded_telemetry")
-        if gpus and [gpu["uuid"] for gpu in gpus] != list(seen):
-            have_same = False
-    clocks = []
-    for number, (uuid, rows) in enumerate(seen.items()):
-        heats = [gpu["temperature_c"] for gpu in rows if gpu["temperature_c"] is not None]
-        reasons = {reason for gpu in rows for reason in gpu["throttle_reasons"]}
-        clocks.append(
-            GpuClock(
-                uuid=uuid,
-                clock_mhz=_median(gpu["sm_clock_mhz"] for gpu in rows),
-                temperature_c=max(heats, default=None),
-                reasons=tuple(sorted(reasons)),
-                replica=number if have_same else None,
-            )
-        )
-    return tuple(clocks)
-
-
-def slower_clocks(gpus: Sequence[GpuClock]) -> list[tuple[GpuClock, float]]:
-    """Return GPUs whose clock is 10 % or more below the median of the others', and that median."""
-    slower = []
-    for gpu in gpus:
-        others = _median(other.clock_mhz for other in gpus if other is not gpu)
-        if gpu.clock_mhz is None or others is None:
-            continue
-        if gpu.clock_mhz <= (1 - SLOWER_CLOCK_FROM) * others:
-            slower.append((gpu, others))
-    return slower
 
 
 def _clock_loss(gpus: Iterable[Mapping[str, Any]]) -> float | None:

@@ -6,13 +6,13 @@ for several GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis import again
 from analysis.explain.causes import Bound
-from analysis.explain.observed import GpuClock
+from analysis.explain.observed import Observed
 from analysis.results import Environment, Result
 from scalemark.abilities import (
     ALL_REDUCES,
@@ -32,7 +32,6 @@ MORE_BATCHES = 8  # that wait on each device
 FEW_PACKS = 8  # tf_cnn_benchmarks' own choice of gradient_repacking
 MANY_STEPS = 10  # per call
 WORTH_A_REMEDY = 0.02  # of the clock: what a card at its power limit loses is mostly less
-_NOT_SIMULATED = frozenset(unknown_to(Engine.simulated))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +52,15 @@ def remedies(
     refuted: Collection[str] = (),
 ) -> list[Remedy]:
     """Return the remedies against a verdict, but for axes that trials have `refuted`."""
+    place = target.environment
     if bound is None or bound is Bound.SLOW_REPLICA:  # no axis makes a GPU faster
         return []
-    place = target.environment
+    left_out = set(refuted)
+    if place.device_kind is DeviceKind.SIMULATED_GPU:
+        left_out.update(unknown_to(Engine.simulated))
     offered = []
     for changes, why in _changes(bound, target.axes, place, num_cores or 8):
-        if place.device_kind is DeviceKind.SIMULATED_GPU and _NOT_SIMULATED & changes.keys():
-            continue
-        if changes.keys() & set(refuted):
+        if changes.keys() & left_out:
             continue
         change = " ".join(f"{axis}={as_typed(value)}" for axis, value in changes.items())
         if place.origin is Origin.PUBLISHED:
@@ -78,24 +78,24 @@ Changes = Iterator[tuple[dict[str, Any], str]]
 
 def _changes(bound: Bound, axes: Axes, place: Environment, num_cores: int) -> Changes:
     if bound is Bound.INPUT:
-        yield from _input(axes, place, num_cores)
+        yield from _input(axes, num_cores)
+        yield from _own_threads(axes, place)
     elif bound is Bound.LAUNCH:
         yield {"batch_size": 4 * axes.get("batch_size", 1)}, "each launched kernel does more"
-        yield from _fewer_calls(axes, place, "what a call costs is paid once for ten steps")
+        yield from _fewer_calls(axes, place)
         if axes.get("xla", "off") == "off":
             yield {"xla": "on"}, "XLA joins small kernels"
-        yield from _own_threads(axes, place, "kernels are launched from threads of their own")
+        yield from _own_threads(axes, place)
     elif bound is Bound.CONTENTION:
-        why = "each GPU's kernels are launched from threads of their own"
-        yield from _own_threads(axes, place, why)
-        yield from _fewer_calls(axes, place, "the host is asked less often")
+        yield from _own_threads(axes, place)
+        yield from _fewer_calls(axes, place)
     elif bound is Bound.COMMUNICATION:
         yield from _communication(axes, place)
     else:
         yield from _compute(axes, place)
 
 
-def _input(axes: Axes, place: Environment, num_cores: int) -> Changes:
+def _input(axes: Axes, num_cores: int) -> Changes:
     if not axes.get("cache", True):
         yield {"cache": True}, "records are read from memory after the first time"
     if axes.get("data_threads", 0) not in (0, num_cores):
@@ -104,7 +104,6 @@ def _input(axes: Axes, place: Environment, num_cores: int) -> Changes:
         yield {"prefetch": MORE_BATCHES}, "waiting batches hide input that takes unevenly long"
     if axes.get("distortions", False):
         yield {"distortions": False}, "it shows what distorting costs: if that is all, distort less"
-    yield from _own_threads(axes, place, "the input's threads no longer keep kernels waiting")
 
 
 def _communication(axes: Axes, place: Environment) -> Changes:
@@ -124,8 +123,9 @@ def _communication(axes: Axes, place: Environment) -> Changes:
         changes = {"variable_update": DEFAULT_UPDATE, "local_parameter_device": "gpu"}
         changes["staged_vars"] = False
         own = ""
+    is_of_gpus = place.device_kind is not DeviceKind.CPU_DEVICE
     for all_reduce in ways:
-        if all_reduce != own and _can_run(all_reduce, place):
+        if all_reduce != own and (is_of_gpus or not ALL_REDUCES[all_reduce].gpu_only):
             yield {**changes, "all_reduce": all_reduce}, "gradients take another way"
     if is_replicated and not axes.get("gradient_repacking", 0):
         yield {"gradient_repacking": FEW_PACKS}, "few large messages instead of one per tensor"
@@ -144,11 +144,7 @@ def _compute(axes: Axes, place: Environment) -> Changes:
         yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"
 
 
-def _can_run(all_reduce: str, place: Environment) -> bool:
-    return place.device_kind is not DeviceKind.CPU_DEVICE or not ALL_REDUCES[all_reduce].gpu_only
-
-
-def _fewer_calls(axes: Axes, place: Environment, why: str) -> Changes:
+def _fewer_calls(axes: Axes, place: Environment) -> Changes:
     """Yield more steps in a call, but where several GPUs of a process would wait for the host after
     each of them (docs/gpus.md).
     """
@@ -156,12 +152,13 @@ def _fewer_calls(axes: Axes, place: Environment, why: str) -> Changes:
     is_alone = axes.get("num_gpus", 1) == 1 or (update is not None and update.is_of_one_host)
     can_gain = is_alone or place.device_kind is not DeviceKind.GPU
     if can_gain and axes.get("steps_per_execution", 1) < MANY_STEPS:
-        yield {"steps_per_execution": MANY_STEPS}, why
+        yield {"steps_per_execution": MANY_STEPS}, "what a call costs is paid once for ten steps"
 
 
-def _own_threads(axes: Axes, place: Environment, why: str) -> Changes:
+def _own_threads(axes: Axes, place: Environment) -> Changes:
     mode = axes.get("gpu_thread_mode", "global")
     if place.device_kind is not DeviceKind.CPU_DEVICE and mode == "global":
+        why = "each GPU's kernels are launched from threads of their own"
         yield {"gpu_thread_mode": "gpu_private"}, why
 
 
@@ -176,51 +173,32 @@ def against_slow(replica: str, kind: DeviceKind) -> Remedy:
     return Remedy(change=f"to mend or leave out {replica}", why=why)
 
 
-def against_throttling(
-    gpus: Sequence[GpuClock], clock_loss: float | None = None
-) -> Iterator[Remedy]:
-    """Yield what to do against each reason that was seen, the gravest first.
-
-    `clock_loss` is of the slowest; nothing is done about a small one. None where it is not known.
+def against_throttling(seen: Observed) -> Iterator[Remedy]:
+    """Yield what to do against each reason that was seen, the gravest first; nothing where the
+    slowest GPU lost little of its clock.
     """
-    if clock_loss is not None and clock_loss < WORTH_A_REMEDY:
+    if seen.clock_loss is not None and seen.clock_loss < WORTH_A_REMEDY:
         return
+    explained: set[str] = set()
     for reason, (change, why) in _AGAINST_THROTTLING.items():
-        throttled = [gpu for gpu in gpus if reason in gpu.reasons]
-        if reason == "hw_slowdown":
-            # where each says for which of both its hardware slows down, that is remedy enough
-            throttled = [gpu for gpu in throttled if not _CAUSES_OF_SLOWDOWN & {*gpu.reasons}]
-        if not throttled:
-            continue
-        heats = [gpu.temperature_c for gpu in throttled if gpu.temperature_c is not None]
-        heat = f" at up to {max(heats):.0f} °C" if heats and "thermal" in reason else ""
-        which = listed([gpu.uuid for gpu in throttled])
-        yield Remedy(change=f"{change} {which}", why=f"{reason}{heat}: {why}")
+        throttled = [gpu for gpu in seen.throttled.get(reason, ()) if gpu not in explained]
+        if reason in ("hw_thermal_slowdown", "hw_power_brake_slowdown"):
+            explained.update(throttled)  # each is a hw_slowdown, too
+        if throttled:
+            yield Remedy(change=f"{change} {listed(throttled)}", why=f"{reason}: {why}")
 
 
-_CAUSES_OF_SLOWDOWN = {"hw_thermal_slowdown", "hw_power_brake_slowdown"}
 _AGAINST_THROTTLING = {
-    "hw_thermal_slowdown": (
-        "to cool",
-        "too hot, it halves its clock or worse; look at fans, dust and the air that reaches it",
-    ),
-    "sw_thermal_slowdown": (
-        "to cool",
-        "the driver lowers its clock to keep it below its highest temperature; look at fans and "
-        "at the GPUs beside it",
-    ),
+    "hw_thermal_slowdown": ("to cool", "look at fans, dust and the air that reaches it"),
     "hw_power_brake_slowdown": (
         "to check the power supply of",
-        "the box cuts its power; a supply that failed, a cable or a limit of the chassis does that",
+        "a supply that failed, a cable or a limit of the chassis does that",
     ),
-    "hw_slowdown": (
-        "to check heat and power supply of",
-        "its hardware halves its clock or worse, and does not say for which of both",
-    ),
+    "hw_slowdown": ("to check heat and power supply of", "the GPU does not say which of both"),
+    "sw_thermal_slowdown": ("to cool", "look at fans and at the GPUs beside it"),
     "sw_power_cap": (
         "to raise the power limit of",
-        "it draws all it may; nvidia-smi -q -d POWER shows its limits beside the others', and "
-        "nvidia-smi -pl WATTS sets one",
+        "nvidia-smi -q -d POWER shows its limits, and nvidia-smi -pl WATTS sets one",
     ),
     "applications_clocks": (
         "to reset the clocks of",

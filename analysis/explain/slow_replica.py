@@ -7,17 +7,9 @@
   replica 2      |   |   |        |     that may be off by chance
 ```
 Under synchronous training all replicas show the same step; the times are those of each replica's
-own compute, `scalemark.records.measurement.ReplicaTimes`. How often the answer is right:
-`benchmarks/slow_replica.py`, docs/explain.md.
-
-How far the mean time of a replica may be off by chance:
-
-```
-  spectrum of the rounds, which may resemble their neighbors -+ joined, where that is
-  how far the means of the rest are from each other ----------+ no more than chance
-  how far the repeats of each replica are from each other ----+ explains
-```
-Places that differ more are no error; repeats that do tell alone.
+own compute, `scalemark.records.measurement.ReplicaTimes`. How far a mean may be off follows from
+the means of long blocks of rounds, which neighbors resemble little, and from those of processes.
+How often the answer is right: `benchmarks/slow_replica.py`.
 """
 
 from __future__ import annotations
@@ -31,24 +23,19 @@ from numpy.typing import NDArray
 from analysis.explain.observed import UNTIMED, Slowness, SlowReplicas, Times
 from scalemark.stats.two_speeds import pauses
 from scalemark.stats.welch import upper_quantile
-from scalemark.stats.within_process import Error, error_of_mean, without_trend
 
 Floats = NDArray[np.float64]
 
 SLOW_FROM = 0.10  # above the median of the others; where no replica can be, none is slow
 WRONGLY_NAMED = 0.01  # how often any of all replicas may be, where none is slow
 FEWEST_ROUNDS = 16
+NUM_BLOCKS = 4  # of the rounds of a process
 LEAST_GAP = 0.6  # below those that stand apart, times what the rest are from each other at most
 # time that lies in that gap, as a share: of places that differ by 4 %, one that is no slower than
 # its place stands so far apart in 1 % of cases
 LEAST_APART = 0.09
 MOST_REPEATS = 10  # that are worth it
 _MOST = 10.0  # a logarithm beyond all reason: times that vary so much say nothing
-
-_PLACES_DIFFER = 0.02  # p of an F test: so do the means of the rest, which is no error
-_VARIES_MORE = 0.001  # p of an F test: one replica over repeats
-_TRIMMED = 1.4  # variance of 8 normal values by that of those left without the largest
-_OF_MEDIAN = math.pi / 2  # variance of a median by that of a mean, of normal values
 
 
 def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
@@ -68,17 +55,11 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
     logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
     rounds = [_without_pauses(_above_others(of_process)) for of_process in logarithms]
     above = np.mean([of_process.mean(axis=0) for of_process in rounds], axis=0)
-    means = []  # above the median of all: distances are those of replicas
-    for of_process in logarithms:
-        above_all = of_process - np.median(of_process, axis=1, keepdims=True)
-        means.append(_without_pauses(above_all).mean(axis=0))
-    positions = np.mean(means, axis=0)
-    apart = _standing_apart(positions)
-    half = _reaches(rounds, np.delete(positions, apart), WRONGLY_NAMED / len(names))
+    reach = _reach(rounds, WRONGLY_NAMED / len(names))
     of_all = np.concatenate(logarithms)
     replicas = []
     for place, name in enumerate(names):
-        mean, reach = float(above[place]), half[place]
+        mean = float(above[place])
         replicas.append(
             Slowness(
                 replica=name,
@@ -88,6 +69,11 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
                 others_s=math.exp(np.median(np.delete(of_all, place, axis=1))),
             )
         )
+    means = []  # above the median of all: distances are those of replicas
+    for of_process in logarithms:
+        above_all = of_process - np.median(of_process, axis=1, keepdims=True)
+        means.append(_without_pauses(above_all).mean(axis=0))
+    apart = _standing_apart(np.mean(means, axis=0))
     slow = [replicas[place] for place in apart if _is_slower(replicas[place])]
     slow.sort(key=lambda replica: -replica.value)
     slowest = max(replicas, key=lambda replica: replica.value)
@@ -124,6 +110,30 @@ def _without_pauses(rounds: Floats) -> Floats:
     return np.array([pauses(series).smooth for series in rounds.T]).T
 
 
+def _reach(processes: Sequence[Floats], level: float) -> float:
+    """Return how far the mean of a replica may be off by chance, upwards with `level`.
+
+    All replicas have one error, of which those of half of them are independent: each is above the
+    median of the others. Where processes differ by more than their blocks explain, they count.
+    """
+    num_processes, num_replicas = len(processes), processes[0].shape[1]
+    num_series = max(1.0, (num_replicas - 1) / 2)
+    blocks = []
+    for rounds in processes:
+        means = [block.mean(axis=0) for block in np.array_split(rounds, NUM_BLOCKS)]
+        blocks.append(np.var(means, axis=0, ddof=1).mean() / NUM_BLOCKS)
+    variance = float(np.mean(blocks)) / num_processes
+    freedom = num_processes * (NUM_BLOCKS - 1) * num_series
+    reach = upper_quantile(level, freedom) * math.sqrt(variance)
+    if num_processes == 1:
+        return reach
+    means = [rounds.mean(axis=0) for rounds in processes]
+    # one replica may vary over processes by far more than the others do
+    variance = float(np.var(means, axis=0, ddof=1).mean()) / num_processes
+    freedom = (num_processes - 1) * num_series
+    return max(reach, upper_quantile(level, freedom) * math.sqrt(variance))
+
+
 def _standing_apart(positions: Floats) -> list[int]:
     """Return the places of those beyond the widest gap, where they are few and it is wide."""
     order = np.argsort(positions)
@@ -156,70 +166,3 @@ def _why_unknown(replicas: Sequence[Slowness], slowest: Slowness, num_processes:
         f"the times vary too much: {slowest.replica}, the slowest, takes {slowest.low:+.0%} to "
         f"{slowest.high:+.0%} longer than the others; {repeats}"
     )
-
-
-def _reaches(processes: Sequence[Floats], rest: Floats, level: float) -> list[float]:
-    """Return half the interval of each replica, which its true mean leaves upwards with `level`.
-
-    `processes` are (rounds, replicas), logarithms less the median of the others; `rest` the mean
-    logarithms of the replicas among which none stands apart.
-    """
-    num_processes, num_replicas = len(processes), processes[0].shape[1]
-    around = []
-    for rounds in processes:
-        around.append(np.array([without_trend(series) for series in rounds.T]).T)
-    # All replicas have one spectrum; half of them count: the rest were chosen for their means.
-    num_series = max(1.0, (num_replicas - 1) / 2)
-    errors = [error_of_mean(rounds, num_series=num_series) for rounds in around]
-    error = Error(
-        variance=sum(error.variance for error in errors) / num_processes**2,
-        freedom=sum(error.freedom for error in errors),
-    )
-    if len(rest) > 1:  # where rounds remember for long, the rest tell most of the error
-        variance = _TRIMMED * float(rest.var(ddof=1)) * (1 + _OF_MEDIAN / (num_replicas - 1))
-        of_rest = Error(variance=variance, freedom=len(rest) - 1)
-        if not _is_more(of_rest, error):
-            error = _joined(error, of_rest)
-    if num_processes > 1:
-        means = np.array([rounds.mean(axis=0) for rounds in processes])
-        half = _over_repeats(means, error, level)
-    else:
-        squares = np.concatenate(around).var(axis=0)
-        usual = squares.mean()  # those that vary less than usual count as usual
-        varying = np.maximum(squares / usual, 1.0) if usual > 0 else np.ones_like(squares)
-        half = upper_quantile(level, error.freedom) * np.sqrt(error.variance * varying)
-    as_list: list[float] = half.tolist()
-    return as_list
-
-
-def _over_repeats(means: Floats, error: Error, level: float) -> Floats:
-    """Return reaches by how far the means of each process, (processes, replicas), are from each
-    other: of all replicas together, with the error within processes where that explains it, or of
-    one alone that varies by more than chance explains.
-    """
-    freedom, num_others = len(means) - 1, means.shape[1] - 1
-    own = means.var(axis=0, ddof=1) / len(means)
-    over = Error(variance=float(own.mean()), freedom=freedom * num_others)
-    of_all = over if _is_more(over, error) else _joined(error, over)
-    usual = upper_quantile(level, of_all.freedom) * math.sqrt(of_all.variance)
-    half = np.full(len(own), usual)
-    for place, variance in enumerate(own.tolist()):
-        others = Error(variance=(own.sum() - variance) / num_others, freedom=over.freedom)
-        if _is_more(Error(variance=variance, freedom=freedom), others, _VARIES_MORE):
-            half[place] = max(usual, upper_quantile(level, freedom) * math.sqrt(variance))
-    return half
-
-
-def _is_more(error: Error, other: Error, level: float = _PLACES_DIFFER) -> bool:
-    """Return whether a variance is larger by more than chance explains (F test)."""
-    from scipy.special import fdtrc  # here, because its import takes longer than most commands do
-
-    if error.variance == 0 or other.variance == 0:
-        return error.variance > 0
-    return float(fdtrc(error.freedom, other.freedom, error.variance / other.variance)) < level
-
-
-def _joined(error: Error, other: Error) -> Error:
-    freedom = error.freedom + other.freedom
-    variance = (error.freedom * error.variance + other.freedom * other.variance) / freedom
-    return Error(variance=variance, freedom=freedom)

@@ -1,4 +1,4 @@
-"""Decides what holds a trial back, how sure that is, and what the verdict rests on.
+"""Decides what holds a trial back, and how sure that is.
 
 It is never sure without repeats. Of N GPUs, with shares of the target's own step:
 
@@ -11,7 +11,7 @@ It is never sure without repeats. Of N GPUs, with shares of the target's own ste
 | none (cannot tell) | the largest cannot be distinguished from another, or from nothing |
 
 What one replica alone and N of them differ by is contention or communication, and no verdict by
-itself: a test has to show which (`analysis.explain.exchange`).
+itself: independent replicas, or another way of exchange, have to show which.
 """
 
 from __future__ import annotations
@@ -23,27 +23,16 @@ from enum import StrEnum
 from analysis.explain.ablations import ABLATION_ORDER, FLOOR, Ablation, reads
 from analysis.explain.causes import (
     EXCHANGING_NOTHING,
-    MOSTLY_FIXED,
     NEIGHBORS_FROM,
     Bound,
     Case,
     Evidence,
     EvidenceKind,
     at_most_launching_s,
-    expected_launching_s,
     list_causes,
 )
-from analysis.explain.waterfall import (
-    Cause,
-    Seconds,
-    Waterfall,
-    difference,
-    ms,
-    shares_cores,
-    step_s,
-)
-from analysis.statistics.contradictions import contradiction
-from analysis.statistics.sample import Sample
+from analysis.explain.waterfall import Seconds, Waterfall, difference, shares_cores
+from analysis.results import Result
 from scalemark.records.references import Origin
 from scalemark.text.wording import listed
 
@@ -69,8 +58,7 @@ class Diagnosis:
     bound: Bound | None  # None: cannot tell
     confidence: Confidence
     why: str  # a part of a sentence
-    doubts: tuple[str, ...]  # why it is not surer
-    evidence: tuple[Evidence, ...]  # it rests on; none where there is nothing to compare with
+    doubts: tuple[str, ...]  # why it is not surer, the first to be said first
     causes: tuple[Evidence, ...]  # all that may hold it back, largest first
 
 
@@ -81,13 +69,10 @@ def diagnose(case: Case) -> Diagnosis:
     for cause in causes:
         if case.fall.share(cause.seconds.value) >= MATTERS:
             heavy.append(cause)
-    why = _contradicting(case)
-    bound = None
-    if not why and heavy:
-        bound, why = _judge(case, heavy)
-    elif not why:
-        bound, why = _judge_quiet(case, causes)
-    doubts = tuple(_doubts(case, bound, causes, heavy))
+    bound, why = _judge(heavy) if heavy else _judge_quiet(case, causes)
+    doubts = list(_of_trials(case))
+    if bound is not None:
+        doubts += _of_verdict(case, bound, causes, heavy)
     confidence = Confidence.LIKELY if doubts else Confidence.SURE
     if bound is None:
         confidence = Confidence.CANNOT_TELL
@@ -95,58 +80,36 @@ def diagnose(case: Case) -> Diagnosis:
         bound=bound,
         confidence=confidence,
         why=why,
-        doubts=doubts,
-        evidence=tuple(_evidence(bound, case, causes, heavy)),
+        doubts=tuple(doubts),
         causes=tuple(causes),
     )
 
 
-def _contradicting(case: Case) -> str:
-    """Return which rows of one trial deny each other; empty where none does."""
-    for ablation, result in case.fall.ablations.distinct.items():
-        others = case.tests.contradicting(result) if ablation in ABLATION_ORDER else []
-        if others:
-            times = [step_s(row).value for row in (result, *others)]
-            return (
-                f"rows of {ablation} contradict each other: {ms(min(times))} and "
-                f"{ms(max(times))} for the same step"
-            )
-    return ""
-
-
-def _judge(case: Case, heavy: Sequence[Evidence]) -> tuple[Bound | None, str]:
+def _judge(heavy: Sequence[Evidence]) -> tuple[Bound | None, str]:
     """Return the bound and why, where causes take 10 % of the step or more."""
     top = heavy[0]
-    if top.bound is None:
-        said = (top.because, top.contradicted, top.told_by)
-        return None, "; ".join(part for part in said if part)
     why = top.because
+    if top.bound is None:
+        return None, why
     lows = [cause.seconds.low for cause in heavy if cause.bound is top.bound]
     if all(low is not None and low <= 0 for low in lows):
         return None, f"{why}; its repeats cannot tell it from nothing"
-    for rival in heavy:
-        if rival.bound is top.bound:
-            continue
-        if rival.seconds.value >= NEARLY * top.seconds.value and not _is_apart(top, rival):
-            return None, f"{top.bound} and {rival.bound or UNNAMED} are as large as each other"
-        break
-    unlimited = _unlimited_launching(case, top.seconds.value)
-    if unlimited and top.bound not in (Bound.INPUT, Bound.LAUNCH):
-        return None, f"{why}; {unlimited}"
+    rivals = [cause for cause in heavy if cause.bound is not top.bound]
+    if rivals:
+        is_near = rivals[0].seconds.value >= NEARLY * top.seconds.value
+        if is_near and not _is_apart(top, rivals[0]):
+            rival = rivals[0].bound or UNNAMED
+            return None, f"{top.bound} and {rival} are as large as each other"
     return top.bound, why
 
 
 def _judge_quiet(case: Case, causes: Sequence[Evidence]) -> tuple[Bound | None, str]:
     """Return the bound and why, where no cause takes 10 % of the step."""
     fall, seen = case.fall, case.seen
-    unlimited = _unlimited_launching(case, 0.0)
-    if unlimited:
-        return None, unlimited
     if fall.target.num_gpus == 1:
-        input_is_known = (
-            Ablation.REDUCING in fall.ablations.results or seen.data_wait_share is not None
-        )
-        if reads(fall.target.axes) and not input_is_known:
+        is_input_known = seen.data_wait_share is not None
+        is_input_known |= Ablation.REDUCING in fall.ablations.results
+        if reads(fall.target.axes) and not is_input_known:
             return None, "nothing shows what its input costs; synthetic data would tell"
         if not (fall.calls or fall.fixed or fall.floor or seen.launch_gap_share is not None):
             why = "nothing shows what launching its kernels costs; a larger batch would tell"
@@ -162,20 +125,6 @@ def _judge_quiet(case: Case, causes: Sequence[Evidence]) -> tuple[Bound | None, 
     if not causes:
         return None, why
     return causes[0].bound, f"{why}; {causes[0].because}"
-
-
-def _unlimited_launching(case: Case, largest_s: float) -> str:
-    """Return that launching, which no trial limits, is expected to be most of a step, and more than
-    the largest cause; empty where it is not.
-    """
-    fall, expected_s = case.fall, expected_launching_s(case.fall)
-    if fall.fixed or case.seen.launch_gap_share is not None or expected_s is None:
-        return ""
-    if expected_s < max(largest_s, MOSTLY_FIXED * fall.step.value):
-        return ""
-    share = fall.share(expected_s)
-    shown_by = _shows_fixed(fall)
-    return f"launching its kernels may take {share:.0%} of the step; {shown_by} would tell"
 
 
 def _shows_fixed(fall: Waterfall) -> str:
@@ -200,53 +149,48 @@ def _at_most(seconds: Seconds) -> float:
     return 1.5 * seconds.value
 
 
-def _doubts(
-    case: Case, bound: Bound | None, causes: Sequence[Evidence], heavy: Sequence[Evidence]
-) -> Iterator[str]:
-    """Yield each reason why the verdict is not sure, as a part of a sentence."""
-    yield from _of_trials(case)
-    if bound is None:
-        return
-    yield from _of_launching(case, bound, heavy)
-    taken = case.seen.cores_taken or 0.0
-    is_touched = bound in (Bound.INPUT, Bound.LAUNCH)
-    if shares_cores(case.fall.target):
-        is_touched = bound is not Bound.CONTENTION
-    if is_touched and taken >= NEIGHBORS_FROM:
-        yield f"other programs took {taken:.0%} of the cores"
-    alone = case.fall.ablations.results.get(Ablation.ALONE)
-    if alone is not None and bound is not Bound.COMMUNICATION:
-        communicates = not alone.trains_apart and alone.axes["local_parameter_device"] == "cpu"
-        if communicates and not shares_cores(alone):
-            yield "the one replica fetches its variables from the CPU, which counts as its compute"
-    of_bound = [cause for cause in heavy if cause.bound is bound]
-    if bound is Bound.HEALTHY:
-        yield from _of_health(case.fall)
-    elif of_bound:
-        yield from _of_top(case, of_bound[0], heavy)
-    elif bound is Bound.COMPUTE:
-        yield from _of_quiet(case.fall, causes)
-    else:
-        yield "no cause alone takes 10% of the step"
-        if causes[0].contradicted:
-            yield causes[0].contradicted
-
-
 def _of_trials(case: Case) -> Iterator[str]:
     """Yield what is wrong with the trials that were subtracted."""
-    used = case.fall.ablations.distinct
+    results = case.fall.ablations.results
     if case.fall.target.environment.origin is Origin.PUBLISHED:
         yield "published figures have no repeats"
         return
-    subtracted = [result for ablation, result in used.items() if ablation in ABLATION_ORDER]
-    if any(len(result.repeats) < 2 for result in subtracted):
+    if any(len(results[name].repeats) < 2 for name in ABLATION_ORDER if name in results):
         yield "single runs: sweep.repeats=3 would show how far others differ"
-    for ablation, result in used.items():
-        if contradiction(Sample.of(result.repeats)):
-            yield f"repeats of {ablation} contradict each other"
     for ablation, seen in case.of_ablations.items():
-        if seen.doubts and ablation in used:
+        if seen.doubts:
             yield f"{ablation} is suspect: {seen.doubts[0]}"
+
+
+def _of_verdict(
+    case: Case, bound: Bound, causes: Sequence[Evidence], heavy: Sequence[Evidence]
+) -> Iterator[str]:
+    """Yield why a verdict is not sure, as parts of sentences."""
+    fall = case.fall
+    yield from _of_launching(case, bound, heavy)
+    taken = case.seen.cores_taken or 0.0
+    is_touched = bound in (Bound.INPUT, Bound.LAUNCH)
+    if shares_cores(fall.target):
+        is_touched = bound is not Bound.CONTENTION
+    if is_touched and taken >= NEIGHBORS_FROM:
+        yield f"other programs took {taken:.0%} of the cores"
+    alone = fall.ablations.results.get(Ablation.ALONE)
+    if bound is not Bound.COMMUNICATION and alone is not None and _fetches_variables(alone):
+        yield "the one replica fetches its variables from the CPU, which counts as its compute"
+    of_bound = [cause for cause in heavy if cause.bound is bound]
+    if bound is Bound.HEALTHY:
+        yield from _of_health(fall)
+    elif of_bound:
+        yield from _of_top(fall, of_bound[0], heavy)
+    elif bound is Bound.COMPUTE:
+        yield from _of_quiet(fall, causes)
+    else:
+        yield causes[0].doubt or "no cause alone takes 10% of the step"
+
+
+def _fetches_variables(alone: Result) -> bool:
+    is_served = alone.axes["local_parameter_device"] == "cpu" and not alone.trains_apart
+    return is_served and not shares_cores(alone)
 
 
 def _of_launching(case: Case, bound: Bound, heavy: Sequence[Evidence]) -> Iterator[str]:
@@ -278,8 +222,7 @@ def _surely_s(bound: Bound | None, heavy: Sequence[Evidence]) -> float:
     return 0.0
 
 
-def _of_top(case: Case, top: Evidence, heavy: Sequence[Evidence]) -> Iterator[str]:
-    fall = case.fall
+def _of_top(fall: Waterfall, top: Evidence, heavy: Sequence[Evidence]) -> Iterator[str]:
     missing = [str(name) for name in fall.ablations.missing if name in ABLATION_ORDER]
     # Nothing larger may be hidden in what the waterfall stands on.
     is_whole = fall.target.num_gpus == 1
@@ -291,16 +234,10 @@ def _of_top(case: Case, top: Evidence, heavy: Sequence[Evidence]) -> Iterator[st
         yield "its input may be as slow by itself: again without other programs would tell"
     elif not missing and not top.is_direct:
         yield "nothing measured it for itself"
-    if top.contradicted:
-        yield top.contradicted
+    if top.doubt:
+        yield top.doubt
     if top.seconds.is_conclusive and fall.share(top.seconds.low or 0.0) < MATTERS:
         yield "its interval reaches below 10% of the step"
-    if top.bound is not Bound.INPUT and top.kind is not EvidenceKind.CORES:
-        for part in fall.parts:
-            is_input = {Cause.INPUT, Cause.DISTORTIONS} & set(part.causes)
-            if is_input and part.seconds.is_conclusive and (part.seconds.low or 0.0) > 0:
-                yield "it waits for batches, too: mending this alone would make it wait for longer"
-                break
     for other in heavy:
         if other.bound is not top.bound and not _is_apart(top, other):
             yield f"{other.bound or UNNAMED} may be as large"
@@ -317,55 +254,8 @@ def _of_health(fall: Waterfall) -> Iterator[str]:
 
 def _of_quiet(fall: Waterfall, causes: Sequence[Evidence]) -> Iterator[str]:
     """Yield causes that seem to take less than what matters, but whose intervals reach it."""
-    at_most_s = {" or ".join(part.causes): _at_most(part.seconds) for part in fall.parts}
-    for cause in causes:
-        if cause.bound:
-            known_s = at_most_s.get(str(cause.bound), 0.0)
-            at_most_s[str(cause.bound)] = max(_at_most(cause.seconds), known_s)
-    for name, seconds in at_most_s.items():
-        if fall.share(seconds) >= MATTERS:
-            yield f"the interval of {name} reaches 10% of the step"
-
-
-def _evidence(
-    bound: Bound | None, case: Case, causes: Sequence[Evidence], heavy: Sequence[Evidence]
-) -> list[Evidence]:
-    """Return what the verdict rests on: its causes, or how little there is to blame; where it
-    cannot tell, whatever is heavy.
-    """
-    fall = case.fall
-    if bound is None:
-        return list(heavy)
-    if bound is Bound.HEALTHY:
-        assert fall.ideal is not None
-        lost = difference(fall.target, fall.ideal)
-        because = f"all causes together take {fall.share(lost.value):.0%} of the step"
-        trials = fall.target.trial_id, fall.ideal.trial_id
-        return [_little(bound, EvidenceKind.ABLATION, lost, because, trials)]
-    of_bound = [cause for cause in causes if cause.bound is bound]
-    chosen = [cause for cause in of_bound if cause in heavy] or of_bound[:1]
-    if bound is Bound.COMPUTE and not chosen:
-        return [_least_launching(case)]
-    return chosen
-
-
-def _least_launching(case: Case) -> Evidence:
-    """Return what limits launching, which alone is left where one replica has no other cause."""
-    fall = case.fall
-    seconds, trials = Seconds(value=0.0), [fall.target.trial_id]
-    for beside in (fall.floor, fall.calls, fall.fixed):
-        if beside is not None:
-            seconds = beside.seconds
-            trials = [*beside.trials]
-    most_s = at_most_launching_s(fall)
-    if most_s is None:
-        most_s = max(0.0, seconds.value, (case.seen.launch_gap_share or 0.0) * fall.step.value)
-    because = f"launching takes {min(1.0, fall.share(most_s)):.0%} of the step at most"
-    seconds = Seconds(value=most_s)
-    return _little(Bound.COMPUTE, EvidenceKind.FIXED, seconds, because, tuple(trials))
-
-
-def _little(
-    bound: Bound, kind: EvidenceKind, seconds: Seconds, because: str, trials: tuple[str, ...]
-) -> Evidence:
-    return Evidence(bound=bound, kind=kind, seconds=seconds, because=because, trials=trials)
+    known = [(" or ".join(part.causes), part.seconds) for part in fall.parts]
+    known += [(str(cause.bound), cause.seconds) for cause in causes if cause.bound]
+    names = {name: None for name, seconds in known if fall.share(_at_most(seconds)) >= MATTERS}
+    for name in names:
+        yield f"the interval of {name} reaches 10% of the step"

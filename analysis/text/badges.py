@@ -19,6 +19,7 @@ MEANINGS = {
     "unclear": "it may be as good as the best, or better",
     "raced out": "a race stopped it, for it would hardly win",
     "noisy": "a 95 % CI wider than 10 % of the number",
+    "machine busy": "other programs took cores from it, or other trials ran beside it",
     "two modes": "its repeats are of two speeds; few tell how often each comes",
     "suspect": "its verdict says why it may not be quoted",
     "in doubt": "left so by its source",

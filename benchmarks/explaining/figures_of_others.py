@@ -29,7 +29,6 @@ class Said:
     rule: str
     bounds: list[Bound | None]
     num_sure: int
-    num_without_evidence: int  # of those with a verdict
     num_contradicted: int  # of those that are called communication-bound
 
 
@@ -100,19 +99,17 @@ def _explained(
 
 
 def _said(rule: str, found: Sequence[Explanation], contradicted: Mapping[str, Result]) -> Said:
-    named = [one for one in found if one.diagnosis.bound is not None]
-    communicating = [one for one in named if one.diagnosis.bound is Bound.COMMUNICATION]
+    communicating = [one for one in found if one.diagnosis.bound is Bound.COMMUNICATION]
     return Said(
         rule=rule,
         bounds=[one.diagnosis.bound for one in found],
         num_sure=sum(one.diagnosis.confidence is Confidence.SURE for one in found),
-        num_without_evidence=sum(not one.diagnosis.evidence for one in named),
         num_contradicted=sum(one.target.trial_id in contradicted for one in communicating),
     )
 
 
 def _of_rule(targets: Sequence[Result], contradicted: Mapping[str, Result]) -> Said:
-    """Apply the rule; where there is no efficiency it says nothing, and evidence it never has."""
+    """Apply the rule; where there is no efficiency it says nothing."""
     bounds: list[Bound | None] = []
     num_contradicted = 0
     for one in targets:
@@ -127,6 +124,5 @@ def _of_rule(targets: Sequence[Result], contradicted: Mapping[str, Result]) -> S
         rule="efficiency below 0.90",
         bounds=bounds,
         num_sure=0,
-        num_without_evidence=bounds.count(Bound.COMMUNICATION),
         num_contradicted=num_contradicted,
     )

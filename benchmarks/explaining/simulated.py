@@ -279,7 +279,7 @@ def _seen(setting: Setting, truth: Costs) -> Observed:
         cores_taken=setting.injected.get("contention", 0.0),
         num_cores=setting.hardware.num_cores,
         clock_loss=lost or 0.0,
-        throttled=("sw_thermal_slowdown",) if lost else (),
+        throttled={"sw_thermal_slowdown": ("GPU-0",)} if lost else {},
         num_parameters=Work.of(asdict(setting.spec)).network.num_parameters,
         doubts=("GPU-0 was throttled: sw_thermal_slowdown",) if lost else (),
     )

@@ -95,7 +95,6 @@ def test_stored_ablations_are_explained_in_rows_and_sentences(analysis):
         "= the step",
     ]
     assert any(line.startswith("Try batch_size=32: ") for line in lines)
-    assert any(line.startswith("CPU devices share the cores of one machine") for line in lines)
 
 
 def test_the_json_holds_all_of_it(analysis):
@@ -136,7 +135,7 @@ def test_one_trial_only_cannot_be_reported_and_says_what_is_missing(analysis):
     said = "cannot tell what holds it back. Nothing to compare it with; independent replicas would tell."
     assert said in ended.stdout
     assert (
-        "Missing, independent replicas, which tell contention from communication:" in ended.stdout
+        "Missing: independent replicas, which tell contention from communication." in ended.stdout
     )
     assert (
         "All but a larger batch at once:\n  python sweep.py from="
@@ -150,14 +149,6 @@ def test_what_ran_with_other_software_does_not_count(analysis):
     fill("results.db", repeated(100, num_gpus=2, **INDEPENDENT), name="second", environment=newer)
     found = explained(analysis, "variable_update=replicated")
     assert found[0]["diagnosis"]["bound"] is None
-
-
-def test_contradictory_repeats_are_named_with_their_command(analysis):
-    fill("results.db", [*ABLATION_ORDER[:6], *repeated(150, (0.5, 1.0, 1.6), num_gpus=2)])
-    ended = analysis("explain", "--all", "--origin", "measured")
-    assert "Repeats of reducing contradict each other" in ended.stdout
-    assert "sweep.repeats=3 sweep.rerun=true" in ended.stdout
-    assert "cannot tell what holds it back" in ended.stdout
 
 
 def test_the_quick_check_takes_the_bandwidth_that_is_given(analysis):
@@ -275,40 +266,7 @@ def test_a_published_loss_is_printed_with_what_links_would_take(analysis):
         "    strategy=replicated_nccl\n" in ended.stdout
     )
     assert "553 MB of gradients take 7.69 ms at 72.0 GB/s (--gb-per-s)" in ended.stdout
-    assert "; 90.0 ms were lost to contention or communication." in ended.stdout
     assert MACHINE.host not in ended.stdout
-
-
-def test_contradictory_simulated_repeats_are_named_with_theirs(
-    analysis,
-):
-    trial = {
-        "model": "resnet50",
-        "image_px": 224,
-        "device_kind": DeviceKind.SIMULATED_GPU,
-        "injected": "process_noise=0.2",
-    }
-    alone, wide = (small(num_gpus=num_gpus, **trial, **INDEPENDENT) for num_gpus in (1, 4))
-    fill(
-        "results.db",
-        [(alone, 100.0), (alone, 150.0), (wide, 400.0), (wide, 410.0)],
-        machine=SIMULATED_MACHINE,
-    )
-    (one,) = [
-        one
-        for one in explained(analysis, "--origin", "simulated")
-        if one["target"]["num_gpus"] == 4
-    ]
-    (note,) = [note for note in one["notes"] if "contradict each other" in note]
-    assert note.startswith(
-        "repeats of alone contradict each other (100 against 150 images/s); measure it again: "
-    )
-    command = shlex.split(note.partition("again: ")[2])
-    assert {
-        f"from={alone.trial_id[:8]}",
-        "sweep.repeats=3",
-        "sweep.rerun=true",
-    } <= set(command)
 
 
 def test_a_slow_link_between_hosts_is_a_part_of_the_step(analysis):

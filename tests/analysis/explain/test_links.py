@@ -122,25 +122,12 @@ def test_the_bandwidth_of_a_known_box_is_that_of_its_profile(place, gb_per_s):
     assert of_box(result(100, GPUS, num_gpus=2)) is None
 
 
-def test_a_parameter_server_in_a_box_with_nvlink_is_not_denied():
-    """A bug: it was measured by one ring over NVLink, and 47 of 48 ms called unexplained."""
-    place = simulated_on("dgx1_v100")
-    box = of_box(result(100, place, num_gpus=2))
-    way = {"num_gpus": 8, "image_px": 224, "local_parameter_device": "cpu"}
-    server = result(100, place, variable_update="parameter_server", **way)
-    links = links_of(server, NOTHING, box)
-    assert links.seconds > 10 * links.check_s
-    assert links.contradict(links.seconds, 0.1) == ""
-    unnamed = replace(server, axes=server.axes | {"variable_update": ""})
-    assert links_of(unnamed, NOTHING, box).seconds >= links.seconds
-
-
-def test_of_words_that_the_cost_model_does_not_know_nothing_is_denied():
-    odd = result(100, simulated_on("dgx1_v100"), num_gpus=8)
-    seen = Observed(num_parameters=1000)
-    for changes in ({"variable_update": "gossip SGD"}, {"model": "mymodel"}):
-        links = links_of(replace(odd, axes=odd.axes | changes), seen, SLOW_GB_PER_S)
-        assert (links.seconds, links.contradict(1.0, 1.0)) == (None, "")
+def test_what_links_explain_in_the_worst_box_is_not_denied():
+    """Parameter servers on a DGX-1 lost up to 146 times the quick check."""
+    vgg16 = Observed(num_parameters=138_000_000)
+    links = links_of(result(100, num_gpus=2), vgg16, SLOW_GB_PER_S)
+    assert links.deny(146 * links.check_s) == ""
+    assert "do not explain the rest" in links.deny(200 * links.check_s)
 
 
 PROBE = Probe(

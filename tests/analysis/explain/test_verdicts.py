@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.explain import explain_words as words
 from analysis.explain.ablations import Ablation
 from analysis.explain.causes import Bound
 from analysis.explain.observed import Observed
@@ -107,7 +106,7 @@ CASES = {
     "many kernels in a short step": (
         [result(9, batch_size=1), result(8.99, batch_size=1, steps_per_execution=10)],
         {},
-        CANNOT_TELL,
+        (Bound.COMPUTE, LIKELY),
     ),
     "nothing limits what launching costs": ([result(9, batch_size=1)], {}, CANNOT_TELL),
     "waiting is seen without any other trial": (
@@ -267,12 +266,6 @@ DOUBTS = [
         "without a larger batch nothing shows what is fixed in a step",
     ),
     (
-        [*finder(100, 101, 150, 160), TWICE_THE_BATCH],
-        {},
-        Bound.COMMUNICATION,
-        "it waits for batches, too: mending this alone would make it wait for longer",
-    ),
-    (
         [result(100, num_gpus=8), MANY],
         {},
         Bound.LAUNCH,
@@ -362,20 +355,8 @@ def test_what_links_do_not_explain_is_not_laid_on_communication():
     assert (found.diagnosis.bound, found.remedies) == (None, ())
     why = "and do not explain the rest; independent replicas would tell"
     assert why in found.diagnosis.why
-    (sentence,) = (one for one in words.sentences(target, found) if "gradients take" in one)
-    assert sentence.endswith("lost to contention or communication, which the links do not explain.")
     slow = explained(target, alone, many, gb_per_s=2.0)
     assert "do not explain the rest" not in slow.diagnosis.why
-
-
-def test_eight_v100_that_lose_more_than_links_explain_have_no_verdict():
-    """1 ms expected and 356 ms lost, where VGG16 with five times the bytes scaled at 103 %."""
-    half = {"precision": "fp16", "environment": DGX_1}
-    nccl = half | {"num_gpus": 8, "all_reduce": "nccl"}
-    small = explained(result(456, **nccl), result(100, **half, **INDEPENDENT), gb_per_s=102.0)
-    assert small.diagnosis.bound is None
-    vgg16 = result(97, model="vgg16", **nccl), result(100, model="vgg16", **half, **INDEPENDENT)
-    assert explained(*vgg16, gb_per_s=102.0).diagnosis.bound is Bound.HEALTHY
 
 
 def test_a_measured_reduction_that_no_link_explains_is_not_sure():
@@ -439,17 +420,9 @@ def test_two_causes_of_one_size_are_not_distinguished():
 
 
 def test_repeats_that_contradict_each_other_leave_nothing_sure():
-    found = explained(*finder(100, 101, 150, factors=NOISY))
-    assert found.diagnosis.confidence is Confidence.CANNOT_TELL
-    assert "its repeats cannot tell it from nothing" in found.diagnosis.why
-    (note,) = (note for note in found.notes if note.startswith("repeats of reducing"))
-    assert "measure it again: python sweep.py from=" in note
-    assert note.endswith("sweep.repeats=3 sweep.rerun=true")
-
-
-def test_repeats_that_brought_no_number_are_reported_beside_the_verdict():
-    notes = explained(replace(TARGET, failed=("hung", "out_of_memory")), *OTHERS).notes
-    assert "repeats of reducing brought no number (2 of 5: hung, out of memory)" in notes
+    diagnosis = diagnosed(*finder(100, 101, 150, factors=NOISY))
+    assert diagnosis.confidence is Confidence.CANNOT_TELL
+    assert "its repeats cannot tell it from nothing" in diagnosis.why
 
 
 def test_cpu_devices_that_share_cores_are_compared_with_as_many_of_them():
@@ -458,20 +431,17 @@ def test_cpu_devices_that_share_cores_are_compared_with_as_many_of_them():
     found = explained(*whole, larger)
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.HEALTHY, SURE)
     assert found.steps.efficiency == pytest.approx(80 / 82, rel=0.01)
-    assert found.notes[0].startswith("CPU devices share the cores of one machine")
     target, alone, _, many, _ = whole
     assert verdict(target, alone, many) == CANNOT_TELL
 
 
 def test_a_row_shows_what_other_programs_take():
-    """A bug: 83% of the step were lost to them, and no row said so; they were `observed`."""
+    """A bug: 83% of the step were lost to them, and no row said so."""
     target = result(104, CPU_DEVICES)
     found = explained(target, seen={target.trial_id: Observed(cores_taken=0.83)})
     assert found.diagnosis.bound is Bound.CONTENTION
     (row,) = found.steps.within
     assert (row.what, round(row.share, 2)) == ("other programs", 0.83)
-    line = next(words.sentences(target, found))
-    assert line.startswith("Evidence by share of the cores: 86.3 ms estimated; ")
 
 
 def test_a_tiny_model_is_launch_bound_whoever_takes_the_cores():
@@ -490,7 +460,7 @@ def test_a_tiny_model_is_launch_bound_whoever_takes_the_cores():
 
 def test_throttling_is_contention_only_where_one_gpu_alone_is_not():
     target, *others = finder(100, 101, 102)
-    hot = Observed(clock_loss=0.3, throttled=("sw_thermal_slowdown",))
+    hot = Observed(clock_loss=0.3, throttled={"sw_thermal_slowdown": ("GPU-0",)})
     every = {one.trial_id: hot for one in (target, *others)}
     assert explained(target, *others, seen=every).diagnosis.bound is Bound.COMPUTE
     (alone,) = (one for one in others if one.num_gpus == 1)
@@ -540,7 +510,6 @@ def test_a_published_figure_of_the_trivial_model_has_no_verdict():
 # of a step of ResNet-50, bf16 compiled by XLA, batch 256, on an H200: nothing is reduced there
 PROFILE_OF_AN_H200 = {
     "step_s": 0.0421,
-    "reduction_s": 0.0,
     "exposed_reduction_s": 0.0,
     "input_wait_s": 2.38e-6,
     "launch_gap_share": 0.0476,
@@ -548,31 +517,7 @@ PROFILE_OF_AN_H200 = {
 }
 
 
-def test_a_profile_of_one_gpu_says_how_long_it_was_idle_and_nothing_of_reductions(snapshot):
-    target = result(100)
-    found = explained(target, seen={target.trial_id: Observed(profile=PROFILE_OF_AN_H200)})
-    sentences = words.sentences(target, found)
-    assert [one for one in sentences if "TensorFlow's profile" in one] == snapshot
-    # a bug: 16 % idle between kernels, and a line below 5 %
-    reasons = [cause.because for cause in found.diagnosis.causes]
+def test_a_profile_says_how_long_a_gpu_waits_for_launches():
+    """A bug: 16 % idle between kernels, and a line below 5 %."""
+    reasons = [cause.because for cause in diagnosed(result(100), profile=PROFILE_OF_AN_H200).causes]
     assert "the profile has GPUs wait for launches for 16% of the step" in reasons
-
-
-@pytest.mark.parametrize(("lost", "is_known"), [(0.0, False), (0.004, False), (0.02, True)])
-def test_clocks_are_reported_only_where_some_of_them_is_lost(lost, is_known):
-    target = result(100)
-    seen = Observed(clock_loss=lost, throttled=("sw_power_cap",))
-    found = explained(target, seen={target.trial_id: seen})
-    sentences = words.sentences(target, found)
-    assert any("below its highest clock" in one for one in sentences) is is_known
-
-
-def test_kernels_that_may_take_most_of_a_step_leave_no_verdict_without_a_larger_batch():
-    small = {"batch_size": 1, "num_gpus": 2}
-    target, together = result(12, **small), result(9, **small, **INDEPENDENT)
-    alone = result(8.9, batch_size=1, **INDEPENDENT)
-    assert verdict(target, together, alone) == CANNOT_TELL
-    fixed = result(9.1, batch_size=2, **INDEPENDENT)
-    assert verdict(target, together, alone, fixed)[0] is Bound.LAUNCH
-    not_fixed = result(17.6, batch_size=2, **INDEPENDENT)
-    assert verdict(target, together, alone, not_fixed)[0] is Bound.COMMUNICATION
