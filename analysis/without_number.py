@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.advise.evidence import ways
+from collections import Counter
+
 from analysis.selection import Selection
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted
@@ -23,8 +24,9 @@ def trials_without_number(selection: Selection) -> str:
     num_trials = len(missing.outcomes) + missing.num_not_run
     if not num_trials:
         return ""
-    how = [ways(missing.outcomes)] if missing.outcomes else []
-    todo = []
+    how, todo = [], []
+    for outcome, num in Counter(missing.outcomes).most_common():
+        how.append(f"{num} {outcome.replace('_', ' ')}")
     if missing.first_attempt is not None:
         todo.append(f"{selection.show_command} {missing.first_attempt} shows the first")
     if missing.num_not_run:

@@ -31,7 +31,7 @@ def fill_both() -> None:
 def test_failed_trials_and_those_not_run_are_named_with_what_to_do(analysis, command, more):
     fill_both()
     assert line(analysis(command, "num_gpus<=8", *more)) == (
-        "without a number: 4 trials (1 ran out of memory, 1 failed, 2 not run yet); "
+        "without a number: 4 trials (1 out of memory, 1 failed, 2 not run yet); "
         "python -m store show 4 shows the first; "
         "python -m sweeper status has the command that runs the rest"
     )
@@ -40,13 +40,13 @@ def test_failed_trials_and_those_not_run_are_named_with_what_to_do(analysis, com
 @pytest.mark.parametrize("command", ["advise", "explain"])
 def test_only_those_under_the_filter_are_named(analysis, command):
     fill_both()
-    assert "2 trials (1 ran out of memory, 1 failed); " in line(analysis(command, "model=vgg16"))
+    assert "2 trials (1 out of memory, 1 failed); " in line(analysis(command, "model=vgg16"))
     assert "2 trials (2 not run yet); " in line(analysis(command, "model=trivial"))
     assert "1 trial (1 not run yet); " in line(analysis(command, "model=trivial", "num_gpus!=4"))
     assert line(analysis(command, "strategy=replicated_nccl")) == ""
     assert "2 trials (2 not run yet); " in line(analysis(command, "sweep=night"))
     # the host of the rest is unknown
-    assert "2 trials (1 ran out of memory, 1 failed); " in line(analysis(command, "host=gpubox"))
+    assert "2 trials (1 out of memory, 1 failed); " in line(analysis(command, "host=gpubox"))
 
 
 def test_a_trial_that_has_run_since_is_not_named(analysis):
@@ -70,4 +70,4 @@ def test_advise_says_once_what_is_left_of_a_sweep(analysis):
 def test_json_of_advice_has_the_line(analysis):
     fill_both()
     last = json.loads(analysis("advise", "model=vgg16", "--json").stdout)
-    assert last["without_number"].startswith("without a number: 2 trials (1 ran out of memory")
+    assert last["without_number"].startswith("without a number: 2 trials (1 out of memory")
