@@ -16,10 +16,10 @@ from analysis.results import (
     Gpus,
     Result,
     is_quotable,
+    usage_of,
     with_baselines,
 )
-from analysis.text.versions import Where, described, distinguished
-from analysis.usage import usage_of
+from analysis.versions import Where, described, distinguished
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES

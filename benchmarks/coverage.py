@@ -25,7 +25,7 @@ from benchmarks.step_times import APART, BATCH, Times, processes, truth
 from scalemark.stats.welch import interval as interval_over_processes
 from scalemark.stats.welch import two_modes
 from scalemark.stats.within_process import interval_within, spread_within
-from simulator.play import step_times
+from simulator.run import step_times
 
 SEED = 7
 Interval = tuple[float, float]

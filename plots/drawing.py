@@ -23,10 +23,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from analysis.labels import NoSuchAxisError
+from analysis.pivot import Table
 from analysis.results import Result
-from analysis.tables.axes import NoSuchAxisError
-from analysis.tables.table import Table
-from analysis.text.titles import program_name
+from analysis.titles import program_name
 from plots import charts
 from plots.figure import PALETTES, Palette, add_footer, details, settings
 from plots.options import DPI, Failed, PictureFormat, Theme, attempted, draft_of, stop

@@ -20,9 +20,9 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
+from analysis import badges
 from analysis.results import Environment, Result
-from analysis.text import badges
-from analysis.text.titles import (
+from analysis.titles import (
     environment_notes,
     host_notes,
     program_notes,

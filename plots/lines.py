@@ -13,12 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
 
-from analysis.pivot import varied_tables
+from analysis.labels import Label
+from analysis.pivot import Table, varied_tables
 from analysis.results import Result
-from analysis.tables.labels import Label
-from analysis.tables.table import Table
-from analysis.text.numbers import FEW_REPEATS
-from analysis.text.titles import headings, short_title
+from analysis.titles import FEW_REPEATS, headings, short_title
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, file_names
 from plots.figure import SMALL_PT, Palette, label

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, zip_longest
 
-from analysis import source
+from analysis import selection
 from analysis.results import Result
 from analysis.selection import load
 from scalemark.records.references import Origin
@@ -41,7 +41,7 @@ def numbered(names: Iterable[str], over_hosts: Mapping[str, str] | None = None) 
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlotSource(source.Source):
+class PlotSource(selection.Source):
     """A source of pictures and pages, which say how they were made."""
 
     command: str  # which makes the same again; stands in files of pictures

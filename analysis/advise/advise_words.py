@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from analysis import badges as badges
 from analysis.advise.answer import Alternative, Recommendation, next_step
 from analysis.advise.description import cells, column_heading, described, unlike
 from analysis.advise.evidence import ways
 from analysis.advise.next_trials import cost_text
 from analysis.advise.questions import Goal, names
 from analysis.advise.ranking import Candidate, Ranking
+from analysis.options import NextStep, Screen
 from analysis.results import setting
-from analysis.text import badges
-from analysis.text.numbers import number, rate_with_interval
-from analysis.text.one_screen import NextStep, Screen
-from analysis.text.titles import ITEMS_OF_STEPS, host_notes, named, title
+from analysis.titles import ITEMS_OF_STEPS, host_notes, named, number, rate_with_interval, title
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, fixed, listed, listed_phrases, shortened
 from store.reading.sweeps import NotRun

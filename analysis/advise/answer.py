@@ -12,15 +12,14 @@ from analysis.advise.evidence import Machines, doubts
 from analysis.advise.next_trials import REPEATS, NextTrial, cost_text, measure_it, next_trials
 from analysis.advise.questions import Goal, Objective, Question, names, questions
 from analysis.advise.ranking import Candidate, Ranking, rank
+from analysis.again import is_settled, is_worth_again
+from analysis.options import NextStep
 from analysis.results import Result
-from analysis.selection import Selection
-from analysis.source import Source
+from analysis.selection import Selection, Source
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.planning import MOST_WORTH_IT
 from analysis.statistics.sample import Sample
-from analysis.suspect_run import is_settled, is_worth_again
-from analysis.text.one_screen import NextStep
-from analysis.text.titles import ITEMS_OF_STEPS
+from analysis.titles import ITEMS_OF_STEPS
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin

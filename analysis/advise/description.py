@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from analysis import badges
 from analysis.results import Result, over, setting
-from analysis.text import badges
-from analysis.text.titles import named
+from analysis.titles import named
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes

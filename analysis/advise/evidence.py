@@ -11,7 +11,7 @@ from analysis.advise.description import described
 from analysis.advise.questions import Question
 from analysis.advise.ranking import Ranking
 from analysis.results import Environment, Result, is_quotable
-from analysis.source import Source
+from analysis.selection import Source
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.sample import Sample
 from scalemark.records.outcomes import Outcome

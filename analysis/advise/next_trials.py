@@ -10,14 +10,21 @@ from analysis.advise.description import described, told_apart
 from analysis.advise.evidence import Machines
 from analysis.advise.questions import Objective, Question
 from analysis.advise.ranking import Behind, Ranking
-from analysis.again import command, repeated
-from analysis.neighbors import with_batch, with_hosts, with_num_gpus, with_strategy, with_way
+from analysis.again import (
+    command,
+    repeated,
+    with_batch,
+    with_hosts,
+    with_num_gpus,
+    with_strategy,
+    with_way,
+)
 from analysis.results import Result, setting
 from analysis.statistics.contradictions import contradiction
 from analysis.statistics.planning import more_repeats, repeats_to_tell
 from analysis.statistics.sample import Sample
 from analysis.statistics.studentized_range import pair_level
-from analysis.text.numbers import number
+from analysis.titles import number
 from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES, half_precision, names
 from scalemark.host.own_code import typed
 from scalemark.models import trainable

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from analysis.results import Environment, Result, by_item
-from analysis.text.numbers import number
-from analysis.text.titles import named
+from analysis.titles import named, number
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.references import Origin
 from scalemark.records.trial import PROGRAM_AXES

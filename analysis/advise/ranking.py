@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analysis.advise.questions import Goal, Objective
+from analysis.badges import CLOSE, LEVEL_UP_TO
 from analysis.results import Result
 from analysis.statistics.studentized_range import pair_level, pair_quantile
-from analysis.text.ties import CLOSE, LEVEL_UP_TO
 from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 from scalemark.stats import welch

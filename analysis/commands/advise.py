@@ -11,22 +11,26 @@ from rich.console import Console
 from analysis.advise import advise_words as words
 from analysis.advise.answer import Recommendation, recommend
 from analysis.advise.questions import Goal, Objective
-from analysis.newest import selected, what_is_left
 from analysis.options import (
     All,
     Brief,
     Filters,
     OriginOption,
+    Screen,
     SourceOption,
     Sweep,
     refuse_both,
     say,
     say_command,
+    say_foot,
+    say_table,
+    selected,
+    show,
+    trials_without_number,
+    what_is_left,
 )
-from analysis.source import Source
-from analysis.text.one_screen import Screen, say_foot, say_table, show
-from analysis.text.titles import made_with, program_notes, reported_notes
-from analysis.without_number import trials_without_number
+from analysis.selection import Source
+from analysis.titles import made_with, program_notes, reported_notes
 from scalemark.cli.terminal import make_console, print_json
 from store.command_line import Db, Json
 

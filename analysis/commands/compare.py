@@ -26,8 +26,7 @@ from analysis.options import (
     tell_all_sweeps,
 )
 from analysis.results import Result
-from analysis.text.numbers import number
-from analysis.text.titles import program_name
+from analysis.titles import number, program_name
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
 from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.text.wording import counted

@@ -22,9 +22,8 @@ from analysis.options import (
     select,
 )
 from analysis.results import BaselineRule, Result
-from analysis.source import Source
-from analysis.text.numbers import number
-from analysis.text.titles import sweep_notes
+from analysis.selection import Source
+from analysis.titles import number, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin

@@ -14,7 +14,6 @@ from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import explain_all, of_each_curve
 from analysis.explain.links import Bandwidth, of_box, of_probe
 from analysis.explain.observed import observer
-from analysis.newest import selected
 from analysis.options import (
     All,
     Brief,
@@ -26,12 +25,12 @@ from analysis.options import (
     refuse_both,
     say,
     say_command,
+    selected,
+    show,
 )
 from analysis.results import Result, has_steps, why_no_steps
-from analysis.selection import Selection, choose, load
-from analysis.source import Source
-from analysis.text.one_screen import show
-from analysis.text.titles import environment_notes, sweep_notes
+from analysis.selection import Selection, Source, choose, load
+from analysis.titles import environment_notes, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.files import read_probe
 from scalemark.host.own_code import typed
@@ -105,7 +104,7 @@ def explain(
         notes += sweep_notes(targets)
     if trial is None:
         # here, because scripts that read --json need none of it
-        from analysis.without_number import trials_without_number
+        from analysis.options import trials_without_number
 
         notes += filter(None, [trials_without_number(chosen)])
     if any(result.is_of_program for result in asked):

@@ -12,8 +12,8 @@ from analysis.options import Filters, OriginOption, SourceOption, Sweep, say, se
 from analysis.predict.curves import KnownCurve, Prediction, curves
 from analysis.predict.curves import predict as predict_one
 from analysis.predict.predict_words import show
-from analysis.source import Source
-from analysis.text.titles import sweep_notes
+from analysis.selection import Source
+from analysis.titles import sweep_notes
 from scalemark.cli.terminal import make_console, print_json
 from store.command_line import USAGE, Db, Json
 from store.errors import StoreError

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from analysis import badges
 from analysis.options import (
     All,
     BaselineOption,
@@ -21,9 +22,8 @@ from analysis.options import (
 from analysis.results import BaselineRule
 from analysis.scaling import words
 from analysis.scaling.curves import Scaling, scalings
-from analysis.source import Source
-from analysis.text import badges
-from analysis.text.titles import reported_notes, title
+from analysis.selection import Source
+from analysis.titles import reported_notes, title
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
 from scalemark.records.machine import DeviceKind
 from store.command_line import Db, Json

@@ -16,7 +16,7 @@ from analysis.results import Result, axes_of, global_batch
 from analysis.statistics.judgement import Decision, Judgement, judge
 from analysis.statistics.planning import more_repeats
 from analysis.statistics.sample import Sample
-from analysis.text.versions import differing
+from analysis.versions import differing
 from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.wording import as_typed, natural

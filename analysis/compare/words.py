@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from analysis import badges
 from analysis.compare.pairs import Comparison, PairRow
 from analysis.results import Result
 from analysis.statistics.judgement import Decision, Ratio
-from analysis.text import badges
-from analysis.text.numbers import number
-from analysis.text.titles import (
+from analysis.titles import (
     environment_notes,
     failed_repeats,
     host_notes,
     made_with,
     named,
+    number,
     program_notes,
     reported_notes,
     step_notes,

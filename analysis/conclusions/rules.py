@@ -13,8 +13,8 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
+from analysis.labels import axes_of
 from analysis.results import Result, by_item, examples_per_step
-from analysis.tables.axes import axes_of
 from scalemark.abilities import precision_of
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, unusual_axes

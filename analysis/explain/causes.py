@@ -21,7 +21,7 @@ from analysis.explain.waterfall import (
     shares_cores,
     step_s,
 )
-from analysis.reported_work import is_known
+from analysis.known_boxes import is_known
 from analysis.results import Result
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import STRATEGY_AXES, free_names

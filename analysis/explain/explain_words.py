@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis import again
+from analysis import again, badges
 from analysis.advise.description import cells, column_heading, described, marks
+from analysis.again import is_worth_again
 from analysis.explain.ablations import Ablation
 from analysis.explain.causes import Bound
 from analysis.explain.explanations import Explanation, StepRow
 from analysis.explain.observed import UNTIMED, SlowReplicas
 from analysis.explain.verdicts import Confidence
+from analysis.options import NextStep, Screen
 from analysis.results import Result
 from analysis.selection import Selection
-from analysis.suspect_run import is_worth_again
-from analysis.text import badges
-from analysis.text.numbers import number, with_interval
-from analysis.text.one_screen import NextStep, Screen
+from analysis.titles import number, with_interval
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.text.wording import listed
 

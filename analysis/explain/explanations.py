@@ -14,7 +14,7 @@ from analysis.explain.remedies import Remedy, against_slow, against_throttling, 
 from analysis.explain.verdicts import MATTERS, Diagnosis, diagnose
 from analysis.explain.waterfall import Seconds, Waterfall, shares_cores, waterfall
 from analysis.results import Result
-from analysis.text.titles import host_notes
+from analysis.titles import host_notes
 from scalemark.models import trainable
 from scalemark.records import overrides
 from scalemark.records.references import Origin

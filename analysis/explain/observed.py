@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.results import Result, is_quotable
-from analysis.source import Source
+from analysis.selection import Source
 from scalemark.records.outcomes import INJECTED_REASON
 
 Times = Mapping[str, Sequence[float]]

@@ -18,7 +18,7 @@ import numpy as np
 from analysis.guard.groups import Floats, Places, Truths
 from analysis.results import AXES, Result
 from analysis.selection import NothingFoundError, Selection, load_every_night
-from analysis.text.versions import described
+from analysis.versions import described
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, WHEN, day_of, is_free
 from scalemark.records.measurement import unit_of

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from analysis import badges
 from analysis.guard.changes import Change, ChangeState
 from analysis.guard.histories import Record
 from analysis.guard.scan import FEWEST_NIGHTS
-from analysis.text import badges
 from scalemark.records.machine import DeviceKind
 from scalemark.text.wording import counted, listed, shortened
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from analysis.options import say
 from analysis.predict.curves import Prediction
 from analysis.predict.rules import Basis
-from analysis.text.numbers import number
+from analysis.titles import number
 from scalemark.cli.terminal import print_columns
 from scalemark.text.wording import as_typed, counted, natural
 

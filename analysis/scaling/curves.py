@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from analysis.pivot import pivot
+from analysis import badges
+from analysis.pivot import Table, pivot
 from analysis.results import Result, scales_strongly
-from analysis.tables.table import Table
-from analysis.text import badges
-from analysis.text.titles import table_facts
+from analysis.titles import table_facts
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.stats.welch import error_of_log_mean, known_ratio_interval, reach_of_sum

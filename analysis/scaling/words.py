@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.results import over
 from analysis.scaling.curves import CurvePoint, Scaling, ScalingCurve
-from analysis.text.numbers import number, spread
-from analysis.text.titles import named
+from analysis.titles import named, number, spread
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted, fixed, listed, shortened

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from analysis.statistics.sample import Sample
-from analysis.text.numbers import number
+from analysis.titles import number
 
 LEAST_GAP = 1.1  # times, between the groups
 NUM_ERRORS_APART = 4.0  # standard errors within processes that do not explain the gap

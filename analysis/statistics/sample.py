@@ -54,7 +54,7 @@ def sample(
 ) -> Sample:
     """Return the processes of a result with a number to quote.
 
-    `attempts` and `steps` are by attempt's number, as `analysis.source.Source` has them.
+    `attempts` and `steps` are by attempt's number, as `analysis.selection.Source` has them.
     """
     quotable = [number for number in result.attempt_ids if is_quotable(attempts[number])]
     durations = tuple(measured_durations(steps.get(number, ())) for number in quotable)

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.observed import observer
 from analysis.selection import Selection as Selected
-from analysis.source import Source
+from analysis.selection import Source
 from benchmarks.explaining.simulated import (
     CLEAR,
     KINDS,

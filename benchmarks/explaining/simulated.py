@@ -29,8 +29,7 @@ from scalemark.stats import welch
 from simulator.costs.box import Hardware, profile
 from simulator.costs.step import Costs, costs
 from simulator.costs.work import Work
-from simulator.play import step_factors, step_times
-from simulator.run import NUM_ROUNDS, replica_factors, with_injected
+from simulator.run import NUM_ROUNDS, replica_factors, step_factors, step_times, with_injected
 
 PROFILES = ("p100_pcie_8", "dgx1_p100", "dgx1_v100", "v100_pcie_8", "dgx_a100", "titanx_pcie_8")
 BATCHES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.tables.table import Table
+from analysis.pivot import Table
 from plots.drawing import NothingToShow, Picture
 from plots.figure import Palette
 from plots.lines import LineChart, draw_lines, throughput_point

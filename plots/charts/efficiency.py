@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.results import Result
-from analysis.text.titles import step_notes
+from analysis.titles import step_notes
 from plots.drawing import NothingToShow, Picture
 from plots.figure import Palette
 from plots.lines import LineChart, Point, draw_lines

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from analysis.pivot import Table
 from analysis.results import Result
-from analysis.tables.table import Table
 from plots.drawing import NO_LINE, Picture
 from plots.figure import Palette
 from plots.lines import LineChart, draw_lines, throughput_point

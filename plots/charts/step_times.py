@@ -13,10 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from analysis.pivot import varied_tables
+from analysis.pivot import Table, varied_tables
 from analysis.results import Result
-from analysis.tables.table import Table
-from analysis.text.titles import headings
+from analysis.titles import headings
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, file_names
 from plots.figure import SMALL_PT, Palette

@@ -11,11 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
-from analysis.pivot import varied_tables
+from analysis.pivot import Table, varied_tables
 from analysis.results import Result
-from analysis.tables.table import Table
-from analysis.text.numbers import FEW_REPEATS, number
-from analysis.text.titles import scaled, title
+from analysis.titles import FEW_REPEATS, number, scaled, title
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, unique
 from plots.figure import FOOTER_PT, HATCHES, WIDTH_IN, Palette

@@ -10,9 +10,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from analysis.pivot import varied_tables
-from analysis.tables.table import Table
-from analysis.text.titles import headings
+from analysis.pivot import Table, varied_tables
+from analysis.titles import headings
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, file_names
 from plots.figure import HATCHES, SMALL_PT, Palette

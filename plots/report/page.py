@@ -18,17 +18,15 @@ from jinja2 import Environment as Templates
 from jinja2 import FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from analysis import badges
 from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
 from analysis.advise.questions import Objective
 from analysis.again import again, elsewhere
-from analysis.newest import what_is_left
+from analysis.options import Screen, what_is_left
 from analysis.pivot import usual_tables
 from analysis.results import Environment, Result, is_quotable
-from analysis.text import badges
-from analysis.text.numbers import number, spread
-from analysis.text.one_screen import Screen
-from analysis.text.titles import environment_notes, made_with
+from analysis.titles import environment_notes, made_with, number, spread
 from plots.options import Failed, attempted, in_words, stop
 from plots.source import PlotSource
 from plots.tables.cells import SYMBOLS

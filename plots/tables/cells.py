@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from analysis.pivot import Cell, RowRank
 from analysis.results import Result, items_per_step
-from analysis.tables.table import Cell, RowRank
-from analysis.text.numbers import number, spread
+from analysis.titles import number, spread
 from scalemark.records.outcomes import Outcome
 from scalemark.records.references import Origin
 from scalemark.text.wording import fixed

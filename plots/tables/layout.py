@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from analysis import badges
+from analysis.labels import Label
+from analysis.pivot import RowRank, Table
 from analysis.results import BaselineRule, Environment, Result
 from analysis.selection import Selection
-from analysis.tables.labels import Label
-from analysis.tables.table import RowRank, Table
-from analysis.text import badges
-from analysis.text.numbers import number
-from analysis.text.titles import (
+from analysis.titles import (
     SIMULATED,
     model_notes,
     named,
+    number,
     program_name,
     reported_notes,
     short_title,

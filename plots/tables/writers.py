@@ -12,8 +12,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from analysis.tables.axes import axes_of
-from analysis.tables.table import Cell
+from analysis.labels import axes_of
+from analysis.pivot import Cell
 from plots.options import draft_of
 from plots.tables.layout import Document, Layout, Shown
 from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from analysis.newest import Newest, selected
+from analysis.options import Newest, selected
 from analysis.results import BaselineRule
-from analysis.selection import ChosenOrigin, Selection, choose
-from analysis.source import Source
+from analysis.selection import ChosenOrigin, Selection, Source, choose
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import as_typed

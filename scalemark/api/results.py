@@ -19,10 +19,9 @@ from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
 from analysis.advise.questions import Goal, Objective
 from analysis.compare.sides import sides
-from analysis.newest import what_is_left
+from analysis.options import show, what_is_left
 from analysis.results import Result
 from analysis.selection import NothingFoundError
-from analysis.text.one_screen import show
 from plots.drawing import Resolution, draw
 from plots.options import PictureFormat, Theme, draft_of
 from plots.source import PlotSource

@@ -18,7 +18,7 @@ from functools import cache
 
 from scalemark.abilities import ALL_REDUCES, HOST, VARIABLE_UPDATES, AllReduceAbilities, Sends
 from simulator.costs.box import Hardware
-from simulator.costs.links import LinkTraffic
+from simulator.costs.exchange import LinkTraffic
 from simulator.costs.work import Work
 
 _FUSED_BYTES = {"horovod": 64 * 2**20, "ddp": 25 * 2**20}

@@ -13,7 +13,7 @@ from scalemark import models
 from scalemark.layers import Plain, Tensor, network_of
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES, TOKENS
-from simulator.costs.kept import Kept, kept, tied, working
+from simulator.costs.networks import Kept, kept, tied, working
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,7 @@ import numpy as np
 
 from scalemark.abilities import PRECISIONS, precision_of, trains_apart
 from simulator.costs.box import Hardware
-from simulator.costs.exchange import Exchange, exchange
-from simulator.costs.links import LinkTraffic
+from simulator.costs.exchange import Exchange, LinkTraffic, exchange
 from simulator.costs.memory import is_half, memory_bytes, num_slots
 from simulator.costs.work import Work
 

@@ -6,18 +6,17 @@ from itertools import permutations, product
 
 import pytest
 
+from analysis.again import with_num_gpus
 from analysis.explain.ablations import Ablation, AblationFinder, command
 from analysis.explain.explanations import of_each_curve
+from analysis.labels import lines
 from analysis.measured import measured
-from analysis.neighbors import with_num_gpus
-from analysis.pivot import pivot
+from analysis.pivot import RowRank, pivot
 from analysis.published import of_others
 from analysis.results import BaselineRule, with_baselines
 from analysis.scaling import words
 from analysis.scaling.curves import scalings
-from analysis.tables.labels import lines
-from analysis.tables.table import RowRank
-from analysis.text.titles import host_notes, short_title, table_title
+from analysis.titles import host_notes, short_title, table_title
 from plots.drawing import file_names
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin

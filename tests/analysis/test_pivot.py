@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from analysis.measured import measured
-from analysis.pivot import pivot, usual_tables
-from analysis.tables.table import RowRank
-from analysis.text.titles import model_notes, title
+from analysis.pivot import RowRank, pivot, usual_tables
+from analysis.titles import model_notes, title
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading import queries

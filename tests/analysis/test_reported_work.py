@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from analysis.known_boxes import is_known, work_of
 from analysis.published import of_others
-from analysis.reported_work import is_known, work_of
 from analysis.results import Result
 from store.reading.references import known_references
 

@@ -7,7 +7,7 @@ import pytest
 from analysis.pivot import pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
-from analysis.text.titles import sweep_notes
+from analysis.titles import sweep_notes
 from plots.figure import details
 from plots.options import command
 from plots.source import PlotSource

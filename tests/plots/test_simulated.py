@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from matplotlib.text import Text
 
+from analysis import badges
 from analysis.selection import Selection, load
-from analysis.text import badges
 from plots import at_end, drawing
 from plots.report.page import compose, render
 from plots.source import PlotSource

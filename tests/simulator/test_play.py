@@ -5,7 +5,7 @@ import statistics
 import numpy as np
 import pytest
 
-from simulator.play import process_factor, step_times
+from simulator.run import process_factor, step_times
 
 MANY = 20_000
 

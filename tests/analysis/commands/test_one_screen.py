@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import store.__main__
-from analysis.text.badges import MEANINGS
+from analysis.badges import MEANINGS
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.trial import STRATEGY_AXES, STRATEGY_COLUMNS

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from analysis.measured import measured
-from analysis.pivot import pivot
+from analysis.pivot import RowRank, pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
-from analysis.tables.table import RowRank
 from plots.tables.cells import SYMBOLS
 from plots.tables.layout import document, lay_out
 from scalemark.records.outcomes import Outcome

@@ -2,7 +2,7 @@
 
 from scalemark import layers as nn
 from scalemark import models
-from simulator.costs.kept import Kept, kept, tied, working
+from simulator.costs.networks import Kept, kept, tied, working
 
 LOSS = 2 * 10  # the logits and their gradient
 

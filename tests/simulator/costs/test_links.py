@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from simulator.costs.box import Hardware, profile
-from simulator.costs.links import LinkTraffic
+from simulator.costs.exchange import LinkTraffic
 
 BRIDGED = replace(profile("v100_pcie_8"), nvlink_gb_per_s=50.0, nvlink_clique=2)
 

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.costs.kept import Kept
 from simulator.costs.memory import memory_bytes
-from simulator.costs.networks import network
+from simulator.costs.networks import Kept, network
 from simulator.costs.work import Work
 
 ONE = Work(

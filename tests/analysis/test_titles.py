@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from analysis.text.numbers import number, rate_with_interval, span, with_interval
+from analysis.titles import number, rate_with_interval, span, with_interval
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The software of environments in words: what everybody asks for, and what else distinguishes two
-environments of one machine.
-"""
+environments of one machine."""
 
 from __future__ import annotations
 

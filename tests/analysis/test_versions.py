@@ -1,6 +1,6 @@
 """What is said of an environment's software: what it has, and what another lacks."""
 
-from analysis.text.versions import described, differing
+from analysis.versions import described, differing
 
 
 def program(**found: str) -> dict[str, str]:

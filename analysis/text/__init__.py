@@ -1,1 +1,0 @@
-"""Words and numbers that tables, charts, and answers share."""
