@@ -17,7 +17,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from simulator.costs.box import BrokenProfileError, own_profile_file, own_profiles, read_profile
+from simulator.costs.box import BrokenProfileError, own_profile_file, read_profile
 
 
 class ScalemarkSweeper(Sweeper):
@@ -151,8 +151,7 @@ class OwnHardware(ConfigSource):
         return True
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        wants_files = config_path == _HARDWARE_GROUP and results_filter in (None, ObjectType.CONFIG)
-        return list(own_profiles()) if wants_files else []
+        return []
 
 
 def _name(config_path: str) -> str:

@@ -40,7 +40,7 @@ HOST = -1
 
 
 class Traffic(Protocol):
-    """Counts what is sent during one step; `simulator.costs.exchange.LinkTraffic` knows the links."""
+    """Counts what is sent during one step; as `LinkTraffic` of the simulator does."""
 
     def copy(self, source: int, target: int, num_bytes: float, num_copies: float = 1.0) -> None:
         """Add copies from one GPU to another, or from or to HOST; `num_bytes` is of all of them."""

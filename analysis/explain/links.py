@@ -85,7 +85,7 @@ def of_box(result: Result) -> Bandwidth | None:
     is_one_host = place.origin.is_ours or result.is_on_one_host
     if box is None or not is_one_host:
         return None
-    if box.nvlink_gb_per_s and not box.is_bridged:
+    if box.nvlink_gb_per_s:
         return Bandwidth(gb_per_s=box.nvlink_gb_per_s, known_by=f"{box.name}: NVLink")
     return Bandwidth(gb_per_s=box.pcie_gb_per_s, known_by=f"{box.name}: PCIe")
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -41,8 +39,7 @@ class Hardware:
     socket_gb_per_s: float | None = None
     # bus bandwidth of a ring over all NVLinks of a GPU; None = no NVLink
     nvlink_gb_per_s: float | None = None
-    # so many GPUs reach each other directly by NVLink; of DGX-1 4, with a switch all, 2 with
-    # bridges
+    # so many GPUs reach each other directly by NVLink; of DGX-1 4, with a switch all
     nvlink_clique: int = 0
     host_memory_gb_per_s: float  # of all sockets together, reads and writes
     host_sum_gb_per_s: float  # of gradients that the CPUs add up, bytes read
@@ -76,23 +73,15 @@ class Hardware:
         return -(-self.num_gpus // self.num_sockets)
 
     @property
-    def is_bridged(self) -> bool:
-        """Bridges join GPUs in pairs, and no NVLink leads from one pair to another."""
-        return self.nvlink_gb_per_s is not None and self.nvlink_clique == _PAIR < self.num_gpus
-
-    @property
     def is_mesh(self) -> bool:
         """Each pair of GPUs has NVLinks of its own; a switch gives all of a GPU's links to any."""
-        has_cliques = self.nvlink_gb_per_s is not None and self.nvlink_clique < self.num_gpus
-        return has_cliques and not self.is_bridged
+        return self.nvlink_gb_per_s is not None and self.nvlink_clique < self.num_gpus
 
     @property
     def num_nvlink_pairs(self) -> int:
         """Pairs that reach each other directly: in a clique all, and partners in the next."""
         if self.nvlink_gb_per_s is None:
             return 0
-        if self.is_bridged:
-            return self.num_gpus // _PAIR
         num_cliques = -(-self.num_gpus // self.nvlink_clique)
         within = num_cliques * math.comb(self.nvlink_clique, 2)
         return within + (num_cliques - 1) * self.nvlink_clique
@@ -135,8 +124,6 @@ class Hardware:
     def from_json(cls, text: str) -> Hardware:
         return cls.from_values(json.loads(text))
 
-
-_PAIR = 2  # GPUs that a bridge joins
 
 MOST_GPUS = 256
 """In one box: 16 times the largest that was sold, and a machine has a link between each two."""
@@ -206,38 +193,12 @@ def _may_be_one(path: Path) -> bool:
     return not isinstance(content, dict) or "profile" in content
 
 
-def own_profiles() -> tuple[str, ...]:
-    """Return the names of the user's own, in the settings folder."""
-    folder = _own_folder()
-    files = folder.glob("*.yaml") if folder else ()
-    return tuple(sorted(path.stem for path in files if _NAME.fullmatch(path.stem)))
-
-
 def own_profile_file(name: str) -> Path | None:
-    """Return the file of a profile of the user's own, there or not: `my_box.yaml`, or a name in the
-    settings folder. None for what is neither, and for a user without a home.
-    """
-    if name.endswith(_ENDING):
-        return Path(name).expanduser().absolute()
-    folder = _own_folder()
-    if folder is None or not _NAME.fullmatch(name):
-        return None
-    return folder / f"{name}{_ENDING}"
-
-
-def _own_folder() -> Path | None:
-    """Return scalemark/hardware in XDG_CONFIG_HOME, else in ~/.config; None without a home."""
-    folder = os.environ.get("XDG_CONFIG_HOME", "")
-    if not Path(folder).is_absolute():  # the specification has others ignored
-        try:
-            folder = str(Path.home() / ".config")
-        except RuntimeError:
-            return None
-    return Path(folder) / "scalemark" / "hardware"
+    """Return the file of a profile of the user's own, there or not; None for what is none."""
+    return Path(name).expanduser().absolute() if name.endswith(_ENDING) else None
 
 
 _ENDING = ".yaml"
-_NAME = re.compile(r"\w+", re.ASCII)
 
 
 @cache
@@ -247,11 +208,10 @@ def profile(name: str) -> Hardware:
     """
     file = FOLDER / f"{name}{_ENDING}" if name in profiles() else own_profile_file(name)
     if file is None or not file.is_file():
-        names = (*profiles(), *own_profiles())
-        close = difflib.get_close_matches(name, names, n=1)
+        close = difflib.get_close_matches(name, profiles(), n=1)
         meant = f"did you mean {close[0]}? " if close else ""
         raise UnknownProfileError(
-            f"hardware={name}: no such profile; {meant}there are {', '.join(names)}"
+            f"hardware={name}: no such profile; {meant}there are {', '.join(profiles())}"
         )
     return Hardware.from_values(read_profile(file))
 
@@ -276,7 +236,7 @@ def overrides_of(hardware_profile: str) -> tuple[str, ...]:
     """
     box = asdict(Hardware.from_json(hardware_profile))
     overrides = ["engine=simulated", f"hardware={box['name']}"]
-    if box["name"] not in (*profiles(), *own_profiles()):
+    if box["name"] not in profiles():
         return tuple(overrides)
     shipped = asdict(profile(box["name"]))
     peaks, shipped_peaks = box.pop("tflops"), shipped.pop("tflops")

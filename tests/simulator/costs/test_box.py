@@ -11,7 +11,6 @@ from simulator.costs.box import (
     BrokenProfileError,
     Hardware,
     UnknownProfileError,
-    overrides_of,
     own_profile_file,
     profile,
     profiles,
@@ -130,37 +129,17 @@ def test_a_file_that_holds_no_profile_is_named_too(folder, text):
         profile("mine")
 
 
-@pytest.fixture
-def settings(tmp_path, monkeypatch):
-    """The folder of a user's own profiles, with one."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    own = tmp_path / "scalemark" / "hardware"
-    own.mkdir(parents=True)
+def test_a_profile_of_the_users_own_goes_by_its_file(tmp_path):
     text = (simulator.costs.box.FOLDER / "titanx_pcie_8.yaml").read_text(encoding="utf-8")
-    (own / "my_box.yaml").write_text(text.replace("titanx_pcie_8", "my_box"), encoding="utf-8")
-    profile.cache_clear()
-    yield own
-    profile.cache_clear()
-
-
-def test_a_profile_of_the_users_own_goes_by_its_name_or_its_file(settings):
-    assert profile("my_box").name == "my_box"
-    assert profile(str(settings / "my_box.yaml")) == profile("my_box")
-    assert overrides_of(profile("my_box").to_json()) == ("engine=simulated", "hardware=my_box")
+    file = tmp_path / "my_box.yaml"
+    file.write_text(text.replace("titanx_pcie_8", "my_box"), encoding="utf-8")
+    assert profile(str(file)).name == "my_box"
     assert "my_box" not in profiles()
+    file.write_text("profile: 12", encoding="utf-8")
+    profile.cache_clear()
+    with pytest.raises(BrokenProfileError, match=r"/my_box\.yaml: not a hardware profile"):
+        profile(str(file))
 
 
-def test_an_unknown_profile_is_answered_with_the_users_own_too(settings):
-    with pytest.raises(UnknownProfileError, match=r"did you mean my_box\?.* v100_pcie_8, my_box$"):
-        profile("mybox")
-
-
-def test_a_broken_profile_of_the_users_own_is_named_by_its_path(settings):
-    (settings / "my_box.yaml").write_text("profile: 12", encoding="utf-8")
-    with pytest.raises(BrokenProfileError, match=r"/hardware/my_box\.yaml: not a hardware profile"):
-        profile("my_box")
-
-
-@pytest.mark.parametrize("name", ["my box", "../box", "", "a/b"])
-def test_what_is_neither_a_name_nor_a_file_leads_nowhere(name):
-    assert own_profile_file(name) is None
+def test_what_is_no_file_leads_nowhere():
+    assert own_profile_file("my_box") is None
