@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
@@ -27,7 +26,7 @@ from scalemark.run_folder import RunFolder
 from sweeper import sweep
 from sweeper.grid.compose import Composer, Grid
 from sweeper.grid.expand import Request, expand
-from sweeper.starts import STARTS, Fork
+from sweeper.starts import MODULES
 
 TRAINER = "benchmarks.noop_trainer"
 TINY = ("model=trivial", "num_steps=3", "min_warm_up_steps=1", "min_window_s=0", "hardware=cpu")
@@ -41,7 +40,7 @@ def run_noop_sweep(num_attempts: int) -> int:
     It does what `python sweep.py` does, but for the trainer, and without tables and charts.
     """
     register()
-    STARTS[Engine.tensorflow][Fork.name] = partial(Fork, module=TRAINER)
+    MODULES[Engine.tensorflow] = TRAINER
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None

@@ -419,7 +419,7 @@ class PlacementRow(Base):
     shares_host: Mapped[bool]
     host_memory_bytes: Mapped[int | None] = mapped_column(Whole)
     hosts: Mapped[str]  # that its ranks ran on, as "node1,node2"; empty = one host alone
-    rank_start: Mapped[str]  # what started them there: srun or ray; empty = its trainer itself
+    rank_start: Mapped[str]  # prefix: commands started them there; empty = its trainer itself
 
 
 class AttemptRow(Base):

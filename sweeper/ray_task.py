@@ -5,14 +5,14 @@
     └─ dies ────────────── dies ──► Ray ends ─────── its pipes close ────────────► ends
 ```
 
-`python -m sweeper.ray_task ADDRESS run --gpus 2 -- PROGRAM ARGUMENT...`. For a trial over several
-hosts `reserve` holds a placement group while PROGRAM runs on this host, with the group and the
-addresses of its hosts in variables; below it `run --host I` runs there. `nodes` prints the hosts.
+`python -m sweeper.ray_task '{"address": "auto", "action": "run", "gpus": 2, "cpus": 8}' PROGRAM
+ARGUMENT...`. For a trial over several hosts the action `reserve` holds a placement group of so many
+"hosts" while PROGRAM runs on this host, with the group and the addresses of its hosts in variables;
+below it `run` with a "bundle" runs there. Without an action it prints the hosts.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import logging
@@ -22,16 +22,14 @@ import select
 import subprocess
 import sys
 import threading
-from typing import Any, NoReturn
+from typing import Any
 
 from scalemark.records.attempt import ADDRESSES_VARIABLE
 
 LOST = 255  # as ssh has it: what became of the program is not known
 GROUP_VARIABLE = "SCALEMARK_RAY_GROUP"
-_NAMESPACE = "scalemark"
 _PART_BYTES = 2**18
 _LOOK_EVERY_S = 1.0
-_OF_RAYS_OWN_TASKS = ("OMP_NUM_THREADS",)
 
 
 class RayProgram:
@@ -40,8 +38,7 @@ class RayProgram:
     def start(self, argv: list[str]) -> None:
         """Raises OSError."""
         variables = dict(os.environ)
-        for name in _OF_RAYS_OWN_TASKS:
-            variables.pop(name, None)
+        variables.pop("OMP_NUM_THREADS", None)  # of Ray's own tasks
         # Ray's workers are nicer than others; what is measured is not, where we may say so
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, 0)
@@ -81,15 +78,6 @@ class RayProgram:
         return parts, None if self._open else self._process.wait()
 
 
-def _join(address: str) -> Any:
-    import ray
-
-    ray.init(
-        address=address, namespace=_NAMESPACE, log_to_driver=False, logging_level=logging.ERROR
-    )
-    return ray
-
-
 def _print_nodes(ray: Any) -> None:
     nodes = []
     for node in ray.nodes():
@@ -99,40 +87,33 @@ def _print_nodes(ray: Any) -> None:
     print(json.dumps(nodes))
 
 
-def _bundle(given: argparse.Namespace) -> dict[str, float]:
-    wanted = {"CPU": given.cpus, "GPU": given.gpus}
-    return {name: num for name, num in wanted.items() if num}
-
-
-def _reserve(ray: Any, given: argparse.Namespace, argv: list[str]) -> int:
+def _reserve(ray: Any, asked: dict[str, Any], argv: list[str]) -> int:
     """Hold a host for each bundle of a group, and run the program here."""
     from ray.util import placement_group, placement_group_table
 
     name = secrets.token_hex(8)
-    bundles = [_bundle(given)] * given.hosts
-    group = placement_group(bundles, strategy="STRICT_SPREAD", name=name)
+    wanted = {"CPU": asked["cpus"], "GPU": asked["gpus"]}
+    bundle = {resource: num for resource, num in wanted.items() if num}
+    group = placement_group([bundle] * asked["hosts"], strategy="STRICT_SPREAD", name=name)
     ray.get(group.ready())
     address_of = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
     places = placement_group_table(group)["bundles_to_node_id"]
-    addresses = [address_of[places[number]] for number in range(given.hosts)]
+    addresses = [address_of[places[number]] for number in range(asked["hosts"])]
     more = {GROUP_VARIABLE: name, ADDRESSES_VARIABLE: ",".join(addresses)}
     return subprocess.run(argv, env={**os.environ, **more}, check=False).returncode
 
 
-def _run(ray: Any, given: argparse.Namespace, argv: list[str]) -> int:
-    options: dict[str, Any] = {"num_gpus": given.gpus, "num_cpus": given.cpus}
-    if given.host is not None:
+def _run(ray: Any, asked: dict[str, Any], argv: list[str]) -> int:
+    options: dict[str, Any] = {"num_gpus": asked["gpus"], "num_cpus": asked["cpus"]}
+    if asked["bundle"] is not None:
         from ray.util import get_placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         group = get_placement_group(os.environ[GROUP_VARIABLE])
-        options = {
-            "num_cpus": 0,  # the ranks of a host share its bundle
-            "num_gpus": given.gpus,
-            "scheduling_strategy": PlacementGroupSchedulingStrategy(
-                group, placement_group_bundle_index=given.host
-            ),
-        }
+        options["num_cpus"] = 0  # the ranks of a host share its bundle
+        options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+            group, placement_group_bundle_index=asked["bundle"]
+        )
     program = ray.remote(RayProgram).options(max_concurrency=2, **options).remote()
     ray.get(program.start.remote(argv))
     threading.Thread(target=_send_input, args=(ray, program), daemon=True).start()
@@ -152,32 +133,29 @@ def _send_input(ray: Any, program: Any) -> None:
         ray.get(program.write.remote(part))
 
 
-def main() -> NoReturn:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("address")
-    parser.add_argument("action", choices=["nodes", "reserve", "run"])
-    parser.add_argument("--gpus", type=float, default=0)
-    parser.add_argument("--cpus", type=float, default=0)
-    parser.add_argument("--hosts", type=int, default=1)
-    parser.add_argument("--host", type=int)
-    words = sys.argv[1:]
-    dashes = words.index("--") if "--" in words else len(words)
-    given, argv = parser.parse_args(words[:dashes]), words[dashes + 1 :]
-    status = 0
+def main(asked: dict[str, Any], argv: list[str]) -> int:
+    """Return the exit status of the program, or LOST."""
     try:
-        ray = _join(given.address)
-        if given.action == "nodes":
+        import ray
+
+        ray.init(
+            address=asked["address"],
+            namespace="scalemark",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+        if "action" not in asked:
             _print_nodes(ray)
-        else:
-            status = (_reserve if given.action == "reserve" else _run)(ray, given, argv)
+            return 0
+        return (_reserve if asked["action"] == "reserve" else _run)(ray, asked, argv)
     except Exception as error:  # Ray has many kinds, of which no program ended
         why = " ".join(str(error).split())[-500:]
         print(f"unable to connect to the program by Ray: {why}", file=sys.stderr)
-        status = LOST
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status & 0xFF)  # Ray ends what is left; its own way out takes a second
+        return LOST
 
 
 if __name__ == "__main__":
-    main()
+    status = main(json.loads(sys.argv[1]), sys.argv[2:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status & 0xFF)  # Ray ends what is left; its own way out takes a second

@@ -60,7 +60,7 @@ class Cluster:
 
     def running(self) -> list[int]:
         """Process ids of trainers that Ray's workers run."""
-        far = b"\0sweeper.far\0"
+        far = b"\0sweeper.elsewhere\0"
         return [pid for pid, words in self._processes(f"{MARK}={self.folder}/") if far in words]
 
     def _kill(self, mark: str) -> bool:

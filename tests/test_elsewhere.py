@@ -1,5 +1,6 @@
 """Sweeps on other hosts: virtual nodes of Slurm, servers of ssh on loopback. Nothing is lost, run twice or left running."""
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -125,7 +126,10 @@ def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster,
     ("overrides", "said"),
     [
         (["launcher.slurm.partition=nope"], "no such partition; there are main, high"),
-        (["launcher.slurm.num_hosts=5"], "num_hosts=5: 4 nodes of the partition main are up"),
+        (
+            ["launcher.slurm.num_hosts=5"],
+            "num_hosts=5: 4 hosts of the partition main are up",
+        ),
         (["launcher.slurm.time_min=61"], "time_min=61: wanted 1 to 60 minutes"),
         (["launcher.python=/nowhere/python"], "cannot run this project with /nowhere/python"),
         (["num_gpus=8"], "num_gpus=8"),
@@ -141,7 +145,7 @@ def test_what_the_cluster_cannot_give_is_refused_at_once(slurm_cluster, override
 
 def test_what_a_ray_cluster_cannot_give_is_refused_at_once(nodes):
     for overrides, said in [
-        (["launcher.ray.num_hosts=4"], "wanted 1 to 3, the hosts of the Ray cluster that live"),
+        (["launcher.ray.num_hosts=4"], "num_hosts=4: 3 hosts of the Ray cluster are up"),
         (["num_gpus=8"], "num_gpus=8"),
         (["launcher.python=/nowhere/python"], "/nowhere/python"),
     ]:
@@ -156,7 +160,8 @@ def test_what_a_ray_cluster_cannot_give_is_refused_at_once(nodes):
 
 
 def test_a_program_of_a_ray_task_has_gpus_of_its_own_and_its_exit_status(nodes):
-    task = [sys.executable, "-m", "sweeper.ray_task", nodes.address, "run", "--gpus", "2", "--"]
+    asked = {"address": nodes.address, "action": "run", "gpus": 2, "cpus": 0, "bundle": None}
+    task = [sys.executable, "-m", "sweeper.ray_task", json.dumps(asked)]
     program = ["sh", "-c", "cat; echo $CUDA_VISIBLE_DEVICES >&2; exit 7"]
     ended = subprocess.run(
         [*task, *program],

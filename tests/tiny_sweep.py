@@ -5,7 +5,6 @@ For tests of what becomes of a sweep, whatever its trials do: importing TensorFl
 
 import runpy
 import sys
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -27,11 +26,9 @@ class _ShowsNothing(ModuleType):
 if __name__ == "__main__":
     sys.path[0] = str(PROJECT)
     from scalemark.records.axes import Engine
-    from sweeper import launchers
-    from sweeper.starts import STARTS, Fork
+    from sweeper.starts import MODULES
 
-    STARTS[Engine.tensorflow][Fork.name] = partial(Fork, module="tests.tiny_trainer")
-    launchers.MODULES[Engine.tensorflow] = "tests.tiny_trainer"
+    MODULES[Engine.tensorflow] = "tests.tiny_trainer"
     sys.modules["plots.at_end"] = _ShowsNothing("plots.at_end")
     sys.argv[0] = str(PROJECT / "sweep.py")
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -64,8 +64,7 @@ class Placement(JsonRecord):
     host_memory_bytes: int | None = None
     # names of the hosts that its ranks run on, worker 0's first; empty = all on this one
     hosts: tuple[str, ...] = ()
-    # what starts its ranks there, a file of trainer/rank_starts/; empty = its trainer itself, as
-    # processes of this host
+    # prefix: commands start its ranks there; empty = its trainer itself, as processes of this host
     rank_start: str = ""
 
 
@@ -186,7 +185,7 @@ HOST_LOST = 9
 its result.json says which."""
 
 RANKS_VARIABLE = "SCALEMARK_RANKS"
-"""Environment variable by which `rank_start=prefix` knows how to reach the hosts of its ranks."""
+"""Environment variable by which the supervisor of ranks knows how to reach their hosts."""
 
 ADDRESSES_VARIABLE = "SCALEMARK_ADDRESSES"
 """Environment variable with the addresses of these hosts, where an engine chose them just now."""

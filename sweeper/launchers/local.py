@@ -8,13 +8,14 @@ ABILITIES = LauncherAbilities(settings=None)
 
 from conf.schema import Config
 from scalemark.host import software
+from scalemark.host.own_code import module_command
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from sweeper.devices import simulated_box
 from sweeper.devices.host_lock import HostLock, Lock, NoHostLock
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
-from sweeper.starts import STARTS, Start
+from sweeper.starts import MODULES, Fork, Spawn, Start
 
 
 class Launcher:
@@ -40,4 +41,7 @@ class Launcher:
         return NoHostLock() if self.inventory.kind is DeviceKind.SIMULATED_GPU else HostLock()
 
     def start(self) -> Start:
-        return STARTS[self._config.engine][self._config.launcher.start.name]()
+        module = MODULES[self._config.engine]
+        if self._config.launcher.start.name == Fork.name:
+            return Fork(module)
+        return Spawn(module_command(module))

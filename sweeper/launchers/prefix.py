@@ -2,14 +2,21 @@
 
 `launcher.prefix.command="kubectl exec -i {host} --"`: {host} is one of launcher.hosts, {num_gpus}
 the GPUs of the trial on it; {command} is what it shall run, quoted for a shell, and stands at the
-end where it is not named.
+end where it is not named. Other launchers are this one with a command of their own.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
 
 from scalemark.abilities import LauncherAbilities
 from scalemark.records.sweep import setting
@@ -24,27 +31,121 @@ class Settings:
 
 ABILITIES = LauncherAbilities(settings=Settings)
 
-from conf.schema import Config
-from scalemark.records.attempt import Placement
+from conf.schema import Config, HardwareConfig
+from scalemark.host import software
+from scalemark.host.own_code import module_command, python_path
+from scalemark.records.attempt import RANKS_VARIABLE, Placement
+from scalemark.records.axes import Engine
+from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.trial import TrialSpec
+from scalemark.run_folder import RunFolder
+from sweeper import elsewhere
+from sweeper.devices.host_lock import DEFAULT_FOLDER, Lock, NoHostLock
+from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.launchers import LOCKS, Elsewheres, HostSlots, Remote
-from sweeper.near import Elsewhere
+from sweeper.launchers import HostSlots
+from sweeper.starts import MODULES
+from sweeper.starts.spawn import Spawn, Spawned
+
+ANSWER_WITHIN_S = 60.0
 
 
-class Launcher(Elsewheres):
-    """Knows its hosts by launcher.hosts; without any it is one, without a name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """Where and how one attempt, or one rank of it, is run."""
+
+    # what runs its arguments there; in a word, {command} is replaced by them, quoted for a shell
+    prefix: tuple[str, ...]
+    python: str  # there
+    module: str  # the engine
+    host: str = ""  # for people
+    address: str = ""  # of the host, where its ranks can be reached; empty = its engine knows
+    gpus: tuple[int, ...] | None = None  # to be visible, in PCI order; None = as the engine sets
+    host_kind: str = ""  # as sweeper.elsewhere.host_kind has it; empty = not compared
+    lock: str = ""  # folder of host locks there; empty = an engine's queue hands out hosts
+    shares_host: bool = False
+    orphan_timeout_s: float = 60.0
+    # what the command says when the engine ends the attempt: pattern, outcome, message
+    ends: tuple[tuple[str, str, str], ...] = ()
+    log: str = "log.txt"
+    rank: str = ""  # of a distributed trial; empty = the whole attempt
+    flags: tuple[str, ...] = ()  # of a rank
+
+
+class Remote(Spawn):
+    """Starts `sweeper.elsewhere`; `find` says where an attempt runs, then where its ranks do."""
+
+    def __init__(self, find: Callable[[TrialSpec, Placement], Sequence[Elsewhere]]) -> None:
+        super().__init__()
+        self._find = find
+
+    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Spawned:
+        placement = folder.read_placement()
+        assert placement is not None
+        whole, *ranks = map(asdict, self._find(folder.read_trial(), placement))
+        self._command = module_command("sweeper.elsewhere", json.dumps(whole))
+        return super().start(folder, {**environment, RANKS_VARIABLE: json.dumps(ranks)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenHost:
+    """What a host told about itself."""
+
+    machine: Machine
+    devices: DeviceKind
+    num_devices: int
+    software: Mapping[str, Any]
+    facts: dict[str, Any]  # that must be equal on all hosts of a sweep
+
+
+class Launcher:
+    """Knows its hosts by launcher.hosts; without any it has one, without a name."""
+
+    engine_chooses = False  # hosts and GPUs: nobody else has them, and attempts wait in its queue
+    ends: tuple[tuple[str, str, str], ...] = ()
+    more_hosts = "name more hosts in launcher.hosts"
 
     def __init__(self, config: Config, name: str) -> None:
-        super().__init__(config)
-        self._hosts, per_host = hosts_of(config)
-        seen = {}
-        for host in self._hosts or ("its host",):
-            prefix = self.prefix(host if self._hosts else "", config.hardware.num_cpu_devices)
-            seen[host] = self.look(prefix, host)
-        common = self.compare(seen)
-        more = "name more hosts in launcher.hosts"
-        self.inventory = self.inventory_of(common, per_host, len(seen), more)
+        if config.engine is Engine.simulated:
+            raise SweepRefusedError(
+                f"engine=simulated: launcher={config.launcher.name} has hosts run trials, and "
+                "simulated ones need none; choose launcher=local"
+            )
+        self.config, self.name = config, name
+        self.host_kind = ""
+        self.hosts, per_host = self.find_hosts()
+        if self.engine_chooses:
+            print("sweep: asking a host what it has", file=sys.stderr, flush=True)
+        names = list(dict.fromkeys(self.hosts))
+        with ThreadPoolExecutor() as threads:
+            seen = threads.map(partial(self.look, num_gpus=per_host or 0), names)
+            by_name = dict(zip(names, seen, strict=True))
+        common = self.compare(by_name)
+        self.inventory = self.inventory_of(common, per_host)
+
+    def find_hosts(self) -> tuple[Sequence[str], int | None]:
+        """Return names of hosts, empty where an engine chooses, and how many GPUs of each are used;
+        None = all. Raises SweepRefusedError.
+        """
+        names, counts = [], set()
+        given = ",".join(self.config.launcher.hosts)
+        for text in self.config.launcher.hosts:
+            name, colon, count = text.rpartition(":")
+            if not colon:
+                name, count = text, ""
+            if not name or (colon and not count.isdigit()) or name in names:
+                raise SweepRefusedError(
+                    f"launcher.hosts={given}: {text}; wanted names of hosts, each once, with their "
+                    "GPUs, as [a:4,b:4]"
+                )
+            names.append(name)
+            counts.add(int(count) if count else None)
+        if len(counts) > 1:
+            raise SweepRefusedError(
+                f"launcher.hosts={given}: wanted as many GPUs of each host; run a sweep for those "
+                "with more"
+            )
+        return names or ("",), counts.pop() if counts else None
 
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
         """Return the words of the command for one host. Raises SweepRefusedError."""
@@ -54,66 +155,213 @@ class Launcher(Elsewheres):
                 "launcher=prefix: launcher.prefix.command is empty; give what runs its arguments "
                 "on a host, as 'ssh {host} {command}'"
             )
+        values = {"host": host, "num_gpus": num_gpus, "command": "{command}"}
         try:
-            return tuple(
-                word.format(host=host, num_gpus=num_gpus, command="{command}")
-                for word in shlex.split(text)
-            )
+            return tuple(word.format(**values) for word in shlex.split(text))
         except (ValueError, KeyError, IndexError) as error:
             raise SweepRefusedError(
                 f"launcher.prefix.command={text}: {error}; wanted words with {{host}}, "
                 "{num_gpus} and {command}"
             ) from error
 
+    def reservation(self, spec: TrialSpec) -> tuple[str, ...]:
+        """Return what runs the supervisor of a trial over several hosts, on this one."""
+        return ("env",)
+
+    def rank_host(self, placement: Placement, number: int) -> str:
+        """Return the host of a trial's ranks, as `prefix` takes it."""
+        return placement.hosts[number]
+
     def address(self, host: str) -> str:
         """Return where the ranks of a host can be reached; a user's name may precede it."""
         return host.rpartition("@")[2]
 
     def slots(self) -> HostSlots:
-        return self.slots_on(self._hosts or ("",), "prefix")
+        return HostSlots(
+            hosts=self.hosts,
+            per_host=self.inventory.num_devices,
+            on_gpus=self.inventory.kind is DeviceKind.GPU,
+            shares=self.config.launcher.share_host,
+            max_parallel=self.config.launcher.max_parallel,
+        )
+
+    def host_lock(self) -> Lock:
+        return NoHostLock()
 
     def start(self) -> Remote:
-        return Remote(self._where, self._ranks)
+        return Remote(self._find)
 
-    def _where(self, spec: TrialSpec, placement: Placement) -> Elsewhere:
-        if spec.hosts > 1:
-            return self.here()
-        return self._on(placement.hosts[0] if placement.hosts else "", spec, placement)
-
-    def _ranks(self, spec: TrialSpec, placement: Placement) -> Sequence[Elsewhere]:
+    def _find(self, spec: TrialSpec, placement: Placement) -> Sequence[Elsewhere]:
         if spec.hosts == 1:
-            return ()
-        return [self._on(host, spec, placement) for host in placement.hosts]
+            host = placement.hosts[0] if placement.hosts else ""
+            return [self._elsewhere(host, self.num_gpus(spec), placement.visible_devices)]
+        ranks = []
+        for number in range(spec.hosts):
+            host = self.rank_host(placement, number)
+            ranks.append(self._elsewhere(host, self.num_gpus(spec), placement.visible_devices))
+        here = replace(
+            ranks[0], prefix=self.reservation(spec), python=sys.executable, gpus=None, lock=""
+        )
+        return [replace(here, host="", host_kind=""), *ranks]
 
-    def _on(self, host: str, spec: TrialSpec, placement: Placement) -> Elsewhere:
-        visible = placement.visible_devices
-        return self.elsewhere(
-            self.prefix(host, spec.gpus_per_host),
+    def num_gpus(self, spec: TrialSpec) -> int:
+        """Return how many GPUs of each of its hosts a trial uses."""
+        return spec.gpus_per_host if self.inventory.kind is DeviceKind.GPU else 0
+
+    def _elsewhere(self, host: str, num_gpus: int, visible: str) -> Elsewhere:
+        launcher = self.config.launcher
+        gpus = tuple(map(int, visible.split(","))) if visible else ()
+        return Elsewhere(
+            prefix=self.prefix(host, num_gpus),
+            python=launcher.python or sys.executable,
+            module=MODULES[self.config.engine],
             host=host,
             address=self.address(host),
+            gpus=None if self.engine_chooses else gpus,
             host_kind=self.host_kind,
-            gpus=tuple(map(int, visible.split(","))) if visible else (),
-            lock=LOCKS,
+            lock="" if self.engine_chooses else str(DEFAULT_FOLDER),
+            shares_host=launcher.share_host,
+            orphan_timeout_s=launcher.orphan_timeout_s,
+            ends=self.ends,
         )
 
-
-def hosts_of(config: Config) -> tuple[tuple[str, ...], int | None]:
-    """Read launcher.hosts: names, and how many GPUs of each are used. Raises SweepRefusedError."""
-    names, counts = [], set()
-    for text in config.launcher.hosts:
-        name, colon, count = text.rpartition(":")
-        if not colon:
-            name, count = text, ""
-        if not name or (colon and not count.isdigit()) or name in names:
+    def look(self, host: str, num_gpus: int) -> SeenHost:
+        """Ask a host what it has. Raises SweepRefusedError."""
+        config, name = self.config, f"launcher={self.config.launcher.name}: {host or 'its host'}"
+        where, mark = self._elsewhere(host, num_gpus, ""), elsewhere.MARK.decode()
+        asked = {
+            "kind": "describe",
+            "device_kind": config.hardware.device_kind,
+            "num_cpu_devices": config.hardware.num_cpu_devices,
+            "pool": config.launcher.name,
+            "environment": elsewhere.sent_variables(os.environ),
+        }
+        ended = ask(
+            elsewhere.command(asdict(where), python_path(os.environ)),
+            name,
+            within_s=None if self.engine_chooses else ANSWER_WITHIN_S,
+            said=f"{mark}{json.dumps(asked)}\n",
+        )
+        _, _, answer = ended.stdout.partition(mark)
+        if not answer:
+            lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
             raise SweepRefusedError(
-                f"launcher.hosts={','.join(config.launcher.hosts)}: {text}; wanted names of hosts, "
-                "each once, with their GPUs, as [a:4,b:4]"
+                f"{name} cannot run this project with {where.python}: {lines[-1]}; mend the "
+                "command or the host's environment, or set launcher.python"
             )
-        names.append(name)
-        counts.add(int(count) if count else None)
-    if len(counts) > 1:
-        raise SweepRefusedError(
-            f"launcher.hosts={','.join(config.launcher.hosts)}: wanted as many GPUs of each host; "
-            "run a sweep for those with more"
+        seen = json.loads(answer)
+        if problem := seen.get("problem"):
+            raise SweepRefusedError(f"{name}: {problem}")
+        return SeenHost(
+            machine=Machine.from_json(seen["machine"]),
+            devices=DeviceKind(seen["devices"]),
+            num_devices=seen["num_devices"],
+            software=seen["software"],
+            facts=seen["facts"],
         )
-    return tuple(names), counts.pop() if counts else None
+
+    def compare(self, seen: Mapping[str, SeenHost]) -> SeenHost:
+        """Keep and return what all hosts have. Raises SweepRefusedError where they differ."""
+        (first, host), *others = seen.items()
+        here = software.commit()
+        if host.facts["commit"] != here:
+            raise SweepRefusedError(
+                f"{first or 'its host'} has commit {host.facts['commit'] or 'unknown'} of this "
+                f"project, this host {here or 'unknown'}; results of different code are never mixed"
+            )
+        for name, other in others:
+            for fact in host.facts | other.facts:
+                mine, theirs = host.facts.get(fact, "none"), other.facts.get(fact, "none")
+                if mine != theirs:
+                    raise SweepRefusedError(
+                        f"{first} and {name} differ in {fact}: {mine} and {theirs}, and their "
+                        "results do not mix; install the same on both, or run a sweep for each "
+                        "kind of host"
+                    )
+        self.machine, self.software = host.machine, host.software
+        self.host_kind = host.facts["kind of host"]
+        return host
+
+    def inventory_of(self, seen: SeenHost, per_host: int | None) -> Inventory:
+        """Return the devices of each host. Raises SweepRefusedError for more than it has."""
+        num = seen.num_devices if per_host is None else per_host
+        if not 1 <= num <= seen.num_devices:
+            raise SweepRefusedError(
+                f"launcher={self.config.launcher.name}: {num} {seen.devices.plural} on each host "
+                f"were asked for, {seen.machine.host} has {seen.num_devices}"
+            )
+        gpus = tuple(gpu for gpu in seen.machine.gpus if not gpu.mig_mode)
+        return Inventory(
+            kind=seen.devices,
+            gpus=gpus[:num] if seen.devices is DeviceKind.GPU else (),
+            num_devices=num,
+            num_hosts=len(self.hosts),
+            more_hosts=self.more_hosts,
+        )
+
+    def gpus_of_each(self, counts: Sequence[int], num_hosts: int, where: str) -> int | None:
+        """Return how many GPUs each of so many hosts has, of those that are up with these counts;
+        None = CPU devices are used. Raises SweepRefusedError.
+        """
+        launcher, wanted = self.config.launcher.name, self.config.hardware.device_kind
+        if not 1 <= num_hosts <= len(counts):
+            raise SweepRefusedError(
+                f"launcher.{launcher}.num_hosts={num_hosts}: {len(counts)} hosts of {where} are "
+                "up; ask for 1 or more, up to that"
+            )
+        most = sorted(counts, reverse=True)[num_hosts - 1]
+        if wanted == DeviceKind.GPU and not most:
+            raise SweepRefusedError(
+                f"hardware=gpu: {num_hosts} hosts with GPUs were asked for, {where} has "
+                f"{sum(map(bool, counts))}; choose hardware=cpu, or fewer hosts"
+            )
+        return None if wanted == DeviceKind.CPU_DEVICE or not most else most
+
+
+def ask(
+    command: Sequence[str], who: str, within_s: float | None = ANSWER_WITHIN_S, said: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end. Raises SweepRefusedError where it does not start or end."""
+    try:
+        return subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": python_path(os.environ)},
+            input=said,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SweepRefusedError(f"{who} does not answer within {within_s:g} s") from error
+    except OSError as error:
+        raise SweepRefusedError(f"{who}: {command[0]}: {error.strerror}") from error
+
+
+def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer `Launcher.look`, on the host that it asks."""
+    hardware = HardwareConfig(
+        device_kind=asked["device_kind"], num_cpu_devices=asked["num_cpu_devices"]
+    )
+    os.environ.update(asked["environment"])
+    try:
+        machine = replace(describe_machine(hardware), pool=asked["pool"])
+        inventory = take_inventory(machine, hardware, {})
+    except SweepRefusedError as error:
+        return {"problem": str(error)}
+    found = software.describe()
+    return {
+        "machine": machine.to_json(),
+        "devices": inventory.kind.value,
+        "num_devices": inventory.num_devices,
+        "software": found,
+        "facts": {
+            "commit": software.commit(),
+            "kind of host": elsewhere.host_kind(),
+            "cores": machine.num_cores,
+            "machine": machine.key,
+            **{name: found[name] for name in ("python", "kernel", "variables")},
+            **found["packages"],
+        },
+    }

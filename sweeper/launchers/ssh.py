@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 
 from scalemark.abilities import LauncherAbilities
@@ -18,7 +17,8 @@ class Settings:
 
 ABILITIES = LauncherAbilities(settings=Settings)
 
-from conf.schema import Config
+from collections.abc import Sequence
+
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import prefix
 
@@ -32,26 +32,21 @@ OPTIONS = (
 class Launcher(prefix.Launcher):
     """A prefix for each of launcher.hosts."""
 
-    def __init__(self, config: Config, name: str) -> None:
-        if not config.launcher.hosts:
+    def find_hosts(self) -> tuple[Sequence[str], int | None]:
+        if not self.config.launcher.hosts:
             raise SweepRefusedError(
                 "launcher=ssh: launcher.hosts is empty; name hosts with their GPUs, as "
                 "launcher.hosts=[a:4,b:4]"
             )
-        super().__init__(config, name)
+        return super().find_hosts()
 
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
         return ("ssh", *OPTIONS, *self.config.launcher.ssh.options, host, "{command}")
 
     def address(self, host: str) -> str:
         """Return the host name that ssh's configuration has for this host."""
-        shown = subprocess.run(
-            ["ssh", "-G", *self.config.launcher.ssh.options, host],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        names = [
-            line.split()[1] for line in shown.stdout.splitlines() if line.startswith("hostname ")
-        ]
-        return names[0] if names else super().address(host)
+        shown = prefix.ask(["ssh", "-G", *self.config.launcher.ssh.options, host], "launcher=ssh")
+        for line in shown.stdout.splitlines():
+            if line.startswith("hostname "):
+                return line.split()[1]
+        return super().address(host)

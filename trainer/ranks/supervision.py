@@ -1,7 +1,7 @@
 """Supervises the ranks of a distributed trial; a trainer without a rank of its own does this.
 
 ```
-  trainer ── starts (trainer/rank_starts/) ──►  worker-0  trains and writes, as any trainer does
+  trainer ── starts (trainer/rank_starts.py) ─►  worker-0  trains and writes, as any trainer does
      │                                          worker-1, ps-0, ...  hold devices and variables
      │◄── ends, and beat-RANK.txt ──────────────┘
      └── one ended, or missed a deadline: ends all, and says in result.json which one
@@ -107,14 +107,13 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
 
 def _start(job: RanksJob, running: ExitStack) -> StartedRanks:
     """Start the ranks until `running` is closed. Raises _NotStartedError, UnsupportedTrialError."""
-    rank_start = job.given.rank_start if job.given else ""
-    if rank_start and "link_mbit" in job.spec.injected_values:
+    if job.given and job.given.rank_start and "link_mbit" in job.spec.injected_values:
         raise UnsupportedTrialError(
-            f"injected.link_mbit: hosts of rank_start={rank_start} are machines, whose links "
-            "nothing here limits; leave it out"
+            "injected.link_mbit: the hosts are machines, whose links nothing here limits; leave it "
+            "out"
         )
     try:
-        return running.enter_context(rank_starts.load(rank_start)(job))
+        return running.enter_context(rank_starts.start_ranks(job))
     except OSError as error:
         raise _NotStartedError(error) from error
 

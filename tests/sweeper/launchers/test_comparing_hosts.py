@@ -7,27 +7,29 @@ import pytest
 from scalemark.host import software
 from scalemark.records.machine import DeviceKind
 from sweeper.errors import SweepRefusedError
-from sweeper.launchers import Elsewheres, SeenHost
+from sweeper.launchers.prefix import Launcher, SeenHost
 from tests.conf.test_resolve import config
 from tests.filled import MACHINE
 
+FACTS = {"commit": "0" * 40, "kind of host": "A", "cores": 4, "machine": "k", "numpy": "2.0"}
 ONE = SeenHost(
     machine=replace(MACHINE, pool="ssh"),
-    kind=DeviceKind.CPU_DEVICE,
+    devices=DeviceKind.CPU_DEVICE,
     num_devices=4,
-    host_kind="0123",
     software=software.describe(),
-    commit="0" * 40,
+    facts=FACTS,
 )
-PACKAGES = ONE.software["packages"]
-OTHER_KIND = replace(ONE, machine=replace(ONE.machine, num_cores=999))
-OTHER_VERSION = replace(ONE, software=ONE.software | {"packages": PACKAGES | {"numpy": "0.1"}})
+
+
+def with_facts(**facts: object) -> SeenHost:
+    return replace(ONE, facts=FACTS | facts)
 
 
 @pytest.fixture
 def hosts(monkeypatch):
-    monkeypatch.setattr(software, "commit", lambda: ONE.commit)
-    return Elsewheres(config("launcher=ssh"))
+    monkeypatch.setattr(software, "commit", lambda: FACTS["commit"])
+    monkeypatch.setattr(Launcher, "look", lambda *_, **__: ONE)
+    return Launcher(config("launcher=prefix"), "s")
 
 
 def test_equal_hosts_under_other_names_are_one_machine(hosts):
@@ -38,10 +40,9 @@ def test_equal_hosts_under_other_names_are_one_machine(hosts):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (OTHER_KIND, "a and b are different kinds of hosts"),
-        (replace(ONE, host_kind="4567"), "a and b are different kinds of hosts"),
-        (OTHER_VERSION, f"different versions: numpy {PACKAGES['numpy']} and 0.1"),
-        (replace(ONE, commit="1" * 40), "different versions: commit 000000000000 and 111111111111"),
+        (with_facts(cores=9), "a and b differ in cores: 4 and 9, and their results do not mix"),
+        (with_facts(numpy="0.1"), "a and b differ in numpy: 2.0 and 0.1"),
+        (with_facts(keras="3"), "a and b differ in keras: none and 3"),
     ],
 )
 def test_what_differs_is_named(hosts, other, said):
@@ -51,9 +52,9 @@ def test_what_differs_is_named(hosts, other, said):
 
 def test_other_code_than_this_hosts_is_refused(hosts):
     with pytest.raises(SweepRefusedError, match="results of different code are never mixed"):
-        hosts.compare({"a": replace(ONE, commit="2" * 40)})
+        hosts.compare({"a": with_facts(commit="2" * 40)})
 
 
 def test_more_gpus_than_a_host_has_are_refused(hosts):
     with pytest.raises(SweepRefusedError, match=r"8 CPU devices on each host were asked for, .* 4"):
-        hosts.inventory_of(ONE, 8, 2, "")
+        hosts.inventory_of(ONE, 8)

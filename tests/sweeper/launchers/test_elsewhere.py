@@ -7,13 +7,13 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scalemark.records.attempt import HOST_LOST
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
-from sweeper.launchers import Remote
-from sweeper.near import Elsewhere
+from sweeper.launchers.prefix import Elsewhere, Remote
 from sweeper.starts.environment import environment
 from tests.filled import PLACEMENT
 from tests.specs import small
@@ -55,7 +55,7 @@ class World:
         )
         self.folder.trial.write_text(small(seed=seed).to_json())
         self.folder.placement.write_text(PLACEMENT.to_json())
-        self.remote = Remote(lambda *_: where)
+        self.remote = Remote(lambda *_: [where])
         self.process = self.remote.start(self.folder, environment(os.environ, ""))
 
     def end(self) -> int | None:
@@ -139,6 +139,30 @@ def test_an_attempt_ends_when_near_is_silent_for_too_long(world):
     assert world.folder.read_result().outcome == Outcome.INTERRUPTED
 
 
+RELAY = ("sh", "-c", 'cat | "$@" | cat', "relay")
+
+
+def test_a_link_that_stalls_is_given_up_on_both_sides(world):
+    world.start(RELAY, seed=DEAF, orphan_timeout_s=3.0)
+    world.until_stepping()
+    (relay,) = psutil.Process(world.process.pid).children()
+    os.killpg(relay.pid, signal.SIGSTOP)
+    try:
+        until_none_runs(world)
+        assert world.end() == HOST_LOST
+    finally:
+        os.killpg(relay.pid, signal.SIGKILL)
+    result = world.folder.read_result()
+    assert result.outcome == Outcome.INTERRUPTED
+    assert result.message.endswith("was lost: it said nothing for 8 s")
+
+
+def test_a_link_that_stalls_before_its_host_is_reached_is_given_up(world, tmp_path):
+    world.start(("sh", "-c", "sleep 1000", "-"), orphan_timeout_s=1.0, lock=str(tmp_path), host="b")
+    assert world.end() == HOST_LOST
+    assert world.folder.read_result().message == "b was lost: it said nothing for 6 s"
+
+
 def test_a_lost_host_is_an_interruption_with_its_reason(world):
     kills = 'echo "Connection to b closed by remote host." >&2; kill -9 $(pgrep -P $$)'
     world.start(("sh", "-c", f'exec 3<&0; "$@" <&3 & sleep 5; {kills}', "-"), DEAF)
@@ -155,7 +179,7 @@ ENDS = ((r"TIME LIMIT", "timed_out", "its time limit came"),)
     ("prefix", "more", "code", "outcome", "message"),
     [
         (("sh", "-c", "echo nope >&2; exit 3", "-"), {}, 1, "failed", ": nope"),
-        (("env",), {"python": "/nowhere/python"}, 1, "failed", "no environment with this project"),
+        (("env",), {"python": "/nowhere/python"}, 1, "failed", "/nowhere/python"),
         (("env",), {"host_kind": "other"}, 1, "failed", "another kind of host"),
         (
             ("sh", "-c", "echo ssh: connect to host b: Connection refused >&2; exit 255", "-"),
@@ -171,7 +195,6 @@ ENDS = ((r"TIME LIMIT", "timed_out", "its time limit came"),)
             "timed_out",
             "its time limit came",
         ),
-        (HIDES_FOLDER, {"needs_folder": True}, 1, "failed", "need one run folder"),
     ],
 )
 def test_what_cannot_run_or_is_ended_says_why(world, prefix, more, code, outcome, message):

@@ -17,9 +17,7 @@ TWO_HOSTS = small(
 
 
 def slots(*, shares: bool = False, names: tuple[str, ...] = ("a", "b", "c")) -> HostSlots:
-    return HostSlots(
-        hosts=names, per_host=4, on_gpus=True, shares=shares, rank_start="prefix", clock=FakeClock()
-    )
+    return HostSlots(hosts=names, per_host=4, on_gpus=True, shares=shares, clock=FakeClock())
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ import pytest
 
 from scalemark.records.attempt import Rank
 from scalemark.records.machine import DeviceKind
+from scalemark.run_folder import RunFolder
 from tests.specs import small
+from trainer import rank_starts
 from trainer.check import mode_check
 from trainer.check.plan import Bench
 from trainer.errors import UnsupportedTrialError
-from trainer.rank_starts import local
 from trainer.ranks import own_rank
 
 WORKER_1 = Rank(job_name="worker", task_index=1)
@@ -36,10 +37,11 @@ def test_a_mask_that_hides_all_hides_all(monkeypatch):
     assert mode_check.os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
-def test_ranks_have_the_same_share_and_parameter_servers_none(monkeypatch):
+def test_ranks_have_the_same_share_and_parameter_servers_none(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     spec = small(
         device_kind=DeviceKind.GPU, num_gpus=4, hosts=2, variable_update="distributed_replicated"
     )
-    assert local._visible_devices(spec, WORKER_1) == "6,7"
-    assert local._visible_devices(spec, Rank(job_name="ps", task_index=1)) == ""
+    job = rank_starts.RanksJob(spec=spec, folder=RunFolder(tmp_path), jobs=("worker", "ps"))
+    assert rank_starts._visible_devices(job, WORKER_1) == "6,7"
+    assert rank_starts._visible_devices(job, Rank(job_name="ps", task_index=1)) == ""

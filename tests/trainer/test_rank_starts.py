@@ -1,26 +1,37 @@
-"""A trial over two nodes of a Slurm job: its ranks are tasks of one srun, and none is left on any node however it ends."""
+"""A trial over two nodes of a Slurm job: an srun starts each of its ranks, and none is left on any node however it ends."""
 
+import json
 import os
 import shlex
 import signal
 import sys
+from dataclasses import asdict
 
 import psutil
 import pytest
 
-from scalemark.records.attempt import RANK_LOST
+from scalemark.records.attempt import RANK_LOST, RANKS_VARIABLE
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
+from sweeper.launchers.prefix import Elsewhere
 from tests import slurm
 from tests.conftest import PROJECT
 from tests.slurm import until
 from tests.trainer.ranks_over_hosts import RANKS, TRAINS, Ranks, new_trial
 from tests.trainer.tiny_ranks import MODULE, SERVE
-from trainer.rank_starts import srun
-from trainer.ranks.srun_task import visible_devices
+from trainer.errors import UnsupportedTrialError
+from trainer.rank_starts import _hosts_elsewhere
+from trainer.ranks.supervision import job
 
 pytestmark = pytest.mark.cluster
+
+
+SRUN = (
+    *("srun", "--ntasks=1", "--nodes=1", "--overlap", "--mem=0", "--cpu-bind=none"),
+    *("--unbuffered", "--gres=gpu:2", "--nodelist={host}"),
+)
+WHERE = Elsewhere(prefix=SRUN, python=sys.executable, module="trainer")
 
 
 class Trial(Ranks):
@@ -30,7 +41,12 @@ class Trial(Ranks):
         super().__init__(folder)
         self.cluster = cluster
         argv = [sys.executable, "-m", module, str(folder.trial), str(folder.path)]
-        script = f"export PYTHONPATH={PROJECT}; echo $$ >{folder.path}/supervisor; {shlex.join(argv)}; echo $? >{folder.path}/code; srun sleep 600"
+        ranks = shlex.quote(json.dumps([asdict(WHERE)] * 2))
+        script = (
+            f"export PYTHONPATH={PROJECT} {RANKS_VARIABLE}={ranks}; "
+            f"echo $$ >{folder.path}/supervisor; {shlex.join(argv)}; echo $? >{folder.path}/code; "
+            "srun --overlap sleep 600"
+        )
         self.job = cluster.run(
             "sbatch",
             "--parsable",
@@ -60,7 +76,7 @@ def begin(tmp_path, slurm_cluster):
         **spec: object,
     ) -> Trial:
         return Trial(
-            slurm_cluster, new_trial(tmp_path / "run", "srun", hosts, script, **spec), module
+            slurm_cluster, new_trial(tmp_path / "run", "prefix", hosts, script, **spec), module
         )
 
     return begin
@@ -76,13 +92,10 @@ def test_ranks_run_on_their_nodes_with_their_share_of_gpus(begin):
     trial = begin(TELLS + TRAINS, device_kind=DeviceKind.GPU)
     assert trial.exit_code() == 0, trial.folder.log.read_text()
     assert trial.outcome() == (Outcome.COMPLETED, "")
-    reported = {rank: trial.log(rank) for rank in RANKS}
-    assert "\non n1 GPUs 0,1\n" in reported.pop("worker-0")
-    assert reported == {
-        "ps-0": "on n1 GPUs \n",
-        "worker-1": "on n2 GPUs 0,1\n",
-        "ps-1": "on n2 GPUs \n",
-    }
+    said = {"worker": "on {} GPUs 0,1\n", "ps": "on {} GPUs \n"}
+    for job_name, text in said.items():
+        assert text.format("n1") in trial.log(f"{job_name}-0")
+        assert text.format("n2") in trial.log(f"{job_name}-1")
     cluster = [
         line.split()[2]
         for line in trial.folder.log.read_text().splitlines()
@@ -122,12 +135,12 @@ def test_an_interrupted_supervisor_ends_all_ranks(begin):
     assert trial.outcome()[0] == Outcome.INTERRUPTED
 
 
-def test_nodes_that_are_not_of_the_job_are_reported_as_what_they_are(begin):
+def test_a_node_that_the_cluster_does_not_have_is_reported(begin):
     trial = begin(SERVE, hosts=("n1", "n9"))
     trial.exit_code()
     outcome, message = trial.outcome()
-    assert outcome == Outcome.FAILED
-    assert "scontrol gives no address of n9" in message
+    assert outcome == Outcome.UNSUPPORTED
+    assert message.startswith("hosts=2: SCALEMARK_RANKS names 2, with addresses of 127.0.0.1;")
 
 
 def test_tensorflow_trains_over_two_nodes(begin):
@@ -137,18 +150,18 @@ def test_tensorflow_trains_over_two_nodes(begin):
     assert result.measurement.num_steps >= 4
 
 
-def test_devices_are_places_among_those_that_slurm_gives():
-    assert visible_devices([0, 2], "4,5,6,7") == "4,6"
-    assert visible_devices([0, 2], None) == "0,2"
-    assert visible_devices(None, "4,5,6,7") == ""
-    with pytest.raises(ValueError, match=r"GPUs number \[0, 2\] wanted, and 4,5 given here"):
-        visible_devices([0, 2], "4,5")
+def test_hosts_that_nobody_names_are_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv(RANKS_VARIABLE, raising=False)
+    folder = new_trial(tmp_path / "run", "prefix", ("a", "b"), SERVE)
+    with pytest.raises(UnsupportedTrialError, match="hosts=2: SCALEMARK_RANKS names 0, with"):
+        _hosts_elsewhere(job(folder.read_trial(), folder))
 
 
-def test_a_silent_scontrol_is_reported_as_silent(tmp_path, monkeypatch):
-    scontrol = tmp_path / "scontrol"
-    scontrol.write_text("#!/bin/sh\n")
-    scontrol.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(OSError, match="gives no address of n1: it says nothing"):
-        srun._addresses(["n1"])
+def test_an_engine_that_chose_hosts_tells_their_addresses_which_are_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv(RANKS_VARIABLE, json.dumps([asdict(WHERE)] * 2))
+    monkeypatch.setenv("SCALEMARK_ADDRESSES", "10.0.0.1,10.0.0.2")
+    folder = new_trial(tmp_path / "run", "prefix", (), SERVE)
+    hosts = _hosts_elsewhere(job(folder.read_trial(), folder))
+    assert [host["address"] for host in hosts] == ["10.0.0.1", "10.0.0.2"]
+    assert hosts[1]["prefix"][-1] == "--nodelist=10.0.0.2"
+    assert folder.read_placement().hosts == ("10.0.0.1", "10.0.0.2")

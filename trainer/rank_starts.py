@@ -1,0 +1,268 @@
+"""Starts the ranks of a distributed trial, each as a child of its supervisor.
+
+```
+  supervisor ── fork ──►  worker-0, ps-0, ...   each a session, log, port and share of the GPUs
+     │           or ──►   a command ─── srun, ssh, Ray ──► the rank, on its host
+     └─ dies, however ─►  Linux kills them
+```
+
+Here they are forks where TensorFlow is imported, else new Pythons.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+from scalemark.host.own_code import module_command
+from scalemark.records.attempt import (
+    ADDRESSES_VARIABLE,
+    ORCHESTRATOR_VARIABLE,
+    RANKS_VARIABLE,
+    Cluster,
+    Placement,
+    Rank,
+)
+from scalemark.records.machine import DeviceKind
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder import RunFolder
+from trainer import own_process
+from trainer.errors import UnsupportedTrialError
+from trainer.ranks import own_rank
+from trainer.ranks.host_networks import HostNetworks, host_networks
+from trainer.ranks.own_rank import Flags, reserved_ports
+
+ANSWER_TIMEOUT_S = 60.0  # of Slurm's controller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksJob:
+    """The work that ranks are started for."""
+
+    spec: TrialSpec
+    folder: RunFolder  # its path is absolute
+    jobs: tuple[str, ...]  # of each host: worker, or worker and ps
+    given: Placement | None = None  # none by hand
+    # `python -m MODULE` is a rank; so is a fork in MODULE.run_rank(spec, folder, cluster, rank)
+    module: str = "trainer.__main__"
+    # what `module` imports for seconds: where that is done already, forking is worth it; empty =
+    # never fork
+    slow_import: str = "tensorflow"
+    # how long the others may go on once worker 0 has completed, to complete as well, or else the
+    # trial has not; None where they only serve worker 0
+    grace_s: float | None = None
+
+    def cluster(self, addresses: Sequence[str], ports: Sequence[int]) -> Cluster:
+        """Give each job on each host a port of its own: hosts may share an address."""
+        free = iter(ports)
+        listening: dict[str, list[str]] = {"worker": [], "ps": []}
+        for address in addresses:
+            for name in self.jobs:
+                listening[name].append(f"{address}:{next(free)}")
+        return Cluster(worker_hosts=tuple(listening["worker"]), ps_hosts=tuple(listening["ps"]))
+
+    def uses_gpus(self, rank: Rank) -> bool:
+        return self.spec.device_kind == DeviceKind.GPU and rank.job_name == "worker"
+
+
+@contextmanager
+def start_ranks(job: RanksJob) -> Iterator[StartedRanks]:
+    """Start them all; at the end of the block, kill what still runs. Raises UnsupportedTrialError
+    for what this machine cannot do, OSError for what cannot be started; nothing runs then.
+    """
+    with ExitStack() as held:
+        networks, hosts = None, _hosts_elsewhere(job)
+        addresses: Sequence[str] = [host["address"] for host in hosts]
+        if not hosts and "link_mbit" in job.spec.injected_values:
+            mbit = job.spec.injected_values["link_mbit"]
+            networks = held.enter_context(host_networks(job.spec.hosts, mbit))
+            addresses = networks.addresses
+        elif not hosts:
+            addresses = ["127.0.0.1"] * job.spec.hosts
+        # ports of this host; on others they are as likely to be free
+        ports = held.enter_context(reserved_ports(len(job.jobs) * job.spec.hosts))
+        ranks = StartedRanks(job, job.cluster(addresses, ports), networks, hosts)
+        held.callback(ranks.end)
+        for rank in ranks.cluster.ranks:
+            ranks.start(rank)
+        yield ranks
+
+
+class StartedRanks:
+    """Children of this process, each the leader of a session and process group."""
+
+    def __init__(
+        self,
+        job: RanksJob,
+        cluster: Cluster,
+        networks: HostNetworks | None,
+        hosts: Sequence[dict[str, Any]],
+    ) -> None:
+        self.cluster = cluster
+        self._job, self._networks, self._hosts = job, networks, hosts
+        # a fork is safe, and saves the import that a new Python would need
+        is_safe = own_process.num_threads() == 1 and not own_process.libcuda_is_loaded()
+        self._forks = is_safe and job.slow_import in sys.modules
+        self._running: dict[Rank, tuple[int, int]] = {}  # process id, and pidfd
+        self._ended: dict[Rank, int] = {}
+
+    @property
+    def descriptors(self) -> Sequence[int]:
+        """Return what is readable when `look` may have news; it is also called twice a second."""
+        return [descriptor for _, descriptor in self._running.values()]
+
+    def start(self, rank: Rank) -> None:
+        """Start a rank. Raises OSError."""
+        supervisor = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            self._be_rank(rank, supervisor)
+        try:
+            self._running[rank] = pid, os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+
+    def look(self) -> Mapping[Rank, int]:
+        """Return the exit codes of ended ranks, without waiting: -N by signal N."""
+        for rank, (pid, descriptor) in list(self._running.items()):
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                self._reap(rank, pid, descriptor)
+        return self._ended
+
+    def end(self) -> None:
+        """Kill all: TensorFlow ignores other signals while it waits for a peer. What runs elsewhere
+        sees the end of its input.
+        """
+        for pid, _ in self._running.values():
+            _kill_group(pid)
+        for rank, (pid, descriptor) in list(self._running.items()):
+            self._reap(rank, pid, descriptor)
+
+    def _reap(self, rank: Rank, pid: int, descriptor: int) -> None:
+        """Wait for its end; kill the rest of its group first, while its number is still taken."""
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        _kill_group(pid)
+        _, status = os.waitpid(pid, 0)
+        os.close(descriptor)
+        del self._running[rank]
+        self._ended[rank] = os.waitstatus_to_exitcode(status)
+
+    def _be_rank(self, rank: Rank, supervisor: int) -> NoReturn:
+        """Become a rank; never return or raise into the supervisor."""
+        try:
+            own_process.die_with(supervisor)
+            os.setsid()
+            own_process.heed_signals()
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(nothing, 0)
+            os.close(nothing)
+            own_process.write_into(self._job.folder.rank_log(rank))
+            os.environ[ORCHESTRATOR_VARIABLE] = str(supervisor)
+            if self._hosts:
+                self._run_elsewhere(rank)
+            if self._networks:
+                self._networks.enter(rank.task_index)
+            os.environ["CUDA_VISIBLE_DEVICES"] = _visible_devices(self._job, rank)
+            flags = Flags.of(self.cluster, rank).arguments()
+            own = (str(self._job.folder.trial), str(self._job.folder.path), *flags)
+            if self._forks:
+                self._run_forked(rank, own)
+            command = module_command(self._job.module, *own)
+            os.execv(command[0], command)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+
+    def _run_forked(self, rank: Rank, arguments: Sequence[str]) -> NoReturn:
+        Path("/proc/self/comm").write_text(rank.name)  # what ps and top call it
+        sys.argv = [self._job.module, *arguments]
+        run_rank = import_module(self._job.module).run_rank
+
+        def main(spec: TrialSpec, folder: RunFolder) -> int:
+            return int(run_rank(spec, folder, self.cluster, rank))
+
+        own_process.run_and_exit(main, self._job.folder.trial, self._job.folder)
+
+    def _run_elsewhere(self, rank: Rank) -> NoReturn:
+        where = self._hosts[rank.task_index] | {
+            "rank": rank.name,
+            "module": self._job.module,
+            "flags": Flags.of(self.cluster, rank).arguments(),
+            "log": self._job.folder.rank_log(rank).name,
+        }
+        if not self._job.uses_gpus(rank):
+            where["gpus"] = []
+        if rank.job_name != "worker":  # which has the lock of their host for both
+            where["lock"] = ""
+        os.chdir(self._job.folder.path)
+        command = module_command("sweeper.elsewhere", json.dumps(where))
+        os.execv(command[0], command)
+
+
+def _hosts_elsewhere(job: RanksJob) -> list[dict[str, Any]]:
+    """Return a `sweeper.launchers.prefix.Elsewhere` for each host, and record their names; none
+    where this machine stands for all.
+    """
+    if not job.given or not job.given.rank_start:
+        return []
+    hosts: list[dict[str, Any]] = json.loads(os.environ.get(RANKS_VARIABLE, "[]"))
+    names, addresses = list(job.given.hosts), [host["address"] for host in hosts]
+    if chosen := os.environ.get(ADDRESSES_VARIABLE):
+        names = addresses = chosen.split(",")
+    elif hosts and not addresses[0]:
+        address_of = _slurm_nodes(",".join(names) or os.environ.get("SLURM_JOB_NODELIST", ""))
+        names = names or list(address_of)
+        addresses = [address_of.get(name, "") for name in names]
+    if not len(hosts) == len(addresses) == job.spec.hosts or "" in addresses:
+        raise UnsupportedTrialError(
+            f"hosts={job.spec.hosts}: {RANKS_VARIABLE} names {len(hosts)}, with addresses of "
+            f"{', '.join(filter(None, addresses)) or 'none'}; a sweep over several hosts sets it"
+        )
+    job.folder.write(job.folder.placement, replace(job.given, hosts=tuple(names)).to_json())
+    for host, name, address in zip(hosts, names, addresses, strict=True):
+        host["prefix"] = [word.replace("{host}", name) for word in host["prefix"]]
+        host |= {"address": address, "host": name}
+    return hosts
+
+
+def _slurm_nodes(nodes: str) -> dict[str, str]:
+    """Return names and addresses. Raises OSError."""
+    command = ["sinfo", "--noheader", "--Node", f"--nodes={nodes}", "--format=%N %o"]
+    try:
+        asked = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=ANSWER_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"sinfo did not end within {ANSWER_TIMEOUT_S:g} s") from error
+    if asked.returncode:
+        raise OSError(f"sinfo: {asked.stderr.strip()}")
+    return dict(line.split() for line in asked.stdout.splitlines())
+
+
+def _visible_devices(job: RanksJob, rank: Rank) -> str:
+    """Return a worker's share of the GPUs of this host; parameter servers have none."""
+    if not job.uses_gpus(rank):
+        return ""
+    return own_rank.visible_devices(rank.task_index, job.spec.gpus_per_host, job.spec.hosts)
+
+
+def _kill_group(pid: int) -> None:
+    with suppress(ProcessLookupError):  # it does not lead its group yet
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # it has ended
+        os.kill(pid, signal.SIGKILL)
