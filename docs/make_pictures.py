@@ -17,8 +17,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from analysis.selection import Selection
 from plots import drawing
-from plots.options import Theme
-from plots.source import PlotSource
+from plots.source import PlotSource, Theme
 from scalemark.records.references import Origin
 from tests.browser import find_program, running
 

@@ -1,6 +1,4 @@
-"""`python -m plots`: tables, charts and reports from the command line. Each file of
-`plots/commands/` brings a command.
-"""
+"""`python -m plots`: tables, charts and reports from the command line."""
 
 from __future__ import annotations
 
@@ -16,9 +14,9 @@ from store.command_line import App, run
 app = App(
     about="Tables and charts of the results database.",
     commands={
-        "tables": "plots.commands.tables:tables",
-        "charts": "plots.commands.charts:charts",
-        "report": "plots.commands.report:report",
+        "tables": "plots.commands:tables",
+        "charts": "plots.commands:charts",
+        "report": "plots.commands:report",
     },
 )
 

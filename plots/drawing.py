@@ -29,8 +29,16 @@ from analysis.results import Result
 from analysis.titles import program_name
 from plots import charts
 from plots.figure import PALETTES, Palette, add_footer, details, settings
-from plots.options import DPI, Failed, PictureFormat, Theme, attempted, draft_of, stop
-from plots.source import PlotSource
+from plots.source import (
+    DPI,
+    Failed,
+    PictureFormat,
+    PlotSource,
+    Theme,
+    attempted,
+    draft_of,
+    stop,
+)
 from scalemark.text.wording import as_typed, counted, safe_name
 from store.errors import StoreError
 from store.filters.selection import nearest
@@ -56,19 +64,6 @@ class Picture:
     about: Sequence[str] = ()  # for the details in its file: what else a reader may ask
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
-    """The pixels of a PNG. SVG and PDF have none."""
-
-    dpi: int = DPI
-    width_px: int | None = None  # of each picture; None = as wide as it is in inches
-
-    def dpi_of(self, figure: Figure) -> float:
-        if self.width_px is None:
-            return self.dpi
-        return self.width_px / float(figure.get_figwidth())
-
-
 class Chart(Protocol):
     """A file of `plots/charts/`."""
 
@@ -82,27 +77,27 @@ class Chart(Protocol):
 
 def names() -> list[str]:
     """Return the names of all charts, those first that most readers look for."""
-    found = [module.name for module in pkgutil.iter_modules(charts.__path__)]
-    own = sorted(name for name in found if not name.startswith("_"))
-    return sorted(own, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    found = sorted(module.name for module in pkgutil.iter_modules(charts.__path__))
+    others = [name for name in found if name not in _FIRST]
+    return [*_FIRST, *others]
 
 
 def chart(name: str) -> Chart:
     """Import a chart. Raises StoreError for an unknown name, and whatever its file raises."""
     if name not in names():
         raise StoreError(f"{name[:100]}: no such chart; {nearest(name[:100], names())}")
-    found: Chart = import_module(f"plots.charts.{name}")
-    return found
+    module: Chart = import_module(f"plots.charts.{name}")
+    return module
 
 
 def abouts(failed: Failed) -> dict[str, str]:
     """Return a line about each chart; `failed` is called for one that cannot be imported."""
-    found = {name: attempted(name, partial(_about, name), failed) for name in names()}
-    return {name: text for name, text in found.items() if text is not None}
-
-
-def _about(name: str) -> str:
-    return chart(name).ABOUT
+    texts = {}
+    for name in names():
+        module = attempted(name, partial(chart, name), failed)
+        if module is not None:
+            texts[name] = module.ABOUT
+    return texts
 
 
 NO_LINE = "no strategy completed on two GPU counts"
@@ -128,7 +123,7 @@ def draw(
     most: int | None = None,
     cut_short: Callable[[str], None] = lambda what: None,
     failed: Failed = stop,
-    resolution: Resolution = Resolution(),
+    dpi: int = DPI,
 ) -> Iterator[Path]:
     """Yield files as they are written, CHART[-ORIGIN]-WHAT[-dark].png. A chart that has nothing to
     show of some or all results is reported to `passed_over`, one that cannot be imported, drawn or
@@ -149,25 +144,24 @@ def draw(
     for theme in dict.fromkeys(themes):
         is_first = theme == themes[0]  # what is reported of a chart holds in every theme
         for name in dict.fromkeys(wanted):
-            paths: list[Path] = []
+            writer = _ChartWriter(name, source, folder, dict.fromkeys(formats), theme, dpi)
             failure: Exception | None = None
+            reason = ""
             try:
-                has_more = _write(
-                    paths, source, folder, name, dict.fromkeys(formats), theme, most, resolution
-                )
+                has_more = writer.write_all(most)
                 if has_more and is_first:
                     cut_short(f"{name}: more than {counted(most or 0, 'picture')}")
-            except NothingToShow as reason:
-                if is_first:
-                    passed_over(name, str(reason))
+            except NothingToShow as lack:
+                reason = str(lack)
             except NoSuchAxisError as lack:
-                if is_first:
-                    passed_over(name, str(NothingToShow(f"no {lack.axis} is reported")))
+                reason = str(NothingToShow(f"no {lack.axis} is reported"))
             except OSError as error:
                 failure = _unwritable(error, folder)
             except Exception as error:  # whatever it is, the other charts are worth drawing
                 failure = error
-            yield from paths  # first, for `failed` may raise
+            if reason and is_first:
+                passed_over(name, reason)
+            yield from writer.paths  # first, for `failed` may raise
             if failure is not None:
                 failed(name, failure)
 
@@ -177,45 +171,62 @@ def _unwritable(error: OSError, folder: Path) -> StoreError:
     return StoreError(f"{path}: {error.strerror}; choose another folder with --out")
 
 
-def _write(
-    paths: list[Path],
-    source: PlotSource,
-    folder: Path,
-    name: str,
-    formats: Iterable[PictureFormat],
-    theme: Theme,
-    most: int | None,
-    resolution: Resolution,
-) -> bool:
-    """Write all of one chart at once, for matplotlib's settings are its own while it draws, and
-    append each file to `paths`. Return whether the chart has more.
-    """
-    one = chart(name)
-    first = source.file_name(name)
-    taken: dict[str, str] = {}
-    with matplotlib.rc_context(settings(theme)):
-        pictures = one.draw(source, PALETTES[theme])
-        for picture in islice(pictures, most):
-            stem = _file_name(first, picture.name, theme)
-            if taken.get(stem, picture.name) != picture.name:
-                stem = f"{stem}-{_digest(picture.name)}"  # of two sweeps `a b` and `a_b`
-            if stem in taken:
-                raise ValueError(
-                    f"chart {name} has two pictures for {stem}: {taken[stem]!r} and "
-                    f"{picture.name!r}"
-                )
-            taken[stem] = picture.name
-            figure = finish(picture, PALETTES[theme])
-            about = facts(source, picture)
-            for form in formats:
-                path = folder / f"{stem}.{form}"
-                with draft_of(path) as draft:
-                    write(figure, draft, form, resolution, about)
-                paths.append(path)
-        has_more = next(pictures, None) is not None
-    if not paths:
-        raise NothingToShow(f"this chart is of {one.ABOUT}")
-    return has_more
+class _ChartWriter:
+    """Writes the pictures of one chart in one theme."""
+
+    def __init__(
+        self,
+        name: str,
+        source: PlotSource,
+        folder: Path,
+        formats: Iterable[PictureFormat],
+        theme: Theme,
+        dpi: int,
+    ) -> None:
+        self.paths: list[Path] = []  # of files that are written
+        self._name, self._source, self._folder = name, source, folder
+        self._formats, self._theme, self._dpi = formats, theme, dpi
+        self._taken: dict[str, str] = {}  # names of pictures by those of their files
+
+    def write_all(self, most: int | None) -> bool:
+        """Write all at once, for matplotlib's settings are its own while it draws. Return whether
+        the chart has more.
+        """
+        module = chart(self._name)
+        palette = PALETTES[self._theme]
+        with matplotlib.rc_context(settings(self._theme)):
+            pictures = module.draw(self._source, palette)
+            for picture in islice(pictures, most):
+                stem = self._stem(picture.name)
+                figure = finish(picture, palette)
+                for form in self._formats:
+                    path = self._folder / f"{stem}.{form}"
+                    with draft_of(path) as draft:
+                        write(figure, draft, form, self._source, picture, self._dpi)
+                    self.paths.append(path)
+            has_more = next(pictures, None) is not None
+        if not self.paths:
+            raise NothingToShow(f"this chart is of {module.ABOUT}")
+        return has_more
+
+    def _stem(self, picture: str) -> str:
+        """Return a file name of letters that every file system takes, and no more than fit."""
+        parts = [self._source.file_name(self._name), picture]
+        if self._theme is not Theme.LIGHT:
+            parts.append(self._theme)
+        whole = "-".join(filter(None, parts))
+        stem = _FORBIDDEN.sub("_", whole)
+        if len(stem) > _LONGEST or _FORBIDDEN.search(whole.replace(" ", "_")):
+            stem = f"{stem[: _LONGEST - 7]}-{_digest(whole)}"
+        if self._taken.get(stem, picture) != picture:
+            stem = f"{stem}-{_digest(picture)}"  # of two sweeps `a b` and `a_b`
+        if stem in self._taken:
+            raise ValueError(
+                f"chart {self._name} has two pictures for {stem}: {self._taken[stem]!r} and "
+                f"{picture!r}"
+            )
+        self._taken[stem] = picture
+        return stem
 
 
 def finish(picture: Picture, palette: Palette) -> Figure:
@@ -224,57 +235,41 @@ def finish(picture: Picture, palette: Palette) -> Figure:
     return picture.figure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What a file says of its picture to those who ask it, as `exiftool` does."""
-
-    title: str
-    description: str  # machines, versions, notes, and the command; a line each
-    source: str  # the database
-
-
-def facts(source: PlotSource, picture: Picture) -> Facts:
-    """Return everything that must be known of the numbers in a picture."""
+def described(source: PlotSource, picture: Picture) -> str:
+    """Return everything that must be known of the numbers in a picture, a line each."""
     notes = [*details(picture.results), *picture.about, *source.selection.notes]
-    return Facts(
-        title=str(picture.figure.get_label()),
-        description="\n".join([*notes, source.stored_in, f"made by: {source.command}"]),
-        source=source.stored_in,
-    )
+    return "\n".join([*notes, source.stored_in, f"made by: {source.command}"])
 
 
 def write(
-    figure: Figure, path: Path | BinaryIO, form: PictureFormat, resolution: Resolution, about: Facts
+    figure: Figure,
+    path: Path | BinaryIO,
+    form: PictureFormat,
+    source: PlotSource,
+    picture: Picture,
+    dpi: float = DPI,
 ) -> None:
-    """Write the same figure as the same bytes. Unlike `Figure.savefig` this does not draw twice,
-    the first time for nothing.
+    """Write the same figure as the same bytes, described. Unlike
+    `Figure.savefig` this does not draw twice, the first time for nothing.
     """
-    title, description = about.title, about.description
+    description = described(source, picture)
+    said: dict[str, Any] = {"Title": str(figure.get_label()), "Description": description}
     canvas: Any  # matplotlib's writers have no types
-    if form is PictureFormat.SVG:
-        said = {"Title": title, "Description": description, "Source": about.source, "Date": None}
-        canvas = FigureCanvasSVG(figure)
-        canvas.print_svg(path, metadata=said)
-    elif form is PictureFormat.PDF:
+    if form is PictureFormat.PDF:
         from matplotlib.backends.backend_pdf import FigureCanvasPdf  # here, for few ask for it
 
-        said = {"Title": title, "Subject": description, "CreationDate": None}
+        said = {"Title": said["Title"], "Subject": description, "CreationDate": None}
         canvas = FigureCanvasPdf(figure)
         canvas.print_pdf(path, metadata=said)
+        return
+    said["Source"] = source.stored_in
+    if form is PictureFormat.SVG:
+        canvas = FigureCanvasSVG(figure)
+        canvas.print_svg(path, metadata=said | {"Date": None})
     else:
-        said = {"Title": title, "Description": description, "Source": about.source}
-        figure.set_dpi(resolution.dpi_of(figure))
+        figure.set_dpi(dpi)
         canvas = FigureCanvasAgg(figure)
         canvas.print_png(path, metadata=said, pil_kwargs={"compress_level": _COMPRESSION})
-
-
-def _file_name(chart_name: str, shown: str, theme: Theme) -> str:
-    """Use letters that every file system takes, and no more than fit into all of them."""
-    parts = [chart_name, shown, "" if theme is Theme.LIGHT else theme]
-    reported = "-".join(part for part in parts if part)
-    name = _FORBIDDEN.sub("_", reported)
-    is_whole = len(name) <= _LONGEST and not _FORBIDDEN.search(reported.replace(" ", "_"))
-    return name if is_whole else f"{name[: _LONGEST - 7]}-{_digest(reported)}"
 
 
 def _digest(text: str) -> str:
@@ -286,19 +281,19 @@ def file_names(tables: Sequence[Table]) -> list[str]:
     `resnet50-box7-a1b2c3` where machines or software differ.
     """
     neighbors: dict[object, list[Table]] = defaultdict(list)
+    environments = set()
     for table in tables:
         neighbors[table.setting.get("model")].append(table)
-    num_environments = len({table.environment.key for table in tables})
+        environments.add(table.environment.key)
     names = []
     for table in tables:
-        parts = [str(table.setting["model"])] if "model" in table.setting else []
+        model = table.setting.get("model")
+        parts = [] if model is None else [str(model)]
         for axis in ("command", "read", "model_digest", "scaling"):
-            values = {
-                str(other.setting.get(axis)) for other in neighbors[table.setting.get("model")]
-            }
+            values = {str(other.setting.get(axis)) for other in neighbors[model]}
             if axis in table.setting and len(values) > 1:
                 parts.append(_part(axis, table.setting[axis]))
-        if num_environments > 1:
+        if len(environments) > 1:
             parts += [table.environment.host, table.environment.key]
         names.append(safe_name("-".join(parts)))
     return unique(names)
@@ -320,6 +315,5 @@ def _part(axis: str, value: object) -> str:
         return program_name(str(value)).replace(" ", "=")
     if axis == "read":  # a pattern would be too long
         kind, colon, _ = str(value).partition(":")
-        digest = hashlib.sha256(str(value).encode()).hexdigest()[:6]
-        return f"read={kind}-{digest}" if colon else f"read={kind}"
+        return f"read={kind}-{_digest(str(value))}" if colon else f"read={kind}"
     return f"{axis}={as_typed(value)}"

@@ -30,7 +30,7 @@ from analysis.titles import (
     step_notes,
     sweep_notes,
 )
-from plots.options import Theme
+from plots.source import Theme
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted

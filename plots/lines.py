@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,8 @@ from analysis.titles import FEW_REPEATS, headings, short_title
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, file_names
 from plots.figure import SMALL_PT, Palette, label
+from plots.layout import MEANINGS, SYMBOLS
 from plots.source import PlotSource
-from plots.tables.cells import MEANINGS, SYMBOLS
 from scalemark.records.free_axes import is_env_variable
 from scalemark.records.outcomes import Outcome
 from scalemark.text.wording import natural
@@ -103,7 +103,9 @@ def _picture(
     table: Table, name: str, source: PlotSource, palette: Palette, chart: LineChart
 ) -> Picture:
     shown, notes = _panels(table, chart)
-    lines = {name: of for panel in shown for name, of in panel.lines.items()}
+    lines: dict[str, Sequence[Result]] = {}
+    for panel in shown:
+        lines |= panel.lines
     looks = looks_of(list(lines), source)
     names = sorted(lines, key=lambda name: -_fastest(lines[name]))
     is_single = len(shown) == 1
@@ -121,13 +123,14 @@ def _picture(
     for axes, panel in zip(grid, shown, strict=True):
         if panel.title:
             figures.small_title(axes, panel.title)
-        handles |= _draw_panel(axes, panel, looks, palette, chart, source.is_log)
+        handles |= _draw_panel(axes, panel, looks, palette, chart)
         marks += _marks(panel, chart)
-    x_label = f"{chart.x_label(table)}{_suffix(table, chart, source.is_log)}"
+    counts = {int(result.axes[chart.along]) for result in table.results}
+    x_label = f"{chart.x_label(table)}{' (log)' if _is_wide(counts) else ''}"
     for axes in grid[-2:]:
         axes.set_xlabel(x_label if is_single else figures.label(x_label))
-    shown_names = [*names, *(name for name in handles if name not in lines)]
-    figures.add_legend(figure, {name: handles[name] for name in shown_names})
+    others = [name for name in handles if name not in lines]
+    figures.add_legend(figure, {name: handles[name] for name in (*names, *others)})
     return Picture(
         name=name,
         figure=figure,
@@ -140,36 +143,39 @@ def _picture(
 
 def _panels(table: Table, chart: LineChart) -> tuple[list[_Panel], list[str]]:
     """Return one panel with all lines, or of many one for each setting beside the strategy."""
-    lines: dict[Label, list[Result]] = {}
+    grouped: dict[str, dict[str, list[Result]]] = defaultdict(dict)
+    place = _line_axis(table)
+    others = [axis for number, axis in enumerate(table.rows_by) if number != place]
     for row in table.rows:
         cells = [table.cells.get((row, column)) for column in table.columns]
         results = [cell.result for cell in cells if cell]
-        lines[row] = sorted(results, key=lambda result: int(result.axes[chart.along] or 0))
-    grouped: dict[str, dict[str, list[Result]]] = defaultdict(dict)
-    if len(lines) <= MOST_LINES:
-        grouped[""] = {line_name(table, row): results for row, results in lines.items()}
-    else:
-        place = _line_axis(table)
-        others = [axis for number, axis in enumerate(table.rows_by) if number != place]
-        for row, results in lines.items():
-            rest = tuple(value for number, value in enumerate(row) if number != place)
-            key = short_title(table, others, rest) if others else ""
-            name = short_title(table, table.rows_by[place : place + 1], row[place : place + 1])
-            grouped[key][name] = results
+        results.sort(key=lambda result: int(result.axes[chart.along] or 0))
+        if len(table.rows) <= MOST_LINES:
+            grouped[""][line_name(table, row)] = results
+            continue
+        rest = tuple(value for number, value in enumerate(row) if number != place)
+        key = short_title(table, others, rest) if others else ""
+        name = short_title(table, table.rows_by[place : place + 1], row[place : place + 1])
+        grouped[key][name] = results
+    speeds = {key: max(map(_fastest, lines.values())) for key, lines in grouped.items()}
+    best = _best(speeds, MOST_PANELS)
     notes = []
-    best = sorted(grouped, key=lambda key: -max(map(_fastest, grouped[key].values())))
-    kept = [key for key in grouped if key in best[:MOST_PANELS]]
-    if len(kept) < len(grouped):
-        notes.append(f"not drawn: {len(grouped) - len(kept)} slower settings of {len(grouped)}")
+    if len(best) < len(grouped):
+        notes.append(f"not drawn: {len(grouped) - len(best)} slower settings of {len(grouped)}")
     shown = []
-    for key in kept:
-        fastest = sorted(grouped[key], key=lambda name: -_fastest(grouped[key][name]))[:MOST_LINES]
-        if len(fastest) < len(grouped[key]):
-            num = len(grouped[key])
-            notes.append(f"not drawn: {num - len(fastest)} slower lines of {num}")
-        own = {name: of for name, of in grouped[key].items() if name in fastest}
-        shown.append(_Panel(title=key, lines=own))
+    for key in best:
+        lines = grouped[key]
+        kept = _best({name: _fastest(results) for name, results in lines.items()}, MOST_LINES)
+        if len(kept) < len(lines):
+            notes.append(f"not drawn: {len(lines) - len(kept)} slower lines of {len(lines)}")
+        shown.append(_Panel(title=key, lines={name: lines[name] for name in kept}))
     return shown, notes
+
+
+def _best(speeds: Mapping[str, float], most: int) -> list[str]:
+    """Return so many names at most, the fastest, in their order."""
+    fastest = sorted(speeds, key=lambda name: -speeds[name])[:most]
+    return [name for name in speeds if name in fastest]
 
 
 def _line_axis(table: Table) -> int:
@@ -190,37 +196,37 @@ def _draw_panel(
     looks: Mapping[str, int],
     palette: Palette,
     chart: LineChart,
-    is_log: bool,
 ) -> dict[str, Artist]:
     handles: dict[str, Artist] = {}
     failing: dict[int, int] = defaultdict(int)
     highest = 0.0
+    counts = set()
+    every: list[Result] = []
     for name, results in panel.lines.items():
         style = palette.style(looks[name])
-        points = []
+        xs, ys = [], []
         for result in results:
             at = int(result.axes[chart.along])
+            counts.add(at)
             point = chart.point(result)
             if point is not None:
-                points.append((at, point, result.is_valid))
+                xs.append(at)
+                ys.append(point.value)
+                highest = max(highest, point.value, min(point.high or 0.0, 1.25 * point.value))
+                _mark_spread(axes, at, point, style, palette, is_valid=result.is_valid)
             elif result.throughput is None:
                 _mark_failure(axes, at, result, failing[at], str(style["color"]))
                 failing[at] += 1
-        xs, ys = [at for at, _, _ in points], [point.value for _, point, _ in points]
         axes.plot(xs, ys, label=name, **style)
-        for at, point, is_valid in points:
-            highest = max(highest, point.value, min(point.high or 0.0, 1.25 * point.value))
-            _mark_spread(axes, at, point, style, palette, is_valid=is_valid)
         handles[name] = Line2D([], [], **style)
-    ideal = chart.ideal([result for results in panel.lines.values() for result in results])
+        every += results
+    ideal = chart.ideal(every)
     if len(ideal) > 1:
-        xs, ys = [at for at, _ in ideal], [value for _, value in ideal]
         look: dict[str, Any] = {"color": palette.faint, "linestyle": (0, (1, 2))}
-        axes.plot(xs, ys, label="ideal", **look)
+        axes.plot(*zip(*ideal, strict=True), label="ideal", **look)
         handles["ideal"] = Line2D([], [], **look)
-    counts = {int(one.axes[chart.along]) for results in panel.lines.values() for one in results}
-    _scale_x(axes, sorted(counts), is_log or _is_wide(counts))
-    _scale_y(axes, highest, ideal, chart, is_log=is_log or _is_wide(counts))
+    _scale_x(axes, sorted(counts))
+    _scale_y(axes, highest, ideal, chart, is_log=_is_wide(counts))
     return handles
 
 
@@ -234,15 +240,26 @@ def _mark_spread(
     is_valid: bool,
 ) -> None:
     """Draw an interval, or the runs where they are few; doubt makes the marker hollow."""
-    color = style["color"]
-    if 1 < len(point.repeats) < FEW_REPEATS:
-        runs: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 3, "gid": "runs"}
-        axes.plot([at] * len(point.repeats), point.repeats, color=color, **runs)
-    elif point.low is not None and point.high is not None:
-        axes.vlines(at, point.low, point.high, color=color, linewidth=1, gid="interval")
+    draw_spread(axes, at, point.repeats, point.low, point.high, color=style["color"])
     if not is_valid:
         hollow = {**style, "linestyle": "none", "markerfacecolor": palette.ground, "gid": "doubt"}
         axes.plot([at], [point.value], **hollow)
+
+
+def draw_spread(
+    axes: Axes,
+    at: float,
+    repeats: Sequence[float],
+    low: float | None,
+    high: float | None,
+    **look: Any,
+) -> None:
+    """Draw an interval, or the runs where they are few."""
+    if 1 < len(repeats) < FEW_REPEATS:
+        runs: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 3, "gid": "runs"}
+        axes.plot([at] * len(repeats), repeats, **runs, color=look["color"])
+    elif low is not None and high is not None:
+        axes.vlines(at, low, high, linewidth=1, gid="interval", **look)
 
 
 def _mark_failure(axes: Axes, at: int, result: Result, number: int, color: str) -> None:
@@ -259,18 +276,13 @@ def _mark_failure(axes: Axes, at: int, result: Result, number: int, color: str) 
     )
 
 
-def _is_wide(counts: set[int]) -> bool:
+def _is_wide(counts: Iterable[int]) -> bool:
     return max(counts) > _LOG_FROM * max(min(counts), 1)
 
 
-def _suffix(table: Table, chart: LineChart, is_log: bool) -> str:
-    counts = {int(result.axes[chart.along]) for result in table.results}
-    return " (log)" if is_log or _is_wide(counts) else ""
-
-
-def _scale_x(axes: Axes, counts: Sequence[int], is_log: bool) -> None:
+def _scale_x(axes: Axes, counts: Sequence[int]) -> None:
     first, last = counts[0], counts[-1]
-    if is_log and first > 0:
+    if _is_wide(counts) and first > 0:
         axes.set_xscale("log", base=2)
         aside = max(last / first, 2) ** 0.05
         axes.set_xlim(first / aside, last * aside)  # failures at the ends are in sight, too
@@ -281,7 +293,7 @@ def _scale_x(axes: Axes, counts: Sequence[int], is_log: bool) -> None:
     if len(ticks) > 8:  # labels would touch
         ticks = ticks[:: math.ceil(len(ticks) / 8)]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FixedFormatter([str(count) for count in ticks]))
+    axes.xaxis.set_major_formatter(FixedFormatter(list(map(str, ticks))))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
@@ -305,23 +317,28 @@ def _scale_y(
 
 def _marks(panel: _Panel, chart: LineChart) -> list[str]:
     """Return what the marks of a panel mean."""
-    results = [result for of in panel.lines.values() for result in of]
-    points = [point for result in results if (point := chart.point(result))]
-    marks = []
-    if any(1 < len(point.repeats) < FEW_REPEATS for point in points):
-        marks.append(RUNS)
-    is_interval = [
-        len(p.repeats) not in range(2, FEW_REPEATS) and p.low is not None for p in points
-    ]
-    if any(is_interval):
-        marks.append(BARS)
+    results: list[Result] = []
+    for of_line in panel.lines.values():
+        results += of_line
+    points = list(filter(None, map(chart.point, results)))
+    has_runs = any(1 < len(point.repeats) < FEW_REPEATS for point in points)
+    marks = [RUNS] if has_runs else []
+    for point in points:
+        if len(point.repeats) not in range(2, FEW_REPEATS) and point.low is not None:
+            marks.append(BARS)
     if not all(result.is_valid for result in results):
         marks.append("hollow: in doubt")
+    return list(dict.fromkeys([*marks, *failure_marks(results)]))
+
+
+def failure_marks(results: Iterable[Result]) -> list[str]:
+    """Return what the symbols of trials without a number mean."""
+    marks: dict[str, None] = {}
     for result in results:
         if result.throughput is None:
             symbol = SYMBOLS[Outcome(result.outcome)]
-            marks.append(f"{symbol}: {MEANINGS[symbol]}")
-    return list(dict.fromkeys(marks))
+            marks[f"{symbol}: {MEANINGS[symbol]}"] = None
+    return list(marks)
 
 
 def throughput_point(result: Result) -> Point | None:

@@ -1,26 +1,86 @@
-"""The results that charts and reports are made from, their order, and how each line looks."""
+"""What tables, charts and reports share: the results, how a strategy looks, and how parts and whole
+files are made.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import errno
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
-from itertools import count, zip_longest
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
 
-from analysis import selection
-from analysis.results import Result
-from analysis.selection import load
+from analysis import source
+from scalemark.host.own_code import typed
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_COLUMNS
-from scalemark.text.wording import natural, safe_name
+from scalemark.text.untrusted import command_line, quoted
+from scalemark.text.wording import counted, natural, safe_name
+from store.errors import StoreError
 
 Looks = Mapping[str, int]
 """By name the number of its color, marker and dashes, for `Palette.style`."""
 
 NUM_COLORS = 7  # of pictures and pages; behind them the same ones begin again
+DPI = 240  # of PNGs, unless others are asked for: sharp on today's screens
 
 _ARTICLE = tuple(STRATEGY_COLUMNS.values())
+_MOST_NAMED = 8
+
+
+class PictureFormat(StrEnum):
+    """Kinds of picture files."""
+
+    PNG = "png"
+    SVG = "svg"
+    PDF = "pdf"
+
+
+class Theme(StrEnum):
+    """The ground that a picture is drawn on."""
+
+    LIGHT = "light"
+    DARK = "dark"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlotSource(source.Source):
+    """A source of pictures and pages, which say how they were made."""
+
+    command: str  # which makes the same again; stands in files of pictures
+
+    def file_name(self, what: str) -> str:
+        """Name a file of these results: what was not measured here says so. What is simulated says
+        of which hardware it is where it is of one, so that sweeps of several profiles leave all of
+        their files.
+        """
+        origin = self.selection.origin
+        if origin is Origin.MEASURED:
+            return what
+        hosts = {result.environment.host for result in self.results}
+        if origin is Origin.SIMULATED and len(hosts) == 1:
+            return f"{what}-{safe_name(hosts.pop())}"
+        return f"{what}-{origin}"
+
+    @cached_property
+    def looks(self) -> Looks:
+        """Return the number of the look of each strategy, of each with variables of its own, and of
+        each line over several hosts.
+        """
+        names: list[str] = []
+        over_hosts = {}
+        for result in sorted(self.results, key=lambda result: result.hosts):
+            names += [result.strategy, result.way]
+            if result.hosts > 1:
+                over_hosts[result.line] = result.way
+        return numbered(names, over_hosts)
 
 
 def numbered(names: Iterable[str], over_hosts: Mapping[str, str] | None = None) -> Looks:
@@ -30,71 +90,84 @@ def numbered(names: Iterable[str], over_hosts: Mapping[str, str] | None = None) 
     """
     lines = over_hosts or {}
     others = sorted({*names, *lines.values()} - set(_ARTICLE) - set(lines), key=natural)
-    found = {name: number for number, name in enumerate([*_ARTICLE, *others])}
+    looks: dict[str, int] = {}
+    for name in (*_ARTICLE, *others):
+        looks[name] = len(looks)
     for line, strategy in lines.items():
-        found[line] = next(
-            number
-            for number in count(found[strategy] + NUM_COLORS, NUM_COLORS)
-            if number not in found.values()
-        )
-    return found
+        taken = set(looks.values())
+        for number in count(looks[strategy] + NUM_COLORS, NUM_COLORS):
+            if number not in taken:
+                looks[line] = number
+                break
+    return looks
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlotSource(selection.Source):
-    """A source of pictures and pages, which say how they were made."""
-
-    command: str  # which makes the same again; stands in files of pictures
-    is_log: bool = False  # charts of curves have logarithmic axes
-    names_sweep: bool = False  # files have the name of the sweep in theirs
-
-    def file_name(self, what: str) -> str:
-        """Name a file of these results: what was not measured here says so. What is simulated says
-        of which hardware it is where it is of one, so that sweeps of several profiles leave all of
-        their files.
-        """
-        origin, name = self.selection.origin, what
-        if origin is Origin.SIMULATED:
-            hosts = {result.environment.host for result in self.results}
-            name = f"{what}-{safe_name(min(hosts)) if len(hosts) == 1 else origin}"
-        elif origin is not Origin.MEASURED:
-            name = f"{what}-{origin}"
-        return f"{name}-{safe_name(self.selection.sweep or '')}" if self.names_sweep else name
-
-    @cached_property
-    def looks(self) -> Looks:
-        """Return the number of the look of each strategy, of each with variables of its own, and of
-        each line over several hosts; see `plots.source`.
-        """
-        over_hosts = {
-            result.line: result.way
-            for result in sorted(self.results, key=lambda one: one.hosts)
-            if result.hosts > 1
-        }
-        names = [name for result in self.results for name in (result.strategy, result.way)]
-        return numbered(names, over_hosts)
+def command() -> str:
+    """Return this command line, as it can be typed again; without passwords."""
+    return f"{typed('plots')} {command_line(sys.argv[1:])}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class FastestFirst(PlotSource):
-    """A source for whoever takes a few pictures only: charts draw in the order of the results."""
+T = TypeVar("T")
 
-    @cached_property
-    def results(self) -> list[Result]:
-        return fastest_first(load(self.selection))
+Failed = Callable[[str, Exception], object]
+"""Called with the name of a part that failed, and why."""
 
 
-def fastest_first(results: Sequence[Result]) -> list[Result]:
-    """Return the fastest result of each model, then the second of each, and so on.
+def stop(name: str, error: Exception) -> None:
+    """Raise the error, where no part may be missing."""
+    raise error
 
-    Replicas that train apart come behind those that train together, as advice takes none of them.
+
+def attempted(name: str, make: Callable[[], T], failed: Failed) -> T | None:
+    """Return what `make` makes; None where it fails, after a call of `failed`."""
+    try:
+        return make()
+    except Exception as error:  # whatever it is, the other parts are worth showing
+        failed(name, error)
+        return None
+
+
+def in_words(error: Exception) -> str:
+    """Return the message of an error; one that no message was written for comes with its type."""
+    if isinstance(error, StoreError):
+        return quoted(str(error))
+    if not isinstance(error, OSError) or not error.strerror:
+        return quoted(f"{type(error).__name__}: {error}")
+    where = f"{error.filename}: " if error.filename else ""
+    return quoted(f"{where}{error.strerror}")
+
+
+@contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """Yield a file to write, of the same ending, which then replaces `path`, or what a link leads
+    to. A device or a pipe is written to directly. Raises OSError.
     """
-    by_model: dict[object, list[Result]] = defaultdict(list)
-    for result in results:
-        by_model[result.axes.get("model")].append(result)
-    ordered = [sorted(of_model, key=_place) for of_model in by_model.values()]
-    return [one for of_place in zip_longest(*ordered) for one in of_place if one is not None]
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    target = path.resolve() if path.is_symlink() else path
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    draft = target.with_name(f".scalemark-{os.getpid()}-{secrets.token_hex(4)}{target.suffix}")
+    try:
+        yield draft
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
-def _place(result: Result) -> tuple[bool, float]:
-    return result.trains_apart, -(result.throughput or 0.0)
+def write_whole(path: Path, text: str) -> None:
+    """Write the file whole or not at all. Raises StoreError when it cannot."""
+    try:
+        with draft_of(path) as draft:
+            draft.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; choose another file with --out") from error
+
+
+def wrote(paths: Sequence[Path]) -> str:
+    """Return `wrote 3 files to figures/: report.html, a.png, b.png`; all are in one folder."""
+    names = [path.name for path in paths[:_MOST_NAMED]]
+    if len(paths) > len(names):
+        names.append(f"and {len(paths) - len(names)} more")
+    return f"wrote {counted(len(paths), 'file')} to {paths[0].parent}/: {', '.join(names)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from matplotlib.artist import Artist
@@ -17,9 +18,17 @@ from analysis.titles import FEW_REPEATS, number, scaled, title
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture, unique
 from plots.figure import FOOTER_PT, HATCHES, WIDTH_IN, Palette
-from plots.lines import BARS, MOST_LINES, RUNS, line_name, looks_of
+from plots.layout import PARTLY_FAILED, SUSPECT, SYMBOLS
+from plots.lines import (
+    BARS,
+    MOST_LINES,
+    RUNS,
+    draw_spread,
+    failure_marks,
+    line_name,
+    looks_of,
+)
 from plots.source import PlotSource
-from plots.tables.cells import MEANINGS, PARTLY_FAILED, SUSPECT, SYMBOLS
 from scalemark.records.outcomes import Outcome
 from scalemark.text.wording import safe_name
 
@@ -34,33 +43,40 @@ _MOST_LABELS = 60  # in one panel: more could not be read
 
 def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per machine and unit, of at most `MOST_MODELS` models."""
-    tables = varied_tables(source.results, across="num_gpus")
-    able = [table for table in tables if _num_numbers(table) > 0]
-    if sum(map(_num_numbers, able)) < 2:
-        raise NothingToShow("there is one number alone" if able else "no trial completed")
     grouped: dict[tuple[str, str], list[Table]] = defaultdict(list)
-    for table in able:
-        grouped[table.environment.key, table.unit].append(table)
-    several = len({key for key, _ in grouped}) > 1
-    parts = []
-    for of in grouped.values():
-        name = f"{of[0].environment.host}-{of[0].environment.key}" if several else ""
-        for start in range(0, len(of), MOST_MODELS):
-            parts.append((safe_name(name), of[start : start + MOST_MODELS]))
-    for name, (_, of) in zip(unique([name for name, _ in parts]), parts, strict=True):
-        yield _picture(of, name, source, palette)
-
-
-def _num_numbers(table: Table) -> int:
-    return sum(result.throughput is not None for result in table.results)
+    num_numbers = 0
+    for table in varied_tables(source.results, across="num_gpus"):
+        num = sum(result.throughput is not None for result in table.results)
+        num_numbers += num
+        if num:
+            grouped[table.environment.key, table.unit].append(table)
+    if num_numbers < 2:
+        raise NothingToShow("there is one number alone" if grouped else "no trial completed")
+    has_machines = len({key for key, _ in grouped}) > 1
+    names, parts = [], []
+    for tables in grouped.values():
+        environment = tables[0].environment
+        for start in range(0, len(tables), MOST_MODELS):
+            name = f"{environment.host}-{environment.key}" if has_machines else ""
+            names.append(safe_name(name))
+            parts.append(tables[start : start + MOST_MODELS])
+    for name, part in zip(unique(names), parts, strict=True):
+        yield _picture(part, name, source, palette)
 
 
 def _picture(tables: Sequence[Table], name: str, source: PlotSource, palette: Palette) -> Picture:
     panels = [_lines(table) for table in tables]
-    names = list(dict.fromkeys(name for panel in panels for name in panel))
-    looks = looks_of(names, source)
-    names.sort(key=lambda line: looks[line])
-    results = [result for panel in panels for of in panel.values() for result in of]
+    bars: dict[str, None] = {}
+    results: list[Result] = []
+    notes: dict[str, None] = {}
+    for table, panel in zip(tables, panels, strict=True):
+        bars.update(dict.fromkeys(panel))
+        results += chain.from_iterable(panel.values())
+        num_out = len(table.rows) - len(panel)
+        if num_out:
+            notes[f"not drawn: {num_out} slower of {len(table.rows)} settings"] = None
+    looks = looks_of(list(bars), source)
+    names = sorted(bars, key=lambda line: looks[line])
     counts = sorted({result.num_gpus for result in results})
     is_alone = len(tables) == 1
     wanted_in = 2.6 + _BAR_IN * len(counts) * (len(names) + 1)
@@ -76,24 +92,18 @@ def _picture(tables: Sequence[Table], name: str, source: PlotSource, palette: Pa
     figures.set_title(figure, headline)
     for axes, table, panel in zip(grid, tables, panels, strict=True):
         _draw_panel(axes, panel, names, counts, looks, palette)
-        own = {axis: value for axis, value in table.setting.items() if axis != "scaling"}
         if not is_alone:
-            figures.small_title(axes, str(own.pop("model", "")))
+            figures.small_title(axes, str(table.setting.get("model", "")))
     devices = tables[0].environment.devices
     grid[-1].set_xlabel(f"number of {devices}; on the bars: {_labels_in_words(results)}")
     handles: dict[str, Artist] = {line: Patch(**_look(palette, looks[line])) for line in names}
     figures.add_legend(figure, handles)
-    notes = []
-    for table, panel in zip(tables, panels, strict=True):
-        if len(panel) < len(table.rows):
-            num_out = len(table.rows) - len(panel)
-            notes.append(f"not drawn: {num_out} slower of {len(table.rows)} settings")
     return Picture(
         name=name,
         figure=figure,
         setting=_setting(tables),
         results=results,
-        marks=[*_marks(results), *dict.fromkeys(notes)],
+        marks=[*_marks(results), *notes],
     )
 
 
@@ -109,12 +119,18 @@ def _setting(tables: Sequence[Table]) -> str:
 
 def _lines(table: Table) -> dict[str, list[Result]]:
     """Return the results by the name of their bars, of many the fastest."""
-    lines = {}
+    lines: dict[str, list[Result]] = {}
+    fastest: dict[str, float] = defaultdict(float)
     for row in table.rows:
-        cells = [table.cells.get((row, column)) for column in table.columns]
-        lines[line_name(table, row)] = [cell.result for cell in cells if cell]
-    best = sorted(lines, key=lambda name: -max(one.throughput or 0.0 for one in lines[name]))
-    return {name: of for name, of in lines.items() if name in best[:MOST_LINES]}
+        name = line_name(table, row)
+        lines[name] = []
+        for column in table.columns:
+            cell = table.cells.get((row, column))
+            if cell:
+                lines[name].append(cell.result)
+                fastest[name] = max(fastest[name], cell.result.throughput or 0.0)
+    best = sorted(lines, key=lambda name: -fastest[name])[:MOST_LINES]
+    return {name: results for name, results in lines.items() if name in best}
 
 
 def _draw_panel(
@@ -126,34 +142,41 @@ def _draw_panel(
     palette: Palette,
 ) -> None:
     width = 0.86 / len(names)
-    results = [result for of in panel.values() for result in of]
+    results = list(chain.from_iterable(panel.values()))
     is_upright = len(counts) * len(names) > 8
-    reach = max(max(one.throughput or 0.0, _spread_end(one)) for one in results) or 1.0
-    for name, of in panel.items():
+    reach = max(max(result.throughput or 0.0, _spread_end(result)) for result in results) or 1.0
+    for name, of_name in panel.items():
         shift = (names.index(name) - (len(names) - 1) / 2) * width
-        for result in of:
+        for result in of_name:
             at = counts.index(result.num_gpus) + shift
             if result.throughput is not None:
                 look = {"label": f"{name} x {result.num_gpus}", **_look(palette, looks[name])}
                 axes.bar([at], [result.throughput], width=0.9 * width, **look)
-                _draw_spread(axes, at, result, palette, 1.1 * reach)
+                high = None if result.high is None else min(result.high, 1.1 * reach)
+                low = result.low if len(result.repeats) > 1 else None
+                draw_spread(axes, at, result.repeats, low, high, color=palette.ink)
             if len(results) <= _MOST_LABELS:
-                axes.annotate(
-                    _label(result),
-                    (at, max(result.throughput or 0.0, min(_spread_end(result), 1.1 * reach))),
-                    xytext=(0, 2),
-                    textcoords="offset points",
-                    rotation=90 if is_upright else 0,
-                    ha="center",
-                    va="bottom",
-                    fontsize=FOOTER_PT - 0.5,
-                )
+                top = max(result.throughput or 0.0, min(_spread_end(result), 1.1 * reach))
+                _write_label(axes, at, top, _label(result), is_upright)
     axes.set_xlim(-0.5, len(counts) - 0.5)
     axes.set_ylim(0, reach * (1.32 if is_upright else 1.14))
     axes.xaxis.set_major_locator(FixedLocator(list(range(len(counts)))))
-    axes.xaxis.set_major_formatter(FixedFormatter([str(count) for count in counts]))
+    axes.xaxis.set_major_formatter(FixedFormatter(list(map(str, counts))))
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
+
+
+def _write_label(axes: Axes, at: float, top: float, text: str, is_upright: bool) -> None:
+    axes.annotate(
+        text,
+        (at, top),
+        xytext=(0, 2),
+        textcoords="offset points",
+        rotation=90 if is_upright else 0,
+        ha="center",
+        va="bottom",
+        fontsize=FOOTER_PT - 0.5,
+    )
 
 
 def _spread_end(result: Result) -> float:
@@ -163,21 +186,6 @@ def _spread_end(result: Result) -> float:
     if len(result.repeats) < FEW_REPEATS:
         return max(result.repeats)
     return min(result.high or 0.0, 1.25 * result.throughput)
-
-
-def _draw_spread(axes: Axes, at: float, result: Result, palette: Palette, top: float) -> None:
-    """Draw the runs where they are few, else the interval."""
-    if 1 < len(result.repeats) < FEW_REPEATS:
-        runs: dict[str, Any] = {
-            "linestyle": "none",
-            "marker": ".",
-            "markersize": 2.5,
-            "gid": "runs",
-        }
-        axes.plot([at] * len(result.repeats), result.repeats, color=palette.ink, **runs)
-    elif len(result.repeats) > 1 and result.low is not None and result.high is not None:
-        look: dict[str, Any] = {"color": palette.ink, "linewidth": 0.8, "gid": "interval"}
-        axes.vlines(at, result.low, min(result.high, top), **look)
 
 
 def _look(palette: Palette, look: int) -> dict[str, Any]:
@@ -211,15 +219,11 @@ def _labels_in_words(results: Sequence[Result]) -> str:
 
 def _marks(results: Sequence[Result]) -> list[str]:
     marks = []
-    nums = [len(result.repeats) for result in results]
-    if any(1 < num < FEW_REPEATS for num in nums):
+    nums = {len(result.repeats) for result in results}
+    if nums.intersection(range(2, FEW_REPEATS)):
         marks.append(RUNS)
-    if any(num >= FEW_REPEATS for num in nums):
+    if max(nums) >= FEW_REPEATS:
         marks.append(BARS)
     if not all(result.is_valid for result in results):
         marks.append(f"{SUSPECT}: in doubt")
-    for result in results:
-        if result.throughput is None:
-            symbol = SYMBOLS[Outcome(result.outcome)]
-            marks.append(f"{symbol}: {MEANINGS[symbol]}")
-    return list(dict.fromkeys(marks))
+    return [*marks, *failure_marks(results)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from plots.tables.cells import NOT_IN_TABLE
+from plots.layout import NOT_IN_TABLE
 from scalemark.records.references import Origin
 from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files

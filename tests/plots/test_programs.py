@@ -10,7 +10,7 @@ import pytest
 from analysis.pivot import usual_tables
 from analysis.selection import Selection
 from plots.drawing import NothingToShow, names
-from plots.report.page import render
+from plots.report import render
 from plots.source import PlotSource
 from scalemark.records.outcomes import Verdict
 from tests.analysis.gpu_box import around

@@ -9,9 +9,8 @@ from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from analysis.titles import sweep_notes
 from plots.figure import details
-from plots.options import command
-from plots.source import PlotSource
-from plots.tables.layout import lay_out
+from plots.layout import lay_out
+from plots.source import PlotSource, command
 from store.writer import Writer
 from tests.filled import NOON, begin, fill
 from tests.specs import small

@@ -10,10 +10,10 @@ from matplotlib.text import Text
 
 from analysis import badges
 from analysis.selection import Selection, load
-from plots import at_end, drawing
-from plots.report.page import compose, render
+from analysis.text import badges
+from plots import at_end, drawing, writers
+from plots.report import compose, render
 from plots.source import PlotSource
-from plots.tables import writers
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.records.trial import TrialSpec

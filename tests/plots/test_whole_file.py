@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plots.options import draft_of
+from plots.source import draft_of
 
 
 def test_the_old_file_stands_until_the_new_one_is_draft_of():

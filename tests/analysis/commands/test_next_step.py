@@ -6,7 +6,7 @@ from itertools import takewhile
 import pytest
 
 from analysis.selection import Selection
-from plots.report.page import compose
+from plots.report import compose
 from plots.source import PlotSource
 from scalemark.host.processes import this_process
 from scalemark.records.outcomes import Verdict

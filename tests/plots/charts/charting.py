@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.selection import Selection
-from plots.drawing import NothingToShow, Picture, chart, facts, finish
-from plots.figure import PALETTES, Theme, settings
-from plots.source import PlotSource
+from plots.drawing import NothingToShow, Picture, chart, described, finish
+from plots.figure import PALETTES, settings
+from plots.source import PlotSource, Theme
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from scalemark.records.trial import TrialSpec
@@ -76,13 +76,11 @@ def pictures(
     name: str,
     theme: Theme = Theme.LIGHT,
     db: str = "results.db",
-    *,
-    is_log: bool = False,
     **selection: Any,
 ) -> list[Picture]:
     """Of that chart, each with its footer."""
     chosen = Selection(db=db, **selection)
-    source = PlotSource(selection=chosen, command=f"python -m plots charts {name}", is_log=is_log)
+    source = PlotSource(selection=chosen, command=f"python -m plots charts {name}")
     with matplotlib.rc_context(settings(theme)):
         found = []
         try:
@@ -92,7 +90,7 @@ def pictures(
                 raise
         for picture in found:
             finish(picture, PALETTES[theme])
-            _DETAILS[picture.figure] = facts(source, picture).description
+            _DETAILS[picture.figure] = described(source, picture)
     return found
 
 

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from plots.charts.time_spent import exposed_share, op_shares
 from plots.drawing import NothingToShow
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Phase
 from tests.filled import STEPS, fill
 from tests.plots.charts.charting import details, overlaps, picture, pictures, resnet, steps, words
-from tests.plots.charts.test_pictures import PROFILE
 
 
 def lengths(axes: Axes) -> Mapping[str, list[float]]:
@@ -85,21 +83,6 @@ def test_clocks_that_disagree_give_no_bar_of_less_than_nothing():
     assert all(
         length >= 0 for of in lengths(picture("time_spent").axes[0]).values() for length in of
     )
-
-
-def test_ops_are_shares_of_the_time_in_ops():
-    fill("results.db", [(resnet(), 100.0)], details=[{"profile": PROFILE}])
-    figure = pictures("time_spent")[1].figure
-    (ops,) = figure.axes
-    shares = {"convolution": 60, "matmul": 20, "reduction": 10, "copy": 10}
-    assert lengths(ops) == {op_class: [pytest.approx(share)] for op_class, share in shares.items()}
-    assert "15 % of the step in reduction alone" in words(figure)
-
-
-def test_without_a_profile_there_are_no_shares_of_ops():
-    assert op_shares({"recorded_profile": None}) == {}
-    assert op_shares({"recorded_profile": {"op_class_s": {"copy": 0.0}}}) == {}
-    assert exposed_share({"recorded_profile": {"exposed_reduction_s": 1.0, "step_s": 0.0}}) == 0.0
 
 
 def test_published_figures_have_no_attempts(published):

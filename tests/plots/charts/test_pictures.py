@@ -3,28 +3,11 @@
 import pytest
 from matplotlib.figure import Figure
 
-from plots.figure import Theme
-from scalemark.records.measurement import Profile
+from plots.source import Theme
 from scalemark.records.outcomes import Outcome
 from tests.filled import fill
 from tests.plots.charts.charting import overlaps, picture_test, pictures, resnet, speed, steps
 
-PROFILE = Profile(
-    num_steps=2,
-    step_s=0.1,
-    op_class_s={"convolution": 0.06, "matmul": 0.02, "reduction": 0.01, "copy": 0.01},
-    reduction_s=0.02,
-    exposed_reduction_s=0.015,
-    num_copies=1,
-    copied_bytes=None,
-    num_ops={"CPU:0": 10},
-    busy_share={"CPU:0": 0.9},
-    launch_gap_share=None,
-    tensor_core_share=None,
-    input_wait_s=0.0,
-    problems="",
-    folder="profile",
-)
 KINDS = ("throughput", "scaling", "efficiency", "batch_sizes", "memory")
 OF_ATTEMPTS = ("step_times", "time_spent")
 

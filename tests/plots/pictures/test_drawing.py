@@ -16,11 +16,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from analysis.selection import Selection
-from plots.commands.charts import with_progress
 from plots.drawing import NothingToShow, Picture, chart, draw, names, unique
 from plots.figure import PALETTES, WIDTH_IN, label
-from plots.options import PictureFormat, Theme, in_words
-from plots.source import PlotSource
+from plots.source import PictureFormat, PlotSource, Theme, in_words
 from scalemark.records.references import Origin, published
 from store.errors import StoreError
 from tests.filled import fill
@@ -417,15 +415,6 @@ def test_an_empty_database_is_reported():
     )
 
 
-def test_long_work_tells_how_far_it_is(capsys):
-    times = iter([0.0, 0.5, 3.0, 3.1, 3.2])
-    assert (
-        len(list(with_progress([Path("a.png"), Path("b.png"), Path("c.png")], lambda: next(times))))
-        == 3
-    )
-    assert capsys.readouterr().err == "plots: 2 files so far, b.png the last\n"
-
-
 def test_two_pictures_of_one_name_are_a_defect(monkeypatch, filled):
     class Twice:
         ABOUT = "one figure twice"
@@ -468,11 +457,9 @@ def test_names_that_are_cleaned_to_the_same_are_distinguished(monkeypatch, fille
 
 
 @pytest.mark.usefixtures("filled")
-@pytest.mark.parametrize(
-    ("options", "factor"), [((), 240 / 100), (("--dpi", "100"), 1.0), (("--width", "900"), None)]
-)
+@pytest.mark.parametrize(("options", "factor"), [((), 240 / 100), (("--dpi", "100"), 1.0)])
 def test_a_png_has_the_pixels_that_are_asked_for(options, factor):
     assert run("--chart", "scaling", *options).returncode == 0
     width_px = image.imread("figures/scaling-resnet50.png").shape[1]
-    wanted = 900 if factor is None else round(WIDTH_IN * 100 * factor)
+    wanted = round(WIDTH_IN * 100 * factor)
     assert abs(width_px - wanted) <= 1

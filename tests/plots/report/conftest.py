@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.selection import Selection
-from plots.report.page import render
+from plots.report import render
 from plots.source import PlotSource
 from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.trial import TrialSpec

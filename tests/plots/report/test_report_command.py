@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from plots.__main__ import app
-from plots.commands.report import write
-from plots.options import draft_of
+from plots.source import draft_of, write_whole
 from store.errors import StoreError
 from tests.plots.report.conftest import parsed
 
@@ -63,7 +62,7 @@ def test_where_it_cannot_write_it_says_so_and_leaves_nothing(out, why):
     Path("file").write_text("")
     Path("folder").mkdir()
     with pytest.raises(StoreError, match=rf"{out}: ({why}); choose another file with --out"):
-        write(Path(out), "text")
+        write_whole(Path(out), "text")
     assert sorted(path.name for path in Path().iterdir()) == ["file", "folder"]
     assert list(Path("folder").iterdir()) == []
 
@@ -71,9 +70,9 @@ def test_where_it_cannot_write_it_says_so_and_leaves_nothing(out, why):
 def test_a_page_of_that_name_is_replaced_whole(tmp_path):
     Path("report.html").write_text("before")
     with pytest.raises(UnicodeEncodeError):
-        write(Path("report.html"), "half \ud800")
+        write_whole(Path("report.html"), "half \ud800")
     assert Path("report.html").read_text() == "before"
-    write(Path("report.html"), "after")
+    write_whole(Path("report.html"), "after")
     assert Path("report.html").read_text() == "after"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
@@ -82,7 +81,7 @@ def test_two_who_write_the_same_file_at_once_do_not_meet(tmp_path):
     out = Path("report.html")
     with draft_of(out) as first:
         first.write_text("first")
-        write(out, "second")
+        write_whole(out, "second")
         assert out.read_text() == "second"
     assert out.read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
@@ -93,7 +92,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
         raise ZeroDivisionError("a mistake of ours")
 
     for part in ("_screen", "_failures"):
-        monkeypatch.setattr(f"plots.report.page.{part}", broken)
+        monkeypatch.setattr(f"plots.report.{part}", broken)
     monkeypatch.setattr("plots.charts.scaling.draw", broken)
     monkeypatch.setattr(sys, "argv", ["plots", "report"])
     with pytest.raises(SystemExit) as ended:
@@ -104,7 +103,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
     page = parsed(Path("report.html"))
     for part in ("answer", "failures", "chart scaling"):
         mistake = f"{part}: ZeroDivisionError: a mistake of ours"
-        assert f"plots: not in the report: {mistake}" in reported.err
+        assert f"plots: {part}: not in the report: ZeroDivision" in reported.err
         assert f"Not in this report: {mistake}" in page.text
     assert "vgg16" in page.text
 
@@ -112,9 +111,9 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
 def test_it_is_written_anew_while_its_sweep_runs(everything, monkeypatch):
     pages = []
     rest = iter((True, True, False))
-    monkeypatch.setattr("plots.commands.report._runs", lambda source: next(rest))
+    monkeypatch.setattr("plots.commands._runs", lambda source: next(rest))
     monkeypatch.setattr(
-        "plots.commands.report.time.sleep",
+        "plots.commands.time.sleep",
         lambda seconds: pages.append((seconds, Path("report.html").read_text())),
     )
     monkeypatch.setattr(sys, "argv", ["plots", "report"])

@@ -61,7 +61,6 @@ def test_failures_are_grouped_by_their_message(make):
 def test_a_sweep_that_runs_is_said_so_and_the_page_loads_itself_anew(everything, make):
     page = make(everything, refresh_s=30, sweep="first").read_text()
     assert '<meta http-equiv="refresh" content="30">' in page
-    assert '<meta name="scalemark-sweep" content="first">' in page
     assert "The sweep runs: results so far" in page
 
 

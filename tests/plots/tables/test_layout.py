@@ -9,8 +9,8 @@ from analysis.measured import measured
 from analysis.pivot import RowRank, pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
-from plots.tables.cells import SYMBOLS
-from plots.tables.layout import document, lay_out
+from analysis.tables.table import RowRank
+from plots.layout import SYMBOLS, document, lay_out
 from scalemark.records.outcomes import Outcome
 from scalemark.stats.welch import Spread
 from store.database import open_for_reading
@@ -263,7 +263,7 @@ def test_an_invalid_number_is_not_shown():
         connection.exec_driver_sql("UPDATE measurements SET verdict = 'invalid'")
     layout = laid_out()
     assert texts(layout) == {"replicated_none": ["INVALID"]}
-    assert f"INVALID: {SHOW} 1 says why" in layout.notes
+    assert f"no number: {SHOW} 1 says what happened" in layout.notes
     assert layout.legend[-1] == "INVALID: completed without a usable number"
 
 

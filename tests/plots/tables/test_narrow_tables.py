@@ -8,8 +8,8 @@ import pytest
 
 from analysis.pivot import usual_tables
 from analysis.selection import Selection, load
-from plots.tables import writers
-from plots.tables.layout import document
+from plots import writers
+from plots.layout import document
 from tests.filled import fill
 from tests.specs import small
 
@@ -53,7 +53,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, width: int, show: Sequence[str] | Non
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(width))
     selection, screen = Selection(db="results.db"), Screen()
-    writers.chosen("terminal")([document(usual_tables(load(selection)), selection, show)], screen)
+    writers.chosen("terminal")(document(usual_tables(load(selection)), selection, show), screen)
     return re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
 
 

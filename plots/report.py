@@ -6,7 +6,7 @@ import base64
 import hashlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -26,12 +26,12 @@ from analysis.again import again, elsewhere
 from analysis.options import Screen, what_is_left
 from analysis.pivot import usual_tables
 from analysis.results import Environment, Result, is_quotable
-from analysis.titles import environment_notes, made_with, number, spread
-from plots.options import Failed, attempted, in_words, stop
-from plots.source import PlotSource
-from plots.tables.cells import SYMBOLS
-from plots.tables.layout import Document, document
-from plots.tables.writers import html_table
+from analysis.text import badges
+from analysis.text.numbers import number, spread
+from analysis.text.one_screen import Screen
+from analysis.text.titles import environment_notes, made_with
+from plots.layout import SYMBOLS, Document, document
+from plots.source import Failed, PictureFormat, PlotSource, Theme, attempted, in_words, stop
 from scalemark.host.own_code import own_version
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Verdict
@@ -40,7 +40,7 @@ from scalemark.text.untrusted import quoted_lines, visible
 from scalemark.text.wording import as_typed, counted
 from store.reading.queries import Row
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).with_name("page")
 CHARTS = ("throughput", "scaling")
 _MOST_PICTURES = 6
 _MOST_PICTURE_BYTES = 160_000  # of all of them
@@ -98,13 +98,11 @@ class Page:
     version: str  # of scalemark
     command: str
     stored_in: str
-    sweep: str  # that it is of; empty where it is of several
     refresh_s: int  # 0 where the page stays as it is
     missing: tuple[str, ...]  # parts that could not be made, and why
     screen: Screen | None  # the answer as `advise` prints it
     doubts: tuple[str, ...]  # badges of all numbers
     document: Document | None
-    tables: tuple[Markup, ...]
     pictures: tuple[ReportPicture, ...]
     columns: tuple[str, ...]
     trials: tuple[Trial, ...]
@@ -154,32 +152,30 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop, refresh_s:
     is_ours = source.selection.origin.is_ours
     environments = list(dict.fromkeys(result.environment for result in results))
     attempts = source.attempts if is_ours else {}
-    shown = attempted("answer", lambda: _screen(source), lack)
-    of_all = [badge for one in environments for badge in badges.of_environment(one)]
-    doubts = list(dict.fromkeys(of_all))
-    tables = attempted("tables", lambda: _document(source, lack), lack)
-    pictures = _pictures(source, lack)
+    doubts: dict[str, None] = {}
+    for environment in environments:
+        doubts.update(dict.fromkeys(badges.of_environment(environment)))
     failures = attempted("failures", lambda: _failures(results, attempts), lack) or []
-    sweeps = (attempted("sweeps", lambda: source.sweeps, lack) or []) if is_ours else []
+    sweeps: list[Row] = []
+    if is_ours:
+        sweeps = attempted("sweeps", lambda: source.sweeps, lack) or []
     return Page(
         title=_title(results, environments),
         made_at=f"{now:%Y-%m-%d %H:%M:%S} UTC",
         version=own_version(),
         command=source.command,
         stored_in=source.stored_in,
-        sweep=source.selection.sweep or "",
         refresh_s=refresh_s,
-        screen=shown,
+        screen=attempted("answer", lambda: _screen(source), lack),
         doubts=tuple(badges.foot([doubt]) for doubt in doubts),
-        document=tables,
-        tables=tuple(Markup(html_table(layout)) for layout in tables.tables) if tables else (),
-        pictures=tuple(pictures),
+        document=attempted("tables", lambda: _document(source, lack), lack),
+        pictures=tuple(_pictures(source, lack)),
         columns=_columns(results),
         trials=tuple(attempted("trials", lambda: _trials(source, attempts), lack) or ()),
         failures=tuple(failures),
         num_failed=sum(len(failure.attempts) + failure.num_more for failure in failures),
         left_out=tuple(_left_out(sweeps).items()),
-        environments=tuple("; ".join(environment_notes(one)) for one in environments),
+        environments=tuple("; ".join(environment_notes(place)) for place in environments),
         sweeps=tuple(sweeps),
         missing=tuple(missing),
     )
@@ -196,8 +192,8 @@ def _document(source: PlotSource, lack: Failed) -> Document:
 def _title(results: Sequence[Result], environments: Sequence[Environment]) -> str:
     models = _shortly([str(result.axes["model"]) for result in results], "model")
     hosts = _shortly([environment.host for environment in environments], "machine")
-    kinds = " and ".join(dict.fromkeys(environment.devices for environment in environments))
-    return f"{models} on {hosts} ({kinds})"
+    kinds = dict.fromkeys(environment.devices for environment in environments)
+    return f"{models} on {hosts} ({' and '.join(kinds)})"
 
 
 def _shortly(names: Sequence[str], what: str) -> str:
@@ -209,24 +205,26 @@ def _pictures(source: PlotSource, lack: Failed) -> list[ReportPicture]:
     """Draw the charts as SVG. An image in an address runs no script and loads nothing."""
     import matplotlib  # here, because it is slow to import
 
-    from plots.drawing import NothingToShow, Resolution, chart, facts, finish, write
+    from plots.drawing import NothingToShow, chart, finish, write
     from plots.figure import PALETTES, settings
-    from plots.options import PictureFormat, Theme
 
     palette = PALETTES[Theme.LIGHT]
     shown: list[ReportPicture] = []
+    num_bytes = 0
 
     def draw(name: str) -> None:
+        nonlocal num_bytes
         try:
             for picture in chart(name).draw(source, palette):
                 if len(shown) == _MOST_PICTURES:
                     return
                 figure = finish(picture, palette)
                 file = io.BytesIO()
-                write(figure, file, PictureFormat.SVG, Resolution(), facts(source, picture))
+                write(figure, file, PictureFormat.SVG, source, picture)
                 # between double quotes, no character of it has a meaning in HTML
                 text = quote(_small(file.getvalue()), safe=_UNQUOTED)
-                if len(text) + sum(len(other.address) for other in shown) < _MOST_PICTURE_BYTES:
+                if num_bytes + len(text) < _MOST_PICTURE_BYTES:
+                    num_bytes += len(text)
                     address = Markup(f"data:image/svg+xml,{text}")
                     shown.append(ReportPicture(title=str(figure.get_label()), address=address))
         except NothingToShow:  # of some or all settings: tables have them
@@ -264,14 +262,18 @@ _AXES = ("model", "strategy", "num_gpus", "hosts", "batch_size", "precision")
 
 def _varied(results: Sequence[Result]) -> list[str]:
     """Return the axes that differ between trials, the usual ones first."""
-    names = dict.fromkeys([*_AXES, *(axis for result in results for axis in result.axes)])
-    of_strategies = {axis for result in results for axis in result.strategy_axes}
+    values: dict[str, set[str]] = {axis: set() for axis in _AXES}
+    of_strategies = {"id", "curve"}
+    for result in results:
+        values |= {axis: set() for axis in result.axes if axis not in values}
+        of_strategies.update(result.strategy_axes)
+    for result in results:
+        for axis, different in values.items():
+            different.add(str(result.axes.get(axis)))
     varied = []
-    for axis in names:
-        values = {str(result.axes.get(axis)) for result in results}
-        if axis in ("id", "curve") or axis in of_strategies:
-            continue
-        if len(values) > 1 or axis in ("model", "strategy", "num_gpus"):
+    for axis, different in values.items():
+        is_usual = len(different) > 1 or axis in ("model", "strategy", "num_gpus")
+        if is_usual and axis not in of_strategies:
             varied.append(axis)
     return varied
 
@@ -280,39 +282,52 @@ def _columns(results: Sequence[Result]) -> tuple[str, ...]:
     units = {result.unit for result in results if result.throughput is not None}
     unit = units.pop() if len(units) == 1 else "throughput"
     kinds = {result.environment.devices for result in results}
-    devices = kinds.pop() if len(kinds) == 1 else "devices"
-    axes = [devices if axis == "num_gpus" else axis for axis in _varied(results)]
-    machine = ("machine",) if len({result.environment.key for result in results}) > 1 else ()
-    return (*axes, *machine, unit, "speed-up", "doubts")
+    columns = _varied(results)
+    if len(kinds) == 1:
+        columns[columns.index("num_gpus")] = kinds.pop()
+    else:
+        columns[columns.index("num_gpus")] = "devices"
+    if _has_machines(results):
+        columns.append("machine")
+    return (*columns, unit, "speed-up", "doubts")
+
+
+def _has_machines(results: Sequence[Result]) -> bool:
+    return len({result.environment.key for result in results}) > 1
 
 
 def _trials(source: PlotSource, attempts: Mapping[int, Row]) -> list[Trial]:
     results = source.results
     varied = _varied(results)
-    has_machines = len({result.environment.key for result in results}) > 1
-    samples: Mapping[int, Sequence[StepSample]] = {}
-    if attempts and len(results) <= _MOST_WITH_STEPS:
-        samples = source.steps([result.attempt_ids[-1] for result in results])
+    has_machines = _has_machines(results)
     is_short = len(results) > _MOST_WITH_STEPS
+    samples: Mapping[int, Sequence[StepSample]] = {}
+    if attempts and not is_short:
+        samples = source.steps([result.attempt_ids[-1] for result in results])
     trials = []
     for place, result in enumerate(results):
-        cells = [_cell(result.axes.get(axis)) for axis in varied]
-        cells += [result.environment.host] if has_machines else []
+        cells = []
+        for axis in varied:
+            value = result.axes.get(axis)
+            cells.append("" if value is None else as_typed(value))
+        if has_machines:
+            cells.append(result.environment.host)
         cells += [*_numbers(result), ", ".join(badges.of_result(result))]
         steps = samples.get(result.attempt_ids[-1], []) if result.attempt_ids else []
+        of_result = [attempts[attempt_id] for attempt_id in result.attempt_ids]
         trial = Trial(
             key=f"t{place}",
-            name=f"{result.axes['model']}, {result.line} on {result.counted}",
+            name=_name(result),
             cells=tuple(cells),
-            facts=tuple(_facts(result, [attempts[one] for one in result.attempt_ids], is_short)),
+            facts=tuple(_facts(result, of_result, is_short)),
             steps=_drawn_steps(steps),
         )
         trials.append(trial)
     return trials
 
 
-def _cell(value: object) -> str:
-    return "" if value is None else as_typed(value)
+def _name(result: Result) -> str:
+    return f"{result.axes['model']}, {result.line} on {result.counted}"
 
 
 def _numbers(result: Result) -> tuple[str, str]:
@@ -327,34 +342,38 @@ def _throughput(result: Result) -> str:
     return number(result.throughput or 0.0, exactly=exactly)
 
 
-def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> list[Fact]:
-    facts = []
+def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> Iterator[Fact]:
     if result.throughput is not None:
         text = spread(result.repeats, result.low, result.high, result.throughput)
-        facts.append(Fact(name=result.unit, text=f"{_throughput(result)} {text}".strip()))
+        yield Fact(name=result.unit, text=f"{_throughput(result)} {text}".strip())
     if len(result.repeats) > 1:
-        facts.append(Fact(name="repeats", text=", ".join(map(number, result.repeats))))
+        yield Fact(name="repeats", text=", ".join(map(number, result.repeats)))
     if result.speed_up is not None and result.baseline is not None:
         against = f"{result.baseline.strategy} on {result.baseline.width}"
         text = f"{result.speed_up:.2f}x of {against}"
         if result.efficiency is not None:
             text += f", an efficiency of {result.efficiency:.0%}"
-        facts.append(Fact(name="speed-up", text=text))
+        yield Fact(name="speed-up", text=text)
     if result.usage.mfu is not None:
-        facts.append(Fact(name="MFU", text=f"{100 * result.usage.mfu:.3g} %"))
-    facts += [Fact(name="in doubt", text=reason) for reason in _reasons(attempts)]
+        yield Fact(name="MFU", text=f"{100 * result.usage.mfu:.3g} %")
+    for reason in _reasons(attempts):
+        yield Fact(name="in doubt", text=reason)
     for attempt in attempts:
         if attempt["outcome"] != Outcome.COMPLETED:
-            outcome = str(attempt["outcome"]).replace("_", " ")
-            log = PurePosixPath(attempt["run_dir"] or "") / "log.txt"
-            text = f"{outcome}: {attempt['message'] or 'no message'} ({log})"
-            facts.append(Fact(name=f"attempt {attempt['attempt']}", text=text))
+            outcome, message, log = _end_of(attempt)
+            yield Fact(name=f"attempt {attempt['attempt']}", text=f"{outcome}: {message} ({log})")
     if result.environment.origin.is_ours:
         command = (again if is_short else elsewhere)(result, len(result.repeats))
-        facts.append(Fact(name="run it again", text=command, is_code=True))
+        yield Fact(name="run it again", text=command, is_code=True)
     else:
-        facts.append(Fact(name="source", text=made_with(result.environment)))
-    return facts
+        yield Fact(name="source", text=made_with(result.environment))
+
+
+def _end_of(attempt: Row) -> tuple[str, str, str]:
+    """Return outcome, message and log of an attempt that did not complete."""
+    outcome = str(attempt["outcome"]).replace("_", " ")
+    log = PurePosixPath(attempt["run_dir"] or "") / "log.txt"
+    return outcome, attempt["message"] or "no message", str(log)
 
 
 def _reasons(attempts: Sequence[Row]) -> list[str]:
@@ -394,12 +413,10 @@ def _failures(results: Sequence[Result], attempts: Mapping[int, Row]) -> list[Fa
     for place, result in enumerate(results):
         for attempt_id in result.attempt_ids:
             attempt = attempts[attempt_id]
-            if attempt["outcome"] == Outcome.COMPLETED:
-                continue
-            reason = (str(attempt["outcome"]).replace("_", " "), attempt["message"] or "no message")
-            log = str(PurePosixPath(attempt["run_dir"] or "") / "log.txt")
-            name = f"{result.axes['model']}, {result.line} on {result.counted}"
-            grouped.setdefault(reason, []).append((f"t{place}", name, log))
+            if attempt["outcome"] != Outcome.COMPLETED:
+                outcome, message, log = _end_of(attempt)
+                row = (f"t{place}", _name(result), log)
+                grouped.setdefault((outcome, message), []).append(row)
     failures = []
     for (outcome, message), of_reason in grouped.items():
         failure = FailureRow(

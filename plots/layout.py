@@ -1,0 +1,601 @@
+"""Tables as text, before any format writes them: cells, titles, notes and the legend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from analysis.results import BaselineRule, Environment, Result, items_per_step
+from analysis.selection import Selection
+from analysis.tables.labels import Label
+from analysis.tables.table import Cell, RowRank, Table
+from analysis.text import badges, titles
+from analysis.text.numbers import number, spread
+from plots.source import Failed, stop
+from scalemark.abilities import least_replicas
+from scalemark.own_model import is_own
+from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.overrides import ID_DIGITS
+from scalemark.records.references import Origin
+from scalemark.text.wording import as_typed, fixed, shortened
+from store.database import open_for_reading
+from store.errors import StoreError
+from store.filters.selection import nearest
+from store.reading import listing
+
+NOT_RUN = "–"
+NOT_PUBLISHED = "N/A"
+NOT_IN_TABLE = "n/a"
+SUSPECT = "*"
+PARTLY_FAILED = "†"
+REPORTED = "‡"
+TIE = "≈"
+OUT = "↓"
+SYMBOLS = {
+    Outcome.OUT_OF_MEMORY: "OOM",
+    Outcome.HUNG: "HANG",
+    Outcome.TIMED_OUT: "TIMEOUT",
+    Outcome.UNSUPPORTED: "UNSUP",
+    Outcome.FAILED: "FAIL",
+    Outcome.INTERRUPTED: "STOP",
+    Outcome.INVALID: "INVALID",
+}
+"""A word for each outcome that has no number."""
+
+MEANINGS = {
+    "OOM": "out of memory",
+    "HANG": "its steps stopped",
+    "TIMEOUT": "took longer than allowed",
+    "UNSUP": "not supported by this machine or software",
+    "FAIL": "failed",
+    "STOP": "interrupted",
+    "INVALID": "completed without a usable number",
+    NOT_RUN: "not run",
+    NOT_PUBLISHED: "not published",
+    NOT_IN_TABLE: "not in the imported table",
+}
+MISSING = {Origin.PUBLISHED: NOT_PUBLISHED, Origin.ELSEWHERE: NOT_IN_TABLE}
+RANK_MARKS = {RowRank.TIE: TIE, RowRank.OUT: OUT}
+
+THROUGHPUT = "throughput"
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A figure of a result that has a throughput."""
+
+    # with its unit, so that cells can be read alone; empty where it is not known
+    text: Callable[[Result], str]
+    about: str = ""  # for readers of a table, where the name does not say it all
+
+
+def symbols_of_repeats(results: Sequence[Result]) -> list[str]:
+    """Return the symbols of repeats that brought no number, each once."""
+    symbols: dict[str, None] = {}
+    for result in results:
+        for outcome in result.failed:
+            symbols[SYMBOLS[Outcome(outcome)]] = None
+    return list(symbols)
+
+
+def cell_text(cell: Cell, quantities: Sequence[str], marks: str) -> str:
+    """Return `1131 [1120, 1142] (7.97x)` or `OOM`; `marks` stand behind the first number."""
+    result = cell.result
+    if result.throughput is None:
+        return SYMBOLS[Outcome(result.outcome)]
+    if result.is_reported:
+        marks += REPORTED
+    if result.failed:
+        marks += PARTLY_FAILED
+    if cell.rank in RANK_MARKS:
+        marks += f" {RANK_MARKS[cell.rank]}"
+    texts = {}
+    for name in quantities:
+        text = QUANTITIES[name].text(result)
+        if text:
+            texts[name] = text
+    if THROUGHPUT not in texts:
+        return f"{', '.join(texts.values()) or NOT_RUN}{marks}"
+    text = texts.pop(THROUGHPUT) + marks
+    if "interval" in texts:
+        text += f" {texts.pop('interval')}"
+    return f"{text} ({', '.join(texts.values())})" if texts else text
+
+
+def chosen(names: str) -> tuple[str, ...]:
+    """Split a list with commas. Raises StoreError for an unknown name."""
+    wanted = tuple(dict.fromkeys(map(str.strip, names.split(","))))
+    for name in wanted:
+        if name not in QUANTITIES:
+            near = nearest(name[:100], list(QUANTITIES))
+            raise StoreError(f"{name[:100] or 'an empty name'}: no such quantity; {near}")
+    return wanted
+
+
+def usual(results: Sequence[Result]) -> tuple[str, ...]:
+    """Return throughput and speed-up; the spread too where trials were repeated. On one number of
+    devices a speed-up against itself says nothing.
+    """
+    names = [THROUGHPUT]
+    is_compared = len({result.num_gpus for result in results}) > 1
+    is_repeated = False
+    for result in results:
+        is_repeated |= len(result.repeats) > 1
+        is_compared |= result.baseline is None or result.baseline.trial_id != result.trial_id
+    if is_repeated:
+        names.append("interval")
+    if is_compared:
+        names.append("speed-up")
+    return tuple(names)
+
+
+def _throughput(result: Result) -> str:
+    exactly = result.environment.origin is Origin.PUBLISHED
+    return number(result.throughput or 0.0, exactly=exactly)
+
+
+def _interval(result: Result) -> str:
+    return spread(result.repeats, result.low, result.high, result.throughput or 0.0)
+
+
+def _speed_up(result: Result) -> str:
+    return "" if result.speed_up is None else f"{fixed(result.speed_up, 2)}x"
+
+
+def _efficiency(result: Result) -> str:
+    return "" if result.efficiency is None else f"{fixed(100 * result.efficiency, 1)} %"
+
+
+def _step_ms(result: Result) -> str:
+    items = items_per_step(result)
+    if not items or not result.throughput:
+        return ""
+    return f"{number(1000 * items / result.throughput)} ms"
+
+
+def _per_device(result: Result) -> str:
+    device = result.environment.device_kind.singular
+    return f"{number((result.throughput or 0.0) / result.num_gpus)}/{device}"
+
+
+def _mfu(result: Result) -> str:
+    mfu = result.usage.mfu
+    return UNKNOWN if mfu is None else f"{100 * mfu:.3g} %"
+
+
+def _mebibytes(num_bytes: int | None) -> str:
+    return UNKNOWN if num_bytes is None else f"{number(num_bytes / 2**20)} MiB"
+
+
+QUANTITIES: Mapping[str, Quantity] = {
+    THROUGHPUT: Quantity(text=_throughput, about="geometric mean of the repeats"),
+    "interval": Quantity(
+        text=_interval,
+        about="95 % confidence interval over repeats; below four repeats, their range",
+    ),
+    "speed-up": Quantity(text=_speed_up),
+    "efficiency": Quantity(text=_efficiency, about="speed-up per device, relative to the baseline"),
+    "repeats": Quantity(text=lambda result: f"n={len(result.repeats)}"),
+    "ms/step": Quantity(text=_step_ms, about="milliseconds per step, from the throughput"),
+    "per-device": Quantity(text=_per_device),
+    "mfu": Quantity(
+        text=_mfu,
+        about="model FLOPs utilization, relative to the fastest matrix product of the device",
+    ),
+    "memory": Quantity(
+        text=lambda result: _mebibytes(result.usage.memory_bytes),
+        about="peak of the fullest GPU; on CPU devices that of the trial's process",
+    ),
+    "variables": Quantity(
+        text=lambda result: _mebibytes(result.usage.variable_bytes),
+        about="trained variables on the fullest device",
+    ),
+    "optimizer-state": Quantity(
+        text=lambda result: _mebibytes(result.usage.optimizer_state_bytes),
+        about="optimizer state on the fullest device",
+    ),
+}
+"""Quantities by the names that `--show` takes, in the order in which they are listed."""
+
+_MOST_NAMED = 3  # strategies or reasons in a note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubts:
+    """Why numbers are in doubt."""
+
+    of: Mapping[str, tuple[str, ...]]  # by trial; only of trials in doubt
+    shared: tuple[str, ...]  # reasons against every number, which are said once
+
+    def own(self, result: Result) -> list[str]:
+        """Return the reasons against this number that others do not share."""
+        return [reason for reason in self.of.get(result.trial_id, ()) if reason not in self.shared]
+
+    def is_marked(self, result: Result) -> bool:
+        """Return whether its cell needs a mark of its own."""
+        return not result.is_valid and (bool(self.own(result)) or not self.of.get(result.trial_id))
+
+
+_NO_DOUBTS = Doubts(of={}, shared=())
+
+
+def doubts_of(results: Sequence[Result], selection: Selection) -> Doubts:
+    """Read the reasons against numbers of ours; sources of other numbers give none."""
+    numbers = [result for result in results if result.throughput is not None]
+    suspect = [result for result in numbers if not result.is_valid]
+    if not suspect or not selection.origin.is_ours:
+        return _NO_DOUBTS
+    attempt_ids: list[int] = []
+    for result in suspect:
+        attempt_ids += result.attempt_ids
+    rows = listing.attempt_details(open_for_reading(selection.db), attempt_ids)
+    attempts = {row["attempt"]: row for row in rows}
+    reasons: dict[str, tuple[str, ...]] = {}
+    for result in suspect:
+        texts: dict[str, None] = {}
+        for attempt_id in result.attempt_ids:
+            attempt = attempts[attempt_id]
+            if attempt["verdict"] == Verdict.SUSPECT:
+                stored = attempt["verdict_reasons"] or ["its verdict is suspect"]
+                texts.update(dict.fromkeys(stored))
+            elif not attempt["verdict"] and not attempt["steady"]:
+                texts["warm-up had not ended when measuring began"] = None
+        reasons[result.trial_id] = tuple(texts)
+    shared: tuple[str, ...] = ()
+    if len(suspect) == len(numbers) > 1:
+        common = set.intersection(*map(set, reasons.values()))
+        shared = tuple(sorted(common, key=reasons[suspect[0].trial_id].index))
+    return Doubts(of=reasons, shared=shared)
+
+
+def notes(
+    table: Table, selection: Selection, wanted: Sequence[str], doubts: Doubts
+) -> Iterator[str]:
+    """Yield what a reader of this table of this selection must know."""
+    marked = titles.reported_notes(table.results)
+    yield from titles.model_notes(table)
+    for line in titles.table_facts(table):
+        yield f"{REPORTED} {line}" if line in marked else line
+    yield from selection.notes
+    if any(result.throughput for result in table.results):
+        yield from _how_to_read(table, wanted, selection.baseline)
+    if "mfu" in wanted:
+        yield from _unknown_mfu(table.results, selection.show_command)
+    if table.environment.origin.is_ours:
+        yield from _attempts_to_see(table.results, selection, doubts)
+
+
+def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Iterator[str]:
+    yield f"cells: {_cells_in_words(quantities, table.unit)}"
+    is_repeated = any(len(result.repeats) > 1 for result in table.results)
+    for name in quantities:
+        about = QUANTITIES[name].about
+        if table.environment.origin is Origin.ELSEWHERE:
+            about = _OF_ROWS.get(name, about)
+        if about and (name != THROUGHPUT or is_repeated):
+            yield f"{table.unit if name == THROUGHPUT else name}: {about}"
+    if {"speed-up", "efficiency"}.intersection(quantities):
+        yield from _baseline_notes(table, rule)
+
+
+_OF_ROWS = {
+    THROUGHPUT: "geometric mean of the rows that agree in all axes",
+    "interval": "95 % confidence interval over these rows; below four, their range",
+}
+"""What quantities are in imported tables: how many processes made a row is unknown."""
+
+
+def _cells_in_words(quantities: Sequence[str], unit: str) -> str:
+    """Return the content of a cell, as `images/s [interval] (speed-up)`."""
+    if THROUGHPUT not in quantities:
+        return ", ".join(quantities)
+    others = [name for name in quantities if name not in (THROUGHPUT, "interval")]
+    text = f"{unit} [interval]" if "interval" in quantities else unit
+    return f"{text} ({', '.join(others)})" if others else text
+
+
+def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
+    """Name what speed-ups are against, and the options that find a baseline where there is none."""
+    by_rule: dict[tuple[str, BaselineRule], list[Result]] = {}
+    without: dict[str, None] = {}
+    has_one_device = False
+    for result in table.results:
+        if result.throughput is None:
+            continue
+        has_one_device |= result.num_gpus == 1
+        if result.baseline is None:
+            without[result.strategy] = None
+        elif rule is BaselineRule.SAME and least_replicas(result.axes["variable_update"]) > 1:
+            has_one = result.baseline.num_gpus == 1
+            taken = BaselineRule.BEST if has_one else BaselineRule.FEWEST
+            which = f" of {result.strategy}, which cannot run on 1"
+            by_rule.setdefault((which, taken), []).append(result)
+        else:
+            by_rule.setdefault(("", rule), []).append(result)
+    for (which, taken), results in sorted(by_rule.items(), key=lambda item: item[0][0] != ""):
+        yield f"speed-up{which}: against {_baseline_in_words(table, results, taken)}"
+    if not without:
+        return
+    which = f" of {', '.join(shortened(list(without), 4))}" if rule is BaselineRule.SAME else ""
+    ways = [f"no speed-up: no number{which} on {table.environment.counted(1)}"]
+    if rule is not BaselineRule.BEST and has_one_device:
+        ways.append("--baseline best compares with the fastest on 1")
+    if rule is not BaselineRule.FEWEST:
+        ways.append("--baseline fewest compares with the fewest it ran on")
+    yield "; ".join(ways)
+
+
+def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRule) -> str:
+    device = table.environment.counted(1)
+    if rule is BaselineRule.SAME:
+        on_one_host = " of one host" if any(result.hosts > 1 for result in results) else ""
+        return f"the same strategy on {device}{on_one_host}"
+    baselines = {result.baseline for result in results if result.baseline}
+    if rule is BaselineRule.FEWEST:
+        counts = sorted({(baseline.num_gpus, baseline.hosts) for baseline in baselines})
+        fewest = " or ".join(table.environment.counted(*count) for count in counts)
+        return f"the same strategy on the fewest it ran on: {fewest}"
+    if len(baselines) > 1:
+        return f"the fastest on {device} of the same model and setting"
+    (best,) = baselines
+    return f"the fastest on {device}: {best.strategy}, {number(best.throughput)} {table.unit}"
+
+
+def _attempts_to_see(
+    results: Sequence[Result], selection: Selection, doubts: Doubts
+) -> Iterator[str]:
+    """Yield a note for each kind of doubt, with the command that shows an attempt behind it."""
+    show = selection.show_command
+    reasons: dict[str, Result] = {}
+    failed, partly = [], []
+    for result in results:
+        if result.throughput is None:
+            failed.append(result)
+            continue
+        if result.failed:
+            partly.append(result)
+        if doubts.is_marked(result):
+            for reason in doubts.own(result):
+                reasons.setdefault(reason, result)
+    for reason, result in list(reasons.items())[:_MOST_NAMED]:
+        yield f"{SUSPECT} {reason}: see {show} {result.attempt_ids[0]}"
+    if len(reasons) > _MOST_NAMED:
+        yield f"{SUSPECT} {len(reasons) - _MOST_NAMED} more reasons: see {show}"
+    if partly:
+        symbols = ", ".join(symbols_of_repeats(partly))
+        trial = partly[0].trial_id[:ID_DIGITS]
+        yield f"{PARTLY_FAILED} some repeats have no number: {symbols}; see {show} {trial}"
+    if failed:
+        yield f"no number: {show} {failed[0].attempt_ids[-1]} says what happened"
+
+
+def _unknown_mfu(results: Sequence[Result], show_command: str) -> list[str]:
+    """Return a line for each reason that numbers have no MFU, with the first such trial."""
+    lines: dict[str, str] = {}
+    for result in results:
+        if result.throughput is None or result.usage.mfu is not None:
+            continue
+        reason = ""
+        if not result.environment.origin.is_ours:
+            reason = "the source does not report it"
+        elif result.is_of_program:
+            reason = "the FLOPs of a program are not counted"
+        elif is_own(str(result.axes["model"])):
+            reason = "the FLOPs of a model of your own are not counted"
+        text = reason or f"log.txt of {show_command} {result.attempt_ids[-1]} says why"
+        lines.setdefault(reason, f"mfu unknown: {text}")
+    return list(lines.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One cell."""
+
+    text: str  # as "1131 [1120, 1142] (7.97x)", "OOM", or NOT_RUN
+    short: str  # for a narrow terminal, as "1131 (7.97x)"; the text where somebody chose all of it
+    rank: RowRank
+    result: Result | None  # None where it was not run
+
+    @property
+    def is_bold(self) -> bool:
+        """Return whether it is the fastest, or tied with the fastest."""
+        return self.rank in (RowRank.BEST, RowRank.TIE)
+
+
+Row = tuple[tuple[str, ...], tuple[Shown, ...]]
+"""Values of the axes, and cells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """One table."""
+
+    title: str
+    heads: tuple[str, ...]  # axes of the rows: headings of the first columns
+    columns: tuple[str, ...]  # as "4 GPUs"
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]  # what a reader must know
+    legend: tuple[str, ...]  # the badges, marks and symbols that occur, to be read after the notes
+    table: Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Tables to be read together: what all have in common is said once."""
+
+    heading: str  # the setting that all share; empty for a single table
+    doubts: tuple[str, ...]  # what all numbers share, above the tables
+    tables: tuple[Layout, ...]
+    notes: tuple[str, ...]  # of all tables, the legend last, in one line
+
+
+def document(
+    tables: Sequence[Table],
+    selection: Selection,
+    quantities: Sequence[str] | None = None,
+    failed: Failed = stop,
+) -> Document:
+    """Lay out tables of this selection. One that fails is left out, and `failed` is called. Raises
+    StoreError when no other is left.
+    """
+    results: list[Result] = []
+    for table in tables:
+        results += table.results
+    doubts = doubts_of(results, selection)
+    layouts = []
+    legend: dict[str, None] = {}
+    for table in tables:
+        try:
+            layout = lay_out(table, selection, quantities, doubts)
+        except Exception as error:  # whatever it is, the other tables are worth showing
+            failed(f"table {titles.table_title(table.environment, table.setting)}", error)
+            continue
+        layouts.append(layout)
+        legend.update(dict.fromkeys(layout.legend))
+    if not layouts:
+        raise StoreError("no table: none of this selection can be laid out")
+    foot = ("; ".join(legend),) if legend else ()
+    above = []
+    for reason in doubts.shared:
+        above.append(f"Every run is in doubt: {reason}. Repeat before deciding.")
+    if len(layouts) == 1:
+        alone = replace(layouts[0], notes=(*layouts[0].notes, *foot))
+        return Document(heading="", doubts=tuple(above), tables=(alone,), notes=())
+    heading, named = _named_apart([layout.table for layout in layouts])
+    once = set(layouts[0].notes).intersection(*(layout.notes for layout in layouts))
+    shown = []
+    for layout, title in zip(layouts, named, strict=True):
+        own = tuple(line for line in layout.notes if line not in once)
+        shown.append(replace(layout, title=title, notes=own))
+    shared = [line for line in layouts[0].notes if line in once]
+    return Document(
+        heading=heading, doubts=tuple(above), tables=tuple(shown), notes=(*shared, *foot)
+    )
+
+
+def lay_out(
+    table: Table,
+    selection: Selection,
+    quantities: Sequence[str] | None = None,
+    doubts: Doubts = _NO_DOUBTS,
+) -> Layout:
+    """Write a table of this selection; each cell holds these quantities, or the usual ones."""
+    wanted = quantities or usual(table.results)
+    briefly = wanted if quantities else [name for name in wanted if name != "interval"]
+    rows = []
+    for row in table.rows:
+        heads = map(partial(_head, table), table.rows_by, row)
+        cells = [_shown(table, row, column, wanted, briefly, doubts) for column in table.columns]
+        rows.append((tuple(heads), tuple(cells)))
+    columns = [titles.short_title(table, table.columns_by, column) for column in table.columns]
+    devices = table.environment.devices
+    return Layout(
+        title=titles.table_title(table.environment, table.setting),
+        heads=tuple(devices if axis == "num_gpus" else axis for axis in table.rows_by),
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=tuple(notes(table, selection, wanted, doubts)),
+        legend=tuple(_legend(table, rows)),
+        table=table,
+    )
+
+
+def _head(table: Table, axis: str, value: object) -> str:
+    """Return the value of an axis below its name."""
+    if axis == "model":
+        return titles.short_title(table, (axis,), (value,))
+    if axis == "command":
+        return titles.program_name(str(value))
+    if value in (None, ""):
+        return titles.named(axis, value).removeprefix(f"{axis} ")
+    return as_typed(value)
+
+
+def _shown(
+    table: Table,
+    row: Label,
+    column: Label,
+    wanted: Sequence[str],
+    briefly: Sequence[str],
+    doubts: Doubts,
+) -> Shown:
+    cell = table.cells.get((row, column))
+    if cell is None:
+        text = MISSING.get(table.environment.origin, NOT_RUN)
+        return Shown(text=text, short=text, rank=RowRank.ALONE, result=None)
+    marks = SUSPECT if doubts.is_marked(cell.result) else ""
+    text, short = cell_text(cell, wanted, marks), cell_text(cell, briefly, marks)
+    if briefly is not wanted:
+        short = short.replace(f" {TIE}", TIE).replace(f" {OUT}", OUT)
+    return Shown(text=text, short=short, rank=cell.rank, result=cell.result)
+
+
+def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
+    """Explain the badges, marks and symbols that occur."""
+    origin = table.environment.origin
+    texts, ranks = set(), set()
+    for _, cells in rows:
+        for cell in cells:
+            texts.add(cell.text)
+            ranks.add(cell.rank)
+    texts.update(symbols_of_repeats([one for one in table.results if one.throughput is not None]))
+    if RowRank.TIE in ranks:
+        yield f"{TIE} {badges.foot(['tie'])}"
+    if RowRank.OUT in ranks:
+        yield f"{OUT} {badges.foot(['raced out'])}"
+    if RowRank.UNKNOWN in ranks and origin.is_ours:
+        yield f"{badges.foot(['single run'])} (sweep.repeats=3 tells)"
+    if RowRank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
+        yield "the fastest is not certain where a trial has one row only"
+    if not origin.is_ours and not all(result.is_valid for result in table.results):
+        yield f"{SUSPECT} {badges.foot(['in doubt'])}"
+    for badge in badges.of_environment(table.environment):
+        yield badges.foot([badge])
+    for symbol, meaning in MEANINGS.items():
+        if symbol in texts:
+            yield f"{symbol}: {meaning}"
+
+
+def _named_apart(tables: Sequence[Table]) -> tuple[str, list[str]]:
+    """Return what the settings of all tables share, and what tells each from the others."""
+    common = dict(tables[0].setting)
+    common.pop("model", None)  # every title names it
+    for table in tables:
+        for axis in list(common):
+            if axis not in table.setting or table.setting[axis] != common[axis]:
+                del common[axis]
+    is_simulated = all(table.environment.is_simulated for table in tables)
+    environments = _environments([table.environment for table in tables])
+    named = []
+    for table in tables:
+        own = {axis: value for axis, value in table.setting.items() if axis not in common}
+        text = titles.table_title(table.environment, own)
+        if is_simulated:
+            text = text.removeprefix(titles.SIMULATED)
+        named.append(", ".join(filter(None, (text, environments[table.environment.key]))))
+    heading = titles.title(common)
+    if is_simulated:
+        heading = f"{titles.SIMULATED}{heading}".removesuffix(": ")
+    return heading, named
+
+
+def _environments(environments: Sequence[Environment]) -> dict[str, str]:
+    """Return what distinguishes each environment: its host, its versions, or at last its key."""
+    different = {environment.key: environment for environment in environments}
+    if len(different) == 1:
+        return dict.fromkeys(different, "")
+    hosts = {environment.host for environment in environments}
+    texts = {}
+    for key, environment in different.items():
+        text = f"on {environment.host}" if len(hosts) > 1 else ""
+        if len(hosts) < len(different):
+            text = f"{text} ({environment.versions})" if text else environment.versions
+        texts[key] = text
+    num_like = Counter((texts[key], of.shares_host) for key, of in different.items())
+    for key, environment in different.items():
+        if num_like[texts[key], environment.shares_host] > 1:
+            texts[key] += f", environment {key}"
+    return texts

@@ -1,1 +1,0 @@
-"""The report: one HTML file of a selection."""

@@ -1,1 +1,0 @@
-"""Tables: what stands in them, and how they are written."""

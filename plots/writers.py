@@ -1,0 +1,265 @@
+"""Writes tables as text for a terminal or Markdown, or as records in CSV or JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from analysis.tables.axes import axes_of
+from analysis.tables.table import Cell
+from plots.layout import Document, Layout
+from plots.source import write_whole
+from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns
+from scalemark.records.references import Origin
+from scalemark.records.trial import AXES
+from scalemark.text.untrusted import visible
+from scalemark.text.wording import CsvLines, as_typed, guarded
+from store.errors import StoreError
+from store.filters.selection import nearest
+
+Write = Callable[[Document, TextIO], None]
+
+_ENDINGS = {"csv": "csv", "json": "json", "md": "markdown", "txt": "terminal"}
+_MOST_ROWS = 1_000  # that a terminal shows with bold cells; more would take seconds
+
+
+def names() -> list[str]:
+    """Return the names of all formats."""
+    return sorted(_WRITERS)
+
+
+def of_file(path: Path) -> str | None:
+    """Return the format for the ending of a file's name; None where it has none. Raises StoreError
+    for another ending.
+    """
+    ending = path.suffix.removeprefix(".").lower()
+    if not ending:
+        return None
+    if ending not in _ENDINGS:
+        raise StoreError(
+            f"--out {path.name[:60]}: no format has this ending; name one with --format, of "
+            f"{', '.join(names())}"
+        )
+    return _ENDINGS[ending]
+
+
+def chosen(name: str | None, as_json: bool = False) -> Write:
+    """Return the writer of this format, else the one for terminals. Raises StoreError for an
+    unknown name.
+    """
+    if as_json and name not in (None, "json"):
+        raise StoreError(f"--json with --format {name}: give either")
+    wanted = "json" if as_json else name or "terminal"
+    wanted = _ENDINGS.get(wanted, wanted)
+    if wanted not in _WRITERS:
+        raise StoreError(f"{wanted[:100]}: no such format; {nearest(wanted[:100], names())}")
+    return _WRITERS[wanted]
+
+
+def write_file(document: Document, write: Write, path: Path) -> None:
+    """Write the file whole or not at all. Raises StoreError when it cannot be written."""
+    paper = StringIO()
+    write(document, paper)
+    write_whole(path, paper.getvalue())
+
+
+def _write_terminal(document: Document, out: TextIO) -> None:
+    """Write bold and folded lines on a terminal, and plain ones where a pipe or a file reads."""
+    num_rows = sum(len(layout.rows) for layout in document.tables)
+    is_terminal = None if num_rows <= _MOST_ROWS else False
+    console = Console(file=out, highlight=False, force_terminal=is_terminal)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    widest = max(map(_width, document.tables))
+    is_short = widest > console.width
+    if document.heading:
+        _say(console, document.heading, "bold")
+    for line in document.doubts:
+        _say(console, line)
+    if document.heading or document.doubts:
+        console.print()
+    for number, layout in enumerate(document.tables):
+        if number:
+            console.print()
+        if layout.title:
+            _say(console, layout.title, "bold")
+        _print_table(console, layout, is_short=is_short)
+        for note in layout.notes:
+            _say(console, note, "dim")
+    if document.notes:
+        console.print()
+    for note in document.notes:
+        _say(console, note, "dim")
+    if is_short and any(map(_has_shorter_cells, document.tables)):
+        hint = f"left out for width: intervals; {widest} columns or --show interval has them"
+        _say(console, hint, "dim")
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(visible(text), style=style), soft_wrap=not console.is_terminal)
+
+
+def _has_shorter_cells(layout: Layout) -> bool:
+    return any(cell.short != cell.text for _, cells in layout.rows for cell in cells)
+
+
+def _width(layout: Layout) -> int:
+    rows = [[*heads, *(cell.text for cell in cells)] for heads, cells in layout.rows]
+    widths, gap = fitted([*layout.heads, *layout.columns], rows, PIPE_WIDTH)
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _print_table(console: Console, layout: Layout, *, is_short: bool) -> None:
+    rows = []
+    bold = set()
+    for number, (heads, cells) in enumerate(layout.rows):
+        row = list(heads)
+        for cell in cells:
+            if cell.is_bold:
+                bold.add((number, len(row)))
+            row.append(cell.short if is_short else cell.text)
+        rows.append(row)
+    right = frozenset(map(visible, layout.columns))
+    print_columns(console, [*layout.heads, *layout.columns], rows, right, bold=bold)
+
+
+def _write_markdown(document: Document, out: TextIO) -> None:
+    """Write what GitHub shows as tables: for READMEs, issues and chats."""
+    blocks = []
+    if document.heading:
+        blocks.append(f"**{_for_markdown(document.heading)}**")
+    blocks += map(_for_markdown, document.doubts)
+    for layout in document.tables:
+        if layout.title:
+            blocks.append(f"### {_for_markdown(layout.title)}")
+        blocks.append("\n".join(_markdown_grid(layout)))
+        blocks.append(_markdown_notes(layout.notes))
+    blocks.append(_markdown_notes(document.notes))
+    out.write("\n\n".join(filter(None, blocks)) + "\n")
+
+
+def _markdown_grid(layout: Layout) -> Iterator[str]:
+    yield _markdown_row(map(_for_markdown, (*layout.heads, *layout.columns)))
+    yield f"|{' --- |' * len(layout.heads)}{' ---: |' * len(layout.columns)}"
+    for heads, cells in layout.rows:
+        texts = list(map(_for_markdown, heads))
+        for cell in cells:
+            text = _for_markdown(cell.text)
+            texts.append(f"**{text}**" if cell.is_bold else text)
+        yield _markdown_row(texts)
+
+
+def _markdown_row(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _markdown_notes(notes: Sequence[str]) -> str:
+    return "\n".join(f"- {_for_markdown(note)}" for note in notes)
+
+
+def _for_markdown(text: str) -> str:
+    """Escape what Markdown and HTML obey; both leave underscores within words alone."""
+    return re.sub(r"[\\`*|<>\[\]#~&]|(?<!\w)_|_(?!\w)", r"\\\g<0>", visible(text))
+
+
+def _write_csv(document: Document, out: TextIO) -> None:
+    """Write a line per result, with unrounded numbers."""
+    rows = records(document)
+    shown = visible if out.isatty() else str  # a file keeps text as it is
+    lines = CsvLines(out)
+    # free axes may differ between trials: the first record has those of its own only
+    columns: dict[str, None] = {}
+    for record in rows:
+        columns.update(dict.fromkeys(record))
+    lines.write_rows([columns])
+    for record in rows:
+        lines.write_rows([[_csv_cell(record.get(name), shown) for name in columns]])
+
+
+def _csv_cell(value: object, shown: Callable[[str], str]) -> object:
+    """Join lists with spaces, and guard text that a spreadsheet would take for a formula."""
+    if isinstance(value, bool):
+        return as_typed(value)
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    return guarded(shown(value)) if isinstance(value, str) else value
+
+
+def _write_json(document: Document, out: TextIO) -> None:
+    """Write the records of CSV, with their types."""
+    json.dump(finite(records(document)), out, indent=1)
+    out.write("\n")
+
+
+def records(document: Document) -> list[dict[str, Any]]:
+    """Return a record for each cell that has a result, table by table. All have the same fields:
+    axes that no trial of ours has are none.
+    """
+    rows = []
+    for layout in document.tables:
+        table = layout.table
+        for row in table.rows:
+            for column in table.columns:
+                cell = table.cells.get((row, column))
+                if cell is not None:
+                    rows.append(_record(cell))
+    if any(record["origin"] != Origin.PUBLISHED for record in rows):
+        for name in AXES:
+            if all(record.get(name) is None for record in rows):
+                for record in rows:
+                    record.pop(name, None)
+    return rows
+
+
+def _record(cell: Cell) -> dict[str, Any]:
+    result = cell.result
+    environment, baseline = result.environment, result.baseline
+    return {
+        "origin": str(environment.origin),
+        "environment": environment.key,
+        "host": environment.host,
+        "machine": environment.machine,
+        "versions": environment.versions,
+        "environment_device_kind": str(environment.device_kind),
+        "shares_host": environment.shares_host,
+        **{axis: result.axes[axis] for axis in axes_of([result])},
+        "trial_id": result.trial_id,
+        "outcome": str(result.outcome),
+        "is_valid": result.is_valid,
+        "failed_repeats": list(result.failed),
+        "rank": str(cell.rank),
+        "num_repeats": len(result.repeats),
+        "repeats": list(result.repeats),
+        "item": result.item,
+        "is_reported": result.is_reported,
+        "throughput": result.throughput,
+        "throughput_low": result.low,
+        "throughput_high": result.high,
+        "speed_up": result.speed_up,
+        "efficiency": result.efficiency,
+        "mfu": result.usage.mfu,
+        "memory_bytes": result.usage.memory_bytes,
+        "variable_bytes": result.usage.variable_bytes,
+        "optimizer_state_bytes": result.usage.optimizer_state_bytes,
+        "attempt_ids": list(result.attempt_ids),
+        "baseline_trial_id": baseline and baseline.trial_id,
+        "baseline_strategy": baseline and baseline.strategy,
+        "baseline_num_gpus": baseline and baseline.num_gpus,
+        "baseline_hosts": baseline and baseline.hosts,
+        "baseline_throughput": baseline and baseline.throughput,
+    }
+
+
+_WRITERS: Mapping[str, Write] = {
+    "csv": _write_csv,
+    "json": _write_json,
+    "markdown": _write_markdown,
+    "terminal": _write_terminal,
+}
