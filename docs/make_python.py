@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import store.api
-from scalemark.api.frames import NothingFoundWarning
-from scalemark.api.results import Advice, Pictures, Results, sweep
-from scalemark.api.results import open as open_results
+from scalemark.api import NothingFoundWarning, Results, sweep
+from scalemark.api import open as open_results
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
 
@@ -24,7 +23,7 @@ import scalemark
 
 results = scalemark.open()  # results.db, or scalemark.open("night.db")
 results.trials(model="vgg16", num_gpus=">=4")  # filters are those of the commands
-results.advise()
+results.scaling()
 ```
 
 The import takes no time, and loads pandas once it is used. It brings modules named `analysis`,
@@ -44,7 +43,6 @@ def page() -> str:
         *_function("scalemark.sweep", sweep),
     ]
     parts += ["## Results", _text(Results), *_methods(Results)]
-    parts += ["## Advice", _text(Advice), "## Pictures", _text(Pictures), *_methods(Pictures)]
     parts += ["## Errors and warnings", *_kinds(StoreError, SweepRefusedError, NothingFoundWarning)]
     parts += [ATTEMPTS, *_function("store.api.open", store.api.open, "###")]
     parts += _methods(store.api.Database)

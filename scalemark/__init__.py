@@ -9,22 +9,18 @@ from __future__ import annotations
 # to import that of `typing` takes a hundredth of a second, in which Ctrl-C would show a traceback
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from scalemark.api.frames import NothingFoundWarning as NothingFoundWarning
-    from scalemark.api.results import Advice as Advice
-    from scalemark.api.results import Pictures as Pictures
-    from scalemark.api.results import Results as Results
-    from scalemark.api.results import open as open  # noqa: A004  # only as scalemark.open
-    from scalemark.api.results import sweep as sweep
+    from scalemark.api import NothingFoundWarning as NothingFoundWarning
+    from scalemark.api import Results as Results
+    from scalemark.api import open as open  # noqa: A004  # only as scalemark.open
+    from scalemark.api import sweep as sweep
     from store.errors import StoreError as StoreError
     from sweeper.errors import SweepRefusedError as SweepRefusedError
 
 _ENTRY = {
-    "open": "scalemark.api.results",
-    "sweep": "scalemark.api.results",
-    "Results": "scalemark.api.results",
-    "Advice": "scalemark.api.results",
-    "Pictures": "scalemark.api.results",
-    "NothingFoundWarning": "scalemark.api.frames",
+    "open": "scalemark.api",
+    "sweep": "scalemark.api",
+    "Results": "scalemark.api",
+    "NothingFoundWarning": "scalemark.api",
     "StoreError": "store.errors",
     "SweepRefusedError": "sweeper.errors",
 }

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from docs import make_guard, make_python, make_tutorial
-from scalemark.api.results import Results
+from scalemark.api import Results
 
 
 def test_every_method_of_results_is_documented():

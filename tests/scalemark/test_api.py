@@ -3,23 +3,19 @@
 import re
 import subprocess
 import sys
-from base64 import b64decode
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 import pytest
 
-import analysis.__main__
 import scalemark
 from analysis.options import select
 from analysis.selection import load
-from scalemark.api.results import Results
+from scalemark.api import Results
 from scalemark.cli.terminal import make_console
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
-from tests.app import run_app
 from tests.conftest import PROJECT
 from tests.empty import make_empty
 from tests.filled import fill
@@ -101,11 +97,6 @@ def test_filters_of_the_commands_narrow_what_where_chose(results):
     assert chosen.trials()["trial_id"].tolist() == [FOUR.trial_id]
 
 
-def test_a_choice_is_named_by_the_call_that_makes_it(results):
-    chosen = results.where("num_gpus>=2", sweep="night", baseline="fewest", model=["vgg16", "a,b"])
-    assert eval(chosen.choice.code).choice == chosen.choice
-
-
 @pytest.mark.parametrize("wanted", [{"modle": "x"}, {"origin": "dreamt"}, {"baseline": "first"}])
 def test_a_wrong_filter_is_refused(results, wanted, snapshot):
     with pytest.raises(scalemark.StoreError) as refusal:
@@ -133,11 +124,9 @@ def documented(method: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("method", ["sweeps", "trials", "scaling", "compare", "advise"])
+@pytest.mark.parametrize("method", ["sweeps", "trials", "scaling"])
 def test_every_documented_column_is_there_with_its_dtype(results, method):
-    arguments = (f"strategy={FOUR.strategy}", f"strategy={OTHER.strategy}")
-    found = getattr(results, method)(*(arguments if method == "compare" else ()))
-    frame = found.choices if method == "advise" else found
+    frame = getattr(results, method)()
     columns = documented(method)
     assert len(columns) > 5
     assert {name: str(frame[name].dtype) for name in columns} == columns
@@ -161,8 +150,6 @@ def test_filters_take_the_origin_of_the_newest_sweep_that_they_match(results):
     assert results.trials(model="alexnet")["origin"].tolist() == ["simulated"]
     assert set(results.trials("num_gpus>=1")["origin"]) == {"simulated"}
     assert set(results.trials("num_gpus>=2")["origin"]) == {"measured"}
-    assert "origin='measured' has others" in repr(results.where("num_gpus>=1"))
-    assert "has others" not in repr(results.where("num_gpus>=2"))
     with pytest.warns(scalemark.NothingFoundWarning, match="only simulated numbers"):
         assert len(results.trials(model="alexnet", origin="measured")) == 0
 
@@ -191,64 +178,16 @@ def test_scaling_knows_what_added_gpus_bring(results):
     assert row["baseline_num_gpus"] == 1
 
 
-def test_a_comparison_is_a_row_per_pair(results):
-    frame = results.compare(f"strategy={FOUR.strategy}", f"strategy={OTHER.strategy}")
-    assert frame[["a", "b", "answer", "is_sure"]].to_numpy().tolist() == [
-        [FOUR.strategy, OTHER.strategy, "a is faster", True]
-    ]
-    assert frame["ratio"].tolist() == pytest.approx([(350 * 370 / 200 / 210) ** 0.5])
-    with pytest.raises(scalemark.StoreError, match="on both sides: nothing to compare"):
-        results.compare("model=vgg16", "model=vgg16")
-
-
 def in_jupyter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
 
 
-def test_advice_reads_like_the_command(results, capsys, monkeypatch):
-    printed = run_app(analysis.__main__.app, "analysis", capsys, monkeypatch, "advise").stdout
-    assert repr(results.advise()) == printed.rstrip()
-    in_jupyter(monkeypatch)
-    assert repr(results.advise()) == printed.rstrip()
-
-
 def test_a_notebook_gets_plain_lines_on_the_streams(monkeypatch, capsys):
     in_jupyter(monkeypatch)
     make_console(stderr=True).print("one line " * 20, style="bold")
     assert capsys.readouterr().err == "one line " * 20 + "\n"
-
-
-def test_advice_has_a_headline_a_next_step_and_choices(results):
-    advice = results.advise()
-    printed = repr(advice)
-    assert advice.headline in printed
-    assert advice.next_step in printed
-    best = advice.choices.iloc[0]
-    assert (best["trial_id"], best["standing"], best["is_taken"]) == (FOUR.trial_id, "best", True)
-    with pytest.raises(scalemark.StoreError, match="goal='speed'"):
-        results.advise(goal="speed")
-
-
-def test_a_chart_is_the_picture_of_the_command(results):
-    pictures = results.chart("scaling", width=400)
-    (name,) = pictures.files
-    assert name == "scaling-resnet50.png"
-    shown = pictures._repr_mimebundle_()["image/png"]
-    assert b64decode(shown).startswith(b"\x89PNG")
-    (path,) = pictures.save("drawn")
-    assert path.read_bytes() == pictures.files[name]
-    fill("results.db", [(replace(VGG, num_gpus=4), 180.0)], name="latest")
-    several = results.chart("scaling", origin="measured", width=400)
-    assert 'alt="scaling-vgg16.png"' in several._repr_mimebundle_()["text/html"]
-
-
-@pytest.mark.parametrize("kind", ["pie", "batch_sizes"])
-def test_a_chart_that_cannot_be_drawn_says_why(results, kind, snapshot):
-    with pytest.raises(scalemark.StoreError) as refusal:
-        results.chart(kind)
-    assert str(refusal.value) == snapshot
 
 
 def test_sweeps_are_listed_newest_first(results):

@@ -1,0 +1,413 @@
+"""The Python API, for notebooks and programs: results as frames."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from analysis.options import selected
+from analysis.results import BaselineRule, Result
+from analysis.scaling.curves import scalings
+from analysis.selection import NothingFoundError, Selection, Source, choose
+from scalemark.host.own_code import import_ours, typed
+from scalemark.records.references import Origin
+from scalemark.records.trial import AXES
+from scalemark.text.untrusted import masked
+from scalemark.text.wording import SortKey, as_typed, counted, natural
+from store.database import default_url, open_existing, open_for_reading
+from store.errors import NoSweepError, StoreError
+from store.filters.selection import nearest
+from store.reading.sweeps import every_sweep
+from sweeper.errors import SweepRefusedError
+
+Value = str | int | float | bool
+Wanted = Value | Iterable[Value] | None
+"""A value, several of which one must hold, or text that begins with an operator, as `>=4`; None
+stands for no filter.
+"""
+
+_OPERATOR = re.compile(r"\s*(>=|<=|!=|==|=|>|<|~)")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class NothingFoundWarning(UserWarning):
+    """A frame is empty. The text says why; `frame.attrs["why"]` has it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameColumn:
+    """One column of a frame."""
+
+    name: str
+    dtype: str
+    meaning: str = ""
+    fill: str | Callable[[Any], object] = ""  # an attribute; empty: the one of this name
+
+    def cell(self, source: object) -> object:
+        """Return its value in the row that is made from `source`."""
+        fill = self.fill or self.name
+        value = attrgetter(fill)(source) if isinstance(fill, str) else fill(source)
+        return str(value) if isinstance(value, StrEnum) else value
+
+
+def _axis(name: str) -> Callable[[Result], object]:
+    """Sources report some numbers in words, and most axes not at all."""
+    wants_text = AXES[name].type is str
+
+    def fill(result: Result) -> object:
+        value = result.axes.get(name)
+        if wants_text and value is not None:
+            return str(value)
+        return value if isinstance(value, bool | int | float) else None
+
+    return fill
+
+
+_FIRST = (
+    FrameColumn("model", "str", fill=_axis("model")),
+    FrameColumn("strategy", "str"),
+    FrameColumn("num_gpus", "int64"),
+    FrameColumn("hosts", "int64"),
+    FrameColumn("batch_size", "Int64", "per GPU, and micro-batch", _axis("batch_size")),
+    FrameColumn("precision", "str", fill=_axis("precision")),
+    FrameColumn("throughput", "float64", "items/s of all replicas: geometric mean of the repeats"),
+    FrameColumn("throughput_low", "float64", "95 % CI over repeats; within the only one", "low"),
+    FrameColumn("throughput_high", "float64", fill="high"),
+    FrameColumn(
+        "num_repeats", "int64", "processes behind the number", lambda row: len(row.repeats)
+    ),
+    FrameColumn("num_failed", "int64", "repeats without a number", lambda row: len(row.failed)),
+    FrameColumn("speed_up", "float64", "against the baseline"),
+    FrameColumn("efficiency", "float64", "speed-up per GPU; 1.0 is ideal"),
+    FrameColumn("outcome", "str", "completed, or how the newest attempt ended"),
+    FrameColumn("is_valid", "bool", "no verdict says anything against it"),
+    FrameColumn("item", "str", "what is counted: images, tokens; all other axes follow"),
+)
+_DTYPES = {bool: "boolean", int: "Int64", float: "float64", str: "str"}
+_OTHER_AXES = tuple(
+    FrameColumn(name, _DTYPES[axis.type], fill=_axis(name))
+    for name, axis in AXES.items()
+    if name not in ("model", "num_gpus", "hosts", "batch_size", "precision")
+)
+_LAST = (
+    FrameColumn("mfu", "float64", "model FLOPs utilization, 0..1", "usage.mfu"),
+    FrameColumn("memory_bytes", "Int64", "of the device that needs most", "usage.memory_bytes"),
+    FrameColumn("variable_bytes", "Int64", fill="usage.variable_bytes"),
+    FrameColumn("optimizer_state_bytes", "Int64", fill="usage.optimizer_state_bytes"),
+    FrameColumn("origin", "str", "who made the number", "environment.origin"),
+    FrameColumn("environment", "str", "key of machine and software", "environment.key"),
+    FrameColumn("host", "str", fill="environment.host"),
+    FrameColumn("machine", "str", "one line", "environment.machine"),
+    FrameColumn("versions", "str", "one line", "environment.versions"),
+    FrameColumn("device_kind", "str", "what num_gpus counts", "environment.device_kind"),
+    FrameColumn("shares_host", "bool", "others ran beside it", "environment.shares_host"),
+    FrameColumn("trial_id", "str"),
+    FrameColumn("attempts", "object", "numbers of its attempts", "attempt_ids"),
+    FrameColumn("repeats", "object", "throughput of each; free axes follow, as axes.zero"),
+)
+TRIALS = (*_FIRST, *_OTHER_AXES, *_LAST)
+_STOP = FrameColumn("stops_paying_at", "Int64", "the most GPUs of the curve that pay; NA: all do")
+SCALING = (
+    FrameColumn("speed_up_low", "float64", "95 % CI; NaN of single runs"),
+    FrameColumn("speed_up_high", "float64"),
+    FrameColumn(
+        "marginal_efficiency",
+        "float64",
+        "what each GPU since the row before adds, as a share of a first one; below 0.5 it does "
+        "not pay",
+        "added_share",
+    ),
+    FrameColumn("marginal_efficiency_low", "float64", fill="added_share_low"),
+    FrameColumn("marginal_efficiency_high", "float64", fill="added_share_high"),
+    FrameColumn("baseline_strategy", "str", "what the speed-up is against"),
+    FrameColumn("baseline_num_gpus", "Int64"),
+)
+_SCALING_ROW = (*_FIRST, *SCALING, _STOP, *_OTHER_AXES, *_LAST)
+SWEEPS = (
+    FrameColumn("sweep", "str", "its name"),
+    FrameColumn("started_at", "datetime64[us, UTC]"),
+    FrameColumn("finished_at", "datetime64[us, UTC]", "NaT while something is left to run"),
+    FrameColumn("models", "str", "parted by commas", lambda row: ",".join(row.models)),
+    FrameColumn("engines", "str", "parted by commas", lambda row: ",".join(row.engines)),
+    FrameColumn("num_trials", "int64", "that it asked for"),
+    FrameColumn("num_attempts", "int64", "its own; what was finished earlier has none"),
+    FrameColumn("num_completed", "int64", "of its own"),
+    FrameColumn("reason", "str", "what `sweep.reason` said"),
+    FrameColumn("command", "str", "the arguments"),
+)
+
+
+def _lists(columns: Sequence[FrameColumn]) -> Callable[[_Method], _Method]:
+    """Add a table of columns to the docstring of the method that returns them."""
+
+    def add(method: _Method) -> _Method:
+        lines = [
+            inspect.cleandoc(method.__doc__ or ""),
+            "",
+            "| column | dtype | |",
+            "|---|---|---|",
+        ]
+        for column in columns:
+            lines.append(f"| {column.name} | {column.dtype} | {column.meaning} |")
+        method.__doc__ = "\n".join(lines)
+        return method
+
+    return add
+
+
+def open(  # noqa: A001  # as scalemark.open it shadows nothing
+    path_or_url: str | Path | None = None, *filters: str, **wanted: Wanted
+) -> Results:
+    """Open a results database: a file, a `sqlite:///` or a `postgresql://` URL; without one
+    `SCALEMARK_DB`, else `results.db`. Filters choose of it, as `Results.where` says.
+
+    Raises StoreError when there is no such database, or it cannot be read. Published figures
+    (`origin="published"`) come with scalemark and need none.
+    """
+    results = Results(db=str(path_or_url or default_url())).where(*filters, **wanted)
+    if results.origin is not Origin.PUBLISHED:
+        engine = open_existing(results.db)
+        if engine is None:
+            raise NoSweepError(
+                f"{masked(results.db)}: no database of scalemark; run a sweep first, as "
+                "scalemark.sweep(...), or give scalemark.open another"
+            )
+        engine.dispose()
+    return results
+
+
+def sweep(*overrides: str) -> Results:
+    """Run the sweep that `overrides` ask for, as `python sweep.py -m` does, and return its results.
+
+    `overrides` are those of the command line: `"model=resnet50,vgg16", "num_gpus=1,2,4,8"`. Each
+    trial runs in a process of its own; progress is written to stderr. What finished earlier is not
+    run again, and failed trials are results, too. Nothing is drawn.
+
+    Raises SweepRefusedError or StoreError where the command would refuse to start, and for a plan
+    alone (`sweep.dry_run=true`), which is printed and has no results; StoreError when
+    the database is lost on the way, and KeyboardInterrupt after an interrupt, when what was running
+    has ended; the same call then goes on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise SweepRefusedError(
+            "scalemark.sweep: it runs in the main thread alone, where an interrupt reaches it; "
+            f"another thread can start `{typed('sweep')}`"
+        )
+    program = import_ours("sweep")
+    before, sys.argv = sys.argv, ["sweep.py"]  # Hydra reads it, and the database keeps it
+    try:
+        report = program.run(list(overrides))
+    finally:
+        sys.argv = before
+    if report is None:
+        raise SweepRefusedError(
+            f"{' '.join(overrides)}: a plan and help are printed, and have no results; leave "
+            "sweep.dry_run and flags out"
+        )
+    program.tell(report)
+    if report.ran.failure:
+        raise StoreError(report.ran.failure)
+    if report.ran.was_interrupted:
+        raise KeyboardInterrupt
+    return Results(db=report.store_url, sweep=report.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Results:
+    """A choice of the results of a database. Each call reads it anew, and changes nothing.
+
+    It is about the newest sweep until filters choose others, which every method takes as `where`
+    does. Frames are sorted, and have the same columns and dtypes whatever is in them. One without
+    rows comes with a `NothingFoundWarning`, whose text stands in `frame.attrs["why"]`, too.
+    """
+
+    db: str  # file or URL
+    filters: tuple[str, ...] = ()
+    sweep: str | None = None
+    origin: Origin | None = None  # None: that of the newest sweep that matches
+    source: str | None = None  # of figures of others
+    baseline: BaselineRule = BaselineRule.SAME
+
+    def where(self, *filters: str, **wanted: Wanted) -> Results:
+        """Choose results, with the names and meanings of the command line.
+
+        A keyword is an axis or another name that `store list` filters by: `model="vgg16"`,
+        `model=["vgg16", "alexnet"]`, `num_gpus=">=4"`, `host="~box*"`. Text filters are those of
+        the commands: `"num_gpus>=4"`, `"axes.zero=2"`. All must hold.
+
+        Four names are options: `sweep` (the trials that it asked for), `origin` (`"measured"`,
+        `"simulated"`, `"published"`, `"elsewhere"`; without it that of the newest sweep that
+        matches), `source` (of published figures) and `baseline` (`"same"`, `"best"` or
+        `"fewest"`: what speed-ups are against).
+
+        Raises StoreError for an option that is none; methods raise it for a filter that is none.
+        """
+        options: dict[str, Any] = {}
+        texts = [*self.filters, *filters]
+        for name, value in wanted.items():
+            if value is None:
+                continue
+            # one sweep is an option; several, or a pattern of names, are a filter
+            is_one = isinstance(value, str) and not _OPERATOR.match(value)
+            if name == "origin":
+                options[name] = Origin(_one_of(name, value, Origin))
+            elif name == "baseline":
+                options[name] = BaselineRule(_one_of(name, value, BaselineRule))
+            elif name == "source" or (name == "sweep" and is_one):
+                options[name] = str(value)
+            else:
+                texts.append(_filter(name, value))
+        return replace(self, filters=tuple(texts), **options)
+
+    @_lists(SWEEPS)
+    def sweeps(self) -> pd.DataFrame:
+        """Return one row per sweep of the database, newest first, whatever is chosen."""
+        listed = every_sweep(open_for_reading(self.db))
+        if not listed:
+            return _empty(SWEEPS, f"{masked(self.db)}: no sweep in it yet; run one first")
+        return _frame(SWEEPS, [_cells(SWEEPS, row) for row in listed])
+
+    @_lists(TRIALS)
+    def trials(self, *filters: str, **wanted: Wanted) -> pd.DataFrame:
+        """Return one row per trial and environment (machine and software), failed ones, too; never
+        averaged over an axis. Sorted by model, batch, precision, strategy, hosts and GPUs.
+        """
+        try:
+            results = self.where(*filters, **wanted)._chosen().results
+        except NothingFoundError as error:
+            return _empty(TRIALS, str(error))
+        rows = [_trial(result) for result in sorted(results, key=_order)]
+        return _frame((*TRIALS, *_free(results)), rows)
+
+    @_lists((*SCALING, _STOP))
+    def scaling(self, *filters: str, **wanted: Wanted) -> pd.DataFrame:
+        """Return one row per number of GPUs on a strategy's curve, as `analysis scaling` has them;
+        what failed is not on it. Sorted and with the columns of `trials`, and behind `item`:
+        """
+        try:
+            results = self.where(*filters, **wanted)._chosen().results
+        except NothingFoundError as error:
+            return _empty(_SCALING_ROW, str(error))
+        by_key = {(result.environment.key, result.trial_id): result for result in results}
+        points = []
+        for of_setting in scalings(results):
+            for curve in of_setting.curves:
+                stop = curve.stops_paying
+                for point in curve.points:
+                    result = by_key[of_setting.environment, point.trial_id]
+                    row = _trial(result) | _cells(SCALING, point)
+                    row[_STOP.name] = stop.num_gpus if stop else None
+                    points.append((result, row))
+        points.sort(key=lambda point: _order(point[0]))
+        columns = (*_SCALING_ROW, *_free([result for result, _ in points]))
+        return _frame(columns, [row for _, row in points])
+
+    def __repr__(self) -> str:
+        try:
+            chosen = self._chosen()
+        except StoreError as error:
+            return f"<Results: {error}>"
+        results, selection = chosen.results, chosen.selection
+        able = sum(result.throughput is not None for result in results)
+        models = {result.axes.get("model") for result in results}
+        return (
+            f"<Results of {masked(self.db)}: {counted(len(results), 'trial')} of "
+            f"{counted(len(models), 'model')}, {able:,} with a number ({selection.origin}, "
+            f"{self._in_words(selection)})>"
+        )
+
+    def _in_words(self, selection: Selection) -> str:
+        if self._is_newest:
+            return f"newest sweep {selection.sweep}; where() chooses others"
+        options = {"sweep": self.sweep, "origin": self.origin, "source": self.source}
+        words = [f"{name}={value}" for name, value in options.items() if value]
+        return " ".join([*words, *self.filters])
+
+    @property
+    def _is_newest(self) -> bool:
+        """Return whether it chooses nothing, and so is about the newest sweep."""
+        return not (self.filters or self.sweep or self.origin or self.source)
+
+    def _chosen(self) -> Source:
+        """Return what is chosen, with at least one result. Raises NothingFoundError, and StoreError
+        where the database cannot be read or a filter is none.
+        """
+        if self._is_newest:
+            selection, newest = selected(self.db, None, None, None, None)
+            selection = newest.selection if newest else selection
+            chosen = Source(selection=replace(selection, baseline=self.baseline))
+        else:
+            options = (self.filters, self.sweep, self.origin, self.source, self.baseline)
+            chosen = Source(selection=choose(self.db, *options).selection)
+        _ = chosen.results
+        return chosen
+
+
+def _one_of(name: str, wanted: Wanted, choices: type[StrEnum]) -> str:
+    """Raise StoreError unless it is the text of a choice."""
+    known = list(map(str, choices))
+    if str(wanted) not in known:
+        raise StoreError(f"{name}={str(wanted)[:100]!r}: {nearest(str(wanted)[:100], known)}")
+    return str(wanted)
+
+
+def _filter(name: str, wanted: Wanted) -> str:
+    """Return it as it is typed on a command line."""
+    if isinstance(wanted, str):
+        return f"{name}{wanted}" if _OPERATOR.match(wanted) else f"{name}={wanted}"
+    if isinstance(wanted, Iterable):
+        values = [as_typed(value).replace(",", r"\,") for value in wanted]
+        return f"{name}={','.join(values)}"
+    return f"{name}={as_typed(wanted)}"
+
+
+def _frame(columns: Sequence[FrameColumn], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the rows with these columns; what a row lacks is missing (NaN or NA)."""
+    cells = {}
+    for column in columns:
+        values = [row.get(column.name) for row in rows]
+        cells[column.name] = pd.Series(values, dtype=column.dtype)
+    return pd.DataFrame(cells)
+
+
+def _empty(columns: Sequence[FrameColumn], why: str) -> pd.DataFrame:
+    """Return a frame without rows, and warn why it has none."""
+    nothing = _frame(columns, [])
+    nothing.attrs["why"] = why
+    warnings.warn(why, NothingFoundWarning, stacklevel=3)
+    return nothing
+
+
+def _cells(columns: Iterable[FrameColumn], source: object) -> dict[str, Any]:
+    return {column.name: column.cell(source) for column in columns}
+
+
+def _trial(result: Result) -> dict[str, Any]:
+    return _cells(TRIALS, result) | result.free
+
+
+def _free(results: Iterable[Result]) -> list[FrameColumn]:
+    """Return the columns of axes that only some results have, as those of a user's program."""
+    names: dict[str, None] = {}
+    for result in results:
+        names.update(dict.fromkeys(result.free))
+    return [FrameColumn(name, "object") for name in names]
+
+
+def _order(result: Result) -> tuple[SortKey, ...]:
+    """Sort by model, then batch and precision, then as strategies scale, then by all axes."""
+    first = ("model", "batch_size", "precision", "strategy", "hosts", "num_gpus")
+    names = dict.fromkeys([*first, *AXES, *result.free])
+    texts = [str(result.axes.get(name, "")) for name in names]
+    return tuple(map(natural, [*texts, result.environment.key]))

@@ -1,1 +1,0 @@
-"""The Python API, for notebooks and programs: what `import scalemark` offers."""
