@@ -7,7 +7,6 @@ none of them. `python -m scalemark` is the same program.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 
 from scalemark.cli import entry_point
@@ -18,7 +17,6 @@ if __name__ == "__main__":
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 
 from scalemark.host.own_code import import_ours_first
 
@@ -86,8 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print(_help())
     if word == "--version":
         return _print(f"scalemark {_version()}")
-    if word in (_SHOW, _INSTALL):
-        return _set_up_completion(word)
+    if word == _SHOW:
+        from scalemark.cli.completion import SCRIPT
+
+        return _print(SCRIPT.rstrip())
     if word not in COMMANDS:
         return _refuse(_no_such(word, others) if word else f"which command?\n\n{_help()}")
     try:
@@ -109,7 +109,7 @@ def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
     return lambda: run(program=program)
 
 
-_COMPLETE, _SHOW, _INSTALL = "--complete", "--show-completion", "--install-completion"
+_COMPLETE, _SHOW = "--complete", "--show-completion"
 
 
 def _complete(words: Sequence[str]) -> int:
@@ -121,28 +121,6 @@ def _complete(words: Sequence[str]) -> int:
     return _print("\n".join(candidates(words, modules)))
 
 
-def _set_up_completion(word: str) -> int:
-    """Print what bash and zsh read, or have the user's shell read it."""
-    from scalemark.cli.completion import SCRIPT
-
-    if word == _SHOW:
-        return _print(SCRIPT.rstrip())
-    shell = Path(os.environ.get("SHELL", "")).name
-    if shell not in ("bash", "zsh"):
-        return _refuse(f"{word}: the shell is {shell or 'unknown'}; wanted bash or zsh")
-    folder = os.environ.get("ZDOTDIR") if shell == "zsh" else None
-    settings = Path(folder or Path.home()) / f".{shell}rc"
-    line = f'eval "$(scalemark {_SHOW})"\n'
-    try:
-        text = settings.read_text(encoding="utf-8") if settings.exists() else ""
-        if line not in text:
-            with settings.open("a", encoding="utf-8") as file:
-                file.write(line if not text or text.endswith("\n") else f"\n{line}")
-    except OSError as error:
-        return _refuse(f"{word}: {error.filename}: {error.strerror}")
-    return _print(f"{settings} reads the completion from the next start of {shell} on")
-
-
 _USAGE = """\
 usage: scalemark COMMAND ...
 
@@ -152,8 +130,7 @@ your own training program is on 1, 2, 4, 8 GPUs (scalemark sweep --help).
 {commands}
 
 scalemark COMMAND --help says more of a command; scalemark --version prints the version.
-scalemark --install-completion has bash or zsh complete commands and options; --show-completion only
-prints what the shell would read."""
+`eval "$(scalemark --show-completion)"` has bash or zsh complete commands and options."""
 
 
 def _help() -> str:
@@ -170,8 +147,11 @@ def _version() -> str:
 def _no_such(word: str, others: Sequence[str]) -> str:
     from difflib import get_close_matches
 
-    inside = [name for name, one in COMMANDS.items() if one.module.startswith(f"{word}.")]
-    if inside:  # a room of ours, as `python -m` runs it
+    inside = []
+    for name, command in COMMANDS.items():
+        if command.module.startswith(f"{word}."):  # a room of ours, as `python -m` runs it
+            inside.append(name)
+    if inside:
         named = [name for name in inside if name in others[:1]] or inside
         meant = " or ".join(f"scalemark {name}" for name in named)
         return f"no command {word!r}; did you mean {meant}?"

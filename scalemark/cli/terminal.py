@@ -16,8 +16,7 @@ from itertools import zip_longest
 from typing import Any, TextIO
 
 from rich.cells import cell_len
-from rich.console import Console, JustifyMethod
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from scalemark.text.untrusted import visible
@@ -168,7 +167,7 @@ def print_columns(
     console: Console,
     columns: Sequence[str],
     rows: Iterable[Iterable[str]],
-    right: frozenset[str] = frozenset(),
+    right: Collection[str] = (),
     spare: Sequence[str] = (),
     piped_width: int = PIPE_WIDTH,
     bold: Collection[tuple[int, int]] = (),
@@ -179,17 +178,43 @@ def print_columns(
     A terminal that is too narrow gets cells folded between words, and none of the `spare` columns
     that it has no room for; what is left out is named. A pipe gets cells folded to `piped_width`.
     """
-    columns = [visible(column) for column in columns]
-    shown = [[visible(cell) for cell in row] for row in rows]
-    if not console.is_terminal:
-        return _print_plain(console, columns, shown, right, piped_width)
-    if dropped := no_room_for(console, columns, shown, spare):
-        kept = [place for place, name in enumerate(columns) if name not in dropped]
-        columns = [columns[place] for place in kept]
-        shown = [[row[place] for place in kept] for row in shown]
-    _print_fitted(console, columns, shown, right, bold)
+    headings = list(map(visible, columns))
+    cells = [list(map(visible, row)) for row in rows]
+    dropped = no_room_for(console, headings, cells, spare)
+    if dropped:
+        kept = [place for place, name in enumerate(headings) if name not in dropped]
+        headings = [headings[place] for place in kept]
+        cells = [[row[place] for place in kept] for row in cells]
+    widths, gap = fitted(headings, cells, console.width if console.is_terminal else piped_width)
+    is_right = [name in right for name in headings]
+    if any(headings):
+        folds = list(map(folded, headings, widths, [_HEADINGS] * len(widths)))
+        _print_row(console, folds, widths, gap, is_right, ["bold"] * len(widths))
+    for number, row in enumerate(cells):
+        styles = ["bold" if (number, place) in bold else "" for place in range(len(row))]
+        _print_row(console, list(map(folded, row, widths)), widths, gap, is_right, styles)
     if dropped:
         tell_left_out(dropped, "--json has them")
+
+
+def _print_row(
+    console: Console,
+    cells: Sequence[str],
+    widths: Sequence[int],
+    gap: int,
+    is_right: Sequence[bool],
+    styles: Sequence[str],
+) -> None:
+    """Print the lines of folded cells, padded with spaces but at their ends."""
+    for parts in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
+        line = Text()
+        for part, width, to_right, style in zip(parts, widths, is_right, styles, strict=True):
+            spaces = " " * (width - cell_len(part))
+            line.append(spaces if to_right else "")
+            line.append(part, style)
+            line.append(" " * gap if to_right else spaces + " " * gap)
+        line.rstrip()
+        console.print(line, soft_wrap=True)
 
 
 def fitted(
@@ -220,43 +245,17 @@ def folded(text: str, width: int, units: re.Pattern[str] = _WORDS) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _print_fitted(
-    console: Console,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    right: frozenset[str],
-    bold: Collection[tuple[int, int]],
-) -> None:
-    widths, gap = fitted(columns, rows, console.width)
-    table = Table(
-        box=None,
-        header_style="bold",
-        padding=(0, gap, 0, 0),
-        pad_edge=False,
-        show_header=any(columns),
-    )
-    for column, width in zip(columns, widths, strict=True):
-        heading = Text(folded(column, width, _HEADINGS))
-        justify: JustifyMethod = "right" if column in right else "left"
-        table.add_column(heading, justify=justify, overflow="fold", width=width)
-    for number, row in enumerate(rows):
-        texts = []
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            style = "bold" if (number, place) in bold else ""
-            texts.append(Text(folded(cell, width), style))
-        table.add_row(*texts)
-    console.print(table)
-
-
 def _least_widths(
     columns: Sequence[str], rows: Sequence[Sequence[str]], units: re.Pattern[str]
 ) -> list[int]:
     """Return how narrow columns can be with no unit broken; headings break into parts."""
-    found = [[cell_len(part) for part in _HEADINGS.findall(name)] for name in columns]
-    for row in rows:
-        for place, cell in enumerate(row):
-            found[place] += map(cell_len, units.findall(cell))
-    return [max(of_column, default=0) for of_column in found]
+    least = []
+    for place, name in enumerate(columns):
+        parts = _HEADINGS.findall(name)
+        for row in rows:
+            parts += units.findall(row[place])
+        least.append(max(map(cell_len, parts), default=0))
+    return least
 
 
 def _narrowed(
@@ -272,27 +271,6 @@ def _narrowed(
                 break
             widths[max(spare, key=widths.__getitem__)] -= 1
     return widths
-
-
-def _print_plain(
-    console: Console,
-    columns: Sequence[str],
-    rows: list[list[str]],
-    right: frozenset[str],
-    width: int,
-) -> None:
-    """Print the columns padded with spaces, except at the ends of lines."""
-    widths, gap = fitted(columns, rows, width)
-    headings = [folded(name, room, _HEADINGS) for name, room in zip(columns, widths, strict=True)]
-    lines = [[folded(cell, room) for cell, room in zip(row, widths, strict=True)] for row in rows]
-    for row in [headings, *lines] if any(columns) else lines:
-        for parts in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
-            padded = []
-            for column, part, room in zip(columns, parts, widths, strict=True):
-                spaces = " " * (room - cell_len(part))
-                padded.append(spaces + part if column in right else part + spaces)
-            text = (" " * gap).join(padded).rstrip()
-            console.print(text, markup=False, emoji=False, soft_wrap=True)
 
 
 Progress = Callable[[str, int, int], None]

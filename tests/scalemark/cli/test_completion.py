@@ -69,26 +69,6 @@ def test_a_real_shell_reads_the_script(shell, ask, tmp_path):
     assert run.stdout.strip() == wanted, run.stderr
 
 
-def test_the_own_shell_reads_it_once_installed(monkeypatch, tmp_path):
-    monkeypatch.setenv("SHELL", "/usr/bin/zsh")
-    monkeypatch.setenv("ZDOTDIR", str(tmp_path))
-    (tmp_path / ".zshrc").write_text("alias x=y")
-    for _ in range(2):
-        assert main(["--install-completion"]) == 0
-    assert (tmp_path / ".zshrc").read_text().splitlines() == [
-        "alias x=y",
-        'eval "$(scalemark --show-completion)"',
-    ]
-
-
-def test_another_shell_is_refused(monkeypatch, capsys):
-    monkeypatch.setenv("SHELL", "/bin/tcsh")
-    assert main(["--install-completion"]) == 2
-    assert capsys.readouterr().err == (
-        "scalemark: --install-completion: the shell is tcsh; wanted bash or zsh\n"
-    )
-
-
 def test_the_script_is_shown(capsys):
     assert main(["--show-completion"]) == 0
     assert capsys.readouterr().out == SCRIPT
