@@ -18,18 +18,15 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pynvml
 
-from scalemark import own_model
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.cli.terminal import print_json, reader_may_leave
 from scalemark.host.own_code import lack_of_tensorflow, module_command, python_path
-from scalemark.models import ModelError
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.machine import DeviceKind
 from scalemark.text import wording
@@ -160,8 +157,7 @@ def _asked(
     """Read the command line; a wrong question ends the process with exit code 2."""
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Proves exactness and placement of every mode on this machine's devices, and "
-        "measures each shortly.",
+        description="Proves exactness and placement of every mode on this machine's devices.",
     )
     kinds = ("auto", "cpu_device", "logical_gpu", "gpu")
     parser.add_argument("--devices", choices=kinds, default="auto", help="what to check on")
@@ -180,11 +176,6 @@ def _asked(
         nargs="+",
         metavar="MODE",
         help="only these, as in the table; commas between them will do, too",
-    )
-    parser.add_argument(
-        "--model",
-        metavar="FILE.py:FUNCTION",
-        help="check with this Keras model of your own, instead of small ones of ours",
     )
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     asked = parser.parse_args(arguments)
@@ -210,17 +201,11 @@ def _modes(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[M
 
 
 def _bench(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> Bench:
-    """Return the devices that modes are checked on, and the model."""
+    """Return the devices that modes are checked on."""
     num_gpus = _num_devices()
     if asked.devices in ("gpu", "logical_gpu") and not num_gpus:
         parser.error(f"--devices {asked.devices}: NVML finds no GPU here; choose cpu_device")
     bench = choose_bench(asked.devices, asked.replicas, num_gpus, asked.hosts)
-    if asked.model:
-        try:
-            model = own_model.find(asked.model, own_model.folder_of(os.environ))
-        except ModelError as error:
-            parser.error(str(error))
-        bench = replace(bench, model=model.reference, model_digest=model.digest)
     if bench.kind == "gpu" and bench.num_replicas > num_gpus:
         here = wording.counted(num_gpus, "device")
         parser.error(
@@ -269,51 +254,44 @@ def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts:
 def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     """Yield a table of what was checked, then what could not be checked and why, then failures."""
     rows: list[tuple[str, ...]] = []
-    unchecked: dict[tuple[str, str], list[str]] = defaultdict(list)
+    unchecked: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    failed = []
     for check in checks:
         if check.outcome in ("passed", "failed"):
             rows.append(_row(check))
         else:
             options = "" if check.options == "-" else f"{check.options} with "
-            unchecked[check.problem, options].append(check.mode)
+            unchecked[check.problem, options][check.mode] = None
+        if check.outcome == "failed":
+            failed.append(f"{check.mode} {check.options}: {check.problem}")
     if rows:
         yield f"\nLargest difference of weights and loss from one device; {bench.described}"
-        counted = "examples/s" if bench.model else "images/s"
-        model = bench.model or "resnet18_cifar"
-        yield f"{counted} of {model} in a second or two are an impression, not a measurement"
         if bench.kind == "cpu_device":
             yield DeviceKind.CPU_DEVICE.note
-        rows = [("mode", "options", "weights", "loss", "below", counted, ""), *rows]
+        rows = [("mode", "options", "weights", "loss", "below", ""), *rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-            yield "  ".join(cells).rstrip()
+            yield "  ".join(map(str.ljust, row, widths)).rstrip()
     if unchecked:
         yield "\nNot checked"
     for (problem, options), modes in unchecked.items():
-        yield f"{problem} ({options}{', '.join(dict.fromkeys(modes))})"
+        yield f"{problem} ({options}{', '.join(modes)})"
     if bench.num_hosts > 1:
-        joined = [
-            name
-            for name, update in VARIABLE_UPDATES.items()
-            if update.every_worker_trains and update.goes_over_hosts
-        ]
+        joined = []
+        for name, update in VARIABLE_UPDATES.items():
+            if update.every_worker_trains and update.goes_over_hosts:
+                joined.append(name)
         yield f"each worker is a trainer of its own ({', '.join(joined)})"
-    failed = [check for check in checks if check.outcome == "failed"]
     if failed:
         yield "\nFAILED"
-    for check in failed:
-        yield f"{check.mode} {check.options}: {check.problem}"
+        yield from failed
 
 
 def _row(check: Check) -> tuple[str, ...]:
-    numbers = (
-        (check.difference, ".1e"),
-        (check.loss_difference, ".1e"),
-        (check.bound, ".0e"),
-        (check.throughput, ".4g"),
-    )
-    cells = ["-" if value is None else format(value, form) for value, form in numbers]
+    cells = []
+    numbers = (check.difference, ".1e"), (check.loss_difference, ".1e"), (check.bound, ".0e")
+    for value, form in numbers:
+        cells.append("-" if value is None else format(value, form))
     return check.mode, check.options, *cells, "FAILED" if check.outcome == "failed" else ""
 
 

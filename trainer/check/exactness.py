@@ -17,7 +17,6 @@ from scalemark import layers
 from scalemark.records.trial import TrialSpec
 from trainer import keras_model, run
 from trainer.devices import Devices
-from trainer.keras_model import Example
 from trainer.step import Batch
 
 IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 8  # per replica
@@ -52,20 +51,6 @@ def whole_batches(num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
     for _ in range(num_steps):
         images = random.normal(size=(size, IMAGE_PX, IMAGE_PX, 3)).astype("float32")
         yield images, random.integers(0, NUM_CLASSES, size)
-
-
-def batches_of(example: Example, num_replicas: int, num_steps: int) -> Iterator[WholeBatch]:
-    """Yield whole batches of such examples, always the same ones."""
-    random = np.random.default_rng(7)
-    size = num_replicas * BATCH_SIZE
-    for _ in range(num_steps):
-        inputs: np.ndarray = random.normal(size=(size, *example.input_shape))
-        if example.num_symbols:
-            inputs = random.integers(0, example.num_symbols, inputs.shape)
-        labels: np.ndarray = random.random((size, *example.label_shape)).astype("float32")
-        if example.num_classes:
-            labels = random.integers(0, example.num_classes, labels.shape)
-        yield inputs.astype(tf.as_dtype(example.input_dtype).as_numpy_dtype), labels
 
 
 def train(
@@ -130,7 +115,10 @@ def gradients_at(
 
 
 def largest_difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
-    return max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
+    largest = 0.0
+    for own, other in zip(ours, theirs, strict=True):
+        largest = max(largest, float(np.abs(own - other).max()))
+    return largest
 
 
 def split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:

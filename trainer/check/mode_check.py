@@ -1,7 +1,7 @@
 """Checks one mode, or a part of it, for `trainer/selfcheck.py` in a process of its own.
 
-`python -m trainer.check.mode_check PART_JSON OUT` proves exactness and placement, and takes a short
-throughput, with small models of ours or one of the user's own; it writes a line of JSON per check.
+`python -m trainer.check.mode_check PART_JSON OUT` proves exactness and placement with a small model
+of ours; it writes a line of JSON per check.
 Where every replica is a process that trains, it forks the workers of each check before it touches a
 device itself, and compares what they left with one device.
 """
@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +31,7 @@ from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, WORKER_0, Cluster, 
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import telling_line
-from trainer import devices, own_model, own_process, registry, run
+from trainer import devices, own_process, registry, run
 from trainer.check import exactness, plan
 from trainer.check.plan import NOT_REACHED, Bench, Check, Mode, Part
 from trainer.errors import UnsupportedTrialError
@@ -47,7 +46,6 @@ EXACT = 1e-6  # weights after three steps, fp32
 EXACT_ON_GPUS = 1e-5  # cuDNN sums a batch of 2 B in another order than two of B
 COMPACT = 1e-3  # gradients sent in float16
 LOGICAL_GPU_BYTES = 4 * 2**30
-SECONDS_MEASURED = 1.0
 # left out of a check's options: what every trial has, and what staged_vars needs to be comparable
 _USUAL = {
     "xla": "off",
@@ -57,13 +55,9 @@ _USUAL = {
     "weight_decay": 0.0,
 }
 
-_STATE = (
-    "its replicas have a state of their own (batch normalization, seeds of dropout), with which N "
-    "batches are not one large batch; it trains, and cannot be compared with one device"
-)
 
 Changes = dict[str, Any]  # fields of TrialSpec
-Found = dict[str, float]  # numeric fields of Check
+Found = dict[str, Any]  # numeric fields of Check
 Judge = Callable[[run.Training, float], tuple[str, Found]]  # training, last loss -> problem, found
 
 
@@ -82,7 +76,6 @@ class ModeCheck:
         self._spec = plan.of_mode(mode, bench)
         self._abilities = VARIABLE_UPDATES[mode.variable_update]
         self._bound = EXACT if bench.kind == "cpu_device" else EXACT_ON_GPUS
-        self._model: Callable[[], keras.Model] | None = exactness.convolutional
         self._batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
 
     def all(self) -> Iterator[Check]:
@@ -93,17 +86,18 @@ class ModeCheck:
             yield Check(mode=self._name, options="-", outcome="unsupported", problem=str(error))
             return
         is_plain = self._spec.precision in self._precisions
-        if self._abilities.is_synchronous:
-            alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches)
-            whole = alone.update.weights(0)
-            if is_plain:
-                yield from self._synchronous(whole, loss)
-            yield from self._precise(whole)
-        elif is_plain:
-            yield self._trained({}, self._drifts, self._model)
-        for precision in self._precisions:
-            changes = self._precision(precision)
-            yield self._checked(text_of(changes), partial(self._throughput, changes))
+        if not self._abilities.is_synchronous:
+            for precision in self._precisions:
+                yield self._trained(self._precision(precision), self._drifts)
+            return
+        alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches)
+        whole = alone.update.weights(0)
+        if is_plain:
+            yield from self._synchronous(whole, loss)
+        for name in self._precisions:
+            tolerance = PRECISIONS[name].tolerance
+            if tolerance:
+                yield self._exact(self._precision(name), whole, tolerance)
 
     def _synchronous(self, whole: Sequence[np.ndarray], loss: float) -> Iterator[Check]:
         packs = (0, 2) if self._spec.all_reduce in self._abilities.repacks_with else (0,)
@@ -123,11 +117,6 @@ class ModeCheck:
                 yield self._exact(changes, whole, COMPACT)
         yield self._exact({"data_format": "NCHW"}, whole, self._bound)
 
-    def _precise(self, whole: Sequence[np.ndarray]) -> Iterator[Check]:
-        for name in self._precisions:
-            if tolerance := PRECISIONS[name].tolerance:
-                yield self._exact(self._precision(name), whole, tolerance)
-
     def _exact(
         self,
         changes: Changes,
@@ -138,27 +127,22 @@ class ModeCheck:
         """Compare the weights of all replicas, and where given the last step's loss."""
 
         def judge(training: run.Training, last_loss: float) -> tuple[str, Found]:
-            difference = max(
-                exactness.largest_difference(training.update.weights(replica), reference)
-                for replica in range(self._spec.num_gpus)
-            )
-            found = {"difference": difference, "bound": bound}
-            if loss is not None:
-                found["loss_difference"] = abs(last_loss - loss)
-            largest = max(difference, found.get("loss_difference", 0.0))
-            if largest < bound:
-                return "", found
-            return f"differs by {largest:.1e}, wanted less than {bound:.0e}", found
+            difference = 0.0
+            for replica in range(self._spec.num_gpus):
+                weights = training.update.weights(replica)
+                difference = max(difference, exactness.largest_difference(weights, reference))
+            loss_difference = None if loss is None else abs(last_loss - loss)
+            return _within(bound, difference, loss_difference)
 
-        return self._trained(changes, judge, self._model)
+        return self._trained(changes, judge)
 
     def _normalizes_alone(self, training: run.Training, _: float) -> tuple[str, Found]:
-        others = range(1, self._spec.num_gpus)
-        apart = max((_difference(training.update.weights, i) for i in others), default=0.0)
-        if apart:
-            return f"weights of replicas differ by {apart:.1e}", {}
-        if any(_difference(training.towers.statistics, i) == 0 for i in others):
-            return "replicas share batch statistics", {}
+        for replica in range(1, self._spec.num_gpus):
+            apart = _difference(training.update.weights, replica)
+            if apart:
+                return f"weights of replicas differ by {apart:.1e}", {}
+            if _difference(training.towers.statistics, replica) == 0:
+                return "replicas share batch statistics", {}
         return "", {}
 
     def _drifts(self, training: run.Training, _: float) -> tuple[str, Found]:
@@ -170,29 +154,24 @@ class ModeCheck:
         self,
         changes: Changes,
         judge: Judge,
-        model: Callable[[], keras.Model] | None,
+        model: Callable[[], keras.Model] = exactness.convolutional,
         options: str = "",
     ) -> Check:
         """Train, look where the ops ran, then judge."""
-
-        def check() -> tuple[str, Found]:
+        options = options or text_of(changes)
+        if self._clock() - self._begun_s > MODE_BUDGET_S:
+            why = f"the mode's {MODE_BUDGET_S:.0f} s were over"
+            return Check(mode=self._name, options=options, outcome=NOT_REACHED, problem=why)
+        found: Found = {}
+        try:
             spec = replace(self._spec, **changes)
             with op_placement.recorded() as placement:
                 training, last_loss = exactness.train_to_loss(
                     spec, self._devices, self._batches, model
                 )
-            problem = placement.problem(training.wanted(spec))
-            return (problem, {}) if problem else judge(training, last_loss)
-
-        return self._checked(options or text_of(changes), check)
-
-    def _checked(self, options: str, check: Callable[[], tuple[str, Found]]) -> Check:
-        found: Found = {}
-        if self._clock() - self._begun_s > MODE_BUDGET_S:
-            why = f"the mode's {MODE_BUDGET_S:.0f} s were over"
-            return Check(mode=self._name, options=options, outcome=NOT_REACHED, problem=why)
-        try:
-            problem, found = check()
+            problem = placement.problem(training.wanted(spec)) or ""
+            if not problem:
+                problem, found = judge(training, last_loss)
             outcome = "failed" if problem else "passed"
         except UnsupportedTrialError as error:
             problem, outcome = str(error), "unsupported"
@@ -201,72 +180,9 @@ class ModeCheck:
             outcome = "failed"
         return Check(mode=self._name, options=options, outcome=outcome, problem=problem, **found)
 
-    def _throughput(self, changes: Changes) -> tuple[str, Found]:
-        spec = replace(self._spec, **changes)
-        training, data = run.open_training(spec, self._devices)
-        batches = data.next()
-        for _ in range(spec.min_warm_up_steps):
-            float(training.towers.step(batches))
-        num_steps, start = 0, time.monotonic()
-        while time.monotonic() - start < SECONDS_MEASURED:
-            loss = float(training.towers.step(batches))
-            num_steps += 1
-        tf.test.experimental.sync_devices()
-        rate = spec.examples_per_step * num_steps / (time.monotonic() - start)
-        return "the loss is no number" if np.isnan(loss) else "", {"throughput": rate}
-
     def _precision(self, precision: str) -> Changes:
         scaled = PRECISIONS[precision].is_loss_scaled and self._abilities.is_synchronous
         return {"precision": precision, "loss_scale": "dynamic" if scaled else "none"}
-
-
-class OwnModelCheck(ModeCheck):
-    """Exactness of one mode with the model that the bench names, and a short throughput."""
-
-    def __init__(self, part: Part, on: devices.Devices) -> None:
-        """Raises UnsupportedTrialError for a model that cannot be trained."""
-        super().__init__(part, on)
-        bench = part.bench
-        own: Changes = {
-            "model": bench.model,
-            "model_digest": bench.model_digest,
-            "image_px": 0,
-            "num_classes": 0,
-            "learning_rate": 0.01,
-        }
-        self._alone = replace(self._alone, **own)
-        self._spec = replace(self._spec, **own)
-        self._model = None  # the one that the trial names
-        run.prepare(self._alone)
-        template = own_model.load(self._alone)
-        self._batches = list(exactness.batches_of(template.example, bench.num_replicas, NUM_STEPS))
-
-    def all(self) -> Iterator[Check]:
-        try:
-            run.build(self._spec, self._devices)
-        except UnsupportedTrialError as error:
-            yield Check(mode=self._name, options="-", outcome="unsupported", problem=str(error))
-            return
-        if self._abilities.is_synchronous:
-            yield from self._exact_ones()
-        else:
-            yield self._trained({}, self._drifts, None)
-        yield self._checked("precision=fp32", partial(self._throughput, {}))
-
-    def _exact_ones(self) -> Iterator[Check]:
-        alone, loss = exactness.train_to_loss(self._alone, self._one, self._batches, None)
-        initial = [np.asarray(each) for each in alone.template.model.non_trainable_variables]
-        if any(
-            (one != other).any() for one, other in zip(alone.towers.state(0), initial, strict=True)
-        ):
-            yield Check(mode=self._name, options="-", outcome="unsupported", problem=_STATE)
-            return
-        whole = alone.update.weights(0)
-        packs = (0, 2) if self._spec.all_reduce in self._abilities.repacks_with else (0,)
-        for num_packs, steps in product(packs, (1, NUM_STEPS)):
-            changes = {"gradient_repacking": num_packs, "steps_per_execution": steps}
-            yield self._exact(changes, whole, self._bound, loss)
-        yield self._exact({"gradient_accumulation": NUM_MICRO_BATCHES}, whole, self._bound, loss)
 
 
 @contextmanager
@@ -295,6 +211,17 @@ def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int)
     return exactness.largest_difference(of_replica(0), of_replica(replica))
 
 
+def _within(bound: float, difference: float, loss_difference: float | None) -> tuple[str, Found]:
+    """Return what is wrong, empty where both are under the bound, and the figures of the check."""
+    found = {"difference": difference, "bound": bound}
+    if loss_difference is not None:
+        found["loss_difference"] = loss_difference
+    largest = max(difference, loss_difference or 0.0)
+    if largest < bound:
+        return "", found
+    return f"differs by {largest:.1e}, wanted less than {bound:.0e}", found
+
+
 def text_of(changes: Changes) -> str:
     """Write changes as overrides."""
     reported = [f"{name}={value}" for name, value in changes.items() if _USUAL.get(name) != value]
@@ -303,12 +230,11 @@ def text_of(changes: Changes) -> str:
 
 def _checks(part: Part) -> Iterator[Check]:
     """Yield all checks of a mode. Raises UnsupportedTrialError where it cannot run here at all."""
-    if VARIABLE_UPDATES[part.mode.variable_update].is_of_one_host and not part.bench.model:
+    if VARIABLE_UPDATES[part.mode.variable_update].is_of_one_host:
         yield from _checks_of_workers(part)
         return
-    check = OwnModelCheck if part.bench.model else ModeCheck
     with _claimed(part.bench) as on:
-        yield from check(part, on).all()
+        yield from ModeCheck(part, on).all()
 
 
 def _write_checks(part_json: str, out: str) -> None:
@@ -422,25 +348,20 @@ def _compared(
     bound: float,
 ) -> Check:
     """Compare what every worker left with one device."""
-    said = [path.with_suffix(".txt") for path in left]
-    problems = [path.read_text() for path in said if path.exists()]
-    found = [path.with_suffix(".npz") for path in left]
-    if not problems and not all(path.exists() for path in found):
-        problems = ["a worker ended without a word"]
     check = Check(mode=mode.name, options=text_of(changes), outcome="failed")
-    if problems:
-        return replace(check, problem=problems[0])
     difference = loss_difference = 0.0
-    for path in found:
-        arrays = np.load(path)
+    for path in left:
+        said, weights = path.with_suffix(".txt"), path.with_suffix(".npz")
+        if said.exists():
+            return replace(check, problem=said.read_text())
+        if not weights.exists():
+            return replace(check, problem="a worker ended without a word")
+        arrays = np.load(weights)
         ours = [arrays[f"arr_{number}"] for number in range(len(whole))]
         difference = max(difference, exactness.largest_difference(ours, whole))
         loss_difference = max(loss_difference, abs(float(arrays["loss"]) - loss))
-    check = replace(check, difference=difference, loss_difference=loss_difference, bound=bound)
-    largest = max(difference, loss_difference)
-    if largest < bound:
-        return replace(check, outcome="passed")
-    return replace(check, problem=f"differs by {largest:.1e}, wanted less than {bound:.0e}")
+    problem, found = _within(bound, difference, loss_difference)
+    return replace(check, outcome="failed" if problem else "passed", problem=problem, **found)
 
 
 if __name__ == "__main__":

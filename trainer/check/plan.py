@@ -46,7 +46,6 @@ class Check:
     difference: float | None = None  # largest absolute difference of any weight from the reference
     loss_difference: float | None = None  # of the last step's loss from the reference's
     bound: float | None = None  # that both must be under
-    throughput: float | None = None  # of a short run; none for checks of exactness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +55,6 @@ class Bench:
     kind: str  # cpu_device, logical_gpu, gpu
     num_replicas: int  # of all hosts
     num_hosts: int = 1  # more are processes of this machine
-    model: str = ""  # of the user's own, as my_model.py:build; empty: small ones of ours
-    model_digest: str = ""
 
     @property
     def device_kind(self) -> str:
@@ -143,7 +140,7 @@ def parts(
 ) -> Iterator[tuple[Part, dict[str, str]]]:
     """Yield the parts of a mode's checks, the plain ones first, and the variables of each."""
     of_variables: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for precision in _precisions(mode, bench):
+    for precision in _precisions(mode):
         spec = replace(of_mode(mode, bench), precision=precision)
         variables = tuple(sorted(switches.variables(spec, inherited).items()))
         of_variables.setdefault(variables, []).append(precision)
@@ -151,7 +148,7 @@ def parts(
         yield Part(mode=mode, bench=bench, precisions=tuple(precisions)), dict(variables)
 
 
-def _precisions(mode: Mode, bench: Bench) -> list[str]:
-    if bench.model or VARIABLE_UPDATES[mode.variable_update].is_of_one_host:
+def _precisions(mode: Mode) -> list[str]:
+    if VARIABLE_UPDATES[mode.variable_update].is_of_one_host:
         return [BASE.precision]  # those checks do not vary it
     return [BASE.precision, *(name for name in PRECISIONS if name != BASE.precision)]

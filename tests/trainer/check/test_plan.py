@@ -39,11 +39,6 @@ def mode(variable_update: str, all_reduce: str) -> Mode:
             [(("fp32", "tf32"), CACHE), (("bf16", "fp16"), CACHE | PERSISTENT)],
         ),
         (mode("process_per_gpu", "nccl"), FOUR_GPUS, [(("fp32",), CACHE | ROOM)]),
-        (
-            mode("replicated", "nccl"),
-            {"model": "my_model.py:build", **FOUR_GPUS},
-            [(("fp32",), CACHE | ROOM)],
-        ),
     ],
 )
 def test_checks_of_one_environment_share_a_process(asked, bench, wanted):
