@@ -6,12 +6,13 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, said_of_errors
-from scalemark.records.measurement import IMAGES, GpuTelemetry, Measurement, said_of_others
+from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
 from scalemark.records.outcomes import INJECTED_REASON, NOISE, Verdict, injected_text
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.stats.two_speeds import median_deviation
@@ -27,23 +28,13 @@ def measurement(
     timed: Timed,
     *,
     items_per_step: float,  # of all replicas
-    time_to_first_step_s: float | None,
-    trace_s: float | None,
-    first_step_s: float | None,
     first_loss: float | None,
-    cores_taken_by_others: float | None,
-    peak_host_memory_bytes: int | None,
-    peak_device_memory_bytes: int | None,
-    num_skipped_steps: int,
-    last_loss_scale: float | None,
-    num_parameters: int | None,
-    link_bytes_per_s: float | None = None,
-    variable_bytes: int | None = None,
-    optimizer_state_bytes: int | None = None,
     knows_data_wait: bool = True,
-    item: str = IMAGES,
+    **known: Any,
 ) -> Measurement:
-    """Fill in a Measurement, whose fields are explained there; `first_loss` may be infinite."""
+    """Make a Measurement of the steps; `known` are its fields that they do not tell. `first_loss`
+    may be infinite.
+    """
     durations_s = timed.step_durations_s()
     measured = timed.measured()
     num_steps = sum(sample.num_steps for sample in measured)
@@ -65,23 +56,11 @@ def measurement(
         window_s=timed.window_s,
         num_warm_up_steps=sum(sample.num_steps for sample in timed.samples) - num_steps,
         steady=timed.steady,
-        time_to_first_step_s=time_to_first_step_s,
-        trace_s=trace_s,
-        first_step_s=first_step_s,
         data_wait_share=data_wait_share,
         cpu_s=timed.cpu_s,
-        cores_taken_by_others=cores_taken_by_others,
-        peak_host_memory_bytes=peak_host_memory_bytes,
-        peak_device_memory_bytes=peak_device_memory_bytes,
         first_loss=first_loss,
         last_loss=_last_loss(timed),
-        num_skipped_steps=num_skipped_steps,
-        last_loss_scale=last_loss_scale,
-        num_parameters=num_parameters,
-        link_bytes_per_s=link_bytes_per_s,
-        item=item,
-        variable_bytes=variable_bytes,
-        optimizer_state_bytes=optimizer_state_bytes,
+        **known,
     )
 
 

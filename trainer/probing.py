@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import gc
 import json
-import math
 import os
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -41,7 +39,7 @@ from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.measured import MAX_FOREIGN_SHARE
 from trainer.watching import contention
-from trainer.watching.utilization import peak_flops_per_s
+from trainer.watching.utilization import fastest_s, peak_flops_per_s
 
 MIB = 2**20
 # Of GPUs so much that starting the copy counts for little, and of CPU devices at least so much.
@@ -146,32 +144,6 @@ def steps_of(request: ProbeRequest, devices: Devices, num_bytes: int) -> list[St
     return steps
 
 
-def fastest_s(
-    act: Callable[[], object],
-    wait: Callable[[], None],
-    clock: Callable[[], float] = time.perf_counter,
-) -> float:
-    """Return the seconds of one action in the fastest turn.
-
-    What disturbs a turn makes it longer, never shorter: the fastest is what the hardware can do.
-    """
-
-    def turn(num_calls: int) -> float:
-        wait()
-        start_s = clock()
-        for _ in range(num_calls):
-            act()
-        wait()
-        return max(clock() - start_s, 1e-9)
-
-    turn(1)  # libraries choose their ways, and memory is claimed
-    num_calls = math.ceil(TURN_S / turn(1))
-    turns_s = [turn(num_calls)]
-    while sum(turns_s) < ALL_TURNS_S:
-        turns_s.append(turn(num_calls))
-    return min(turns_s) / num_calls
-
-
 def _peak(devices: Devices, precision: str, number: int) -> Figure:
     abilities = PRECISIONS[precision]
     tf.config.experimental.enable_tensor_float_32_execution(abilities.tensor_float_32)
@@ -187,7 +159,7 @@ def _memory(devices: Devices, num_bytes: int, number: int | None) -> Figure:
     def measure(num_bytes: int) -> float:
         with tf.device(_device(devices, number)):
             total, addend = tf.Variable(_values(num_bytes)), _values(num_bytes)
-            seconds = fastest_s(lambda: total.assign_add(addend), _wait(devices))
+            seconds = _seconds(devices, lambda: total.assign_add(addend))
         return _ADD_TRAFFIC * num_bytes / seconds
 
     return _largest(devices, num_bytes, measure, Probed.MEMORY, number, None)
@@ -198,7 +170,7 @@ def _copy(
 ) -> Figure:
     def measure(num_bytes: int) -> float:
         act = _copying(devices, _device(devices, source), _device(devices, target), num_bytes)
-        return num_bytes / fastest_s(act, _wait(devices))
+        return num_bytes / _seconds(devices, act)
 
     return _largest(devices, num_bytes, measure, what, source, target)
 
@@ -256,7 +228,7 @@ def _all_reduce(devices: Devices, num_bytes: int) -> Figure:
     num_devices = len(devices.replicas)
     gc.collect()
     try:
-        seconds = fastest_s(_reduction(devices, num_bytes), _wait(devices))
+        seconds = _seconds(devices, _reduction(devices, num_bytes))
     except tf.errors.ResourceExhaustedError:
         problem = f"a reduction of {num_bytes // MIB} MiB: no memory"
         return Figure(what=Probed.ALL_REDUCE, value=None, problem=problem, num_bytes=num_bytes)
@@ -291,8 +263,10 @@ def _values(num_bytes: int) -> tf.Tensor:
     return tf.fill([num_bytes // _FLOAT_BYTES], 1.0)
 
 
-def _wait(devices: Devices) -> Callable[[], None]:
-    return lambda: devices_of.synchronize(devices)
+def _seconds(devices: Devices, act: Callable[[], object]) -> float:
+    """Return the seconds of one action in the fastest turn."""
+    wait = partial(devices_of.synchronize, devices)
+    return fastest_s(act, wait, turn_s=TURN_S, all_turns_s=ALL_TURNS_S)
 
 
 def _device(devices: Devices, number: int | None) -> str:

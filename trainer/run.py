@@ -304,8 +304,6 @@ def _profile(
     except (tf.errors.OpError, BadDataError, ValueError, OSError) as error:
         traceback.print_exc()
         return None, f"no profile: {type(error).__name__}: {str(error).splitlines()[0]}"
-    for line in profile.describe(found):
-        print(line)
     return found, ""
 
 

@@ -10,7 +10,8 @@ from tensorflow.python.eager import context
 
 from scalemark.records.machine import DeviceKind, Probed, ProbeRequest
 from trainer import probing
-from trainer.probing import MIB, copy_bytes, fastest_s, last_level_bytes
+from trainer.probing import MIB, copy_bytes, last_level_bytes
+from trainer.watching.utilization import fastest_s
 
 ROOM = 64 * MIB
 
@@ -28,11 +29,10 @@ def steps_of(devices, *precisions):
     return probing.steps_of(request, devices, ROOM)
 
 
-def test_the_fastest_turn_counts(monkeypatch):
-    monkeypatch.setattr(probing, "TURN_S", 2.0)
-    monkeypatch.setattr(probing, "ALL_TURNS_S", 11.5)
+def test_the_fastest_turn_counts():
     looks = iter([0, 1, 1, 2, 2, 9, 9, 13, 13, 99])  # turns of 1, 1, 7, 4 and 86 s
-    assert fastest_s(lambda: None, lambda: None, lambda: next(looks)) == 4 / 2
+    fastest = fastest_s(lambda: None, lambda: None, lambda: next(looks), 2.0, 11.5)
+    assert fastest == 4 / 2
 
 
 def test_three_devices_have_six_pairs(make_devices):
@@ -61,7 +61,7 @@ def test_a_reduction_sums_on_every_device(make_devices):
 
 
 def test_the_bus_bandwidth_is_that_of_a_ring(make_devices, monkeypatch):
-    monkeypatch.setattr(probing, "fastest_s", lambda act, wait: 0.5)
+    monkeypatch.setattr(probing, "_seconds", lambda devices, act: 0.5)
     found = probing._all_reduce(make_devices(4), 64 * 1024)
     assert found.value == pytest.approx(2 * 3 / 4 * 64 * 1024 / 0.5)
 

@@ -156,39 +156,6 @@ def read(path: Path, input_wait_s: float) -> Profile:
     return _add_up(events, steps, input_wait_s, trace, path.parents[3].name)
 
 
-def describe(profile: Profile) -> list[str]:
-    """Write a few lines for the log."""
-    step_s, total_s = profile.step_s, sum(profile.op_class_s.values())
-    lines = [
-        f"profile: {_ms(step_s)} per step, mean of {profile.num_steps} while profiled; input wait "
-        f"{_ms(profile.input_wait_s)}",
-    ]
-    if profile.reduction_s:
-        lines.append(
-            f"  gradients reduced during {_ms(profile.reduction_s)} "
-            f"({profile.reduction_s / step_s:.0%} of the step), "
-            f"{_ms(profile.exposed_reduction_s)} of it beside no other work"
-        )
-    if profile.num_copies:
-        lines.append(f"  {profile.num_copies} copies and signals between devices")
-    if profile.launch_gap_share is not None and profile.step_gap_share is not None:
-        lines.append(
-            f"  GPUs idle for {profile.launch_gap_share + profile.step_gap_share:.0%} of the step: "
-            f"{profile.launch_gap_share:.0%} between its kernels, {profile.step_gap_share:.0%} "
-            "from one step to the next"
-        )
-    if profile.tensor_core_share is not None:
-        share = f"{profile.tensor_core_share:.0%}"
-        lines.append(f"  tensor cores {share} of the time of convolutions and matmuls")
-    for name, seconds in sorted(profile.op_class_s.items(), key=lambda item: -item[1]):
-        lines.append(f"  {name:<14}{_ms(seconds):>12}  {seconds / total_s:>4.0%}")
-    for device, busy in sorted(profile.busy_share.items()):
-        lines.append(f"  {device:<14}{profile.num_ops.get(device, 0):>8} ops  {busy:>4.0%} busy")
-    if profile.problems:
-        lines.append(f"  not recorded: {profile.problems}")
-    return lines
-
-
 def _add_up(
     events: list[Event], steps: list[Interval], input_wait_s: float, trace: Trace, folder: str
 ) -> Profile:
@@ -304,7 +271,3 @@ def _length(merged: Iterable[Interval]) -> int:
 
 def _files(folder: Path) -> list[Path]:
     return list(folder.glob("plugins/profile/*/*.xplane.pb"))
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -56,20 +56,20 @@ def peak_flops_per_s(
     """
     device = devices.own_replicas[0]
     alone = replace(devices, replicas=(device,))
-    rates: list[float] = []
+    fastest = 0.0
     for size in SIZES:
         if size > LARGEST[devices.kind]:
             break
         try:
             with tf.device(device):
                 multiply = _products(size, dtype, num_at_once)
-                rate, took_s = _fastest(multiply, lambda: devices_of.synchronize(alone), clock)
+                took_s = fastest_s(multiply, lambda: devices_of.synchronize(alone), clock)
         except tf.errors.ResourceExhaustedError:  # the model's variables are still there
             return None
-        rates.append(num_at_once * 2 * size**3 * rate)
+        fastest = max(fastest, num_at_once * 2 * size**3 / took_s)
         if took_s > LONG_S:
             break
-    return max(rates, default=None)
+    return fastest
 
 
 def _products(size: int, dtype: tf.DType, num_at_once: int) -> Callable[[], object]:
@@ -87,26 +87,32 @@ def _products(size: int, dtype: tf.DType, num_at_once: int) -> Callable[[], obje
     return lambda: side_by_side(lefts, right)
 
 
-def _fastest(
-    multiply: Callable[[], object], wait: Callable[[], None], clock: Callable[[], float]
-) -> tuple[float, float]:
-    """Return the most calls per second of any turn, and the seconds of a call in it."""
+def fastest_s(
+    act: Callable[[], object],
+    wait: Callable[[], None],
+    clock: Callable[[], float] = time.perf_counter,
+    turn_s: float = TURN_S,
+    all_turns_s: float = SIZE_S,
+) -> float:
+    """Return the seconds of one action in the fastest turn.
+
+    What disturbs a turn makes it longer, never shorter: the fastest is what the hardware can do.
+    """
 
     def turn(num_calls: int) -> float:
         wait()
         start_s = clock()
         for _ in range(num_calls):
-            multiply()
+            act()
         wait()
         return max(clock() - start_s, 1e-9)
 
-    turn(1)  # the library chooses its way
-    num_calls = math.ceil(TURN_S / turn(1))
+    turn(1)  # libraries choose their ways, and memory is claimed
+    num_calls = math.ceil(turn_s / turn(1))
     turns_s = [turn(num_calls)]
-    while sum(turns_s) < SIZE_S:
+    while sum(turns_s) < all_turns_s:
         turns_s.append(turn(num_calls))
-    shortest_s = min(turns_s)
-    return num_calls / shortest_s, shortest_s / num_calls
+    return min(turns_s) / num_calls
 
 
 _MOST_BYTES = 2**16

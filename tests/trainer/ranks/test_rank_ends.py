@@ -8,7 +8,6 @@ from scalemark.records.attempt import RANK_LOST, Rank
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
-from tests.scalemark.host.test_cudnn_limit import SEEN
 from trainer.ranks.ends import RankEnds, judge
 
 PS_1 = Rank(job_name="ps", task_index=1)
@@ -40,13 +39,6 @@ def test_beside_other_trials_it_may_have_been_their_memory(folder):
         Outcome.FAILED,
         reported,
     )
-
-
-def test_a_rank_with_a_tensor_too_large_for_cudnn_is_not_tried_again(folder):
-    folder.rank_log(PS_1).write_text(SEEN)
-    result, exit_code = judge(folder, RankEnds(exit_codes={PS_1: -signal.SIGABRT}))
-    assert (exit_code, result.outcome) == (3, Outcome.UNSUPPORTED)
-    assert result.message.startswith("rank ps-1: a tensor has 3,288,334,336 numbers")
 
 
 def test_an_end_that_nobody_saw_is_reported_as_that(folder):
