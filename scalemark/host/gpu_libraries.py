@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ CUDA = (12, 0)  # that a driver must know at least
 CUDA_OF_PTX = (12, 5)  # to compile PTX 8.5, that is driver 555
 CUDNN_WITHOUT_OLD = (9, 11)
 OLDEST_OF_NEW_CUDNN = (7, 5)
+MOST_NUMBERS = 2**31 - 1  # of one tensor that a descriptor of cuDNN describes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +77,6 @@ def problem_of(name: str, capability: Version, libraries: Libraries) -> str | No
     return None
 
 
-def compiled_note(gpus: Iterable[Gpu]) -> str:
-    """Return a sentence about GPUs of which TensorFlow lacks machine code; empty for none."""
-    names: dict[str, None] = {}
-    share = "all"
-    for gpu in gpus:
-        capability = version(gpu.compute_capability)
-        if capability >= COMPILED_FROM:
-            names[gpu.name] = None
-        if capability == COMPILED_FROM:
-            share = "most"
-    if not names:
-        return ""
-    return (
-        f"{', '.join(names)}: the driver compiles {share} kernels of TensorFlow when they are "
-        "first used, and keeps them: that may take minutes, once"
-    )
-
-
 def version(text: str) -> Version:
     """Return the first two numbers of a version."""
     major, minor = text.split(".")[:2]
@@ -125,28 +107,6 @@ def _cudnn() -> Version | None:
 
 def _text(found: Version) -> str:
     return ".".join(map(str, found))
-
-
-MOST_NUMBERS = 2**31 - 1  # of one tensor that a descriptor of cuDNN describes
-_REFUSED = re.compile(
-    r"Check failed: cudnnSetTensorNdDescriptor\b.*"
-    r"batch_descriptor: \{count: (\d+) feature_map_count: (\d+) spatial: ((?:\d+ )*\d+)"
-)
-
-
-def too_large(line: str) -> str:
-    """Return what a line of a log says of a tensor too large for cuDNN; empty for other lines."""
-    found = _REFUSED.search(line)
-    if not found:
-        return ""
-    examples, channels, spatial = found.groups()
-    numbers = prod(map(int, (examples, channels, *spatial.split())))
-    if numbers <= MOST_NUMBERS:
-        return ""
-    return (
-        f"a tensor has {numbers:,} numbers, of {examples} examples, and cuDNN takes fewer than "
-        "2^31; choose a smaller batch_size or image_px"
-    )
 
 
 # of nvidia-cuda-mps-server, as much as the kernel keeps; nvidia-cuda-mps-control uses no GPU

@@ -119,8 +119,6 @@ def _measure(machine: Machine, inventory: Inventory, num_devices: int, *, as_jso
             f"the probe could not be kept: {error}; choose a folder that can be written to with "
             "SCALEMARK_CACHE="
         ) from error
-    if note := gpu_libraries.compiled_note(gpus):
-        print(note, file=sys.stderr)
     measured = Measured()
     with suppress(KeyboardInterrupt), _taken(HostLock(), time.sleep):
         in_use = GpuUsers(inventory, LauncherConfig().in_use_from_mib).look()

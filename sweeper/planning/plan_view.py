@@ -11,12 +11,10 @@ from typing import Any
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
-from scalemark.host import gpu_libraries
 from scalemark.records.axes import Engine
 from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.outcomes import Outcome
-from scalemark.records.switches import notes_of_unread
 from scalemark.records.trial import (
     inherited_strategy_axes,
     strategy_axes,
@@ -166,9 +164,6 @@ def _machine_notes(plan: Plan, inventory: Inventory) -> Iterator[str]:
                 "xla=off: on an H200 xla=on was 1.7 times as fast for ResNet-50, and 4 times for "
                 "GPT-2, in bf16; xla=off,on compares"
             )
-        note = gpu_libraries.compiled_note(inventory.gpus)
-        if note:
-            yield note
 
 
 def _table(plan: Plan, headings: Mapping[str, str]) -> list[dict[str, str]]:
@@ -281,7 +276,6 @@ def _notes(planned: Planned, inventory: Inventory) -> Iterator[str]:
             what = f"{counted(num_waiting, 'trial')} of more GPUs than are free now"
             wait = _verb(num_waiting, "waits", "wait")
             yield f"{what}: {wait} until enough are (launcher.wait_for_gpus_s)"
-    yield from notes_of_unread(plan.specs)
     num = planned.num_of_other_software
     if num:
         have = _verb(num, "has", "have")

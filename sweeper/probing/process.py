@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from scalemark.cli.terminal import Progress
-from scalemark.host.gpu_libraries import compiled_note
+from scalemark.host.gpu_libraries import COMPILED_FROM, version
 from scalemark.host.own_code import module_command
 from scalemark.records.machine import Figure, Gpu, Probed, ProbeRequest
 from scalemark.records.validation import build
@@ -38,7 +38,10 @@ class Measured:
 
 def patience_s(gpus: Iterable[Gpu]) -> float:
     """Return how long a figure of these GPUs may take; of none, as of CPU devices, too."""
-    return COMPILING_S if compiled_note(gpus) else STALL_S
+    for gpu in gpus:
+        if version(gpu.compute_capability) >= COMPILED_FROM:
+            return COMPILING_S
+    return STALL_S
 
 
 def measure(

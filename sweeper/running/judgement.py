@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 
 from conf.schema import RetryConfig
-from scalemark.host.gpu_libraries import too_large
 from scalemark.host.memory import OUT_OF_HOST_MEMORY, other_limit, says_so
 from scalemark.records.attempt import HOST_LOST, RANK_LOST
 from scalemark.records.measurement import AttemptResult, said_of_others
@@ -81,8 +80,6 @@ def _judge_end(ended: Ended, limits: Limits) -> tuple[Outcome, str]:
         return _judge_kill(ended)
     if (ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT) and says_so(ended.last_error):
         return Outcome.OUT_OF_MEMORY, OUT_OF_HOST_MEMORY
-    if reason := too_large(ended.last_error):
-        return Outcome.UNSUPPORTED, reason
     remedy = other_limit(ended.last_error)
     why = f" ({remedy})" if remedy else ""
     if ended.exit_code < 0:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from scalemark.host.gpu_libraries import too_large
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST, WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import EXIT_CODES, TRAINER_EXIT_CODES, Outcome, Verdict
@@ -120,8 +119,6 @@ def _end_of_lost(rank: Rank, ends: RankEnds, see: str, but: str = "") -> TrialEn
         outcome = TRAINER_EXIT_CODES.get(exit_code)
         if outcome in _KNOWN_BY_EXIT:
             return trial_end(outcome, f"rank {rank.name}: {outcome}; {see}")
-    if reason := too_large(see):
-        return trial_end(Outcome.UNSUPPORTED, f"rank {rank.name}: {reason}")
     ended = f"rank {rank.name} {_ended(exit_code)}{but}"
     if exit_code == -signal.SIGKILL and ends.kernel_killed:
         # The kernel counts its kills for all of the control group, and so cannot say whose it was.

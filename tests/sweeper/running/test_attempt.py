@@ -22,7 +22,6 @@ from sweeper.running.attempt import (
 from sweeper.running.judgement import judge
 from sweeper.starts import Spawn
 from sweeper.starts.environment import environment
-from tests.scalemark.host.test_cudnn_limit import SEEN
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
 
 LIMITS = Limits(timeout_s=1000, start_timeout_s=100, step_timeout_s=10, grace_s=5)
@@ -148,13 +147,6 @@ def test_when_nobody_saw_the_end_what_was_written_counts(tmp_path, outcome):
     folder.result.write_text(written.to_json())
     judged = judge(folder, Ended(exit_code=None, duration_s=1), LIMITS)
     assert (judged.result, judged.crashed) == (written, False)
-
-
-def test_a_tensor_too_large_for_cudnn_is_unsupported_and_no_crash(tmp_path):
-    folder = make_folder(tmp_path / "run", "")
-    judged = judge(folder, Ended(exit_code=-6, duration_s=1, last_error=SEEN), LIMITS)
-    assert (judged.result.outcome, judged.crashed) == (Outcome.UNSUPPORTED, False)
-    assert judged.result.message.startswith("a tensor has 3,288,334,336 numbers")
 
 
 def test_a_crash_after_an_error_of_a_gpu_names_it(tmp_path):
