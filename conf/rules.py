@@ -62,6 +62,7 @@ def problems(spec: TrialSpec) -> Iterator[str]:
     yield from unknown_axes(spec)
     if update := VARIABLE_UPDATES.get(spec.variable_update):
         yield from _problems_of_update(spec, update)
+        yield from _problems_of_gradients(spec, update)
     else:
         yield (
             f"variable_update={spec.variable_update}: trainer/variable_updates/ has no file of it; "
@@ -161,19 +162,15 @@ def _problems_of_slow_replica(spec: TrialSpec, number: float) -> Iterator[str]:
 
 
 def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Iterator[str]:
+    """Yield what is wrong with the hosts, devices and all-reduce of a variable update."""
     update = f"variable_update={spec.variable_update}"
     if spec.hosts > 1 and not rule.goes_over_hosts:
-        distributed = [name for name, other in VARIABLE_UPDATES.items() if other.goes_over_hosts]
-        strategies = [
-            name for (of_update, *_), name in STRATEGY_NAMES.items() if of_update in distributed
-        ]
-        choice = f"strategy={_listed(strategies)} (variable_update={_listed(distributed)})"
+        updates = [name for name, other in VARIABLE_UPDATES.items() if other.goes_over_hosts]
+        strategies = [name for axes, name in STRATEGY_NAMES.items() if axes[0] in updates]
+        choice = f"strategy={_listed(strategies)} (variable_update={_listed(updates)})"
         yield f"hosts={spec.hosts}: {update} is of one host; choose {choice}"
-    if (
-        rule.one_cpu_device_per_host
-        and spec.device_kind == DeviceKind.CPU_DEVICE
-        and spec.gpus_per_host > 1
-    ):
+    is_on_cpu = spec.device_kind == DeviceKind.CPU_DEVICE
+    if rule.one_cpu_device_per_host and is_on_cpu and spec.gpus_per_host > 1:
         wanted = f"choose num_gpus={spec.hosts}, or as many hosts as replicas"
         yield f"num_gpus={spec.num_gpus}: on CPUs {update} uses one device per host; {wanted}"
     if rule.is_distributed and spec.visibility == "all":
@@ -196,6 +193,14 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
             f"num_gpus={spec.num_gpus}: {update} takes {rule.least_replicas} replicas or more; "
             f"raise num_gpus, or choose variable_update={DEFAULT_UPDATE}"
         )
+    if spec.all_reduce in rule.even_only and spec.num_gpus > 1 and spec.num_gpus % 2:
+        why = rule.even_only[spec.all_reduce]
+        yield f"all_reduce={spec.all_reduce}: {why}; num_gpus={spec.num_gpus}"
+
+
+def _problems_of_gradients(spec: TrialSpec, rule: VariableUpdateAbilities) -> Iterator[str]:
+    """Yield what a variable update cannot do with weights and gradients."""
+    update = f"variable_update={spec.variable_update}"
     if spec.staged_vars and not rule.stages:
         yield (
             f"staged_vars=true: not with {update}; only a parameter server's weights can be "
@@ -219,9 +224,6 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
             f"compact_gradients=true: not with {update}, which sends gradients as they are; "
             f"choose variable_update={choices}"
         )
-    if spec.all_reduce in rule.even_only and spec.num_gpus > 1 and spec.num_gpus % 2:
-        why = rule.even_only[spec.all_reduce]
-        yield f"all_reduce={spec.all_reduce}: {why}; num_gpus={spec.num_gpus}"
 
 
 def _listed(names: Iterable[str]) -> str:
