@@ -53,8 +53,7 @@ def tables(
     filters: Filters = None,
     sweep: Sweep = None,
     rows: Annotated[
-        str | None,
-        typer.Option(help="Axes down, as model,strategy.", show_default="all that vary"),
+        str | None, typer.Option(help="Axes down, as model,strategy.", show_default="all that vary")
     ] = None,
     columns: Annotated[
         str | None,

@@ -29,16 +29,7 @@ from analysis.results import Result
 from analysis.titles import program_name
 from plots import charts
 from plots.figure import PALETTES, Palette, add_footer, details, settings
-from plots.source import (
-    DPI,
-    Failed,
-    PictureFormat,
-    PlotSource,
-    Theme,
-    attempted,
-    draft_of,
-    stop,
-)
+from plots.source import DPI, Failed, PictureFormat, PlotSource, Theme, attempted, draft_of, stop
 from scalemark.text.wording import as_typed, counted, safe_name
 from store.errors import StoreError
 from store.filters.selection import nearest

@@ -191,11 +191,7 @@ def _fastest(results: Sequence[Result]) -> float:
 
 
 def _draw_panel(
-    axes: Axes,
-    panel: _Panel,
-    looks: Mapping[str, int],
-    palette: Palette,
-    chart: LineChart,
+    axes: Axes, panel: _Panel, looks: Mapping[str, int], palette: Palette, chart: LineChart
 ) -> dict[str, Artist]:
     handles: dict[str, Artist] = {}
     failing: dict[int, int] = defaultdict(int)
@@ -231,13 +227,7 @@ def _draw_panel(
 
 
 def _mark_spread(
-    axes: Axes,
-    at: int,
-    point: Point,
-    style: Mapping[str, Any],
-    palette: Palette,
-    *,
-    is_valid: bool,
+    axes: Axes, at: int, point: Point, style: Mapping[str, Any], palette: Palette, *, is_valid: bool
 ) -> None:
     """Draw an interval, or the runs where they are few; doubt makes the marker hollow."""
     draw_spread(axes, at, point.repeats, point.low, point.high, color=style["color"])

@@ -39,12 +39,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from scalemark.text.untrusted import telling_line, without_secrets
 from trainer import own_process, selfcheck
-from trainer.errors import (
-    BadDataError,
-    ImportFailedError,
-    LostRankError,
-    UnsupportedTrialError,
-)
+from trainer.errors import BadDataError, ImportFailedError, LostRankError, UnsupportedTrialError
 from trainer.own_process import BAD_USAGE
 from trainer.ranks import own_rank, supervision
 from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank, start_beat

@@ -82,11 +82,7 @@ def template_of(own: OwnModel, returned: Any, batch_size: int) -> Template:
             f'is counted, as {{"model": model, "items_per_example": {num_items}, "item": "frames"}}'
         )
     return Template(
-        model=said.model,
-        example=example,
-        loss=loss,
-        item=item,
-        items_per_example=num_items,
+        model=said.model, example=example, loss=loss, item=item, items_per_example=num_items
     )
 
 
@@ -113,10 +109,7 @@ class _Said:
     def of(cls, own: OwnModel, returned: Any) -> _Said:
         values = returned if isinstance(returned, Mapping) else {"model": returned}
         found = cls(
-            reference=own.reference,
-            function=own.function,
-            model=values.get("model"),
-            values=values,
+            reference=own.reference, function=own.function, model=values.get("model"), values=values
         )
         for key in values:
             if key not in _KEYS:

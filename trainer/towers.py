@@ -286,11 +286,7 @@ class Towers:
         self._losses.keep([result.loss for result in results])
 
     def _run_tower(
-        self,
-        replica: int,
-        weights: Sequence[tf.Tensor],
-        batch: Batch,
-        scale: Sequence[tf.Tensor],
+        self, replica: int, weights: Sequence[tf.Tensor], batch: Batch, scale: Sequence[tf.Tensor]
     ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
         """Return loss, gradients and new state; call it under the replica's device."""
         state = [variable.read_value() for variable in self._state[replica]]

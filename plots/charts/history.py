@@ -82,11 +82,7 @@ def _tracks(record: Record, every: Sequence[Change]) -> Mapping[tuple[int, ...],
 
 
 def _draw_track(
-    axes: Axes,
-    record: Record,
-    cells: Places,
-    of_track: Sequence[Change],
-    palette: Palette,
+    axes: Axes, record: Record, cells: Places, of_track: Sequence[Change], palette: Palette
 ) -> None:
     is_all = len(cells) == len(record.cells)
     name = f"all {counted(len(cells), 'trial')}" if is_all else ""

@@ -139,10 +139,7 @@ def reading_width(console: Console) -> int:
 
 
 def no_room_for(
-    console: Console,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    spare: Sequence[str],
+    console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str]
 ) -> list[str]:
     """Return those of `spare` that a terminal is too narrow for, the first of them first."""
     if not console.is_terminal:

@@ -48,12 +48,6 @@ MODELS = {
     "gpt2": partial(gpt, num_layers=12, width=768, num_heads=12),
     # of bytes, for CPU devices
     "gpt_mini": partial(
-        gpt,
-        seq_len=128,
-        num_classes=256,
-        num_layers=4,
-        width=128,
-        num_heads=4,
-        num_positions=512,
+        gpt, seq_len=128, num_classes=256, num_layers=4, width=128, num_heads=4, num_positions=512
     ),
 }

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from scalemark.records.outcomes import Outcome, Phase, Verdict
-from scalemark.records.validation import JsonRecord, check_least, check_one_of
+from scalemark.records.validation import JsonRecord, build, check_least, check_one_of, parsed
 from scalemark.text.untrusted import quoted_lines
 
 ITEMS = "items"
@@ -192,22 +192,11 @@ class Profile:
 
     num_steps: int
     step_s: float  # while profiled, from beginning to beginning
-    # per step: class of op (see trainer/watching/profile.py) -> seconds over all devices
-    op_class_s: dict[str, float]
     # per step: time in which any gradient was reduced, or travelled from or to a reduction
     reduction_s: float
     exposed_reduction_s: float  # part of reduction_s in which no device computed anything else
-    # per step: tensors and signals that TensorFlow sent between devices, without NCCL's
-    num_copies: int
-    # per step: by GPUs' copies of all kinds; None on CPU devices, which hand over pointers
-    copied_bytes: int | None
-    num_ops: dict[str, int]  # per step: device, as "GPU:0", -> ops executed, copies left out
-    # device -> share of the step's time with something running on it, 0..1
-    busy_share: dict[str, float]
     # of the step's time, GPUs idle between its first and last kernel; None on CPU devices
     launch_gap_share: float | None
-    # of GPU time of convolutions and matmuls, by names of kernels; none without such kernels
-    tensor_core_share: float | None
     input_wait_s: float  # per step: waiting for a batch
     problems: str  # what TensorFlow could not record; empty when nothing
     folder: str  # in the run folder; TensorBoard and xprof open it
@@ -255,6 +244,15 @@ class AttemptResult(JsonRecord):
     # of a user's program: the last values of the other numbers that it printed, by name
     metrics: dict[str, float] | None = None
 
+    @classmethod
+    def from_json(cls, text: str) -> AttemptResult:
+        """Raises ValueError. Figures of profiles that are made no more are left out."""
+        values = parsed(text)
+        if isinstance(values, dict) and isinstance(values.get("profile"), dict):
+            for name in _NO_MORE_PROFILED:
+                values["profile"].pop(name, None)
+        return build(cls, values)
+
     def __post_init__(self) -> None:
         check_one_of("outcome", self.outcome, Outcome)
         if self.verdict is not None:
@@ -263,6 +261,10 @@ class AttemptResult(JsonRecord):
             check_measurement(asdict(self.measurement))
         object.__setattr__(self, "message", quoted_lines(self.message))
 
+
+_NO_MORE_PROFILED = (
+    *("op_class_s", "num_copies", "copied_bytes", "num_ops", "busy_share", "tensor_core_share"),
+)
 
 BESIDE_A_MEASUREMENT = (
     "verdict",

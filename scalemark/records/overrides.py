@@ -39,14 +39,21 @@ def overrides(spec: TrialSpec, hardware: Sequence[str]) -> list[str]:
     """
     if spec.engine == Engine.command:
         return _of_program(spec)
-    found = [f"model={hydra_value(spec.model)}", f"num_gpus={spec.num_gpus}", *_strategy(spec)]
+    words = [f"model={hydra_value(spec.model)}", f"num_gpus={spec.num_gpus}", *_strategy(spec)]
     kind = DeviceKind(spec.device_kind)
-    if kind is DeviceKind.SIMULATED_GPU and not hardware:
-        raise ValueError("a simulated trial has a hardware profile, and it is not given")
-    found += hardware if kind is DeviceKind.SIMULATED_GPU else [HARDWARE[kind]]
+    injected = spec.injected_values
+    if kind is DeviceKind.SIMULATED_GPU:
+        if not hardware:
+            raise ValueError("a simulated trial has a hardware profile, and it is not given")
+        words += hardware
+        injected = dict.fromkeys(NOISE, 0.0) | injected  # by default it has some
+    else:
+        words.append(HARDWARE[kind])
     if kind is DeviceKind.CPU_DEVICE and spec.num_gpus > CPU_DEVICES:
-        found.append(f"hardware.num_cpu_devices={spec.num_gpus}")
-    return [*found, *_injected(spec), *_others(spec)]
+        words.append(f"hardware.num_cpu_devices={spec.num_gpus}")
+    for name, amount in injected.items():
+        words.append(f"injected.{name}={amount:g}")
+    return [*words, *_others(spec)]
 
 
 def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
@@ -58,10 +65,10 @@ def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
 
 def of_axes(axes: Mapping[str, object]) -> list[str]:
     """Return the overrides of a few axes."""
-    return [
-        _added(axis, value) if is_free(axis) else f"{axis}={hydra_value(value)}"
-        for axis, value in axes.items()
-    ]
+    words = []
+    for axis, value in axes.items():
+        words.append(_added(axis, value) if is_free(axis) else f"{axis}={hydra_value(value)}")
+    return words
 
 
 def sweep(arguments: Sequence[str]) -> str:
@@ -79,29 +86,30 @@ _USES = {
 
 def _of_program(spec: TrialSpec) -> list[str]:
     run = _in_further_quotes(spec.command)
-    found = [f"command.run={run}", f"command.name={spec.model}", f"read={spec.read}"]
+    words = [f"command.run={run}", f"command.name={spec.model}", f"read={spec.read}"]
     for name in PROGRAM_AXES:
         axis = AXES[name]
         if name not in ("command", "read") and spec.value(axis) != axis.default:
-            found.append(f"{axis.set_by}={hydra_value(spec.value(axis))}")
-    found.append(HARDWARE[DeviceKind(spec.device_kind)])
+            words.append(f"{axis.set_by}={hydra_value(spec.value(axis))}")
+    words.append(HARDWARE[DeviceKind(spec.device_kind)])
     for name in ("num_gpus", "hosts", "min_warm_up_steps", "seed", *USED_BY_PROGRAMS):
         axis = AXES[name]
         if not spec.lacks(axis) and spec.value(axis) != axis.default:
-            found.append(f"{name}={hydra_value(spec.value(axis))}")
-    free = [name for name, _ in spec.free if name.startswith(PREFIX)]
-    read_by_program = [
-        name.removeprefix(PREFIX)
-        for name in (*USED_BY_PROGRAMS, *free)
-        if spec.axes[name] is not None and f"{{{name.removeprefix(PREFIX)}}}" not in spec.command
-    ]
+            words.append(f"{name}={hydra_value(spec.value(axis))}")
+    read_by_program = []
+    for name in (*USED_BY_PROGRAMS, *(name for name, _ in spec.free if name.startswith(PREFIX))):
+        bare = name.removeprefix(PREFIX)
+        if spec.axes[name] is not None and f"{{{bare}}}" not in spec.command:
+            read_by_program.append(bare)
     for name, placeholders in _USES.items():
-        is_filled = any(f"{{{one}}}" in spec.command for one in placeholders)
+        is_filled = any(f"{{{placeholder}}}" in spec.command for placeholder in placeholders)
         if spec.value(AXES[name]) != 1 and not is_filled:
             read_by_program.append(name)
     if read_by_program:
-        found.append(f"command.uses=[{','.join(read_by_program)}]")
-    return [*found, *(_added(name, value) for name, value in spec.free)]
+        words.append(f"command.uses=[{','.join(read_by_program)}]")
+    for name, value in spec.free:
+        words.append(_added(name, value))
+    return words
 
 
 def _in_further_quotes(command: str) -> str:
@@ -115,35 +123,32 @@ def _in_further_quotes(command: str) -> str:
 def _strategy(spec: TrialSpec) -> list[str]:
     values = (spec.variable_update, spec.local_parameter_device, spec.all_reduce)
     named = "independent" if values == _INDEPENDENT else STRATEGY_NAMES.get(values)
-    if named:
-        return [f"strategy={named}"]
+    return [f"strategy={named}"] if named else _axes_of_strategy(values)
+
+
+def _axes_of_strategy(values: tuple[str, str, str]) -> list[str]:
     return [
         f"{axis}={hydra_value(value)}" for axis, value in zip(STRATEGY_AXES, values, strict=True)
     ]
 
 
-def _injected(spec: TrialSpec) -> Iterator[str]:
-    """Set also noise of 0: simulated trials have some by default."""
-    usual = dict.fromkeys(NOISE, 0.0) if spec.device_kind == DeviceKind.SIMULATED_GPU else {}
-    return (
-        f"injected.{name}={amount:g}" for name, amount in (usual | spec.injected_values).items()
-    )
-
-
 def _others(spec: TrialSpec) -> Iterator[str]:
-    auto_is_other = ("min_warm_up_s",) if spec.device_kind == DeviceKind.GPU else ()
+    always = list(_ALWAYS)
+    if spec.device_kind == DeviceKind.GPU:  # there auto is another number
+        always.append("min_warm_up_s")
     for name, axis in AXES.items():
         value = getattr(spec, name)
         if name in (*_NO_AXES, "engine", "model", "num_gpus", "injected"):
             continue
-        if value == axis.default and name not in (*_ALWAYS, *auto_is_other):
+        if value == axis.default and name not in always:
             continue
         if name == "image_px" and not value:  # the model takes none, or is the user's own
             continue
         if name == "batch_size" and spec.scaling == "strong":
             value = spec.examples_per_step  # there the batch of all of them is asked for
         yield f"{axis.set_by if name == 'data_dir' else name}={hydra_value(value)}"
-    yield from (_added(name, value) for name, value in spec.free)
+    for name, value in spec.free:
+        yield _added(name, value)
 
 
 def _added(name: str, value: object) -> str:
@@ -176,11 +181,10 @@ def hydra_value(value: object) -> str:
         return str(value).lower()
     if not isinstance(value, str) or _PLAIN.fullmatch(value):
         return str(value)
-    # no interpolation is meant
-    escaped = re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + r"\${", value)
-    escaped = re.sub(
-        r"(\\*)('|$)", lambda found: found[1] * 2 + (r"\'" if found[2] else ""), escaped
-    )
+    # no interpolation is meant; backslashes before what is escaped are doubled
+    escaped = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
+    escaped = re.sub(r"(\\*)'", r"\1\1\\'", escaped)
+    escaped = re.sub(r"(\\+)$", r"\1\1", escaped)
     return f"'{escaped}'"
 
 
@@ -221,23 +225,24 @@ def with_changes(trial: Sequence[str], changes: Iterable[str]) -> list[str]:
     own, another optimizer a learning rate, and a strategy is another name for three axes.
     """
     changed = {key_of(change): change for change in changes}
-    gone = {key for name in changed for key in _DECIDED_BY.get(name, ())}
+    gone: set[str] = set()
+    for name in changed:
+        gone.update(_DECIDED_BY.get(name, ()))
     if _ON_CPU_DEVICES in trial:
         gone.discard("data_format")  # it is the same for all
     if "model" in changed:
         gone.update(_sizes_not_of(changed["model"].partition("=")[2].split(",")))
-    parts = [part for override in trial for part in _apart(override, changed)]
-    found = {}
-    for part in parts:
-        key = key_of(part)
-        if key not in gone and key.split(".")[0] not in gone:
-            found[key] = part
+    made: dict[str, str] = {}
+    for override in trial:
+        for part in _apart(override, changed):
+            key = key_of(part)
+            if key not in gone and key.split(".")[0] not in gone:
+                made[key] = part
     for key, change in changed.items():
-        known = found.get(key, "")
-        # a free axis that the trial has is changed, and not added again
-        added = "+" if known.startswith("+") and not change.startswith(("+", "~")) else ""
-        found[key] = added + change
-    return list(found.values())
+        if made.get(key, "").startswith("+") and not change.startswith(("+", "~")):
+            change = f"+{change}"  # a free axis that the trial has is changed, and not added again
+        made[key] = change
+    return list(made.values())
 
 
 def key_of(override: str) -> str:
@@ -247,25 +252,23 @@ def key_of(override: str) -> str:
 
 def _sizes_not_of(models: Iterable[str]) -> set[str]:
     """Return the sizes of inputs that not all of the models take."""
-    found = set()
-    for size in ("image_px", "seq_len"):
+    taken = {"image_px", "seq_len"}
+    for model in models:
         try:
-            if not all(size in published_sizes(model) for model in models):
-                found.add(size)
+            taken.intersection_update(published_sizes(model))
         except ModelError:  # of a user's own; composing refuses one that is not known
-            found.add(size)
-    return found
+            taken.clear()
+    return {"image_px", "seq_len"} - taken
 
 
 def _apart(override: str, changed: Iterable[str]) -> list[str]:
     """Return a strategy as its axes, where one of these is changed."""
     key, _, name = override.partition("=")
-    if key != "strategy" or not {"local_parameter_device", "all_reduce"}.intersection(changed):
-        return [override]
-    values = next((axes for axes, of in STRATEGY_NAMES.items() if of == name), None)
-    if values is None:
-        return [override]
-    return [f"{axis}={value}" for axis, value in zip(STRATEGY_AXES, values, strict=True)]
+    if key == "strategy" and {"local_parameter_device", "all_reduce"}.intersection(changed):
+        for values, named in STRATEGY_NAMES.items():
+            if named == name:
+                return _axes_of_strategy(values)
+    return [override]
 
 
 def changes_to(wanted: Sequence[str], trial: Sequence[str]) -> list[str] | None:
@@ -273,19 +276,19 @@ def changes_to(wanted: Sequence[str], trial: Sequence[str]) -> list[str] | None:
 
     `with_changes` inverts it, but for axes at their defaults.
     """
-    there = set(trial)
-    found = [one for one in wanted if one not in there]
-    keys = {key_of(one) for one in wanted}
+    changes = [override for override in wanted if override not in trial]
+    keys = set(map(key_of, wanted))
     for key in map(key_of, trial):
         if key in keys or key in _STRATEGY:
             continue
         if key not in AXES or AXES[key].default is None:
             return None
-        found.append(f"{key}={hydra_value(AXES[key].default)}")
-    usual = set(found).difference(wanted)
-    implied = {scale for precision, scale in _LOSS_SCALES if precision in found}
-    found = [one for one in found if one not in implied]
-    made = with_changes(trial, found)
-    found += [one for one in wanted if one not in (*made, *implied)]
-    made = with_changes(trial, found)
-    return found if set(made).difference(usual) == set(wanted).difference(implied) else None
+        changes.append(f"{key}={hydra_value(AXES[key].default)}")
+    usual = set(changes).difference(wanted)
+    implied = {scale for precision, scale in _LOSS_SCALES if precision in changes}
+    changes = [change for change in changes if change not in implied]
+    made = with_changes(trial, changes)
+    changes += [override for override in wanted if override not in (*made, *implied)]
+    made = with_changes(trial, changes)
+    is_made = set(made).difference(usual) == set(wanted).difference(implied)
+    return changes if is_made else None

@@ -210,13 +210,7 @@ AXES: Mapping[str, Axis] = {
 PROGRAM_AXES = tuple(one.name for one in AXES.values() if one.engines == (Engine.command,))
 """Axes that say what the program is and how it is read."""
 
-USED_BY_PROGRAMS = (
-    "precision",
-    "optimizer",
-    "learning_rate",
-    "batch_size",
-    "num_steps",
-)
+USED_BY_PROGRAMS = ("precision", "optimizer", "learning_rate", "batch_size", "num_steps")
 ALWAYS_OF_COMMANDS = frozenset(
     one.name
     for one in AXES.values()

@@ -156,7 +156,7 @@ HOSTILE: dict[str, tuple[Callable[[RunFolder], None], str]] = {
     ),
     "profile": (
         changed("result.json", "profile", {}),
-        "result.json is damaged: profile: busy_share, ",
+        "result.json is damaged: profile: exposed_reduction_s, ",
     ),
     "truth": (
         changed("result.json", "truth", {"step": "x"}),

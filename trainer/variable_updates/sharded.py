@@ -73,11 +73,7 @@ class Sharded:
     reduction_ops: tuple[str, ...] = ("AddN",)
 
     def __init__(
-        self,
-        spec: TrialSpec,
-        initial: Sequence[np.ndarray],
-        devices: Devices,
-        optimizer: Optimizer,
+        self, spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
     ) -> None:
         """Fewer elements than replicas leave some without a shard."""
         self._devices, self._shapes = devices, [value.shape for value in initial]

@@ -128,13 +128,10 @@ def _reasons(handle: object) -> int:
         return int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
 
-_ANY_INSTANCE = 0xFFFFFFFF  # of an error of the whole GPU
-
-
 class XidEvents:
     """Writes each kind of error of each GPU once; without an event this is a sleep.
 
-    MIG devices hear of the errors of their GPU that are the whole GPU's or their own.
+    Errors of a GPU that a MIG device is cut from are written without a name.
     """
 
     def __init__(
@@ -146,36 +143,33 @@ class XidEvents:
     ) -> None:
         """Say on stderr where GPUs tell of no errors; then it only sleeps."""
         self._out, self._clock, self._sleep = out, clock, sleep
-        self._instances: dict[str, dict[str, int]] = {}  # of a GPU's UUID: by UUID of its devices
+        self._uuids = frozenset(handles)
         self._written: set[tuple[str, int]] = set()
         self._events: Any = None
+        registered: set[str] = set()
         try:
             self._events = pynvml.nvmlEventSetCreate()
-            for uuid, handle in handles.items():
-                self._register(uuid, handle)
+            for handle in handles.values():
+                if pynvml.nvmlDeviceIsMigDeviceHandle(handle):
+                    handle = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+                gpu = pynvml.nvmlDeviceGetUUID(handle)
+                if gpu not in registered:
+                    kind = pynvml.nvmlEventTypeXidCriticalError
+                    pynvml.nvmlDeviceRegisterEvents(handle, kind, self._events)
+                    registered.add(gpu)
         except pynvml.NVMLError as error:
             self._give_up(error)
 
     def sleep(self, duration_s: float) -> None:
         """Wait so long, and write the errors that come meanwhile."""
         end_s = self._clock() + duration_s
-        while (left_s := end_s - self._clock()) > 0:
+        left_s = duration_s
+        while left_s > 0:
             if self._events is None:
                 self._sleep(left_s)
             else:
                 self._wait(left_s)
-
-    def _register(self, uuid: str, handle: Any) -> None:
-        instance = _ANY_INSTANCE
-        if pynvml.nvmlDeviceIsMigDeviceHandle(handle):
-            instance = pynvml.nvmlDeviceGetGpuInstanceId(handle)
-            handle = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
-        gpu = pynvml.nvmlDeviceGetUUID(handle)
-        if gpu not in self._instances:
-            pynvml.nvmlDeviceRegisterEvents(
-                handle, pynvml.nvmlEventTypeXidCriticalError, self._events
-            )
-        self._instances.setdefault(gpu, {})[uuid] = instance
+            left_s = end_s - self._clock()
 
     def _wait(self, timeout_s: float) -> None:
         try:
@@ -185,27 +179,18 @@ class XidEvents:
         except pynvml.NVMLError as error:
             self._give_up(error)
             return
-        for uuid in self._devices_of(event):
-            self._write(XidError(time_s=self._clock(), uuid=uuid, xid=event.eventData))
-
-    def _devices_of(self, event: Any) -> list[str]:
         try:
             gpu = pynvml.nvmlDeviceGetUUID(event.device)
         except pynvml.NVMLError:  # it is lost
-            return [""]
-        devices = []
-        for uuid, instance in self._instances[gpu].items():
-            if event.gpuInstanceId in (instance, _ANY_INSTANCE) or instance == _ANY_INSTANCE:
-                devices.append(uuid)
-        return devices
-
-    def _write(self, error: XidError) -> None:
-        if (error.uuid, error.xid) in self._written:
-            return
-        self._written.add((error.uuid, error.xid))
-        self._out.write(json.dumps(asdict(error)) + "\n")
-        self._out.flush()
-        print(error, file=sys.stderr, flush=True)
+            gpu = ""
+        reported = XidError(
+            time_s=self._clock(), uuid=gpu if gpu in self._uuids else "", xid=event.eventData
+        )
+        if (reported.uuid, reported.xid) not in self._written:
+            self._written.add((reported.uuid, reported.xid))
+            self._out.write(json.dumps(asdict(reported)) + "\n")
+            self._out.flush()
+            print(reported, file=sys.stderr, flush=True)
 
     def _give_up(self, error: pynvml.NVMLError) -> None:
         self._events = None

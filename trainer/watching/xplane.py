@@ -50,10 +50,8 @@ class Event:
     device: str  # as "CPU:1"; empty where unknown
     start_ps: int
     end_ps: int
-    self_ps: int  # duration without what is nested in it
     kernel: str = ""  # on a GPU: name of the kernel or copy
     ends: tuple[str, ...] = ()  # of a copy: the node it comes from, the node it goes to
-    num_bytes: int = 0  # of a copy on a GPU
     is_input: bool = False  # part of the input pipeline
 
     @property
@@ -91,14 +89,12 @@ def read_trace(path: Path) -> Trace:
 
 @dataclass(slots=True)
 class _Span:
-    """An event, and the time that ops nested in it take."""
+    """An event as it was recorded."""
 
     name: str
     start_ps: int
     end_ps: int
     raw: Any
-    nested_ps: int = 0
-    is_op: bool = False
     part: int | None = None  # that runs inside
 
 
@@ -199,11 +195,6 @@ class _Host:
         stats: dict[str, Any],
         is_input: bool,
     ) -> None:
-        span.is_op = True
-        for outer in reversed(around):
-            if outer.is_op:
-                outer.nested_ps += span.end_ps - span.start_ps
-                break
         number = _innermost_part(around)
         ends = (stats["from"], stats["to"]) if "from" in stats and "to" in stats else ()
         self._ops.append(_HostOp(name, op, number, span, ends, is_input))
@@ -235,7 +226,6 @@ class _Host:
             device=device or (HOST if is_input else ""),  # tf.data runs on the host
             start_ps=op.span.start_ps,
             end_ps=op.span.end_ps,
-            self_ps=op.span.end_ps - op.span.start_ps - op.span.nested_ps,
             ends=op.ends,
             is_input=is_input,
         )
@@ -277,26 +267,18 @@ def _gpu_events(plane: _Plane, device: str) -> Iterator[Event]:
     for line in plane.lines:
         if not line.name.startswith("Stream"):
             continue
-        spans: list[tuple[_Span, dict[str, Any]]] = []
-        for span, around in plane.spans(line):
+        for span, _ in plane.spans(line):
             stats = plane.stats(span)
             if _MEMORY_STATS & stats.keys():
                 continue
-            if around:  # a CUDA graph around its kernels
-                around[-1].nested_ps += span.end_ps - span.start_ps
-            spans.append((span, stats))
-        for span, stats in spans:
             tf_op = str(stats.get("tf_op", ""))
-            found = _OP.match(tf_op)
-            size = re.search(r"size:(\d+)", str(stats.get("memcpy_details", "")))
+            named = _OP.match(tf_op)
             yield Event(
-                name=found.group(1) if found else tf_op,
-                op=found.group(2) if found else "",
+                name=named.group(1) if named else tf_op,
+                op=named.group(2) if named else "",
                 device=device,
                 start_ps=span.start_ps,
                 end_ps=span.end_ps,
-                self_ps=span.end_ps - span.start_ps - span.nested_ps,
                 kernel=span.name,
                 ends=tuple(str(stats[name]) for name in ("from", "to") if name in stats),
-                num_bytes=int(size.group(1)) if size else 0,
             )

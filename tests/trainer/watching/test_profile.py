@@ -1,6 +1,6 @@
 """A profile says what ran, where and for how long; on CPU devices it is a real one, for GPUs one written down by hand."""
 
-import os
+import json
 from collections import Counter
 from dataclasses import asdict, replace
 
@@ -79,20 +79,7 @@ def test_times_of_a_real_step_agree_with_each_other(captured):
     found = profile.read(path, input_wait_s=0.25)
     assert found.num_steps == NUM_STEPS
     assert 0 < found.exposed_reduction_s <= found.reduction_s < found.step_s
-    assert all(0 < share <= 1 for share in found.busy_share.values())
-    in_threads_s = sum(seconds for name, seconds in found.op_class_s.items() if name != "input")
-    assert 0 < in_threads_s <= found.step_s * (os.cpu_count() + 1)  # and the thread that calls
-    assert {"convolution", "matmul", "loss", "elementwise", "reduction", "update", "copy"} <= set(
-        found.op_class_s
-    )
-    assert found.num_copies >= 2 * 6 + 2 * 6, "gradients to the host, averages back"
-    assert set(found.num_ops) == {"CPU:0", "CPU:1", "CPU:2"}
-    assert found.num_ops["CPU:1"] == found.num_ops["CPU:2"]
-    assert (found.launch_gap_share, found.tensor_core_share, found.copied_bytes) == (
-        None,
-        None,
-        None,
-    )
+    assert (found.launch_gap_share, found.step_gap_share) == (None, None)
     assert (found.input_wait_s, found.problems, found.folder) == (0.25, "", "profile")
 
 
@@ -124,10 +111,9 @@ def test_the_work_of_the_input_pipeline_is_input_whatever_its_ops_are(all_device
         path = profile.capture(
             lambda: next(images), 10, tmp_path
         )  # a batch or two may be made between steps
-    found = profile.read(path, input_wait_s=0)
-    assert set(found.op_class_s) == {"input"}
-    assert set(found.num_ops) == {"CPU:0"}
-    assert found.num_ops["CPU:0"] > 50
+    events = xplane.read_trace(path).events
+    assert len(events) > 50
+    assert {(event.device, event.is_input) for event in events} == {("CPU:0", True)}
 
 
 def test_a_file_with_too_few_steps_is_refused(tmp_path):
@@ -285,20 +271,42 @@ def two_gpus(tmp_path):
     return path
 
 
-def test_on_gpus_time_is_that_of_kernels_and_ops_are_those_launched(two_gpus):
+def test_a_step_lasts_until_the_next_begins(two_gpus):
     found = profile.read(two_gpus, input_wait_s=0.0)
-    us = {name: round(seconds * 1e6, 3) for name, seconds in found.op_class_s.items()}
-    assert us == {
-        "convolution": 600,
-        "matmul": 50,
-        "update": 100,
-        "copy": 50 + 2,
-        "reduction": 100 + 98,
-    }
     assert found.step_s == pytest.approx(950e-6)
-    assert found.num_ops == {"GPU:0": 3, "GPU:1": 2, "CPU:0": 1}
-    assert (found.num_copies, found.copied_bytes) == (2, 4096)
     assert found.problems == "dropped 3 events"
+
+
+def test_figures_that_older_profiles_have_are_left_out(two_gpus):
+    result = AttemptResult(
+        outcome=Outcome.COMPLETED,
+        message="",
+        measurement=None,
+        op_placement={},
+        profile=profile.read(two_gpus, 0.0),
+    )
+    values = json.loads(result.to_json())
+    values["profile"] |= {"op_class_s": {"matmul": 0.1}, "num_copies": 2}
+    assert AttemptResult.from_json(json.dumps(values)) == result
+
+
+@pytest.mark.parametrize(
+    ("op", "name", "kernel", "is_reduction", "is_copy"),
+    [
+        ("Mul", "reduce_5/truediv", "", True, False),
+        ("AddN", "AddN", "", False, False),
+        ("AddN", "while/body/reduce/AddN", "", True, False),
+        ("AddN", "tower_0/reduced/AddN", "", False, False),
+        ("CollectiveReduceV2", "a", "", True, False),
+        ("", "", "ncclDevKernel_AllReduce", True, False),
+        ("_Send", "reduce/truediv/_45", "", False, True),
+        ("", "", "MemcpyH2D", False, True),
+        ("Conv2D", "a", "void nchwToNhwcKernel<float>", False, False),
+    ],
+)
+def test_reductions_and_copies_are_told_apart(op, name, kernel, is_reduction, is_copy):
+    event = xplane.Event(name=name, op=op, device="", start_ps=0, end_ps=1, kernel=kernel)
+    assert (profile.is_reduction(event), profile.is_copy(event)) == (is_reduction, is_copy)
 
 
 def test_a_reduction_lasts_from_its_copy_to_its_sum(two_gpus):
@@ -341,50 +349,7 @@ def test_a_step_that_works_on_in_the_next_leaves_no_gap_there(tmp_path):
     assert (found.launch_gap_share, found.step_gap_share) == (0.0, 0.0)
 
 
-def test_busy_is_the_share_of_the_step_with_anything_running(two_gpus):
-    busy = profile.read(two_gpus, input_wait_s=0.0).busy_share
-    assert busy == pytest.approx({"GPU:0": 400 / 950, "GPU:1": 500 / 950, "CPU:0": 100 / 950})
-
-
-def test_tensor_cores_are_known_from_the_names_of_kernels(two_gpus):
-    assert profile.read(two_gpus, input_wait_s=0.0).tensor_core_share == pytest.approx(600 / 650)
-
-
-@pytest.mark.parametrize(
-    ("op", "name", "kernel", "wanted"),
-    [
-        ("_MklNativeFusedBatchNormEx", "bn", "", "normalization"),
-        ("_FusedConv2D", "a", "", "convolution"),
-        ("Conv2DBackpropFilter", "gradient_tape/a", "", "convolution"),
-        ("_MklNativeFusedMatMul", "a", "", "matmul"),
-        ("MaxPoolGrad", "a", "", "pooling"),
-        ("SparseSoftmaxCrossEntropyWithLogits", "a", "", "loss"),
-        ("ReadVariableOp", "update_10/Read/ReadVariableOp", "", "update"),
-        ("ReadVariableOp", "Read/ReadVariableOp", "", "variable"),
-        ("Mul", "reduce_5/truediv", "", "reduction"),
-        ("AddN", "AddN", "", "elementwise"),
-        ("AddN", "while/body/reduce/AddN", "", "reduction"),
-        ("AddN", "tower_0/reduced/AddN", "", "elementwise"),
-        ("CollectiveReduceV2", "a", "", "reduction"),
-        ("_Send", "reduce/truediv/_45", "", "copy"),
-        ("Conv2D", "a", "void nchwToNhwcKernel<float>", "convolution"),
-        ("_XlaRun", "cluster_0", "loop_add_fusion", "fusion"),
-        ("_XlaRun", "cluster_0", "wrapped_convert", "fusion"),
-        ("_XlaRun", "cluster_0", "cudnn_conv_fprop", "convolution"),
-        ("", "", "MemcpyH2D", "copy"),
-        ("", "", "nvjet_hsh_128x128", "matmul"),
-        ("", "", "", "other"),
-        ("Frobnicate", "a", "", "other"),
-    ],
-)
-def test_an_op_has_one_class(op, name, kernel, wanted):
-    assert profile.classify(op, name, kernel) == wanted
-
-
 def test_a_profile_is_flat(two_gpus):
     found = asdict(profile.read(two_gpus, 0.0))
-    nested = [value for value in found.values() if isinstance(value, dict)]
-    assert not [
-        value for inner in nested for value in inner.values() if not isinstance(value, int | float)
-    ]
+    assert not [value for value in found.values() if isinstance(value, dict | list)]
     assert Profile(**found).num_steps == 1

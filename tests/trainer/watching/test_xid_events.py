@@ -42,12 +42,11 @@ def test_each_kind_of_error_is_written_once_per_gpu(monkeypatch, capfd):
     assert "GPU-a reported Xid 79: GPU has fallen off the bus" in capfd.readouterr().err
 
 
-def test_a_mig_device_hears_of_its_own_errors_and_of_the_whole_gpus(monkeypatch):
+def test_an_error_of_a_gpu_that_is_cut_in_pieces_is_written_without_its_name(monkeypatch):
     one, two = FakeGpu("MIG-1", gpu_instance=1), FakeGpu("MIG-2", gpu_instance=2)
     gpu = FakeGpu("GPU-a", mig_devices=[one, two])
-    driver = FakeDriver([gpu], xids=[(gpu, 94, 1), (gpu, 13, 7), (gpu, 79, WHOLE_GPU)])
-    found = heard(driver, monkeypatch, one, two)
-    assert found == [("MIG-1", 94), ("MIG-1", 79), ("MIG-2", 79)]
+    driver = FakeDriver([gpu], xids=[(gpu, 94, 1), (gpu, 79, WHOLE_GPU)])
+    assert heard(driver, monkeypatch, one, two) == [("", 94), ("", 79)]
     assert driver.registered == ["GPU-a"]
 
 
