@@ -23,7 +23,7 @@ from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
 from analysis.advise.questions import Objective
 from analysis.again import again, elsewhere
-from analysis.options import Screen, what_is_left
+from analysis.options import what_is_left
 from analysis.pivot import usual_tables
 from analysis.results import Environment, Result, is_quotable
 from analysis.text import badges

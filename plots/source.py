@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
-from analysis import source
+from analysis import selection
 from scalemark.host.own_code import typed
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_COLUMNS
@@ -51,7 +51,7 @@ class Theme(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlotSource(source.Source):
+class PlotSource(selection.Source):
     """A source of pictures and pages, which say how they were made."""
 
     command: str  # which makes the same again; stands in files of pictures
