@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from analysis.labels import lines
 from analysis.options import (
     BaselineOption,
     Filters,
@@ -21,11 +22,9 @@ from analysis.options import (
     select,
     tell_all_sweeps,
 )
-from analysis.pivot import pivot, usual_tables
+from analysis.pivot import Table, pivot, usual_tables
 from analysis.results import BaselineRule, Result
 from analysis.selection import load
-from analysis.tables.labels import lines
-from analysis.tables.table import Table
 from plots import layout, writers
 from plots.source import (
     DPI,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from analysis import badges, titles
+from analysis.labels import Label
+from analysis.pivot import Cell, RowRank, Table
 from analysis.results import BaselineRule, Environment, Result, items_per_step
 from analysis.selection import Selection
-from analysis.tables.labels import Label
-from analysis.tables.table import Cell, RowRank, Table
-from analysis.text import badges, titles
-from analysis.text.numbers import number, spread
+from analysis.titles import number, spread
 from plots.source import Failed, stop
 from scalemark.abilities import least_replicas
 from scalemark.own_model import is_own

@@ -23,13 +23,10 @@ from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
 from analysis.advise.questions import Objective
 from analysis.again import again, elsewhere
-from analysis.options import what_is_left
+from analysis.options import Screen, what_is_left
 from analysis.pivot import usual_tables
 from analysis.results import Environment, Result, is_quotable
-from analysis.text import badges
-from analysis.text.numbers import number, spread
-from analysis.text.one_screen import Screen
-from analysis.text.titles import environment_notes, made_with
+from analysis.titles import environment_notes, made_with, number, spread
 from plots.layout import SYMBOLS, Document, document
 from plots.source import Failed, PictureFormat, PlotSource, Theme, attempted, in_words, stop
 from scalemark.host.own_code import own_version

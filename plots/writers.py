@@ -12,8 +12,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from analysis.tables.axes import axes_of
-from analysis.tables.table import Cell
+from analysis.labels import axes_of
+from analysis.pivot import Cell
 from plots.layout import Document, Layout
 from plots.source import write_whole
 from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.tables.table import Table
+from analysis.pivot import Table
 from plots import at_end, layout
 from plots.charts import scaling
 from tests.filled import fill

@@ -10,7 +10,6 @@ from matplotlib.text import Text
 
 from analysis import badges
 from analysis.selection import Selection, load
-from analysis.text import badges
 from plots import at_end, drawing, writers
 from plots.report import compose, render
 from plots.source import PlotSource

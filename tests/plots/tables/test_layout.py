@@ -9,7 +9,6 @@ from analysis.measured import measured
 from analysis.pivot import RowRank, pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
-from analysis.tables.table import RowRank
 from plots.layout import SYMBOLS, document, lay_out
 from scalemark.records.outcomes import Outcome
 from scalemark.stats.welch import Spread

@@ -109,7 +109,9 @@ def test_kernels_that_the_driver_compiles_are_kept_for_trials(on, driver, capsys
     on(box(1, "NVIDIA B200", capability="10.0"), f"{tells_cache}; print({FIGURE!r})")
     driver((13, 0))
     probe(as_json=True)
-    assert json.loads(capsys.readouterr().out)["doubts"] == [f"{os.environ['SCALEMARK_CACHE']}/cuda"]
+    assert json.loads(capsys.readouterr().out)["doubts"] == [
+        f"{os.environ['SCALEMARK_CACHE']}/cuda"
+    ]
 
 
 @pytest.mark.parametrize(
