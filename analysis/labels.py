@@ -13,7 +13,7 @@ from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, strategy_of_free_axes
 from scalemark.text.wording import SortKey, natural
 from store.errors import StoreError
-from store.filters.selection import nearest
+from store.filters import nearest
 
 
 def axes_of(results: Sequence[Result]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from scalemark.records.references import Origin
 from scalemark.text.untrusted import command_line, masked
 from store.database import default_url, locate, open_existing, open_for_reading, own_command
 from store.errors import StoreError
-from store.filters.selection import is_of_trials, parsed, unknown_name
+from store.filters import is_of_trials, parsed, unknown_name
 from store.reading import listing, queries, references, sweeps
 from store.reading.earlier import raced_out
 from store.reading.listing import full_names, newest_first, origin_note
@@ -34,7 +34,7 @@ class Selection:
 
     db: str  # file or URL
     sweep: str | None = None  # only the trials that it asked for
-    filters: tuple[str, ...] = ()  # see store.filters.selection
+    filters: tuple[str, ...] = ()  # see store.filters
     origin: Origin = Origin.MEASURED
     # of figures of others: only this source, see analysis.published.of_source
     source: str | None = None

@@ -7,22 +7,22 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.attempt import Placement, pack_steps
+from scalemark.records.attempt import Placement
 from scalemark.records.machine import Machine
-from scalemark.records.measurement import BESIDE_A_MEASUREMENT, Measurement, StepSample
+from scalemark.records.measurement import AttemptResult, Measurement, StepSample
 from scalemark.records.outcomes import Outcome, Phase, State, Verdict
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec
-from store.attempt_rows import AttemptWriter, NewAttempt
 from store.database import open_for_writing, writing
-from store.exchange.rebuild import StateChange, SweepHead, WholeRepeat, WholeSweep, add_sweep
+from store.exchange.rebuild import FolderSweep, Rebuilt, StateChange, add_sweep
+from store.rows import FinishedAttempt
 
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")
 STRATEGIES = (
@@ -61,28 +61,26 @@ ARTICLE: list[Axes] = list(itertools.product(MODELS, STRATEGIES, ["fp32"], [64],
 class Made:
     """A completed attempt with all around it."""
 
-    sweep: SweepHead
+    sweep: dict[str, Any]  # columns of `sweeps`
     position: int
     spec: TrialSpec
-    repeat: WholeRepeat
-    attempt: NewAttempt
-    measurement: Measurement
-    steps: Sequence[StepSample]
+    changes: Sequence[StateChange]
+    attempt: FinishedAttempt
 
 
 def add(engine: sa.Engine, made: Iterable[Made], at_once: int = 5_000) -> None:
     """Write attempts, those of a sweep and at most so many in one transaction."""
-    for _, of_sweep in itertools.groupby(made, key=lambda one: one.sweep.uid):
+    for _, of_sweep in itertools.groupby(made, key=lambda one: one.sweep["uid"]):
         while some := list(itertools.islice(of_sweep, at_once)):
             trials = {one.spec.trial_id: (one.position, one.spec) for one in some}
-            sweep = WholeSweep(
+            sweep = FolderSweep(
                 head=some[0].sweep,
                 trials=list(trials.values()),
-                repeats=[one.repeat for one in some],
+                changes={(one.spec.trial_id, one.attempt.repeat): one.changes for one in some},
                 attempts=[(MACHINE, one.attempt) for one in some],
             )
             with writing(engine) as connection:
-                add_sweep(connection, sweep, AttemptWriter())
+                add_sweep(connection, sweep, Rebuilt())
 
 
 def write(
@@ -125,7 +123,7 @@ def attempts(
         )
         speed = chance.uniform(50, 300) * spec.num_gpus * chance.uniform(0.5, 1.0)
         for repeat in range(1, num_repeats + 1):
-            started = sweep.started_at + timedelta(
+            started = sweep["started_at"] + timedelta(
                 seconds=40 * ((number % TRIALS_PER_SWEEP) * num_repeats + repeat)
             )
             yield _attempt(
@@ -133,18 +131,19 @@ def attempts(
             )
 
 
-def _sweep(name: str, number: int) -> SweepHead:
+def _sweep(name: str, number: int) -> dict[str, Any]:
     started = BEGIN + timedelta(days=2 * number)
     command = f"python sweep.py experiment=cloud_article sweep.name={name}"
-    return SweepHead(
-        uid=sweep_uid(name, started, command),
-        name=name,
-        reason="nightly",
-        command=command,
-        started_at=started,
-        finished_at=started + timedelta(hours=30),
-        run_dir=f"/home/lab/benchmarks/runs/{name}",
-    )
+    return {
+        "uid": sweep_uid(name, started, command),
+        "name": name,
+        "reason": "nightly",
+        "command": command,
+        "started_at": started,
+        "finished_at": started + timedelta(hours=30),
+        "run_dir": f"/home/lab/benchmarks/runs/{name}",
+        "origin": "",
+    }
 
 
 def spec_of(*, strategy: tuple[str, str, str], **axes: object) -> TrialSpec:
@@ -169,7 +168,7 @@ def spec_of(*, strategy: tuple[str, str, str], **axes: object) -> TrialSpec:
 
 
 def _attempt(
-    sweep: SweepHead,
+    sweep: dict[str, Any],
     spec: TrialSpec,
     position: int,
     repeat: int,
@@ -181,48 +180,41 @@ def _attempt(
     speed *= chance.gauss(1, 0.01)
     steps = _steps(spec.num_gpus * spec.batch_size / speed, num_steps, chance)
     ended = started + timedelta(seconds=chance.uniform(20, 39))
-    times = (sweep.started_at, started - timedelta(milliseconds=3), started, ended)
+    times = (sweep["started_at"], started - timedelta(milliseconds=3), started, ended)
     states = (State.PENDING, State.CLAIMED, State.RUNNING, State.COMPLETED)
     changes = []
     for at, state in zip(times, states, strict=True):
         number = int(state in (State.RUNNING, State.COMPLETED))
-        changes.append(StateChange(at=at, attempt=number, state=state))
+        changes.append(StateChange(at, number, state))
     run_dir = (
         f"{spec.model}-{spec.variable_update}-x{spec.num_gpus}-{spec.trial_id[:8]}-r{repeat}-a1"
     )
-    columns = {
-        "trial_id": spec.trial_id,
-        "repeat": repeat,
-        "attempt": 1,
-        "outcome": Outcome.COMPLETED.value,
-        "message": "",
-        "exit_code": 0,
-        "run_dir": run_dir,
-        "started_at": started,
-        "duration_s": (ended - started).total_seconds(),
-    }
-    measurement = _measurement(speed, steps, spec, chance)
-    beside = dict.fromkeys(BESIDE_A_MEASUREMENT)
-    beside |= {"verdict": Verdict.VALID.value, "verdict_reasons": [], "gpu_telemetry": []}
     return Made(
         sweep=sweep,
         position=position,
         spec=spec,
-        repeat=WholeRepeat(
-            trial_id=spec.trial_id, number=repeat, num_attempts=1, changes=tuple(changes)
-        ),
-        attempt=NewAttempt(
-            columns=columns,
+        changes=changes,
+        attempt=FinishedAttempt(
+            trial_id=spec.trial_id,
+            repeat=repeat,
+            attempt=1,
+            exit_code=0,
             placement=Placement(
                 start="fork", devices=tuple(range(spec.num_gpus)), visible_devices=""
             ),
+            run_dir=f"{sweep['run_dir']}/{run_dir}",
+            started_at=started,
+            duration_s=(ended - started).total_seconds(),
+            result=AttemptResult(
+                outcome=Outcome.COMPLETED.value,
+                message="",
+                measurement=_measurement(speed, steps, spec, chance),
+                op_placement=_op_placement(spec.num_gpus),
+                verdict=Verdict.VALID.value,
+            ),
+            steps=steps,
             environment=ENVIRONMENT,
-            measurement=asdict(measurement) | beside,
-            op_placement=_op_placement(spec.num_gpus),
-            steps=pack_steps(steps),
         ),
-        measurement=measurement,
-        steps=steps,
     )
 
 

@@ -31,8 +31,8 @@ from benchmarks.made_up_results import spec_of
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
+from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
-from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
 from sweeper.early_stopping.observer import ContestObserver
 from sweeper.early_stopping.races import Race, make_races

@@ -28,12 +28,12 @@ from benchmarks.ratio import Row, figures_table, machine, write_json
 from scalemark.records.attempt import ProcessIdentity
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome, Verdict
-from store import api
-from store.attempt_rows import FinishedAttempt
 from store.database import open_for_reading, open_for_writing
+from store.exchange.exports import attempts
 from store.exchange.merge import merge
 from store.reading import listing, queries
 from store.reading.show import show
+from store.rows import FinishedAttempt
 from store.sqlite import remove_file
 from store.writer import NewSweep, Writer
 
@@ -94,7 +94,6 @@ def size(database: Path, scale: float, rounds: int) -> list[Row]:
 def reads(database: Path, scale: float, rounds: int) -> list[Row]:
     """What people and scripts ask, each on a connection of its own."""
     url = str(database)
-    db = api.open(url)
     middle = str(round(NUM_TRIALS * scale) * results.REPEATS // 2)
     questions: dict[str, tuple[Callable[[], object], float | None]] = {
         f"list {' '.join(FILTERS)}": (lambda: list(_listed(url, FILTERS)), 0.2),
@@ -103,7 +102,7 @@ def reads(database: Path, scale: float, rounds: int) -> list[Row]:
             lambda: queries.query(open_for_reading(url), _SCALING),
             0.2,
         ),
-        "all attempts as a frame": (lambda: db.attempts(), 2.0),
+        "all attempts as a frame": (lambda: attempts(open_for_reading(url)), 2.0),
     }
     rows = []
     for what, (ask, most) in questions.items():

@@ -1,4 +1,4 @@
-"""Writes the page about Python from docstrings of `import scalemark` and `store.api`."""
+"""Writes the page about Python from docstrings of `import scalemark`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import store.api
 from scalemark.api import NothingFoundWarning, Results, sweep
 from scalemark.api import open as open_results
 from store.errors import StoreError
@@ -29,10 +28,20 @@ results.scaling()
 The import takes no time, and loads pandas once it is used. It brings modules named `analysis`,
 `plots`, `store`, `conf`, `simulator`, `sweep` and `sweeper`: files of yours need other names.
 """
-ATTEMPTS = """## Every attempt and step: store.api
+ATTEMPTS = """## Every attempt and step
 
-`scalemark.open` has whole trials, with intervals and baselines, for nearly everybody; `store.api`
-has every attempt and step that these are made of, for statistics of your own.
+`scalemark.open` has whole trials, with intervals and baselines. The attempts and steps that these
+are made of are views of the database, and `python -m store export --format parquet` writes attempts
+with all their axes:
+
+```python
+import sqlite3
+import pandas
+
+connection = sqlite3.connect("results.db")
+attempts = pandas.read_sql("SELECT * FROM throughput", connection)
+steps = pandas.read_sql("SELECT * FROM step_samples WHERE attempt_id = 1", connection)
+```
 """
 
 
@@ -44,8 +53,7 @@ def page() -> str:
     ]
     parts += ["## Results", _text(Results), *_methods(Results)]
     parts += ["## Errors and warnings", *_kinds(StoreError, SweepRefusedError, NothingFoundWarning)]
-    parts += [ATTEMPTS, *_function("store.api.open", store.api.open, "###")]
-    parts += _methods(store.api.Database)
+    parts.append(ATTEMPTS)
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 

@@ -32,7 +32,7 @@ from plots.figure import PALETTES, Palette, add_footer, details, settings
 from plots.source import DPI, Failed, PictureFormat, PlotSource, Theme, attempted, draft_of, stop
 from scalemark.text.wording import as_typed, counted, safe_name
 from store.errors import StoreError
-from store.filters.selection import nearest
+from store.filters import nearest
 
 _FIRST = ("throughput", "scaling")
 _COMPRESSION = 1  # of 9: higher ones take longer than they save

@@ -22,7 +22,7 @@ from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed, fixed, shortened
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.filters.selection import nearest
+from store.filters import nearest
 from store.reading import listing
 
 NOT_RUN = "–"

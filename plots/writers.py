@@ -22,7 +22,7 @@ from scalemark.records.trial import AXES
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import CsvLines, as_typed, guarded
 from store.errors import StoreError
-from store.filters.selection import nearest
+from store.filters import nearest
 
 Write = Callable[[Document, TextIO], None]
 

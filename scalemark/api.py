@@ -27,7 +27,7 @@ from scalemark.text.untrusted import masked
 from scalemark.text.wording import SortKey, as_typed, counted, natural
 from store.database import default_url, open_existing, open_for_reading
 from store.errors import NoSweepError, StoreError
-from store.filters.selection import nearest
+from store.filters import nearest
 from store.reading.sweeps import every_sweep
 from sweeper.errors import SweepRefusedError
 

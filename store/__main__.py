@@ -23,7 +23,7 @@ app = App(
         "note": "store.commands.annotate:note",
         "delete": "store.commands.annotate:delete",
         "restore": "store.commands.annotate:restore",
-        "reference": "store.commands.reference:app",
+        "reference": "store.commands.exchange:references",
         "export": "store.commands.exchange:export_",
         "import": "store.commands.exchange:import_",
         "merge": "store.commands.exchange:merge_",

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateTable
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
@@ -22,15 +24,14 @@ from scalemark.records.references import Reference
 from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import AXES, TrialSpec
 from store import schema
-from store.attempt_rows import environment_values, machine_gpus
 from store.database import locate, open_existing
 from store.engine import ONLY_READS
 from store.errors import DamagedError, StoreError
 from store.exchange.rebuild import RENAMED
-from store.rows import digest
+from store.ledger import REMOVED
+from store.rows import digest, environment_values, machine_gpus
 from store.schema import Base
 from store.sqlite import SqliteFile, cause_of, connect_read_only, end_if_interrupted
-from store.sweeps.repeat_states import REMOVED
 from store.trial_rows import free_columns, free_value
 from store.version import MAKE_AGAIN
 
@@ -93,6 +94,7 @@ def _findings(engine: sa.Engine, path: Path | None, progress: Progress) -> Itera
             progress("pages and indices", 0, 0)
             yield from _readable(FILE, partial(_pages, path), _DAMAGED)
             yield from _foreign_keys(path)
+            yield from _cells(path)
         with engine.connect() as connection:
             reader = connection.execution_options(**ONLY_READS[engine.dialect.name])
             for table, remedy, made in _CHECKS:
@@ -140,49 +142,24 @@ def _foreign_keys(path: Path) -> Iterator[Finding]:
         yield Finding(table=table, row=row, what=what, remedy=_MADE_BY_HAND)
 
 
-def _cells(table: sa.Table) -> Callable[[sa.Connection], _Problems]:
-    """Find cells of another type in a table from before STRICT tables."""
-    wrong = " ".join(
-        f"WHEN NOT ({_is_right(column)}) THEN '{column.name}'" for column in table.columns
-    )
-    keys = " || ', ' || ".join(f'"{column.name}"' for column in table.primary_key)
-    sql = f"SELECT {keys}, CASE {wrong} END AS wrong FROM {table.name} WHERE wrong IS NOT NULL"
-    is_strict = f"SELECT strict FROM pragma_table_list WHERE name = '{table.name}'"
-
-    def made(connection: sa.Connection) -> _Problems:
-        if (
-            connection.dialect.name == "sqlite"
-            and not connection.exec_driver_sql(is_strict).scalar()
-        ):
-            for key, column in connection.exec_driver_sql(sql):
-                yield key, f"{column} holds what is no {_kind_of(table.columns[column])[0]}"
-
-    return made
-
-
-def _kind_of(column: sa.Column[Any]) -> tuple[str, tuple[str, ...]]:
-    """Return the name of what a column holds, and how SQLite stores it."""
-    kind = column.type
-    if isinstance(kind, schema.UtcDateTime):
-        return "time", ("text",)
-    if isinstance(kind, sa.JSON | schema.CanonicalJson):
-        return "JSON of this column", ("text",)
-    if isinstance(kind, sa.Float):
-        return "number", ("real", "integer")
-    if isinstance(kind, sa.Boolean):
-        return "flag", ("integer",)
-    if isinstance(kind, sa.Integer | schema.UnixMicroseconds):
-        return "whole number", ("integer",)
-    return "text", ("text",)
-
-
-def _is_right(column: sa.Column[Any]) -> str:
-    name = f'"{column.name}"'
-    stored_as = ", ".join(map(repr, _kind_of(column)[1]))
-    is_right = f"typeof({name}) IN ({stored_as})"
-    if condition := schema.sqlite_condition(column):
-        is_right += f" AND {condition}"
-    return f"{name} IS NULL OR {is_right}" if column.nullable else is_right
+def _cells(path: Path) -> Iterator[Finding]:
+    """Find cells of another type in tables from before STRICT ones: copies of these refuse them."""
+    with closing(connect_read_only(path)) as old, closing(sqlite3.connect(":memory:")) as strict:
+        for table in Base.metadata.sorted_tables:
+            is_strict = f"SELECT strict FROM pragma_table_list WHERE name = '{table.name}'"
+            if old.execute(is_strict).fetchone()[0]:
+                continue
+            strict.execute(str(CreateTable(table).compile(dialect=sqlite.dialect())))
+            names = ", ".join(f'"{column.name}"' for column in table.columns)
+            marks = ", ".join("?" * len(table.columns))
+            for row in old.execute(f"SELECT {names} FROM {table.name}"):
+                try:
+                    strict.execute(f"INSERT INTO {table.name} VALUES ({marks})", row)
+                except sqlite3.IntegrityError as error:
+                    what = f"{error}: a cell of another type"
+                    key = str(row[0])
+                    yield Finding(table=table.name, row=key, what=what, remedy=_MADE_BY_HAND)
+            strict.rollback()
 
 
 def _rows(connection: sa.Connection, table: type[Base], *more: Any) -> Iterator[sa.RowMapping]:
@@ -325,9 +302,8 @@ FROM (
 ) AS counted
 WHERE num > wanted OR (num < wanted AND origin = '')"""
 
-# table, what to do, and the check; cells first, since all others read them
+# table, what to do, and the check
 _CHECKS: tuple[tuple[str, str, Callable[[sa.Connection], _Problems]], ...] = (
-    *((table.name, _MADE_BY_HAND, _cells(table)) for table in Base.metadata.tables.values()),
     ("database_info", _MADE_BY_HAND, _identity),
     ("machines", _MADE_BY_HAND, _machines),
     ("environments", _MADE_BY_HAND, _environments),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -20,45 +20,10 @@ from scalemark.text.untrusted import command_line
 from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
 from store.sqlite import SqliteFile, sqlite_explained
-from store.trial_rows import add_missing_columns
-from store.version import fill_in_defaults
+from store.trial_rows import add_missing_columns, missing_columns
 
-
-class ResultsDatabase(Protocol):
-    """A results database of either kind. Every method raises StoreError, which names the database,
-    never a password.
-    """
-
-    @property
-    def name(self) -> str:
-        """Name it as messages do."""
-
-    def is_made(self) -> bool:
-        """Say whether its tables are there: not when there is no database yet, or an empty one.
-
-        Raises StoreError when another program or another version of scalemark made them.
-        """
-
-    def check_writable(self) -> None: ...
-
-    def make(self) -> None:
-        """Create its tables, by one process alone while others wait; nothing happens when another
-        process has done it meanwhile.
-        """
-
-    def writer(self) -> sa.Engine:
-        """Return an engine whose transactions each have the database for themselves."""
-
-    def reader(self) -> sa.Engine:
-        """Return an engine through which nothing can be changed."""
-
-    def explained(self) -> AbstractContextManager[None]:
-        """Turn what the driver raises into StoreError."""
-
-    def settle(self) -> None:
-        """Move what was written into the database's own file, so that a copy of it has all; as far
-        as nobody reads meanwhile.
-        """
+if TYPE_CHECKING:
+    from store.postgresql import PostgresDatabase
 
 
 DEFAULT_FILE = "results.db"
@@ -70,9 +35,9 @@ def default_url() -> str:
     return os.environ.get(DATABASE_VARIABLE) or DEFAULT_FILE
 
 
-def locate(url: str) -> ResultsDatabase:
-    """Return the database behind a path, a sqlite:/// or a postgresql:// URL. Raises StoreError for
-    others, and for folders.
+def locate(url: str) -> SqliteFile | PostgresDatabase:
+    """Return the database behind a path, a sqlite:/// or a postgresql:// URL: both have the same
+    methods. Raises StoreError for others, and for folders.
     """
     if not url:
         raise StoreError(f"{database_option('').strip()} is empty; give {_WANTED}")
@@ -164,10 +129,19 @@ def _why_none(url: str) -> str:
 
 
 def open_existing(url: str) -> sa.Engine | None:
-    """Open for reading; None when there is no database yet, or an empty one."""
+    """Open for reading; None when there is no database yet, or an empty one. A database from before
+    an axis was defined is given its column.
+    """
     database = locate(url)
     with database.explained():
-        return fill_in_defaults(database.reader()) if database.is_made() else None
+        if not database.is_made():
+            return None
+        engine = database.reader()
+        with engine.connect() as connection:
+            missing = missing_columns(connection)
+    if missing:
+        open_for_writing(url).dispose()
+    return engine
 
 
 def check_writable(url: str) -> None:

@@ -39,7 +39,9 @@ for _table in Base.metadata.tables.values():
 
 
 class PostgresDatabase:
-    """See `ResultsDatabase`. Tables lie in the first schema of the user's search path."""
+    """A results database, with the methods of `SqliteFile`. They raise StoreError, which names the
+    database, never a password. Tables lie in the first schema of the user's search path.
+    """
 
     def __init__(self, url: str) -> None:
         """Raises StoreError when it is no such URL, or its password would be taken for a part of
@@ -64,6 +66,9 @@ class PostgresDatabase:
         return _shown(self._url)
 
     def is_made(self) -> bool:
+        """Say whether its tables are there. Raises StoreError when another program or another
+        version of scalemark made them.
+        """
         own = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         with self._connected() as connection:
             tables = set(connection.scalars(sa.text(own)))
@@ -77,12 +82,14 @@ class PostgresDatabase:
         """Do nothing: only the server knows, once something is written."""
 
     def make(self) -> None:
+        """Create its tables, by one process alone while others wait."""
         with self._connected() as connection, connection.begin():
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKERS)))
             if not self.is_made():
                 create(connection)
 
     def writer(self) -> sa.Engine:
+        """Return an engine whose transactions each have the database for themselves."""
         waits = f"-c idle_in_transaction_session_timeout={_IDLE_IN_TRANSACTION_S}s"
         engine = _engine(self._url, waits, pool_pre_ping=True)
         event.listen(engine, "begin", _begin)

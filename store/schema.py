@@ -611,10 +611,20 @@ class ReferenceRow(Base):
     repeat: Mapped[int]  # counted from 1 over rows of a table that say the same
 
 
-def sqlite_condition(column: Column[Any]) -> str:
-    """Return what SQLite holds true of every cell of a column that is not null; empty where STRICT
-    says it all.
-    """
+def _be_strict(table: Table) -> None:
+    """Let SQLite refuse cells of another type, and text that is no JSON."""
+    table.dialect_options["sqlite"]["strict"] = True
+    for column in table.columns:
+        condition = _condition(column)
+        if condition:
+            check = CheckConstraint(
+                f'"{column.name}" IS NULL OR {condition}', name=f"{table.name}_{column.name}_cells"
+            )
+            table.append_constraint(check.ddl_if(dialect="sqlite"))
+
+
+def _condition(column: Column[Any]) -> str:
+    """Return what holds of every cell that is not null; empty where STRICT says it all."""
     name = f'"{column.name}"'
     if isinstance(column.type, UtcDateTime):
         return f"length({name}) = 26 AND julianday({name}) IS NOT NULL"
@@ -626,17 +636,6 @@ def sqlite_condition(column: Column[Any]) -> str:
     if isinstance(column.type, JsonObject | CanonicalJson):
         return f"json_valid({name}) AND json_type({name}) IN ('object', 'null')"
     return f"json_valid({name})" if column.key == "spec" else ""
-
-
-def _be_strict(table: Table) -> None:
-    """Let SQLite refuse cells of another type, and text that is no JSON."""
-    table.dialect_options["sqlite"]["strict"] = True
-    for column in table.columns:
-        if condition := sqlite_condition(column):
-            check = CheckConstraint(
-                f'"{column.name}" IS NULL OR {condition}', name=f"{table.name}_{column.name}_cells"
-            )
-            table.append_constraint(check.ddl_if(dialect="sqlite"))
 
 
 for _table in Base.metadata.tables.values():

@@ -30,7 +30,7 @@ _STEPS_BETWEEN_SIGNALS = 1_000_000  # of SQLite's virtual machine: some hundredt
 
 @dataclass(frozen=True, slots=True)
 class SqliteFile:
-    """See `store.database.ResultsDatabase`."""
+    """A results database; `store.postgresql.PostgresDatabase` has the same methods."""
 
     path: Path
 

@@ -18,7 +18,7 @@ from scalemark.records.free_axes import name_in_records
 from scalemark.records.trial import AXES, TrialSpec
 from store.rows import in_chunks, insert_all
 from store.schema import Flag, Real, TrialRow, Whole, is_lacked
-from store.views import drop_views, renew_views, replace_views
+from store.version import drop_views, renew_views, replace_views
 
 _TRIALS = cast(sa.Table, TrialRow.__table__)
 _KINDS: Mapping[type[AxisValue], sa.types.TypeEngine[Any]] = {

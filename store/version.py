@@ -1,22 +1,20 @@
-"""Creates the tables of a new database, checks its version, and adds axes to an older one."""
+"""Creates the tables and views of a new database, and checks the version of one that is there.
+
+Views are plain SQL that any reader of the database can run, for SQLite and for PostgreSQL. Their
+column `origin` keeps numbers of simulated GPUs apart, which are computed and not measured.
+"""
 
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.sql.visitors import replacement_traverse
 
 from scalemark.host.own_code import typed
 from scalemark.records.references import published
-from scalemark.records.trial import AXES
 from store.errors import DamagedError, StoreError
 from store.rows import add_references, insert_all
-from store.schema import Base, InfoRow, TrialRow
-from store.trial_rows import missing_columns
-from store.views import create_views
+from store.schema import Base, InfoRow
 
 SCHEMA = "5"  # version of the tables, in `database_info`: to be raised with every change of them
 
@@ -74,37 +72,255 @@ def check_version(name: str, schema: object, tables: set[str]) -> None:
     )
 
 
-def fill_in_defaults(engine: sa.Engine) -> sa.Engine:
-    """Make every statement of this engine find the default where `trials` has no such column."""
-    with engine.connect() as connection:
-        missing = missing_columns(connection)
-    if missing:
-        event.listen(engine, "begin", _look)
-        event.listen(engine, "before_execute", _fill_in, retval=True)
-    return engine
+_ORIGIN = (
+    "CASE WHEN trials.device_kind = 'simulated_gpu' THEN 'simulated' ELSE 'measured' END AS origin"
+)
+# what a table quotes: `analysis.results.is_quotable`
+_IS_QUOTABLE = """attempts.outcome = 'completed' AND attempts.deleted_at IS NULL
+          AND measurements.throughput > 0
+          AND coalesce(measurements.verdict, '') <> 'invalid'"""
+
+_RUN_DIR = """CASE WHEN substr(attempts.run_dir, 1, 1) = '/' THEN attempts.run_dir
+            ELSE sweeps.run_dir || '/' || attempts.run_dir END AS run_dir"""
+
+_ATTEMPTS = """FROM attempts
+JOIN trials ON trials.id = attempts.trial_id
+JOIN sweeps ON sweeps.id = attempts.sweep_id
+JOIN machines ON machines.id = attempts.machine_id"""
+
+# In all views the axes stand last, in the order of the table: a column for a new axis comes behind
+# them, so that PostgreSQL can replace a view and keep the rights on it and the views on top of it.
+_THROUGHPUT = """
+SELECT {first}, measurements.throughput, {origin}, {others},
+       attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
+       machines.gpu, environments.software_key, attempts.shares_host, attempts.repeat,
+       measurements.item, measurements.throughput_low,
+       measurements.throughput_high, measurements.median_step_s, measurements.p90_step_s,
+       measurements.jitter_s, measurements.data_wait_share, measurements.cpu_s,
+       measurements.peak_host_memory_bytes, measurements.peak_device_memory_bytes,
+       measurements.mfu, measurements.peak_flops_per_s, measurements.variable_bytes,
+       measurements.optimizer_state_bytes, measurements.verdict, attempts.started_at,
+       {axes}
+{attempts}
+JOIN measurements ON measurements.attempt_id = attempts.id
+LEFT JOIN environments ON environments.id = attempts.environment_id
+WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL
+"""
+
+_LATEST_ATTEMPTS = """
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
+       attempts.repeat, attempts.attempt, attempts.outcome, attempts.message, attempts.exit_code,
+       attempts.started_at, attempts.duration_s, measurements.item,
+       measurements.throughput, {origin}, measurements.verdict, {run_dir},
+       {first}, {others}, {axes}
+{attempts}
+LEFT JOIN measurements ON measurements.attempt_id = attempts.id
+WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM attempts AS later
+    WHERE later.trial_id = attempts.trial_id AND later.sweep_id = attempts.sweep_id
+          AND later.repeat = attempts.repeat AND later.attempt > attempts.attempt
+          AND later.deleted_at IS NULL
+)
+"""
+
+_FAILURES = """
+SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
+       attempts.repeat, attempts.attempt, attempts.outcome, attempts.message, attempts.exit_code,
+       attempts.started_at, attempts.duration_s, {run_dir},
+       {first}, {others}, trials.item, {axes}
+{attempts}
+WHERE attempts.outcome <> 'completed' AND attempts.deleted_at IS NULL
+"""
+
+# The geometric mean, as `scalemark.stats.welch.typical`; a single number as it is.
+_TYPICAL = """CASE WHEN count(*) = 1 THEN max(measurements.throughput)
+                ELSE exp(avg(ln(measurements.throughput))) END"""
+
+# One GPU is on one host: a curve has one
+# such trial.
+_ON_ONE_GPU = """(
+      SELECT {typical}
+      FROM trials AS one
+      JOIN attempts ON attempts.trial_id = one.id
+      JOIN measurements ON measurements.attempt_id = attempts.id
+      JOIN environments ON environments.id = attempts.environment_id
+      WHERE one.curve = grouped.curve AND one.num_gpus = 1 AND one.hosts = 1
+            AND attempts.machine_id = grouped.machine_id
+            AND environments.software_key = grouped.software_key
+            AND attempts.shares_host = grouped.shares_host AND measurements.item = grouped.item
+            AND {is_quotable}
+    )"""
+
+# The axes in GROUP BY let conditions on them reach the tables' indices. DISTINCT changes no row:
+# it keeps both engines from computing each baseline again wherever it is named.
+_SCALING = """
+SELECT {compared_first}, compared.throughput,
+       compared.throughput / compared.throughput_on_1 AS speed_up,
+       compared.throughput / compared.throughput_on_1 / compared.num_gpus AS efficiency,
+       compared.origin, {compared_others}, compared.item, compared.num_repeats, compared.lowest,
+       compared.highest, compared.num_doubtful, compared.throughput_on_1, compared.host,
+       compared.gpu, compared.software_key, compared.shares_host, compared.machine_id,
+       compared.trial_id, compared.curve, {compared_axes}
+FROM (
+  SELECT DISTINCT grouped.*, {on_one_gpu} AS throughput_on_1
+  FROM (
+    SELECT {first}, {others}, {axes}, {origin}, trials.id AS trial_id, trials.curve,
+           attempts.machine_id, machines.host, machines.gpu, environments.software_key,
+           attempts.shares_host, measurements.item, count(*) AS num_repeats,
+           {typical} AS throughput,
+           min(measurements.throughput) AS lowest,
+           max(measurements.throughput) AS highest,
+           sum(CASE WHEN measurements.verdict = 'valid' THEN 0 ELSE 1 END) AS num_doubtful
+    FROM attempts
+    JOIN trials ON trials.id = attempts.trial_id
+    JOIN machines ON machines.id = attempts.machine_id
+    JOIN measurements ON measurements.attempt_id = attempts.id
+    JOIN environments ON environments.id = attempts.environment_id
+    WHERE {is_quotable}
+    GROUP BY {first}, {others}, {axes}, trials.id, trials.curve,
+             attempts.machine_id, machines.host, machines.gpu, environments.software_key,
+             attempts.shares_host, measurements.item
+  ) AS grouped
+) AS compared
+"""
+
+_STEP_SAMPLES = {
+    "sqlite": """
+SELECT attempt_id, step,
+       CASE WHEN place < num_warm_up THEN 'warm_up' ELSE 'measure' END AS phase,
+       (sum(gap_us + duration_us) OVER (PARTITION BY attempt_id ORDER BY place) - duration_us)
+           / 1e6 AS start_s,
+       duration_us / 1e6 AS duration_s, wait_us / 1e6 AS data_wait_s, loss, num_steps
+FROM (
+  SELECT arrays.attempt_id, each.key AS place,
+         arrays.first_step + each.key * arrays.num_steps AS step, arrays.num_warm_up,
+         arrays.num_steps,
+         (arrays.least_duration + each.value) * arrays.time_unit_us AS duration_us,
+         coalesce(json_extract(arrays.data_wait, '$[' || each.key || ']'), 0)
+             * arrays.time_unit_us AS wait_us,
+         json_extract(arrays.gap_before, '$[' || each.key || ']') * arrays.time_unit_us AS gap_us,
+         arrays.least_loss
+             + json_extract(arrays.loss_over_least, '$[' || each.key || ']') * arrays.loss_unit
+             AS loss
+  FROM step_arrays AS arrays
+  JOIN attempts ON attempts.id = arrays.attempt_id AND attempts.deleted_at IS NULL
+  CROSS JOIN json_each(arrays.duration_over_least) AS each
+)
+""",
+    "postgresql": """
+SELECT attempt_id, step,
+       CASE WHEN place < num_warm_up THEN 'warm_up' ELSE 'measure' END AS phase,
+       CAST(sum(gap_us + duration_us) OVER (PARTITION BY attempt_id ORDER BY place) - duration_us
+            AS double precision) / 1e6 AS start_s,
+       CAST(duration_us AS double precision) / 1e6 AS duration_s,
+       CAST(wait_us AS double precision) / 1e6 AS data_wait_s, loss, num_steps
+FROM (
+  SELECT arrays.attempt_id, each.number - 1 AS place,
+         arrays.first_step + (each.number - 1) * arrays.num_steps AS step,
+         arrays.num_warm_up, arrays.num_steps,
+         (arrays.least_duration + CAST(each.over_least AS bigint)) * arrays.time_unit_us
+             AS duration_us,
+         coalesce(CAST(each.wait AS bigint), 0) * arrays.time_unit_us AS wait_us,
+         CAST(each.gap AS bigint) * arrays.time_unit_us AS gap_us,
+         arrays.least_loss + CAST(each.loss AS double precision) * arrays.loss_unit AS loss
+  FROM step_arrays AS arrays
+  JOIN attempts ON attempts.id = arrays.attempt_id AND attempts.deleted_at IS NULL
+  CROSS JOIN LATERAL ROWS FROM (
+      json_array_elements_text(arrays.duration_over_least),
+      json_array_elements_text(arrays.data_wait),
+      json_array_elements_text(arrays.gap_before),
+      json_array_elements_text(arrays.loss_over_least)
+  ) WITH ORDINALITY AS each (over_least, wait, gap, loss, number)
+) AS unpacked
+""",
+}
+
+_TIME_OF_EVENT = {
+    "sqlite": (
+        "strftime('%Y-%m-%d %H:%M:%S', events.at_unix_us / 1000000, 'unixepoch') "
+        "|| printf('.%06d', events.at_unix_us % 1000000)"
+    ),
+    "postgresql": "timestamp '1970-01-01' + events.at_unix_us * interval '1 microsecond'",
+}
+
+_STATE_CHANGES = """
+SELECT events.repeat_id, sweeps.name AS sweep, repeats.trial_id, repeats.repeat, events.number,
+       events.attempt, events.state, events.detail, {time} AS at
+FROM events
+JOIN repeats ON repeats.id = events.repeat_id
+JOIN sweeps ON sweeps.id = repeats.sweep_id
+"""
 
 
-def _look(connection: sa.Connection) -> None:
-    """Look again in every transaction: another program may have added the column meanwhile."""
-    connection.info[_MISSING] = set()
-    connection.info[_MISSING] = missing_columns(connection)
+_VIEWS = {
+    "throughput": _THROUGHPUT,
+    "scaling": _SCALING,
+    "latest_attempts": _LATEST_ATTEMPTS,
+    "failures": _FAILURES,
+}
+WITH_AXES = tuple(_VIEWS)
+"""Views that have a column for every axis of the table `trials`."""
+
+_FIRST = ("model", "strategy", "num_gpus")
+_OTHERS = ("hosts", "batch_size", "precision")
+_NOT_AXES = ("id", "curve", "spec")
 
 
-def _fill_in(
-    connection: sa.Connection, statement: Any, several: Any, values: Any, _options: Any
-) -> tuple[Any, Any, Any]:
-    missing = connection.info.get(_MISSING)
-    if not missing or not isinstance(statement, sa.Select):
-        return statement, several, values
-
-    def replaced(element: Any, **_: Any) -> Any:
-        if not isinstance(element, sa.Column) or element.name not in missing:
-            return None
-        if element.table.name != TrialRow.__tablename__:
-            return None
-        return sa.literal(AXES[element.name].default).label(element.name)
-
-    return replacement_traverse(statement, {}, replaced), several, values
+def create_views(connection: sa.Connection) -> None:
+    """Create all of them, inside the caller's transaction."""
+    dialect = connection.dialect.name
+    replace_views(connection)
+    _replace(connection, "step_samples", _STEP_SAMPLES[dialect])
+    _replace(connection, "state_changes", _STATE_CHANGES.format(time=_TIME_OF_EVENT[dialect]))
 
 
-_MISSING = "scalemark_missing_axes"
+def replace_views(connection: sa.Connection) -> None:
+    """Make those of `WITH_AXES` for the axes that the table has now.
+
+    On PostgreSQL rights on them and views on top of them stay; SQLite has no rights, and looks up
+    what a view names when it is read.
+    """
+    columns = [column["name"] for column in sa.inspect(connection).get_columns("trials")]
+    # a measured item has the column of that name
+    apart = (*_FIRST, *_OTHERS, *_NOT_AXES, "item")
+    axes = [name for name in columns if name not in apart]
+    parts = {
+        "attempts": _ATTEMPTS,
+        "run_dir": _RUN_DIR,
+        "origin": _ORIGIN,
+        "is_quotable": _IS_QUOTABLE,
+        "typical": _TYPICAL,
+        "on_one_gpu": _ON_ONE_GPU.format(is_quotable=_IS_QUOTABLE, typical=_TYPICAL),
+    }
+    for name, names in {"first": _FIRST, "others": _OTHERS, "axes": axes}.items():
+        # quoted, because a sweep may have called an axis `order`
+        parts[name] = ", ".join(f'trials."{axis}"' for axis in names)
+        parts[f"compared_{name}"] = ", ".join(f'compared."{axis}"' for axis in names)
+    for name, view in _VIEWS.items():
+        _replace(connection, name, view.format(**parts))
+
+
+def renew_views(connection: sa.Connection) -> None:
+    """Replace the views of a database from before they had an origin."""
+    columns = sa.inspect(connection).get_columns("scaling")
+    if not any(column["name"] == "origin" for column in columns):
+        for name in ("simulated_throughput", "simulated_scaling"):
+            connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+        drop_views(connection)
+        replace_views(connection)
+
+
+def drop_views(connection: sa.Connection) -> None:
+    """Drop those of `WITH_AXES`: no server changes the type of a column that a view names."""
+    for name in WITH_AXES:
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+
+
+def _replace(connection: sa.Connection, name: str, query: str) -> None:
+    # text of its own: SQLAlchemy would take a colon, and psycopg a percent sign, for a parameter
+    query = query.replace(":", "\\:")
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text(f"CREATE OR REPLACE VIEW {name} AS {query}"))
+    else:
+        connection.execute(sa.text(f"DROP VIEW IF EXISTS {name}"))
+        connection.execute(sa.text(f"CREATE VIEW {name} AS {query}"))

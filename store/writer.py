@@ -18,12 +18,18 @@ from scalemark.records.outcomes import State
 from scalemark.records.sweep import AskedFor, SweepRecord, sweep_uid
 from scalemark.records.trial import TrialSpec
 from store import schema
-from store.attempt_rows import machine_id_of
 from store.database import locate, open_for_writing, reading, writing
 from store.errors import StoreError
-from store.rows import insert_all, inserted_id
-from store.sweeps.ledger import FINISHED_ELSEWHERE, Ledger, has_in_flight, process_of
-from store.sweeps.repeat_states import CONTINUED, add_pending, change_all
+from store.ledger import (
+    CONTINUED,
+    FINISHED_ELSEWHERE,
+    Ledger,
+    add_pending,
+    change_all,
+    has_in_flight,
+    process_of,
+)
+from store.rows import insert_all, inserted_id, machine_id_of
 from store.trial_rows import insert_trials
 
 NOT_ASKED_FOR = "the sweep was continued without this trial"

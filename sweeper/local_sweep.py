@@ -17,8 +17,8 @@ from scalemark.records.axes import Engine
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import storable
 from scalemark.text.untrusted import command_line, without_secrets
+from store.ledger import Ledger
 from store.reading import earlier
-from store.sweeps.ledger import Ledger
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper import launchers
 from sweeper.devices.gpu_users import GpuInUse, GpuUsers

@@ -22,8 +22,8 @@ from scalemark.records.measurement import (
 from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
-from store.attempt_rows import FinishedAttempt
-from store.sweeps.ledger import Ledger
+from store.ledger import Ledger
+from store.rows import FinishedAttempt
 from store.writer import NewSweep, Writer
 from sweeper.devices.simulated_box import machine_of
 from tests.empty import make_copy, make_empty

@@ -61,7 +61,7 @@ def test_every_command_takes_a_database_and_prints_json():
 
 @pytest.mark.parametrize("option", ["--db", "--json", "--source", "--baseline", "--all", "--brief"])
 def test_an_option_is_explained_alike_everywhere(option):
-    others = {"--source": {"store import"}, "--baseline": {"sweeper judge"}}
+    others = {"--baseline": {"sweeper judge"}}
     assert len({options(name)[option] for name in having(option) - others.get(option, set())}) == 1
 
 

@@ -40,7 +40,7 @@ from scalemark.text.wording import counted
 from store.command_line import Db, Json
 from store.database import own_command
 from store.errors import StoreError
-from store.filters.filter_values import ID_BEGINNING, begins_id
+from store.filters import ID_BEGINNING, begins_id
 
 Trial = Annotated[
     str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")

@@ -30,7 +30,7 @@ from scalemark.text.untrusted import command_line
 from scalemark.text.wording import as_typed
 from store.command_line import Db, Json
 from store.errors import StoreError
-from store.filters.filter_values import escaped
+from store.filters import escaped
 from store.reading.sweeps import ACCEPTED
 
 _REGRESSED = 1  # exit code

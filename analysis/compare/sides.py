@@ -18,7 +18,7 @@ from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES
 from store.database import open_existing, open_for_reading
 from store.errors import StoreError
-from store.filters.selection import looks_like_filter, parsed
+from store.filters import looks_like_filter, parsed
 from store.reading import references, show
 from store.reading.listing import full_names, newest_first, origin_note
 

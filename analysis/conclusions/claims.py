@@ -18,7 +18,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import NOISE, read_injected
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted
-from store.filters.selection import parsed
+from store.filters import parsed
 
 
 class ClaimVerdict(StrEnum):

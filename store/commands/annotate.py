@@ -16,11 +16,11 @@ import typer
 from scalemark.cli.terminal import print_json
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import visible
+from scalemark.text.wording import counted
 from store.command_line import Db, Json, ask
 from store.database import check_writable, open_for_reading, open_for_writing, reading, writing
 from store.errors import StoreError
-from store.filters.filter_values import ID_BEGINNING, checked
-from store.filters.selection import attempt_ids, deleted_at, looks_like_filter
+from store.filters import ID_BEGINNING, attempt_ids, checked, deleted_at, looks_like_filter
 from store.reading import show
 from store.reading.listing import full_names
 from store.reading.show import Target
@@ -116,15 +116,15 @@ class ChosenAttempts:
     num_trials: int
 
     def __str__(self) -> str:
-        return f"{_counted(self.num_attempts, 'attempt')} of {_counted(self.num_trials, 'trial')}"
+        return f"{counted(self.num_attempts, 'attempt')} of {counted(self.num_trials, 'trial')}"
 
 
 def add_tags(engine: sa.Engine, target: Target, words: Sequence[str], at: datetime) -> int:
     """Return how many it did not have before. Raises StoreError for a tag that is none."""
     wanted = list(dict.fromkeys(_checked(word, "tag") for word in words))
-    of_target = _of(target)
+    tags = sa.select(TagRow.tag).where(getattr(TagRow, target.column) == target.id)
     with writing(engine) as connection:
-        known = set(connection.scalars(sa.select(TagRow.tag).where(of_target)))
+        known = set(connection.scalars(tags))
         rows = []
         for word in wanted:
             if word not in known:
@@ -136,7 +136,7 @@ def add_tags(engine: sa.Engine, target: Target, words: Sequence[str], at: dateti
 def remove_tags(engine: sa.Engine, target: Target, words: Sequence[str]) -> int:
     """Return how many it had."""
     wanted = [_checked(word, "tag") for word in words]
-    which = (_of(target), TagRow.tag.in_(wanted))
+    which = (getattr(TagRow, target.column) == target.id, TagRow.tag.in_(wanted))
     with writing(engine) as connection:
         return connection.execute(sa.delete(TagRow).where(*which)).rowcount
 
@@ -150,7 +150,7 @@ def add_note(engine: sa.Engine, target: Target, text: str, at: datetime) -> None
 
 def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> ChosenAttempts:
     """Choose, of one target (see `store.reading.show`) or by filters (see
-    `store.filters.selection`), the attempts that are deleted, or not.
+    `store.filters`), the attempts that are deleted, or not.
 
     Raises StoreError for what is neither.
     """
@@ -179,16 +179,7 @@ def set_deleted(engine: sa.Engine, chosen: ChosenAttempts, at: datetime | None) 
         return connection.execute(update).rowcount
 
 
-def _of(target: Target) -> sa.ColumnElement[bool]:
-    is_of_target: sa.ColumnElement[bool] = getattr(TagRow, target.column) == target.id
-    return is_of_target
-
-
 def _checked(text: str, what: str) -> str:
     if not text.strip():
         raise StoreError(f"an empty {what}; wanted a word or more")
     return checked(text, "")
-
-
-def _counted(num: int, what: str) -> str:
-    return f"{num} {what}" if num == 1 else f"{num} {what}s"

@@ -1,27 +1,30 @@
-"""`python -m store export|import|merge|rebuild`: moves results between databases, formats and
-folders.
+"""`python -m store export|import|merge|rebuild|reference`: moves results between databases, formats
+and folders, and lists figures that others measured.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from scalemark.cli.terminal import print_json, shown
+from scalemark.cli.terminal import make_console, print_columns, print_json, shown
+from scalemark.records.measurement import unit_of
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
-from store.command_line import Db, Json
-from store.database import own_command
+from store.command_line import Db, Json, make_app
+from store.database import locate, open_existing, open_for_writing, own_command, writing
 from store.errors import StoreError
 from store.exchange import rebuild as rebuilding
 from store.exchange.exports import ExportFormat, export
 from store.exchange.foreign_columns import FIELDS, ImportOptions
 from store.exchange.imports import Imported, ImportFormat, import_files
 from store.exchange.merge import merge
+from store.reading.queries import Row
+from store.reading.references import chosen, known_references, list_references, remove, strategy_of
 
 SOME_REJECTED = 1
 MOST_SHOWN = 20
@@ -121,19 +124,13 @@ _Axis = typer.Option(
 _Set = typer.Option(
     "--set",
     metavar="NAME=VALUE",
-    help="What all rows share, or a log lacks, as precision=bf16 or axes.framework=jax.",
+    help="What all rows share, or a log lacks, as precision=bf16 or axes.framework=jax. A citation "
+    "says where it can be looked up, and makes each row of a table a reference.",
 )
 _Ignore = typer.Option(
     "--ignore",
     metavar="COLUMN",
     help="Of tables: a column that says nothing; '*' is all that have no meaning yet.",
-)
-_Citation = typer.Option(
-    help="Of logs: where they can be looked up. Of tables: the same, which makes each row a "
-    "reference."
-)
-_Item = typer.Option(
-    help="What is counted, as tokens.", show_default="as a log says, of tables images"
 )
 _Read = typer.Option(
     help="Of logs: the reader, as of a sweep: torchtitan, or regex:PATTERN.",
@@ -153,6 +150,7 @@ _DecimalComma = typer.Option(
     help="Of tables: whether 1,234 is 1.234 or 1234.",
     show_default="asked for where a table leaves it open",
 )
+_DryRun = typer.Option("--dry-run", help="Change nothing, say what would be done.")
 
 
 def import_(
@@ -163,21 +161,11 @@ def import_(
     wanted: Annotated[
         ImportFormat | None, typer.Option("--format", help="What they are.", show_default="guessed")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing, say what would be done.")
-    ] = False,
-    source: Annotated[str, typer.Option(help="Of logs and tables: short name, as in charts.")] = "",
-    citation: Annotated[str, _Citation] = "",
-    hardware: Annotated[str, typer.Option(help="Of logs and tables: machine and GPUs.")] = "",
-    model: Annotated[str, typer.Option(help="Of logs and tables that do not say it.")] = "",
-    num_gpus: Annotated[
-        int | None, typer.Option(help="Of logs and tables that do not say it.", min=1)
-    ] = None,
+    dry_run: Annotated[bool, _DryRun] = False,
     maps: Annotated[list[str] | None, _Map] = None,
     axes: Annotated[list[str] | None, _Axis] = None,
     constants: Annotated[list[str] | None, _Set] = None,
     ignored: Annotated[list[str] | None, _Ignore] = None,
-    item: Annotated[str, _Item] = "",
     read: Annotated[str, _Read] = "",
     compare: Annotated[str, _Compare] = "",
     per_gpu: Annotated[bool | None, _PerGpu] = None,
@@ -189,12 +177,10 @@ def import_(
 
     The rows of a table are numbers that were measured elsewhere: `--origin elsewhere` shows them.
     """
-    about = {"source": source, "citation": citation, "hardware": hardware, "model": model}
-    about |= {"num_gpus": str(num_gpus or ""), "item": item}
     said = ImportOptions(
         maps=maps or (),
         axes=axes or (),
-        constants=_constants(constants or (), about),
+        constants=_constants(constants or ()),
         ignored=ignored or (),
         compare=compare,
         decimal_comma=decimal_comma,
@@ -211,9 +197,8 @@ def import_(
         raise typer.Exit(SOME_REJECTED)
 
 
-def _constants(given: Sequence[str], about: Mapping[str, str]) -> dict[str, str]:
-    """Return what is said of all rows, by `--set` and by options of their own."""
-    constants = {name: value for name, value in about.items() if value}
+def _constants(given: Sequence[str]) -> dict[str, str]:
+    constants: dict[str, str] = {}
     for text in given:
         name, sign, value = text.partition("=")
         if not name or not sign or not value.strip():
@@ -248,3 +233,95 @@ def _print_rejected(rejected: Sequence[Rejected]) -> None:
         print(f"  {visible(row.where)}: {visible(row.reason)}", file=sys.stderr)
     if len(rejected) > MOST_SHOWN:
         print(f"  and {len(rejected) - MOST_SHOWN:,} more; --json lists all", file=sys.stderr)
+
+
+references = make_app("Figures that others measured, with their sources.")
+
+REFERENCE_COLUMNS = (
+    *("model", "hardware", "gpus", "throughput", "batch"),
+    *("strategy", "precision", "data"),
+)
+_RIGHT = frozenset({"gpus", "throughput", "batch"})
+
+
+@references.command("list")
+def list_references_(
+    db: Db,
+    filters: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="As model=resnet50 'num_gpus>=4' 'hardware~*V100*' origin=added.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List one line per figure, then where each can be looked up. `?` marks what a source leaves in
+    doubt.
+    """
+    engine = open_existing(db)
+    if engine is None:
+        print(
+            f"{locate(db).name}: no such database yet; these are the published references",
+            file=sys.stderr,
+        )
+    rows = known_references(None) if engine is None else list_references(engine)
+    with_strategies = [row | {"strategy": strategy_of(row)} for row in rows]
+    listed = [rows[position] for position in chosen(with_strategies, filters or ())]
+    if as_json:
+        print_json(listed)
+    elif listed:
+        _print_references(listed)
+    else:
+        models = ", ".join(sorted({row["model"] for row in rows}))
+        print(
+            f"no reference is like that; there are {len(rows)}, of the models {visible(models)}",
+            file=sys.stderr,
+        )
+
+
+@references.command("remove")
+def remove_(
+    db: Db,
+    filters: Annotated[
+        list[str],
+        typer.Argument(help="As source=results.csv; at least one.", show_default=False),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Remove figures that were added or came in a table; those that scalemark brings stay."""
+    engine = open_existing(db)
+    if engine is None:
+        raise StoreError(f"{locate(db).name}: no such database yet; there is nothing to remove")
+    with writing(open_for_writing(db)) as connection:
+        num_removed, num_kept = remove(connection, filters)
+    if as_json:
+        return print_json({"removed": num_removed, "kept": num_kept})
+    print(f"{num_removed:,} removed")
+    if num_kept:
+        print(f"{num_kept:,} are like that and come with scalemark: they stay", file=sys.stderr)
+
+
+def _print_references(rows: Sequence[Row]) -> None:
+    numbers: dict[str, int] = {}  # citation -> its number
+    lines = []
+    for row in rows:
+        number = numbers.setdefault(f"{row['source']}: {row['citation']}", len(numbers) + 1)
+        lines.append([*reference_cells(row), f"[{number}]"])
+    print_columns(make_console(), (*REFERENCE_COLUMNS, "source"), lines, _RIGHT)
+    print()
+    for citation, number in numbers.items():
+        print(f"[{number}] {visible(citation)}")
+
+
+def reference_cells(row: Row) -> list[str]:
+    return [
+        row["model"],
+        row["hardware"],
+        str(row["num_gpus"]),
+        f"{row['throughput']:.5g} {unit_of(row['item'])}",
+        "" if row["batch_size"] is None else str(row["batch_size"]),
+        strategy_of(row),
+        row["precision"],
+        row["data"],
+    ]

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
 import typer
 
 from scalemark.cli.terminal import print_json, reader_may_leave, shown
-from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
+from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable, is_free
 from scalemark.records.measurement import IMAGES
 from scalemark.records.references import Origin
 from scalemark.records.validation import LARGEST_INTEGER
 from scalemark.text.untrusted import visible
 from store.command_line import Db, Json
-from store.commands.sections import print_sections
-from store.commands.tabular import NO_SPARE, Format, Spare, write
+from store.commands.printing import Format, print_sections, write
 from store.database import locate, open_for_reading, own_command, reading
-from store.filters.filter_values import ID_BEGINNING
+from store.filters import ID_BEGINNING
 from store.reading.listing import (
     LISTED,
     full_names,
@@ -31,7 +30,7 @@ from store.reading.listing import (
     origin_filter,
     origin_note,
 )
-from store.reading.queries import num_attempts, queried, selected, streamed
+from store.reading.queries import num_attempts, queried, streamed
 from store.reading.references import shown_by
 from store.reading.show import show as collected
 from store.trial_rows import free_columns
@@ -93,30 +92,37 @@ def list_(
     the exit code 0.
     """
     form = Format.JSON if as_json else form
-    shows_newest = limit is None and form is Format.TABLE
+    is_table = form is Format.TABLE
+    shows_newest = limit is None and is_table
     limit = NEWEST if shows_newest else limit
     engine = open_for_reading(db)
     filters = full_names(engine, filters or ())
     wanted = Origin(origin) if origin else None
     asked = _of_one_origin(engine, filters, sweep, wanted, deleted=deleted)
-    select = partial(listing, engine, asked, sweep=sweep, deleted=deleted, sort=sort, limit=limit)
+    names = list(LISTED)
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]
-    elif form is Format.TABLE:
-        names = _in_a_table(engine, select)
-    else:
-        names = list(LISTED)
+    elif is_table:
+        with reading(engine) as connection:
+            free = list(free_columns(connection))
+        place = _IN_A_TABLE.index("strategy") + 1
+        names = [*_IN_A_TABLE[:place], *free, *_IN_A_TABLE[place:]]
+    names = list(dict.fromkeys(names))
+    statement = listing(
+        engine, asked, sweep=sweep, deleted=deleted, columns=names, sort=sort, limit=limit
+    )
     num_listed = 0
-
-    def counted(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-        nonlocal num_listed
-        for row in rows:
-            num_listed += 1
-            yield _with_inherited(headings, row) if form is Format.TABLE else row
-
-    with streamed(engine, select(columns=list(dict.fromkeys(names)))) as (headings, rows):
-        spare = Spare(_SPARE, "--columns NAME,NAME shows others, --json all")
-        write(form, headings, counted(rows), spare if columns is None else NO_SPARE)
+    with streamed(engine, statement) as (headings, rows):
+        if is_table:
+            lines = [_with_inherited(headings, row) for row in rows]
+            num_listed = len(lines)
+            if columns is None:
+                headings, lines = _without_usual(headings, lines)
+            write(form, headings, lines, _SPARE if columns is None else ())
+        else:
+            first = list(islice(rows, 1))
+            num_listed = len(first)
+            write(form, headings, chain(first, rows))
     if shows_newest and num_listed == NEWEST:
         order = "first" if sort else "newest"
         print(f"store: the {order} {NEWEST}; --limit N shows N", file=sys.stderr)
@@ -169,24 +175,6 @@ def _of_one_origin(
     return [*filters, origin_filter(taken)]
 
 
-def _in_a_table(engine: sa.Engine, select: Callable[..., sa.Select[Any]]) -> list[str]:
-    """Return the columns of a table: the usual ones, and free axes that no strategy names."""
-    unused = _unused(engine, select(columns=list(_USUALLY)))
-    names = [name for name in _IN_A_TABLE if name not in unused]
-    with reading(engine) as connection:
-        free = list(free_columns(connection))
-    listed = select(columns=["strategy", *free]).subquery()
-    told_apart = []
-    for name in free:
-        words = sa.literal(" ") + listed.c.strategy
-        is_named = words.contains(f" {bare_name(name)}=", autoescape=True)
-        others = sa.select(listed).where(listed.c[name].is_not(None), sa.not_(is_named))
-        if selected(engine, others.limit(1)):
-            told_apart.append(name)
-    place = names.index("strategy") + 1
-    return [*names[:place], *told_apart, *names[place:]]
-
-
 def _with_inherited(columns: Sequence[str], row: Sequence[Any]) -> list[Any]:
     """Say of a variable that a trial lacks that it is inherited."""
     cells = []
@@ -195,17 +183,24 @@ def _with_inherited(columns: Sequence[str], row: Sequence[Any]) -> list[Any]:
     return cells
 
 
-def _unused(engine: sa.Engine, select: sa.Select[Any]) -> set[str]:
-    """Return the columns of `_USUALLY` in which these attempts have nothing else."""
-    listed = select.subquery()
-    unused = set()
-    for name, usual in _USUALLY.items():
-        column = listed.c[name]
-        is_other = column.is_not(None) if usual is None else column != usual
-        others = sa.select(listed).where(is_other).limit(1)
-        if not selected(engine, others):
-            unused.add(name)
-    return unused
+def _without_usual(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> tuple[list[str], list[list[Any]]]:
+    """Leave out columns of `_USUALLY` that say nothing else, and free axes that every strategy
+    names.
+    """
+    strategies = [f" {row[columns.index('strategy')]}" for row in rows]
+    kept = []
+    for place, name in enumerate(columns):
+        cells = [row[place] for row in rows]
+        is_usual = name in _USUALLY and all(cell in (None, _USUALLY[name]) for cell in cells)
+        if is_free(name):
+            named = f" {bare_name(name)}="
+            pairs = zip(cells, strategies, strict=True)
+            is_usual = all(cell in (None, INHERITED) or named in words for cell, words in pairs)
+        if not is_usual:
+            kept.append(place)
+    return [columns[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
 def _why_none(

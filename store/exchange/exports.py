@@ -6,30 +6,41 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import sqlalchemy as sa
+
 from scalemark.host.own_code import command_that_adds
 from scalemark.records.machine import DeviceKind
+from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome
 from scalemark.text.untrusted import masked, without_secrets
 from scalemark.text.wording import guarded
+from store.database import open_for_reading, reading
 from store.errors import StoreError
+from store.filters import NOT_AXES
+from store.reading.listing import LISTABLE, full_names, listing
+from store.reading.queries import columns_of, steps
+from store.schema import AttemptRow, TrialRow, UtcDateTime
+from store.trial_rows import free_columns
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
 
-UID_TAG = "scalemark.attempt_uid"
-"""The tag by which runs of MLflow that exist are found."""
-
+# of trials; their item gives way to what attempts counted
+_AXES = [
+    column.name for column in TrialRow.__table__.columns if column.name not in (*NOT_AXES, "item")
+]
 _TAGS = (
     *("attempt_id", "trial_id", "sweep", "origin", "repeat", "attempt", "outcome", "verdict"),
-    *("machine", "host", "gpu", "software_key", "tensorflow"),
+    *("shares_host", "machine", "host", "cpu", "gpu", "driver", "software_key"),
+    *("tensorflow", "keras", "scalemark", "revision"),
 )
 _MEASURED = (
     *("throughput", "throughput_low", "throughput_high", "median_step_s", "jitter_s"),
@@ -37,6 +48,11 @@ _MEASURED = (
     *("cores_taken_by_others", "steady", "peak_host_memory_bytes", "peak_device_memory_bytes"),
     *("mfu", "peak_flops_per_s", "variable_bytes", "optimizer_state_bytes"),
 )
+_ALWAYS_THERE = ("attempts", "trials", "sweeps", "machines")
+
+UID_TAG = "scalemark.attempt_uid"
+"""The tag by which runs of MLflow that exist are found."""
+
 # every other outcome: FAILED
 _STATUS = {Outcome.COMPLETED: "FINISHED", Outcome.INTERRUPTED: "KILLED"}
 _AT_ONCE = 1000  # metrics: MLflow's server takes no more in one request
@@ -73,18 +89,53 @@ def export(
 
     Raises StoreError when the file exists, or cannot be written.
     """
-    from store import api  # here, because pandas takes longer to import than most commands take
-
-    database = api.open(url)
+    engine = open_for_reading(url)
     try:
-        frame = database.attempts_of_all_origins(*filters)
+        frame = attempts(engine, filters)
         if wanted is ExportFormat.MLFLOW:
-            _export_to_mlflow(frame, database.steps, tracking_uri=out, experiment=experiment)
+            _export_to_mlflow(engine, frame, tracking_uri=out, experiment=experiment)
         else:
             _write(frame, out, wanted)
     finally:
-        database.engine.dispose()
+        engine.dispose()
     return Exported(num_attempts=len(frame), path=masked(out))
+
+
+def attempts(engine: sa.Engine, filters: Sequence[str] = ()) -> pd.DataFrame:
+    """Return a row for each attempt that the filters choose, oldest first, with all axes. The types
+    of columns do not depend on what is in them.
+    """
+    import pandas as pd  # here, because it takes longer to import than most commands take
+
+    named = full_names(engine, filters)
+    with reading(engine) as connection:
+        free = free_columns(connection)
+    names = ["attempt_id", "trial_id", *_AXES, *free]
+    names += ["sweep", "origin", "repeat", "attempt", "outcome", "item", "started_at", *_MEASURED]
+    names += [name for name in _TAGS if name not in names]
+    columns = {**LISTABLE, **free}
+    columns |= columns_of(AttemptRow, "attempt")
+    columns["attempt_id"] = LISTABLE["attempt"]
+    statement = listing(engine, named, columns=["trial_id"])
+    statement = statement.with_only_columns(*(columns[name].label(name) for name in names))
+    dtypes = {name: _dtype(columns[name]) for name in names}
+    try:
+        with reading(engine) as connection:
+            return pd.read_sql(statement, connection, dtype=dtypes)
+    except pd.errors.DatabaseError as error:  # pandas wraps what the driver raises
+        raise error.__cause__ or error from error
+
+
+def _dtype(column: Any) -> str:
+    kind = column.type
+    may_lack = column.nullable or column.table.name not in _ALWAYS_THERE
+    if isinstance(kind, sa.Boolean):
+        return "boolean" if may_lack else "bool"
+    if isinstance(kind, sa.Integer):
+        return "Int64" if may_lack else "int64"
+    if isinstance(kind, sa.Float):
+        return "float64"
+    return "datetime64[us, UTC]" if isinstance(kind, UtcDateTime) else "category"
 
 
 def _write(frame: pd.DataFrame, out: str, wanted: ExportFormat) -> None:
@@ -117,11 +168,7 @@ def _csv_cell(value: object) -> object:
 
 
 def _export_to_mlflow(
-    attempts: pd.DataFrame,
-    steps: Callable[[int], pd.DataFrame],
-    *,
-    tracking_uri: str,
-    experiment: str,
+    engine: sa.Engine, frame: pd.DataFrame, *, tracking_uri: str, experiment: str
 ) -> None:
     """Make one run per attempt that the experiment does not have yet; axes are its parameters.
 
@@ -148,13 +195,15 @@ def _export_to_mlflow(
             raise StoreError(f"experiment {experiment} is deleted in MLflow: restore it there")
         experiment_id = known.experiment_id if known else client.create_experiment(experiment)
         runs = _known_runs(client, experiment_id)
-        for record in attempts.to_dict("records"):
-            row: dict[str, Any] = {str(name): value for name, value in record.items()}
-            uid = _uid(row)
-            run_id, is_whole = runs.get(uid, ("", False))
-            if not is_whole:
+        for record in frame.to_dict("records"):
+            row = {str(name): value for name, value in record.items() if _is_known(value)}
+            names = ("sweep", "trial_id", "repeat", "attempt", "started_at")
+            uid = " ".join(str(row[name]) for name in names)  # the same in every database
+            run_id, status = runs.get(uid, ("", "RUNNING"))
+            if status == "RUNNING":
                 run_id = run_id or _new_run(client, experiment_id, uid, row)
-                _log(client, run_id, row, steps(row["attempt_id"]))
+                (samples,) = steps(engine, [row["attempt_id"]]).values() or [[]]
+                _log(client, run_id, row, samples)
     except (MlflowException, SQLAlchemyError, CommandError, ImportError, OSError) as error:
         first_line = without_secrets(str(error).partition("\n")[0])
         raise StoreError(f"MLflow cannot write to {masked(tracking_uri)}: {first_line}") from error
@@ -164,8 +213,6 @@ def _check_it_is_not_ours(tracking_uri: str) -> None:
     """Raise StoreError for a database of ours, in which MLflow would make its tables."""
     if not tracking_uri.startswith(_DATABASES):
         return
-    import sqlalchemy as sa
-
     engine = sa.create_engine(tracking_uri)
     try:
         is_ours = sa.inspect(engine).has_table("sweep_trials")
@@ -178,30 +225,21 @@ def _check_it_is_not_ours(tracking_uri: str) -> None:
         )
 
 
-def _known_runs(client: MlflowClient, experiment_id: str) -> dict[str, tuple[str, bool]]:
-    """Return uid -> run, and whether it is finished."""
-    runs: dict[str, tuple[str, bool]] = {}
-    token: str | None = None
-    while True:
-        page = client.search_runs(
-            [experiment_id], filter_string=f"tags.`{UID_TAG}` LIKE '%'", page_token=token
-        )
+def _known_runs(client: MlflowClient, experiment_id: str) -> dict[str, tuple[str, str]]:
+    """Return uid -> run, and its status."""
+    runs: dict[str, tuple[str, str]] = {}
+    token: str | None = ""
+    while token is not None:
+        page = client.search_runs([experiment_id], page_token=token or None)
         for run in page:
-            runs[run.data.tags[UID_TAG]] = run.info.run_id, run.info.status != "RUNNING"
-        token = page.token
-        if not token:
-            return runs
-
-
-def _uid(row: Mapping[str, Any]) -> str:
-    """Identify an attempt in every database: names of sweeps may come again, with another time."""
-    words = [row["sweep"], row["trial_id"], row["repeat"], row["attempt"], _ms(row["started_at"])]
-    return " ".join(map(str, words))
+            runs[run.data.tags.get(UID_TAG, "")] = run.info.run_id, run.info.status
+        token = page.token or None
+    return runs
 
 
 def _new_run(client: MlflowClient, experiment_id: str, uid: str, row: Mapping[str, Any]) -> str:
-    words = [row["model"], row["variable_update"], row["num_gpus"], row["trial_id"][:8]]
-    name = " ".join(str(word) for word in words if _is_known(word))
+    words = [row.get(name) for name in ("model", "variable_update", "num_gpus")]
+    name = " ".join(str(word) for word in (*words, row["trial_id"][:8]) if word)
     run = client.create_run(
         experiment_id,
         start_time=_ms(row["started_at"]),
@@ -211,31 +249,29 @@ def _new_run(client: MlflowClient, experiment_id: str, uid: str, row: Mapping[st
     return str(run.info.run_id)
 
 
-def _log(client: MlflowClient, run_id: str, row: Mapping[str, Any], steps: pd.DataFrame) -> None:
+def _log(
+    client: MlflowClient, run_id: str, row: Mapping[str, Any], samples: Sequence[StepSample]
+) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
     # MLflow shows runs in one table: simulated numbers must not stand among measured ones
     prefix = _simulated(row).replace(" ", "_")
-    ended_at = row["started_at"]
-    if _is_known(row["duration_s"]):
-        ended_at += timedelta(seconds=row["duration_s"])
+    ended_at = row["started_at"] + timedelta(seconds=row.get("duration_s", 0))
     tags, params, metrics = [], [], []
     for name, value in row.items():
-        if not _is_known(value) or name == "started_at":
-            continue
         if name in _TAGS:
             tags.append(RunTag(f"scalemark.{name}", str(value)))
-        elif name not in _MEASURED:
-            params.append(Param(name, str(value)[:_LONGEST]))
-        elif math.isfinite(value):
+        elif name in _MEASURED:
             metrics.append(Metric(f"{prefix}{name}", float(value), _ms(ended_at), 0))
+        elif name != "started_at":
+            params.append(Param(name, str(value)[:_LONGEST]))
     client.log_batch(run_id, params=params, tags=tags)
-    for step in steps.to_dict("records"):
-        at_ms = _ms(row["started_at"] + timedelta(seconds=step["start_s"] + step["duration_s"]))
-        values = {"step_s": step["duration_s"] / step["num_steps"], "loss": step["loss"]}
-        for name, number in values.items():
-            if math.isfinite(number):
-                metrics.append(Metric(f"{prefix}{name}", number, at_ms, step["step"]))
+    for step in samples:
+        at_ms = _ms(row["started_at"] + timedelta(seconds=step.start_s + step.duration_s))
+        step_s = step.duration_s / step.num_steps
+        metrics.append(Metric(f"{prefix}step_s", step_s, at_ms, step.step))
+        if step.loss is not None:
+            metrics.append(Metric(f"{prefix}loss", step.loss, at_ms, step.step))
     for first in range(0, len(metrics), _AT_ONCE):
         client.log_batch(run_id, metrics=metrics[first : first + _AT_ONCE])
     status = _STATUS.get(Outcome(row["outcome"]), "FAILED")
@@ -248,7 +284,9 @@ def _simulated(row: Mapping[str, Any]) -> str:
 
 def _is_known(value: object) -> bool:
     """Return whether a cell of a frame is not missing: NaN, NA and NaT equal nothing."""
-    return value is not None and bool(str(value) not in ("nan", "<NA>", "NaT", ""))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is not None and str(value) not in ("<NA>", "NaT", "")
 
 
 def _ms(at: Any) -> int:

@@ -4,6 +4,9 @@ with its place and the reason.
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +21,7 @@ from scalemark.host.own_code import typed
 from scalemark.readers.log_text import LogError, log_text
 from scalemark.readers.reading import ReadError, Reading
 from scalemark.readers.search import FoundReader, readings_of, search
+from scalemark.records.free_axes import is_free, name_in_records
 from scalemark.records.references import Reference, ReferenceKind, Rejected
 from scalemark.text.untrusted import masked, without_secrets
 from scalemark.text.wording import listed
@@ -26,12 +30,13 @@ from store.errors import StoreError
 from store.exchange.foreign_columns import (
     DEFAULTS,
     NOTHING_SAID,
+    ForeignTable,
     ImportOptions,
     constants_of,
     figures,
+    shown,
     understood,
 )
-from store.exchange.foreign_table import read_table
 from store.rows import add_references
 from store.schema import ReferenceRow
 
@@ -39,17 +44,20 @@ AT_ONCE = 5000  # figures in a transaction
 NEEDED_OF_LOGS = ("source", "citation", "hardware", "model", "num_gpus")
 """What no log says of itself, or none that every reader reads."""
 
-_SHOWN_EACH = 1000  # records, of which more are shown at once: a terminal takes its time
+_SHOWN_EACH = 1000  # records: a terminal takes its time
 _AGREE = 1.05  # processes of one run print totals that differ by less
 _LOOKED_AT_BYTES = 2**20
 _CONTROLS = set(range(7))  # bytes that no text has
+_DELIMITERS = ",;\t|"
+_RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # of Markdown, below the names
+_CELL_END = re.compile(r"(?<!\\)\|")
 
 
 class ImportFormat(StrEnum):
     """The formats that are read."""
 
     LOG = "log"  # of a training program
-    TABLE = "table"  # of other programs: CSV, TSV, Markdown, JSON lines or Parquet
+    TABLE = "table"  # of other programs: CSV, TSV, Markdown or Parquet
 
 
 @dataclass(slots=True)
@@ -90,7 +98,7 @@ def import_files(
         for path, kind in sources:
             for figure in _read(path, kind, said):
                 number += 1
-                if number < _SHOWN_EACH or number % _SHOWN_EACH == 0:
+                if number % _SHOWN_EACH == 0:
                     progress("records", number, 0)
                 if isinstance(figure, Rejected):
                     added.rejected.append(figure)
@@ -145,8 +153,8 @@ def _check(path: str, kind: ImportFormat, said: ImportOptions) -> None:
         return
     missing = [name for name in NEEDED_OF_LOGS if name not in said.constants]
     if missing:
-        options = listed([f"--{name.replace('_', '-')}" for name in missing])
-        raise StoreError(f"{path}: a log, which does not name them itself: give {options}")
+        options = listed([f"--set {name}=" for name in missing])
+        raise StoreError(f"{path}: a log, which does not say it itself: give {options}")
 
 
 def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
@@ -172,7 +180,7 @@ def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
     if is_table or file.suffix.lower() in (".csv", ".tsv", ".md", ".parquet"):
         return ImportFormat.TABLE
     text = begin.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text.startswith((b"{", b"|", b"PAR1")):
+    if text.startswith((b"|", b"PAR1")):
         return ImportFormat.TABLE
     if text and not _CONTROLS & set(text):
         return ImportFormat.LOG
@@ -200,13 +208,16 @@ def reference_of(path: Path, said: ImportOptions) -> Reference:
     """
     log = _readings(path, said.read)
     throughput, evidence = _throughput(log.readings)
-    constants, axes = constants_of(said)
+    constants = constants_of(said)
+    axes = {name_in_records(name): constants.pop(name) for name in [*constants] if is_free(name)}
     wanted = constants.pop("item", "")
     item = log.item or wanted
     if not item:
-        raise ValueError(f"{evidence}, of what is not known: say what is counted with --item")
+        raise ValueError(
+            f"{evidence}, of what is not known: say what is counted with --set item=NAME"
+        )
     if wanted not in ("", item):
-        raise ValueError(f"the log counts {item}; wanted --item {item}, or another --read")
+        raise ValueError(f"the log counts {item}; wanted --set item={item}, or another --read")
     num_gpus = constants["num_gpus"]
     per_gpu = log.per_gpu if said.per_gpu is None else said.per_gpu
     if per_gpu is None and num_gpus > 1:
@@ -261,3 +272,103 @@ def _throughput(readings: Sequence[Reading]) -> tuple[float, str]:
     if rated[-1].is_mean:
         return rates[-1], "mean at its end"
     return median(rates), f"median of {len(rates)} rates"
+
+
+def read_table(path: Path) -> ForeignTable:
+    """Read a table by its content. Raises StoreError for what is none, with the reason."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from error
+    if content.startswith(b"PAR1"):
+        return _of_parquet(path)
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise StoreError(f"{path}: UTF-16; save it as UTF-8, as spreadsheets call CSV UTF-8")
+    if b"\0" in content:
+        raise StoreError(f"{path}: no text; wanted CSV, TSV, Markdown or Parquet")
+    text = content.decode("utf-8-sig", errors="surrogateescape")
+    if not text.strip():
+        raise StoreError(f"{path}: empty; wanted a table with a line of column names")
+    if text.lstrip().startswith("|"):
+        return _of_markdown(path, text)
+    return _of_delimited(path, text)
+
+
+def _columns(path: Path, names: Sequence[str]) -> tuple[str, ...]:
+    # others write an index without a name before the columns
+    columns = [name.strip() or f"column {number}" for number, name in enumerate(names, 1)]
+    twice = [name for name in dict.fromkeys(columns) if columns.count(name) > 1]
+    if twice:
+        raise StoreError(
+            f"{path}: {', '.join(map(shown, twice[:5]))}: a name of more than one column; give "
+            "each column its own name"
+        )
+    return tuple(columns)
+
+
+def _of_delimited(path: Path, text: str) -> ForeignTable:
+    begin = text.lstrip("\r\n")
+    num_blank = len(text[: len(text) - len(begin)].splitlines())
+    first = begin.splitlines()[0]
+    sizes = {mark: len(next(csv.reader([first], delimiter=mark), [])) for mark in _DELIMITERS}
+    delimiter = max(sizes, key=lambda mark: sizes[mark])
+    reader = csv.reader(io.StringIO(begin, newline=""), delimiter=delimiter, strict=True)
+    try:
+        columns = _columns(path, next(reader))
+    except csv.Error as error:
+        raise StoreError(f"{path}: its line of column names cannot be read: {error}") from None
+    table = ForeignTable(columns=columns, knows_decimals=delimiter not in ";\t")
+    while True:
+        where = f"{path} line {num_blank + reader.line_num + 1}"
+        try:
+            _add_row(table, where, next(reader))
+        except StopIteration:
+            return table
+        except csv.Error as error:
+            reason = f"{error}; is a quote not closed?"
+            table.rejected.append(Rejected(where=where, reason=reason))
+
+
+def _of_markdown(path: Path, text: str) -> ForeignTable:
+    rows = []
+    num_rules = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        num_rules += line.startswith("|") and _RULE.fullmatch(line) is not None
+        if num_rules > 1 or (line and not line.startswith("|")):
+            raise StoreError(f"{path} line {number}: more than one table; wanted a file each")
+        if line and not _RULE.fullmatch(line):
+            cells = _CELL_END.split(line[1:].removesuffix("|"))
+            cells = [cell.strip().strip("*`").replace("\\|", "|") for cell in cells]
+            rows.append((f"{path} line {number}", cells))
+    table = ForeignTable(columns=_columns(path, rows[0][1] if rows else ()))
+    for where, cells in rows[1:]:
+        _add_row(table, where, cells)
+    return table
+
+
+def _add_row(table: ForeignTable, where: str, cells: Sequence[str]) -> None:
+    if not any(cell.strip() for cell in cells):
+        return
+    wanted = len(table.columns)
+    if len(cells) == wanted:
+        table.rows.append((where, [cell.strip() or None for cell in cells]))
+        return
+    reason = f"{len(cells)} cells; wanted {wanted}, as the line of column names has"
+    if len(cells) > wanted:
+        reason += "; a cell with the delimiter in it belongs in quotes"
+    table.rejected.append(Rejected(where=where, reason=reason))
+
+
+def _of_parquet(path: Path) -> ForeignTable:
+    import pyarrow as pa  # here, because it is slow to import, and other formats need none
+    import pyarrow.parquet as pq
+
+    try:
+        parquet = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{path}: cannot be read as Parquet: {shown(error)}") from error
+    table = ForeignTable(columns=_columns(path, parquet.column_names))
+    for number, row in enumerate(parquet.to_pylist(), 1):
+        table.rows.append((f"{path} row {number}", list(row.values())))
+    return table

@@ -274,30 +274,15 @@ class _Merging:
             FROM temp.repeats_taken AS taken WHERE main.repeats.id = taken.new
             """
         )
-        self._sql(  # the changes that either has, in their order in time
-            """
-            CREATE TEMP TABLE events_taken AS
-            SELECT repeat_id, at_unix_us, attempt, state, detail,
-                row_number() OVER (PARTITION BY repeat_id ORDER BY at_unix_us, number) AS number
-            FROM (
-                SELECT repeat_id, at_unix_us, attempt, state, detail, min(number) AS number FROM (
-                    SELECT repeat_id, number, at_unix_us, attempt, state, detail FROM main.events
-                    WHERE repeat_id IN (SELECT new FROM temp.repeats_taken)
-                    UNION ALL
-                    SELECT taken.new, there.number, there.at_unix_us, there.attempt, there.state,
-                        there.detail
-                    FROM other.events AS there JOIN temp.repeats_taken AS taken
-                    ON taken.old = there.repeat_id AND there.number <= taken.last_event
-                )
-                GROUP BY repeat_id, at_unix_us, attempt, state, detail
-            )
-            """
-        )
         taken = "SELECT new FROM temp.repeats_taken"
         self._sql(f"DELETE FROM main.events WHERE repeat_id IN ({taken})")
-        names = "repeat_id, number, at_unix_us, attempt, state, detail"
-        self._sql(f"INSERT INTO main.events ({names}) SELECT {names} FROM temp.events_taken")
-        self._sql("DROP TABLE temp.events_taken")
+        names = ("number", "at_unix_us", "attempt", "state", "detail")
+        values = ", ".join(f"there.{name}" for name in names)
+        self._sql(
+            f"INSERT INTO main.events (repeat_id, {', '.join(names)}) SELECT taken.new, {values} "
+            "FROM other.events AS there JOIN temp.repeats_taken AS taken "
+            "ON taken.old = there.repeat_id AND there.number <= taken.last_event"
+        )
         self._sql("DROP TABLE temp.repeats_taken")
 
     def _add_attempts(self) -> None:

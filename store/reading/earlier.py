@@ -18,7 +18,7 @@ from scalemark.records.measurement import IMAGES
 from scalemark.records.outcomes import Outcome, State
 from scalemark.records.trial import TrialSpec
 from store.database import reading
-from store.filters.selection import deleted_at
+from store.filters import deleted_at
 from store.reading.queries import Row, rows, selected
 from store.rows import in_chunks
 from store.schema import (

@@ -16,13 +16,13 @@ from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from store.database import reading
 from store.errors import StoreError
-from store.filters.filter_values import shortened
-from store.filters.selection import (
+from store.filters import (
     NOT_AXES,
     attempt_ids,
     deleted_at,
     nearest,
     parsed,
+    shortened,
     unknown_name,
     with_prefixes,
 )
@@ -125,7 +125,7 @@ def listing(
     sort: str | None = None,
     limit: int | None = None,
 ) -> sa.Select[Any]:
-    """Select these columns of the attempts that `filters` choose (see `store.filters.selection`),
+    """Select these columns of the attempts that `filters` choose (see `store.filters`),
     oldest first.
 
     `sort` names a column, with a minus before it for largest first; what has none comes last.
@@ -263,37 +263,29 @@ def newest_first(
 
 
 _MOST_NAMED = 8
-_AXES = {
-    column.name: column
-    for column in TrialRow.__table__.columns
-    if column.name not in NOT_AXES and isinstance(column.type, sa.String | sa.Integer)
-}
 
 
 def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
-    """Name the nearest value, or all values, of the first axis that no trial has as asked, and the
+    """Name the nearest value, or some values, of the first axis that no trial has as asked, and the
     nearest free axis where none has this name. Empty where each filter alone selects something.
     """
     with reading(engine) as connection:
-        free = list(free_columns(connection))
+        columns = free_columns(connection)
+    columns |= columns_but(TrialRow, NOT_AXES)
     for wanted in parsed(filters):
-        if is_free(wanted.name):
-            if wanted.name not in free:
-                others = nearest(wanted.name, free) if free else "nor any axis like it"
-                end = " " if others.endswith("?") else "; "
-                return f"no trial there has {wanted.name}; {others}{end}"
-            if wanted.value.startswith(("'", '"')) or "," in wanted.value:
-                return r"a value is written without quotes, a comma within it as \,; "
-        if wanted.name not in _AXES or wanted.operator != "=" or "," in wanted.value:
+        if is_free(wanted.name) and wanted.name not in columns:
+            others = nearest(wanted.name, sorted(filter(is_free, columns)) or ["no free axes"])
+            end = " " if others.endswith("?") else "; "
+            return f"no trial there has {wanted.name}; {others}{end}"
+        if wanted.name not in columns or wanted.operator != "=" or "," in wanted.value:
             continue
-        rows = selected(engine, sa.select(_AXES[wanted.name].label("value")).distinct())
-        known = list(map(str, sorted(row["value"] for row in rows if row["value"])))
+        column = columns[wanted.name].label("value")
+        values = {row["value"] for row in selected(engine, sa.select(column).distinct())}
+        known = list(map(str, sorted(value for value in values if value)))
         if not known or wanted.value in known:
             continue
-        near: list[str] = []
-        if isinstance(_AXES[wanted.name].type, sa.String):
-            near = difflib.get_close_matches(wanted.value[:100], known, n=3)
-        if near:
+        near = difflib.get_close_matches(wanted.value[:100], known, n=3)
+        if near and not known[0].isdecimal():
             return f"did you mean {wanted.name}={', '.join(map(visible, near))}? "
         more = ", ..." if len(known) > _MOST_NAMED else ""
         return f"{wanted.name} is {', '.join(map(visible, known[:_MOST_NAMED]))}{more} there; "

@@ -13,8 +13,7 @@ from scalemark.records.attempt import unpack_steps
 from scalemark.records.measurement import StepSample
 from store.database import reading
 from store.errors import NoSweepError, StoreError
-from store.filters.filter_values import checked
-from store.filters.selection import attempt_ids, deleted_at
+from store.filters import attempt_ids, checked, deleted_at
 from store.schema import (
     AttemptRow,
     EnvironmentRow,

@@ -15,10 +15,9 @@ from scalemark.records.free_axes import PREFIX, is_free, name_in_records
 from scalemark.records.references import Reference, ReferenceKind, published
 from scalemark.stats.welch import typical
 from store.database import own_command
-from store.filters import filter_values
-from store.filters.filter_values import Filter
-from store.filters.selection import parsed_with
+from store.filters import Filter, parsed_with, pattern, real, several, single, whole
 from store.reading.queries import Row, num_attempts, selected, streamed
+from store.rows import in_chunks
 from store.schema import ReferenceRow
 
 
@@ -72,13 +71,40 @@ def measured_elsewhere(engine: sa.Engine) -> list[Row]:
     return list(trials.values())
 
 
+def remove(connection: sa.Connection, filters: Sequence[str]) -> tuple[int, int]:
+    """Remove the references that filters choose, within the caller's transaction; return how many,
+    and how many stay because they come with scalemark.
+    """
+    statement = sa.select(ReferenceRow.__table__).order_by(ReferenceRow.id)
+    ids: list[int] = []
+    num_kept = 0
+    for rows in connection.execute(statement).mappings().partitions(_AT_A_TIME):
+        part = [{**row, "strategy": strategy_of(row)} for row in rows]
+        for position in chosen(part, filters):
+            if part[position]["origin"] == ReferenceKind.PUBLISHED:
+                num_kept += 1
+            else:
+                ids.append(part[position]["id"])
+    for some in in_chunks(ids):
+        connection.execute(sa.delete(ReferenceRow).where(ReferenceRow.id.in_(some)))
+    return len(ids), num_kept
+
+
+_AT_A_TIME = 10_000  # rows that are looked at together
+
+
+def strategy_of(reference: Mapping[Any, Any]) -> str:
+    """Say in one column how variables are shared."""
+    parts = [reference[name] for name in ("variable_update", "all_reduce")]
+    parts.append(reference["local_parameter_device"])
+    parts += [f"{name}={value}" for name, value in reference["axes"].items()]
+    return " ".join(part for part in parts if part not in ("", "none", "n/a"))
+
+
 def has_any(engine: sa.Engine) -> bool:
     """Return whether any table was taken in."""
-    statement = (
-        sa.select(ReferenceRow.id).where(ReferenceRow.origin == ReferenceKind.TABLE).limit(1)
-    )
-    with streamed(engine, statement) as (_, rows):
-        return next(rows, None) is not None
+    of_tables = sa.select(ReferenceRow.id).where(ReferenceRow.origin == ReferenceKind.TABLE)
+    return bool(selected(engine, of_tables.limit(1)))
 
 
 def is_all(engine: sa.Engine) -> bool:
@@ -90,9 +116,7 @@ def instead(engine: sa.Engine) -> str:
     """Say how to see numbers that were measured elsewhere; empty where attempts of our own count,
     or where there are no such numbers.
     """
-    if not is_all(engine):
-        return ""
-    return f"{_ONLY}; show them with --origin elsewhere"
+    return f"{_ONLY}; show them with --origin elsewhere" if is_all(engine) else ""
 
 
 def shown_by(engine: sa.Engine) -> str:
@@ -105,20 +129,14 @@ def shown_by(engine: sa.Engine) -> str:
 
 
 _ONLY = "only numbers that were measured elsewhere in it"
-
-
-_Row = Mapping[str, Any]
-_Holds = Callable[[_Row], bool]
-
 _TEXTS = ("strategy", *(field.name for field in fields(Reference) if field.type == "str"))
 _NUMBERS: Mapping[str, Callable[[Filter, str], float]] = {
-    "batch_size": filter_values.whole,
-    "hosts": filter_values.whole,
-    "num_gpus": filter_values.whole,
-    "throughput": filter_values.real,
+    "batch_size": whole,
+    "hosts": whole,
+    "num_gpus": whole,
+    "throughput": real,
 }
 FIELDS = (*_TEXTS, *_NUMBERS)
-
 _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -127,7 +145,7 @@ _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
 }
 
 
-def chosen(references: Sequence[_Row], filters: Sequence[str]) -> list[int]:
+def chosen(references: Sequence[Mapping[str, Any]], filters: Sequence[str]) -> list[int]:
     """Return the positions of the references for which all filters hold.
 
     Case does not matter, nor the `?` that marks what a source leaves in doubt. Raises StoreError
@@ -135,10 +153,10 @@ def chosen(references: Sequence[_Row], filters: Sequence[str]) -> list[int]:
     """
     free = {name for reference in references for name in reference.get("axes", ())}
     named = [full_name(text) if _name(text) in free else text for text in filters]
-    conditions = list(map(_condition, parsed(named)))
+    conditions = [(asked.name, _condition(asked)) for asked in parsed(named)]
     positions = []
     for position, reference in enumerate(references):
-        if all(holds(reference) for holds in conditions):
+        if all(holds(_value(reference, name)) for name, holds in conditions):
             positions.append(position)
     return positions
 
@@ -163,56 +181,36 @@ def parsed(filters: Sequence[str]) -> list[Filter]:
     return parsed_with(filters, examples)
 
 
-def _condition(asked: Filter) -> _Holds:
-    """Compare numbers as numbers, and texts without case; a figure without a free axis is chosen by
-    nothing but `!=`.
-    """
-    if asked.operator == "!=":
-        equal = _condition(Filter(asked.name, "=", asked.value))
-        return lambda reference: not equal(reference)
-    read: Callable[[Filter, str], float] = filter_values.real
-    comparable: Callable[[Any], Any] = _free_text
+def _value(reference: Mapping[str, Any], name: str) -> Any:
+    return reference["axes"].get(name_in_records(name), "") if is_free(name) else reference[name]
+
+
+def _condition(asked: Filter) -> Callable[[Any], bool]:
+    """Return what has to hold of a value: numbers compare as numbers, and texts without case."""
+    read = _NUMBERS.get(asked.name, real)
     if asked.name in _TEXTS:
         asked.check_operator(("=", "!=", "~"))
-        comparable = _comparable
     elif asked.name in _NUMBERS:
         asked.check_operator(("=", "!=", *_ORDERS))
-        read = _NUMBERS[asked.name]
     if asked.operator == "~":
-        pattern = re.compile(filter_values.pattern(asked), re.IGNORECASE)
-        return lambda reference: pattern.search(str(_value(reference, asked))) is not None
-    if asked.operator == "=":
-        texts = filter_values.several(asked)
-        if asked.name in _NUMBERS:
-            numbers = {read(asked, text) for text in texts}
-            return lambda reference: _value(reference, asked) in numbers
-        values = {comparable(text) for text in texts}
-        return lambda reference: comparable(_value(reference, asked)) in values
-    holds = _ORDERS[asked.operator]
-    limit = read(asked, filter_values.single(asked))
-
-    def condition(reference: _Row) -> bool:
-        value = _value(reference, asked)
-        return isinstance(value, int | float) and holds(value, limit)
-
-    return condition
+        like = re.compile(pattern(asked), re.IGNORECASE)
+        return lambda value: like.search(str(value)) is not None
+    if asked.operator in _ORDERS:
+        holds, limit = _ORDERS[asked.operator], read(asked, single(asked))
+        return lambda value: isinstance(value, int | float) and holds(value, limit)
+    texts = several(asked)
+    if asked.name in _NUMBERS:
+        for text in texts:
+            read(asked, text)
+    wanted = {_comparable(text) for text in texts}
+    return lambda value: (_comparable(value) in wanted) is (asked.operator == "=")
 
 
-def _value(reference: _Row, asked: Filter) -> Any:
-    if is_free(asked.name):
-        return reference["axes"].get(name_in_records(asked.name), "")
-    return reference[asked.name]
-
-
-def _free_text(value: object) -> str | float:
+def _comparable(value: object) -> str | float:
     """Return 2.0 for 2, `2` and `2.0`, and text without case for all else."""
-    text = str(value).casefold()
+    text = str(value).casefold().rstrip("?")
     try:
         number = float(text)
     except ValueError:
         return text
     return number if math.isfinite(number) else text
-
-
-def _comparable(text: str) -> str:
-    return text.casefold().rstrip("?")

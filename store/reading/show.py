@@ -15,8 +15,7 @@ from scalemark.records.measurement import counted_calls
 from scalemark.records.outcomes import Outcome, Phase
 from store.database import own_command, reading
 from store.errors import StoreError
-from store.filters.filter_values import ID_BEGINNING, begins_id, checked, shortened
-from store.filters.selection import id_begins_with
+from store.filters import ID_BEGINNING, begins_id, checked, id_begins_with, shortened
 from store.reading.listing import ATTEMPTS, RUN_DIR
 from store.reading.queries import Row, columns_but, columns_of
 from store.schema import (

@@ -1,23 +1,29 @@
-"""Reads the sweeps of a database: all of them, what they asked for and left, where they ran, and
-their processes with dates and software, for histories.
+"""Reads the sweeps of a database: how far they are, what they asked for and left, where they ran,
+and their processes with dates and software, for histories.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+from statistics import fmean
 from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.host.processes import is_alive
+from scalemark.records.attempt import Placement, ProcessIdentity
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.records.references import Origin
+from scalemark.records.trial import width_name
 from store.database import reading
-from store.filters.selection import attempt_ids, deleted_at, repeat_conditions
-from store.reading.queries import Row, check_sweep, selected
+from store.filters import attempt_ids, deleted_at, repeat_conditions
+from store.ledger import num_in_states, placement_of, process_of
+from store.reading.queries import Row, check_sweep, columns_of, selected
 from store.schema import (
     AttemptRow,
     EnvironmentRow,
@@ -25,14 +31,249 @@ from store.schema import (
     LeftOutRow,
     MachineRow,
     MeasurementRow,
+    OrchestratorRow,
     RepeatRow,
     SweepRow,
     SweepTrialRow,
     TagRow,
     TrialRow,
 )
-from store.sweeps.sweep_status import SweepState, sweep_status
 from store.trial_rows import free_values
+
+NUM_LAST = 5
+_OPEN = (State.PENDING, State.CLAIMED, State.RUNNING)
+_LABEL = (
+    TrialRow.model,
+    TrialRow.strategy,
+    TrialRow.num_gpus,
+    TrialRow.hosts,
+    TrialRow.device_kind,
+)
+
+
+class SweepState(StrEnum):
+    """The state of a sweep."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    ENDED = "ended"  # with something left to run
+    KILLED = "killed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorStatus:
+    """The process that runs a sweep, or did last. Whether one that has not ended was killed shows
+    only on its host.
+    """
+
+    process: ProcessIdentity
+    heartbeat_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatStatus:
+    """One repeat of a sweep, with its newest attempt."""
+
+    trial_id: str
+    model: str
+    strategy: str
+    num_gpus: int
+    hosts: int
+    device_kind: str  # a DeviceKind
+    repeat: int
+    attempt: int
+    started_at: datetime
+
+    @property
+    def label(self) -> str:
+        """Name the trial in one word and the beginning of its id."""
+        simulated = "simulated " if self.device_kind == DeviceKind.SIMULATED_GPU else ""
+        width = width_name(self.num_gpus, self.hosts)
+        return f"{simulated}{self.model}-{self.strategy}-{width} {self.trial_id[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRepeat(RepeatStatus):
+    """An attempt that runs, if its orchestrator does."""
+
+    run_dir: str
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRepeat(RepeatStatus):
+    """An attempt that has ended."""
+
+    outcome: Outcome
+    message: str  # why it did not complete
+    throughput: float | None
+    item: str | None  # what is counted per second
+    verdict: str | None  # on the measurement
+    duration_s: float | None  # none when nobody saw it end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepStatus:
+    """The progress of one sweep."""
+
+    name: str
+    reason: str
+    command: str
+    started_at: datetime
+    finished_at: datetime | None  # none while something is left to run
+    counts: Counter[State]  # repeats
+    orchestrator: OrchestratorStatus | None  # the newest; none in imported and rebuilt sweeps
+    running: Sequence[RunningRepeat]  # oldest first
+    last_finished: Sequence[FinishedRepeat]  # newest first, NUM_LAST at most
+    # what is open, one after the other, would take: as long as its like that was completed; what
+    # has no like, the mean of all; None while nothing was completed
+    left_s: float | None
+
+    @property
+    def typed_command(self) -> str:
+        """The command as it was typed: scalemark sweep ..., or sweep.py ... after python."""
+        is_program = self.command.startswith("scalemark ")
+        return self.command if is_program else f"python {self.command}"
+
+    @property
+    def eta_s(self) -> float | None:
+        """The seconds left, with as many at a time as run now."""
+        return None if self.left_s is None else self.left_s / max(1, len(self.running))
+
+    @property
+    def state(self) -> SweepState:
+        """Judge by the processes on this host."""
+        if self.finished_at is not None:
+            return SweepState.FINISHED
+        runner = self.orchestrator
+        if runner is None or runner.ended_at is not None:
+            return SweepState.ENDED
+        alive = is_alive(runner.process, runner.heartbeat_at)
+        return SweepState.RUNNING if alive else SweepState.KILLED
+
+
+def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatus]:
+    """Return the status of a sweep; without a name, of all that have an orchestrator which has not
+    ended, else of the newest, if any.
+
+    Raises StoreError when there is no such sweep.
+    """
+    if sweep is not None:
+        check_sweep(engine, sweep)
+    with reading(engine) as connection:
+        return [_status(connection, row) for row in _chosen(connection, sweep)]
+
+
+def _chosen(connection: sa.Connection, sweep: str | None) -> list[dict[str, Any]]:
+    statement = sa.select(SweepRow.__table__)
+    if sweep is not None:
+        return _rows(connection, statement.where(SweepRow.name == sweep))
+    unended = sa.select(OrchestratorRow.sweep_id).where(OrchestratorRow.ended_at.is_(None))
+    running = _rows(connection, statement.where(SweepRow.id.in_(unended)).order_by(SweepRow.id))
+    if running:
+        return running
+    last_begun = (
+        sa.select(sa.func.max(OrchestratorRow.started_at))
+        .where(OrchestratorRow.sweep_id == SweepRow.id)
+        .scalar_subquery()
+    )
+    begun = sa.func.coalesce(last_begun, SweepRow.started_at)
+    return _rows(connection, statement.order_by(begun.desc(), SweepRow.id.desc()).limit(1))
+
+
+def _rows(connection: sa.Connection, statement: sa.Executable) -> list[dict[str, Any]]:
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def _status(connection: sa.Connection, row: dict[str, Any]) -> SweepStatus:
+    sweep_id = row["id"]
+    newest = sa.select(OrchestratorRow.__table__).order_by(OrchestratorRow.id.desc()).limit(1)
+    orchestrator = None
+    for runner in _rows(connection, newest.where(OrchestratorRow.sweep_id == sweep_id)):
+        orchestrator = OrchestratorStatus(
+            process=process_of(runner),
+            heartbeat_at=runner["heartbeat_at"],
+            ended_at=runner["ended_at"],
+        )
+    running = []
+    for repeat in _rows(connection, _RUNNING.where(RepeatRow.sweep_id == sweep_id)):
+        repeat["placement"] = placement_of(repeat["placement"])
+        running.append(RunningRepeat(**repeat))
+    last_finished = []
+    for repeat in _rows(connection, _LAST_FINISHED.where(AttemptRow.sweep_id == sweep_id)):
+        repeat["outcome"] = Outcome(repeat["outcome"])
+        last_finished.append(FinishedRepeat(**repeat))
+    named = ("name", "reason", "command", "started_at", "finished_at")
+    return SweepStatus(
+        **{name: row[name] for name in named},
+        counts=num_in_states(connection, sweep_id),
+        orchestrator=orchestrator,
+        running=running,
+        last_finished=last_finished,
+        left_s=_left_s(connection, sweep_id),
+    )
+
+
+_RUNNING = (
+    sa.select(
+        RepeatRow.trial_id,
+        *_LABEL,
+        RepeatRow.repeat,
+        RepeatRow.num_attempts.label("attempt"),
+        RepeatRow.started_at,
+        RepeatRow.run_dir,
+        RepeatRow.placement,
+    )
+    .join(TrialRow, TrialRow.id == RepeatRow.trial_id)
+    .where(RepeatRow.state == State.RUNNING)
+    .order_by(RepeatRow.started_at, RepeatRow.id)
+)
+_LAST_FINISHED = (
+    sa.select(
+        *columns_of(AttemptRow, "trial_id repeat attempt outcome message").values(),
+        *_LABEL,
+        *columns_of(MeasurementRow, "throughput item verdict").values(),
+        *columns_of(AttemptRow, "started_at duration_s").values(),
+    )
+    .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+    .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+    .where(AttemptRow.deleted_at.is_(None))
+    .order_by(AttemptRow.id.desc())
+    .limit(NUM_LAST)
+)
+
+
+def _left_s(connection: sa.Connection, sweep_id: int) -> float | None:
+    """Return the seconds that the open repeats would take one after the other."""
+    kind = (TrialRow.model, TrialRow.num_gpus, TrialRow.hosts)
+    timed = (
+        sa.select(*kind, sa.func.avg(AttemptRow.duration_s))
+        .join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
+        .where(
+            AttemptRow.sweep_id == sweep_id,
+            AttemptRow.outcome == Outcome.COMPLETED,
+            AttemptRow.duration_s.is_not(None),
+            AttemptRow.deleted_at.is_(None),
+        )
+        .group_by(*kind)
+    )
+    waiting = (
+        sa.select(*kind, sa.func.count())
+        .join(RepeatRow, RepeatRow.trial_id == TrialRow.id)
+        .where(RepeatRow.sweep_id == sweep_id, RepeatRow.state.in_(_OPEN))
+        .group_by(*kind)
+    )
+    mean_s: dict[Any, float] = {}
+    for *key, seconds in connection.execute(timed):
+        mean_s[tuple(key)] = seconds
+    if not mean_s:
+        return None
+    usual_s, left_s = fmean(mean_s.values()), 0.0
+    for *key, num_open in connection.execute(waiting):
+        left_s += num_open * mean_s.get(tuple(key), usual_s)
+    return left_s
+
 
 _Kind = tuple[str, str, int]  # model, engine, number of trials
 

@@ -15,8 +15,7 @@ from scalemark.text.untrusted import command_line
 from scalemark.text.wording import joined
 from simulator.costs.box import overrides_of
 from store.database import DEFAULT_FILE, default_url, locate, open_for_reading, reading
-from store.filters.filter_values import ID_BEGINNING, begins_id
-from store.filters.selection import id_begins_with
+from store.filters import ID_BEGINNING, begins_id, id_begins_with
 from store.schema import AttemptRow, MachineRow, TrialRow
 from sweeper.errors import SweepRefusedError
 

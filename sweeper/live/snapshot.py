@@ -12,7 +12,7 @@ from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Doing, Outcome, Phase, State
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from store.sweeps.sweep_status import SweepState
+from store.reading.sweeps import SweepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.run_folder import RunFolder
 from store.command_line import Db, Json
 from store.database import open_for_reading
-from store.sweeps.sweep_status import (
+from store.reading.sweeps import (
     FinishedRepeat,
     RunningRepeat,
     SweepState,

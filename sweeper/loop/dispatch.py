@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from scalemark.records.attempt import HOST_LOST
 from store.errors import StoreError
-from store.sweeps.ledger import ClaimResult
+from store.ledger import ClaimResult
 from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError

@@ -32,7 +32,7 @@ from functools import partial
 
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
-from store.sweeps.ledger import LostError
+from store.ledger import LostError
 from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.observer import Contest, ContestObserver
 from sweeper.errors import SweepRefusedError

@@ -13,8 +13,8 @@ from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import counted
-from store.attempt_rows import FinishedAttempt
 from store.errors import StoreError
+from store.rows import FinishedAttempt
 from sweeper.early_stopping.observer import Observer
 from sweeper.errors import SweepRefusedError
 from sweeper.live.progress import Log

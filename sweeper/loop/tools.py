@@ -14,8 +14,8 @@ from typing import Protocol
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
 from scalemark.host.processes import HEARTBEAT_TIMEOUT
 from scalemark.records.attempt import Placement, RankLimits
-from store.attempt_rows import FinishedAttempt
-from store.sweeps.ledger import ClaimResult, OpenRepeat
+from store.ledger import ClaimResult, OpenRepeat
+from store.rows import FinishedAttempt
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
 from sweeper.launchers import HostSlots
@@ -38,7 +38,7 @@ def wait_readable(descriptors: Iterable[int], timeout_s: float) -> None:
 
 
 class States(Protocol):
-    """Writes the states of repeats, as `store.sweeps.ledger.Ledger` does and with its errors."""
+    """Writes the states of repeats, as `store.ledger.Ledger` does and with its errors."""
 
     def open_repeats(self) -> Sequence[OpenRepeat]: ...
     def claim(self, repeat: OpenRepeat, at: datetime) -> ClaimResult: ...

@@ -16,9 +16,8 @@ from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, AttemptEnd, Placeme
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import Left, RunFolder, left_of_failed, read_left
 from scalemark.text.untrusted import without_secrets
-from store.attempt_rows import FinishedAttempt
 from store.errors import StoreError
-from store.sweeps.ledger import (
+from store.ledger import (
     KILLED,
     Abandoned,
     abandoned,
@@ -27,6 +26,7 @@ from store.sweeps.ledger import (
     refuses_a_row,
     unended,
 )
+from store.rows import FinishedAttempt
 from sweeper.errors import SweepRefusedError
 from sweeper.running.orphans import kill
 from sweeper.running.run_folders import read_end, write_end

@@ -26,7 +26,7 @@ from scalemark.run_folder import (
     read_regular,
 )
 from scalemark.text.wording import safe_name
-from store.attempt_rows import FinishedAttempt
+from store.rows import FinishedAttempt
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan import PlannedTrial
 

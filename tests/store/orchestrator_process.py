@@ -9,8 +9,7 @@ import sqlalchemy as sa
 from scalemark.host.processes import is_alive, this_process
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from store.reading import earlier
-from store.sweeps.ledger import (
+from store.ledger import (
     ClaimResult,
     Ledger,
     OpenRepeat,
@@ -19,6 +18,7 @@ from store.sweeps.ledger import (
     end_abandoned,
     unended,
 )
+from store.reading import earlier
 from store.writer import NewSweep, Writer
 from tests.filled import MACHINE, PLACEMENT, SOFTWARE_KEY, attempt
 

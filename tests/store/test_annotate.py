@@ -13,16 +13,16 @@ from analysis.measured import measured
 from store.commands import annotate
 from store.database import open_for_reading
 from store.errors import StoreError
+from store.ledger import ClaimResult
 from store.reading import earlier, queries
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.show import find, show
-from store.sweeps.ledger import ClaimResult
-from store.sweeps.sweep_status import sweep_status
+from store.reading.sweeps import sweep_status
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill
 from tests.specs import small
 from tests.store.command import store
-from tests.store.filters.test_selection import NASTY, found
+from tests.store.test_filters import NASTY, found
 from tests.tables import list_attempts
 
 

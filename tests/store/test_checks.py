@@ -127,10 +127,7 @@ WRONG = {
     "UPDATE placements SET cores = '1'": ("placements", "its key is"),
     "UPDATE op_placements SET description = '{}'": ("op_placements", "its key is"),
     "UPDATE sweeps SET name = 'second'": ("sweeps", "its uid is"),
-    "UPDATE sweeps SET started_at = 'yesterday'": (
-        "sweeps",
-        "cannot be read: ",
-    ),
+    "UPDATE sweeps SET started_at = 'yesterday'": ("sweeps", "cannot be read: "),
     "UPDATE attempts SET machine_id = 77 WHERE id = 1": (
         "attempts",
         "the row of machines that it names is not there",

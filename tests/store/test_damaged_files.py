@@ -174,9 +174,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 REMEDY = re.compile(r"restore a backup|store rebuild|a database is a file")
-ONLY_SEEN_BY_SOME = {
-    "all but the first page is noise",
-}
+ONLY_SEEN_BY_SOME = {"all but the first page is noise"}
 """Damages of what not every command reads."""
 
 

@@ -22,8 +22,8 @@ from store.database import (
     writing,
 )
 from store.errors import LockedError, StoreError
+from store.ledger import ClaimResult
 from store.reading import queries
-from store.sweeps.ledger import ClaimResult
 from store.version import SCHEMA, VERSION_QUERY
 from store.writer import Writer
 from tests.filled import NOON, begin, fill

@@ -3,7 +3,6 @@
 import pytest
 import sqlalchemy as sa
 
-import store.api
 import store.trial_rows
 from analysis.selection import Selection, load
 from scalemark.records.axes import AxisValue
@@ -11,10 +10,11 @@ from scalemark.records.trial import AXES, TrialSpec
 from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
+from store.exchange.exports import attempts
 from store.exchange.merge import merge
-from store.filters.selection import attempt_ids, nearest
+from store.filters import attempt_ids, nearest
 from store.reading import listing, queries
-from store.views import WITH_AXES
+from store.version import WITH_AXES
 from store.writer import Writer
 from tests.filled import begin, fill
 from tests.programs import program
@@ -222,7 +222,7 @@ def test_a_misspelt_name_is_near_with_and_without_the_prefix():
 
 def test_frames_and_lists_have_it(db):
     fill(db, [(trial(zero=1), 10.0), (small(), 20.0)])
-    frame = store.api.open(db).attempts()
+    frame = attempts(open_for_reading(db))
     assert frame["axes.zero"].fillna(-1).tolist() == [1, -1]
     engine = open_for_reading(db)
     listed = listing.listing(engine, columns=["attempt", "axes.zero"], sort="-axes.zero")

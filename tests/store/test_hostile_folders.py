@@ -18,8 +18,8 @@ from scalemark.host.processes import this_process
 from scalemark.records.attempt import AttemptEnd
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
-from store.attempt_rows import FinishedAttempt, add_attempt
-from store.sweeps.ledger import close_abandoned
+from store.ledger import close_abandoned
+from store.rows import FinishedAttempt, add_attempts
 from store.writer import Writer
 from sweeper.running.attempt import Ended, Limits
 from sweeper.running.judgement import judge
@@ -412,7 +412,7 @@ def test_what_passes_the_check_is_taken_by_the_database(db, tmp_path_factory):
             lines = reported if name == "steps.jsonl" and isinstance(reported, list) else [reported]
             (folder.path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
             with writer.engine.connect() as connection:
-                add_attempt(connection, 1, 1, as_recorded(folder, 1))
+                add_attempts(connection, 1, [(1, as_recorded(folder, 1))])
                 for view in ("attempts", "latest_attempts"):
                     assert len(connection.exec_driver_sql(f"SELECT * FROM {view}").all()) == 1
                 connection.exec_driver_sql("SELECT * FROM step_samples").all()

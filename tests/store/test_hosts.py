@@ -33,9 +33,7 @@ def ask(db: str, sql: str) -> list[tuple[object, ...]]:
     return [tuple(row.values()) for row in queries.rows(open_for_reading(db), sql)]
 
 
-def test_a_curve_of_several_hosts_has_one_gpu_as_its_baseline(
-    db,
-):
+def test_a_curve_of_several_hosts_has_one_gpu_as_its_baseline(db):
     fill(
         db,
         [

@@ -10,7 +10,7 @@ from store.checks import check
 from store.database import open_for_reading
 from store.reading import queries
 from store.reading.show import show
-from store.sweeps.sweep_status import sweep_status
+from store.reading.sweeps import sweep_status
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin
 from tests.specs import small

@@ -12,8 +12,8 @@ import pytest
 
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading
+from store.ledger import unended
 from store.reading import queries
-from store.sweeps.ledger import unended
 from tests.specs import small
 from tests.store import orchestrator_process
 from tests.store.reported_steps import ReportedSteps, go_on, is_known

@@ -6,13 +6,12 @@ from dataclasses import replace
 import pandas
 import pytest
 
-import store.api
 from analysis.selection import Selection, load
 from scalemark.records.trial import AXES
 from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.exports import ExportFormat, export
+from store.exchange.exports import ExportFormat, attempts, export
 from store.exchange.merge import merge
 from store.reading import listing, queries
 from store.reading.listing import full_names
@@ -104,8 +103,7 @@ def test_views_have_what_was_counted_and_nulls_for_what_is_lacked(mixed):
 
 
 def test_frames_lack_what_trials_lack(mixed):
-    results = store.api.open(mixed)
-    frame = results.attempts("engine=command", "zero>=0")
+    frame = attempts(open_for_reading(mixed), ["engine=command", "zero>=0"])
     assert frame["batch_size"].isna().tolist() == [True, False, False]
     assert frame["staged_vars"].isna().all()
     assert frame["image_px"].isna().all()

@@ -253,8 +253,7 @@ def test_a_password_in_an_address_may_have_spaces():
 @settings(deadline=None)
 @given(
     st.lists(
-        st.sampled_from([*IN_TEXT, "://", "@", *BEGINS, *_WORDS, *" \n=:\"'A1-_"]),
-        max_size=12,
+        st.sampled_from([*IN_TEXT, "://", "@", *BEGINS, *_WORDS, *" \n=:\"'A1-_"]), max_size=12
     ).map("".join)
 )
 def test_no_rule_is_left_out_that_would_find_something(text):

@@ -181,20 +181,14 @@ def test_published_figures_are_those_of_nvidias_bert(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"throughput": float("nan")},
-            "throughput=nan: wanted a number from 1e-12 to",
-        ),
+        ({"throughput": float("nan")}, "throughput=nan: wanted a number from 1e-12 to"),
         ({"throughput": float("inf")}, "throughput=inf"),
         ({"throughput": 0.0}, "throughput=0.0"),
         ({"throughput": -3.0}, "throughput=-3.0"),
         ({"num_gpus": 0}, "num_gpus=0: wanted 1 or more"),
         ({"num_gpus": 2**31}, "num_gpus=2147483648: wanted 1 or more, up to 2147483647"),
         ({"batch_size": -1}, "batch_size=-1: wanted 1 or more"),
-        (
-            {"origin": "rumor"},
-            "origin='rumor': wanted one of published, added, table",
-        ),
+        ({"origin": "rumor"}, "origin='rumor': wanted one of published, added, table"),
         ({"source": "  "}, "source='  ': wanted one that others can look up"),
         ({"citation": "?"}, r"citation='\?': wanted one that others can look up"),
         ({"hardware": ""}, r"hardware is empty; write \? when it is not known"),

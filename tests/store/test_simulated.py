@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-import store.api
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.trial import TrialSpec
@@ -60,15 +59,6 @@ def test_views_say_which_numbers_are_simulated(db):
     ]
     names, _ = queries.query(open_for_reading(db), "SELECT * FROM scaling")
     assert names[:5] == ["model", "strategy", "num_gpus", "throughput", "speed_up"]
-
-
-def test_frames_have_one_of_both(db):
-    both(db)
-    frames = store.api.open(db)
-    assert frames.attempts(origin="measured")["throughput"].tolist() == [100.0, 180.0]
-    simulated = frames.attempts("num_gpus=1", origin="simulated")
-    assert simulated["throughput"].tolist() == [1000.0, 900.0]
-    assert frames.attempts("num_gpus=1").equals(simulated)  # of the newest sweep
 
 
 @pytest.mark.parametrize(

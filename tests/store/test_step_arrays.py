@@ -11,8 +11,8 @@ from scalemark.records.attempt import pack_steps, unpack_steps
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from store.database import open_for_reading
+from store.ledger import ClaimResult
 from store.reading import queries
-from store.sweeps.ledger import ClaimResult
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small

@@ -255,10 +255,7 @@ def _unreleased(path: Path) -> None:
     [
         (_foreign, r"f\.db: a database of another program \(it has moz_places\)"),
         (_garbage, r"f\.db: file is not a database"),
-        (
-            _newer,
-            rf"written by a newer scalemark \(schema 9999, this one knows {SCHEMA}\)",
-        ),
+        (_newer, rf"written by a newer scalemark \(schema 9999, this one knows {SCHEMA}\)"),
         (
             _unreleased,
             rf"^f\.db: it has no version of a schema, this scalemark reads {SCHEMA}: it is damaged, or of a "

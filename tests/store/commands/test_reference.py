@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from scalemark.cli.terminal import print_columns
 from scalemark.records.references import published
 from scalemark.text.untrusted import visible
-from store.commands import reference as command
+from store.commands import exchange as command
 from store.database import open_for_reading
 from store.exchange.foreign_columns import ImportOptions
 from store.exchange.imports import import_files
@@ -28,7 +28,7 @@ def database(writer: Writer) -> str:
 
 
 def call(*arguments: str) -> Result:
-    return CliRunner().invoke(command.app, arguments)
+    return CliRunner().invoke(command.references, arguments)
 
 
 def add(text: str, **columns: str) -> None:
@@ -49,7 +49,7 @@ def test_without_a_database_the_published_references_are_listed():
 def test_the_list_numbers_each_citation_once():
     lines = call("list", "--db", "none.db", "model=alexnet", "num_gpus=4").stdout.splitlines()
     end = lines.index("")
-    assert lines[0].split() == [*command._COLUMNS, "source"]
+    assert lines[0].split() == [*command.REFERENCE_COLUMNS, "source"]
     assert (
         {line.split()[-1] for line in lines[1:end]}
         == {line.split()[0] for line in lines[end + 1 :]}
@@ -83,8 +83,8 @@ def test_the_list_fits_a_narrow_terminal():
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     print_columns(
         console,
-        (*command._COLUMNS, "source"),
-        [[*command._cells(asdict(reference)), "[1]"] for reference in published()],
+        (*command.REFERENCE_COLUMNS, "source"),
+        [[*command.reference_cells(asdict(reference)), "[1]"] for reference in published()],
     )
     assert (
         max(map(len, console.file.getvalue().splitlines())) < 80 + len("\x1b[1m\x1b[0m") * 20

@@ -3,8 +3,7 @@
 import pytest
 
 from store.errors import StoreError
-from store.exchange.foreign_columns import ImportOptions, understood
-from store.exchange.foreign_table import ForeignTable
+from store.exchange.foreign_columns import ForeignTable, ImportOptions, understood
 
 MAPS = ("img_s=throughput", "gpus=num_gpus")
 COLUMNS = ("gpus", "img_s", "optimizer", "seed")
@@ -53,11 +52,11 @@ def refused(columns=COLUMNS, **changes) -> str:
         (
             {"axes": ("optimizer=Opt Kind",)},
             "--axis optimizer=Opt Kind: axes.Opt Kind: wanted a name of lower-case letters, digits and _, "
-            "with a letter first and 40 characters at most; name it, as --axis optimizer=opt_kind",
+            "with a letter first and 40 characters at most; name it, as --axis COLUMN=NAME",
         ),
         (
             {"axes": ("optimizer", "seed=optimizer")},
-            "--axis seed=optimizer: the axis optimizer is column optimizer already; wanted one column",
+            "--axis seed=optimizer: axes.optimizer is column optimizer already; wanted one column",
         ),
         (
             {"axes": ("optimizer=note",)},
@@ -95,7 +94,7 @@ def refused(columns=COLUMNS, **changes) -> str:
         ),
         (
             {"constants": {"axes.optimizer": "x"}},
-            "--set optimizer=: column optimizer has it; leave one out",
+            "--set axes.optimizer=: column optimizer has it; leave one out",
         ),
         ({"compare": "zero"}, "--compare zero: no free axis of this table; there are optimizer"),
     ],
@@ -107,7 +106,12 @@ def test_columns_that_cannot_be_understood_are_refused(changes, message):
 def test_a_pattern_ignores_what_has_no_meaning():
     columns = ("gpus", "img_s", "optimizer", "model", "loss_1", "loss_2", "date")
     found = meanings(columns, said(ignored=("loss_?", "*")))
-    assert found.fields == {"throughput": "img_s", "num_gpus": "gpus", "model": "model"}
+    assert found.columns == {
+        "img_s": "throughput",
+        "gpus": "num_gpus",
+        "optimizer": "axes.optimizer",
+        "model": "model",
+    }
 
 
 @pytest.mark.parametrize(
@@ -117,9 +121,9 @@ def test_a_column_of_strategies_is_the_way_of_a_row(changes):
     """A bug: it was refused, and as an axis it was named strategy=ddp."""
     columns = ("gpus", "img_s", "strategy")
     found = meanings(columns, said(**{"axes": (), "ignored": (), **changes}))
-    assert (found.fields["variable_update"], found.axes) == ("strategy", {})
+    assert found.columns["strategy"] == "variable_update"
     by_axis = meanings(columns, said(axes=("strategy",), ignored=()))
-    assert (by_axis.fields.get("variable_update"), by_axis.axes) == (None, {"strategy": "strategy"})
+    assert by_axis.columns["strategy"] == "axes.strategy"
 
 
 def test_of_many_columns_the_first_are_listed_and_the_nearest_is_found():

@@ -1,6 +1,5 @@
 """Tables of other programs are read row by row, whatever wrote them, and each fault has its place."""
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from store.errors import StoreError
-from store.exchange.foreign_table import read_table
+from store.exchange.imports import read_table
 
 
 def read(content: str | bytes, name: str = "t.csv"):
@@ -65,11 +64,6 @@ def test_a_quote_that_is_not_closed_is_rejected_at_its_beginning():
     assert rejected == ["t.csv line 3: unexpected end of data; is a quote not closed?"]
 
 
-def test_an_endless_line_fills_no_memory():
-    with pytest.raises(StoreError, match=r"^t\.csv: a line of 1,048,576 characters or more"):
-        read("a,b\n1,2\n" + "x" * 2**21)
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -77,34 +71,14 @@ def test_an_endless_line_fills_no_memory():
         (" \n\n", "t.csv: empty"),
         ("gpus,img_s,gpus\n1,2,3\n", "t.csv: gpus: a name of more than one column"),
         ("gpus,img_s\n".encode("utf-16"), "t.csv: UTF-16; save it as UTF-8"),
-        (b"gpus\0img_s\n", "t.csv: no text; wanted CSV, TSV, Markdown, JSON lines or Parquet"),
+        (b"gpus\0img_s\n", "t.csv: no text; wanted CSV, TSV, Markdown or Parquet"),
         (b"PAR1 and no more", "t.csv: cannot be read as Parquet"),
-        ("{bad\n", "t.csv: no table of JSON lines: Expecting property name"),
     ],
 )
 def test_what_is_no_table_is_refused_as_a_whole(content, said):
     with pytest.raises(StoreError) as refusal:
         read(content)
     assert str(refusal.value).startswith(said)
-
-
-def test_json_lines_keep_their_types_and_may_lack_columns():
-    lines = [{"gpus": 1, "lr": 0.5}, {"gpus": 2, "tag": "x"}]
-    columns, rows, rejected = read("\n".join(map(json.dumps, lines)), "t.jsonl")
-    assert columns == ("gpus", "lr", "tag")
-    assert rows == [{"gpus": 1, "lr": 0.5, "tag": None}, {"gpus": 2, "lr": None, "tag": "x"}]
-    assert rejected == []
-
-
-def test_a_line_of_json_that_is_no_row_is_rejected():
-    content = '{"gpus": 1}\n[1]\n{"gpus": 1, "gpus": 2}\n{"gpus"\n'
-    _, rows, rejected = read(content, "t.jsonl")
-    assert rows == [{"gpus": 1}]
-    assert [one.rpartition(" delimiter")[0] or one for one in rejected] == [
-        "t.jsonl line 2: found [1], wanted an object of columns",
-        "t.jsonl line 3: gpus is named twice",
-        "t.jsonl line 4: Expecting ':'",
-    ]
 
 
 def test_markdown_is_read_without_its_rule_its_bold_names_and_its_escapes():
@@ -122,8 +96,5 @@ def test_parquet_is_read_with_its_types():
     pq.write_table(table, "t.parquet")
     columns, rows, rejected = read(Path("t.parquet").read_bytes(), "t.parquet")
     assert columns == ("gpus", "opt")
-    assert (rows[0], rows[-1]) == (
-        {"gpus": 0, "opt": "adam"},
-        {"gpus": 24_999, "opt": None},
-    )
+    assert (rows[0], rows[-1]) == ({"gpus": 0, "opt": "adam"}, {"gpus": 24_999, "opt": None})
     assert (len(rows), rejected) == (25_000, [])

@@ -23,7 +23,6 @@ LOGS = Path(__file__).parent / "logs"
     [
         ("x.csv", b"a", ImportFormat.TABLE),
         ("x", b"PAR1", ImportFormat.TABLE),
-        ("x.txt", b'\xef\xbb\xbf{"gpus": 1}', ImportFormat.TABLE),
         ("x.txt", b"| a |\n|---|\n", ImportFormat.TABLE),
         ("x.csv.txt", b"10\timages/sec: 100.0", ImportFormat.LOG),
     ],
@@ -75,11 +74,14 @@ def test_our_own_export_is_not_imported_and_says_what_is(kind):
 
 def test_a_log_becomes_a_reference_once(db):
     shutil.copy(LOGS / "tf_cnn_1.10_worker.txt", "log.txt")
-    said = ("--source", "our old box", "--citation", "lab book", "--hardware", "8xK80")
+    said = ("--set", "source=our old box", "--set", "citation=lab book", "--set", "hardware=8xK80")
     ended = store("import", "log.txt", *said, "--db", db)
     assert ended.returncode == 2
-    assert "a log, which does not name them itself: give --model and --num-gpus" in ended.stderr
-    arguments = ("import", "log.txt", *said, "--model", "alexnet", "--num-gpus", "4", "--db", db)
+    assert (
+        "a log, which does not say it itself: give --set model= and --set num_gpus=" in ended.stderr
+    )
+    more = ("--set", "model=alexnet", "--set", "num_gpus=4")
+    arguments = ("import", "log.txt", *said, *more, "--db", db)
     assert store(*arguments).stdout == "1 reference imported\n"
     assert store(*arguments).stdout == "1 were there already\n"
     sql = "SELECT model, num_gpus, throughput FROM reference_results WHERE source = 'our old box'"

@@ -68,10 +68,10 @@ def test_a_rate_of_one_gpu_counts_for_each(tmp_path):
         ("tf_cnn_1.4_hung.txt", {}, "no reader finds items per second in it"),
         ("tf_cnn_kubeflow.txt", {}, "2 totals, from 82.4 to 167.4; wanted one run"),
         ("mlperf_2.0_2xa30.txt", {}, "of one GPU or of all 4: say it with --per-gpu or --all-gpus"),
-        ("tf_cnn_1.10_worker.txt", {"constants": ABOUT | {"item": "tokens"}}, "the log counts images; wanted --item images"),
+        ("tf_cnn_1.10_worker.txt", {"constants": ABOUT | {"item": "tokens"}}, "the log counts images; wanted --set item=images"),
         ("tf_cnn_1.10_worker.txt", {"read": "torchtitan"}, "no rate in it"),
         ("tf_cnn_1.10_worker.txt", {"read": "torchtitn"}, "did you mean torchtitan"),
-        ("tf_cnn_1.10_worker.txt", {"read": "regex:s/sec: ([0-9.]+)"}, "say what is counted with --item"),
+        ("tf_cnn_1.10_worker.txt", {"read": "regex:s/sec: ([0-9.]+)"}, "say what is counted with --set item=NAME"),
     ],
 )  # fmt: skip
 def test_what_a_log_leaves_open_is_asked_for(name, said, reason):

@@ -11,9 +11,7 @@ import sqlalchemy as sa
 from scalemark.records.outcomes import Outcome, State
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
-from store.reading import queries
-from store.schema import SweepRow
-from store.sweeps.ledger import (
+from store.ledger import (
     Abandoned,
     ClaimResult,
     Ledger,
@@ -24,6 +22,8 @@ from store.sweeps.ledger import (
     end_abandoned,
     unended,
 )
+from store.reading import queries
+from store.schema import SweepRow
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, PROCESS, attempt, begin
 from tests.specs import small
@@ -136,10 +136,7 @@ def test_a_retry_is_pending_with_the_reason_and_its_attempts_are_numbered(writer
     assert [
         (row["attempt"], row["outcome"])
         for row in queries.rows(writer.engine, "SELECT * FROM attempts ORDER BY id")
-    ] == [
-        (1, "failed"),
-        (2, "completed"),
-    ]
+    ] == [(1, "failed"), (2, "completed")]
     assert events(writer)[3:] == [
         (1, "failed", ""),
         (1, "pending", "tried again after crashed"),
@@ -425,9 +422,7 @@ def test_an_abandoned_claim_is_pending_again_without_an_attempt(writer):
     assert events(writer)[-1] == (0, "pending", "its orchestrator was killed")
 
 
-def test_an_abandoned_claim_is_not_taken_for_an_earlier_attempt(
-    writer,
-):
+def test_an_abandoned_claim_is_not_taken_for_an_earlier_attempt(writer):
     ledger = begin(writer, {small(): 1})
     run(ledger, *ledger.open_repeats(), small(), None, again="once more")
     ledger.claim(*ledger.open_repeats(), NOON)
@@ -540,9 +535,7 @@ def close(writer: Writer, ledger: Ledger, by_trial: dict[str, TrialSpec]) -> Non
     end_abandoned(writer.engine, [ledger.orchestrator_id], NOON)
 
 
-def test_a_killed_sweep_is_continued_with_what_is_unfinished(
-    writer,
-):
+def test_a_killed_sweep_is_continued_with_what_is_unfinished(writer):
     specs = [small(seed=seed) for seed in (1, 2, 3, 4)]
     killed = begin(writer, dict.fromkeys(specs, 1))
     done, failed, running, _pending = killed.open_repeats()

@@ -9,14 +9,14 @@ import sqlalchemy as sa
 from scalemark.records.outcomes import Outcome, State, Verdict
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.sweeps.sweep_status import (
+from store.reading.sweeps import (
     FinishedRepeat,
     OrchestratorStatus,
     RunningRepeat,
     SweepStatus,
     sweep_status,
 )
-from tests.filled import MACHINE, NOON, PLACEMENT, PROCESS, attempt, begin, fill
+from tests.filled import NOON, PLACEMENT, PROCESS, attempt, begin, fill
 from tests.specs import small
 
 PACKED = replace(PLACEMENT, start="fork", devices=(0, 1), cores=(2, 3), shares_host=True)
@@ -77,11 +77,7 @@ def test_a_running_sweep_shows_what_runs_has_finished_and_is_left(writer, db):
                 State.PENDING: 2,
             },
             orchestrator=OrchestratorStatus(
-                process=PROCESS,
-                machine_key=MACHINE.key,
-                started_at=NOON,
-                heartbeat_at=NOON + timedelta(minutes=6),
-                ended_at=None,
+                process=PROCESS, heartbeat_at=NOON + timedelta(minutes=6), ended_at=None
             ),
             running=[
                 RunningRepeat(
@@ -154,13 +150,7 @@ def test_attempts_whose_end_nobody_saw_do_not_count_in_the_pace(writer, db):
 def test_only_the_last_few_are_reported_newest_first(db):
     fill(db, [(small(), float(number)) for number in range(1, 9)])
     (status,) = sweep_status(open_for_reading(db))
-    assert [finished.throughput for finished in status.last_finished] == [
-        8.0,
-        7.0,
-        6.0,
-        5.0,
-        4.0,
-    ]
+    assert [finished.throughput for finished in status.last_finished] == [8.0, 7.0, 6.0, 5.0, 4.0]
 
 
 def test_it_can_be_asked_while_others_write(writer, db):

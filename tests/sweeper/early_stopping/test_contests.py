@@ -8,8 +8,8 @@ import pytest
 
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
+from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
-from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.blocks import Blocks
 from sweeper.early_stopping.observer import Contest, ContestObserver, Saved
 from sweeper.early_stopping.proposal import Budget, Proposal

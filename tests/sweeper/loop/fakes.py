@@ -19,9 +19,9 @@ from scalemark.records.outcomes import EXIT_CODES, Outcome, State
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from store.attempt_rows import FinishedAttempt
+from store.ledger import ClaimResult, OpenRepeat
 from store.reading.earlier import CompletedRepeat
-from store.sweeps.ledger import ClaimResult, OpenRepeat
+from store.rows import FinishedAttempt
 from sweeper.devices.host_lock import NoHostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots

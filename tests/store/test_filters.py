@@ -11,7 +11,7 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading, reading
 from store.errors import StoreError
-from store.filters.selection import attempt_ids, with_prefixes
+from store.filters import attempt_ids, with_prefixes
 from store.schema import AttemptRow, SweepRow, TagRow
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill

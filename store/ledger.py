@@ -14,6 +14,7 @@ comes back changes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -25,10 +26,9 @@ import sqlalchemy as sa
 from scalemark.records.attempt import Placement, ProcessIdentity
 from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
 from store import schema
-from store.attempt_rows import FinishedAttempt, add_attempt
 from store.database import reading, writing
 from store.errors import StoreError
-from store.sweeps.repeat_states import change, change_all
+from store.rows import FinishedAttempt, add_attempts, in_chunks, inserted_ids
 
 FINISHED_ELSEWHERE = "enough repeats of it are completed"
 _Repeat = schema.RepeatRow
@@ -207,7 +207,7 @@ class Ledger:
                 )
             if again is not None:
                 change(connection, self._own(repeat_id, outcome), State.PENDING, at, again)
-            add_attempt(connection, self.sweep_id, self.machine_id, attempt)
+            add_attempts(connection, self.sweep_id, [(self.machine_id, attempt)])
 
     def give_back(self, repeat_id: int, at: datetime) -> None:
         """Open a repeat again that was claimed, but not started after all."""
@@ -369,7 +369,7 @@ def close_abandoned(
             return False
         if outcome is State.INTERRUPTED:
             change(connection, as_found, State.PENDING, at, KILLED)
-        add_attempt(connection, repeat.sweep_id, repeat.machine_id, finished)
+        add_attempts(connection, repeat.sweep_id, [(repeat.machine_id, finished)])
         return True
 
 
@@ -418,6 +418,11 @@ NO_ATTEMPT: dict[str, Any] = dict.fromkeys(
     ("started_at", "run_dir", "placement", "pid", "start_ticks")
 )
 # details of events
+REMOVED = "the attempt was removed for good"
+"""Detail of the event of an attempt whose row earlier versions removed."""
+
+CONTINUED = "continued"
+"""Detail of the event by which a later command opens a repeat again."""
 KILLED = "its orchestrator was killed"
 NOT_STARTED = "not started"
 
@@ -456,3 +461,72 @@ def _abandoned(row: Mapping[Any, Any]) -> Abandoned:
         pid=row["pid"],
         start_ticks=row["start_ticks"],
     )
+
+
+def change(
+    connection: sa.Connection,
+    which: Sequence[sa.ColumnElement[bool]],
+    state: State,
+    at: datetime,
+    detail: str = "",
+    **values: Any,
+) -> bool:
+    """Give a state and other values to the repeats for which all of `which` holds. False when there
+    are none of these.
+    """
+    statement = sa.update(_Repeat).where(*which).values(state=state, **values)
+    changed = connection.execute(statement.returning(_Repeat.id, _Repeat.num_attempts)).all()
+    _add_events(connection, state, at, detail, changed)
+    return bool(changed)
+
+
+def change_all(
+    connection: sa.Connection,
+    repeat_ids: Sequence[int],
+    which: Sequence[sa.ColumnElement[bool]],
+    state: State,
+    at: datetime,
+    detail: str = "",
+    **values: Any,
+) -> None:
+    """Change many repeats, as `change` does."""
+    for ids in in_chunks(repeat_ids):
+        change(connection, (_Repeat.id.in_(ids), *which), state, at, detail, **values)
+
+
+def add_pending(connection: sa.Connection, repeats: Sequence[dict[str, Any]], at: datetime) -> None:
+    """Add repeats with their first event."""
+    new = {"state": State.PENDING, "reason": "", "num_attempts": 0}
+    ids = inserted_ids(connection, _Repeat, [repeat | new for repeat in repeats])
+    _add_events(connection, State.PENDING, at, "", [(repeat_id, 0) for repeat_id in ids])
+
+
+def num_in_states(connection: sa.Connection, sweep_id: int) -> Counter[State]:
+    """Count the repeats of a sweep."""
+    counts = sa.select(_Repeat.state, sa.func.count()).where(_Repeat.sweep_id == sweep_id)
+    rows = connection.execute(counts.group_by(_Repeat.state))
+    return Counter({State(state): num for state, num in rows})
+
+
+def _add_events(
+    connection: sa.Connection,
+    state: str,
+    at: datetime,
+    detail: str,
+    repeats: Iterable[tuple[int, int] | sa.Row[int, int]],
+) -> None:
+    """Add an event to each: `repeats` are ids with the attempt's number, 0 before the first."""
+    table = schema.EventRow
+    last = sa.select(sa.func.coalesce(sa.func.max(table.number), 0))
+    of_repeat = last.where(table.repeat_id == sa.bindparam("of_repeat"))
+    statement = sa.insert(table).values(
+        repeat_id=sa.bindparam("of_repeat"),
+        number=of_repeat.scalar_subquery() + 1,
+        attempt=sa.bindparam("of_attempt"),
+        at_unix_us=at,
+        state=state,
+        detail=detail,
+    )
+    rows = [{"of_repeat": repeat_id, "of_attempt": attempt} for repeat_id, attempt in repeats]
+    if rows:
+        connection.execute(statement, rows)

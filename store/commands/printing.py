@@ -1,23 +1,128 @@
-"""Prints what `store.reading.show` found, section by section."""
+"""Prints rows as a table for people, as CSV or as JSON, whatever stands in them, and what
+`store.reading.show` found, section by section.
+"""
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from decimal import Decimal
+from enum import StrEnum
+from itertools import compress, count, islice
 from typing import Any
 
 from rich.console import Console
 
-from scalemark.cli.terminal import for_people, make_console, print_columns
+from scalemark.cli.terminal import as_text, finite, for_people, make_console, print_columns
 from scalemark.records.attempt import Placement
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Measurement
-from scalemark.records.outcomes import Outcome
-from scalemark.stats.welch import two_modes
-from scalemark.text.wording import counted
+from scalemark.text.untrusted import visible
+from scalemark.text.wording import CsvLines, guarded
 from store.reading.queries import Row
+
+Columns = Sequence[str]
+Rows = Iterable[Sequence[Any]]
+
+_AT_ONCE = 1_000  # rows of a table that are fitted to each other; those behind them are streamed
+_ENDLESS = 10**9  # characters of a line that no terminal shows
+
+
+class Format(StrEnum):
+    """A format of rows."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def write(form: Format, columns: Columns, rows: Rows, spare: Sequence[str] = ()) -> None:
+    """Write rows to stdout. A table on a terminal is fitted to it, and has no `spare` column that
+    it has no room for.
+    """
+    if form is Format.JSON:
+        _write_json(columns, rows)
+    elif form is Format.CSV:
+        _write_csv(columns, rows)
+    else:
+        _print_rows(columns, rows, spare)
+
+
+def _print_rows(columns: Columns, rows: Rows, spare: Sequence[str]) -> None:
+    console = make_console()
+    headings = _distinct(list(map(visible, columns)))
+    at_once = _AT_ONCE if console.is_terminal else None  # a pipe gets one table
+    rest = iter(rows)
+    batch = list(islice(rest, at_once))
+    while True:
+        numeric = _numeric(len(headings), batch)
+        right = frozenset(compress(headings, numeric))
+        lines = [list(map(for_people, row)) for row in batch]
+        print_columns(console, headings, lines, right, spare, piped_width=_ENDLESS)
+        batch = list(islice(rest, at_once))
+        if not batch:
+            return
+
+
+def _write_csv(columns: Columns, rows: Rows) -> None:
+    is_terminal = sys.stdout.isatty()
+    lines = CsvLines(sys.stdout)
+    lines.write_rows([list(map(_csv_cell, columns))])
+    for row in rows:
+        cells = []
+        for cell in map(_csv_cell, row):
+            cells.append(visible(cell) if is_terminal and isinstance(cell, str) else cell)
+        lines.write_rows([cells])
+
+
+def _csv_cell(cell: object) -> object:
+    """Put an apostrophe before text that a spreadsheet would take for a formula."""
+    if cell is None or _is_number(cell):
+        return cell
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return guarded(as_text(cell))
+
+
+def _write_json(columns: Columns, rows: Rows) -> None:
+    """Write a list of objects, each on its own line."""
+    names = _distinct(columns)
+    separator = "\n"
+    sys.stdout.write("[")
+    for row in rows:
+        cells = dict(zip(names, map(finite, row), strict=True))
+        sys.stdout.write(separator + json.dumps(cells))
+        separator = ",\n"
+    sys.stdout.write("\n]\n")
+
+
+def _distinct(columns: Columns) -> list[str]:
+    """Number names that come twice: the second `id` becomes `id_2`."""
+    names: list[str] = []
+    for column in columns:
+        name = column
+        numbers = count(2)
+        while name in names:
+            name = f"{column}_{next(numbers)}"
+        names.append(name)
+    return names
+
+
+def _numeric(num_columns: int, batch: Sequence[Sequence[Any]]) -> list[bool]:
+    """Return for each column whether it has numbers and nothing else."""
+    numeric = []
+    for place in range(num_columns):
+        cells = [row[place] for row in batch if row[place] is not None]
+        numeric.append(bool(cells) and all(map(_is_number, cells)))
+    return numeric
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float | Decimal) and not isinstance(cell, bool)
+
 
 _SPARE = ("num_attempts", "data", "precision")  # of the trials of a sweep, for narrow terminals
 _ATTEMPT = (
@@ -41,24 +146,10 @@ def print_sections(record: Row) -> None:
     note = DeviceKind(trial["device_kind"]).note
     if note:
         console.print(note, style="dim", markup=False)
-    for text in _modes(record["attempts"]):
-        console.print(text, style="dim", markup=False)
     if not record["attempts"]:
         _annotations(console, record)
     for attempt in record["attempts"]:
         _print_attempt(console, attempt)
-
-
-def _modes(attempts: Sequence[Row]) -> Iterator[str]:
-    """Say where repeats with the same software on the same machine fall into two modes."""
-    alike: dict[tuple[object, ...], list[float]] = defaultdict(list)
-    for row in attempts:
-        if row["outcome"] == Outcome.COMPLETED and row["throughput"] and not row["deleted_at"]:
-            where = row["machine_id"], row["software_key"], row["shares_host"]
-            alike[where].append(row["throughput"])
-    for speeds in alike.values():
-        if modes := two_modes(speeds):
-            yield modes.words
 
 
 def _print_attempt(console: Console, row: Row) -> None:
@@ -74,8 +165,6 @@ def _print_attempt(console: Console, row: Row) -> None:
         verdict = {"verdict": row["verdict"]}
         for number, reason in enumerate(row["verdict_reasons"] or (), 1):
             verdict[f"reason {number}"] = reason
-        for number, note in enumerate(gpu_notes(row["gpu_telemetry"] or ()), 1):
-            verdict[f"note {number}"] = note
         _facts(console, "verdict", verdict)
     _facts(console, "steps", row["steps"])
     _facts(console, "profile", row["profile"])
@@ -145,30 +234,3 @@ def _table(
         console.print(f"\n{title}", style="bold", markup=False)
         lines = ([for_people(cell) for cell in row.values()] for row in rows)
         print_columns(console, list(rows[0]), lines, spare=spare)
-
-
-_POWER_CAP = "sw_power_cap"  # as trainer/watching/nvml.py names it
-_NEAR_HIGHEST = 0.9  # of the highest clock; above nothing is said
-
-
-def gpu_notes(telemetry: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each of these recorded GpuTelemetry of which there is something to say.
-
-    Cards of little power for their size, as T4, L4, A10 and H100 PCIe, work at their power limit
-    all the time, and then below their highest clock.
-    """
-    for gpu in telemetry:
-        yield from _clock_notes(gpu)
-        if num_corrected := gpu.get("num_corrected_errors"):
-            yield f"ECC corrected {counted(num_corrected, 'memory error')} of {gpu['uuid']}"
-
-
-def _clock_notes(gpu: Mapping[str, Any]) -> Iterator[str]:
-    clock, highest = gpu.get("sm_clock_mhz"), gpu.get("max_sm_clock_mhz")
-    if not clock or not highest:
-        return
-    is_capped = _POWER_CAP in gpu.get("throttle_reasons", ())
-    if is_capped or clock < _NEAR_HIGHEST * highest:
-        limit = gpu.get("power_limit_w")
-        why = f", at its power limit of {limit:.0f} W" if is_capped and limit else ""
-        yield f"{gpu['uuid']} ran at {clock:.0f} of {highest:.0f} MHz{why}"

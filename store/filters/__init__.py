@@ -1,1 +1,0 @@
-"""The filters of command lines: which attempts, trials or published figures a command is about."""

@@ -1,1 +1,0 @@
-"""Keeps the states of sweeps and repeats, as the orchestrator of each sweep changes them."""
