@@ -66,7 +66,6 @@ def foot(used: Iterable[str]) -> str:
 
 
 CLOSE = 1.05  # times: less of a difference does not matter
-LEVEL_UP_TO = 1.0005  # times: less of a difference is printed as none, 0.0%
 SINGLE_RUN = "single run, not conclusive"
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from analysis.advise.questions import Objective
 from analysis.advise.ranking import Ranking, rank
-from analysis.statistics.studentized_range import pair_quantile
+from analysis.judgement import pair_quantile
 from benchmarks.asking import head, parser, row
 from scalemark.records.references import Origin
 from scalemark.stats.welch import LEVEL, Spread, upper_quantile

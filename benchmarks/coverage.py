@@ -18,10 +18,9 @@ import numpy as np
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from analysis.statistics.judgement import Decision, judge, ratio
-from analysis.statistics.sample import Sample
+from analysis.judgement import Decision, Sample, judge, ratio
 from benchmarks.asking import parser
-from benchmarks.step_times import APART, BATCH, Times, processes, truth
+from benchmarks.step_times import APART, BATCH, Timed, Times, processes, truth
 from scalemark.stats.welch import interval as interval_over_processes
 from scalemark.stats.welch import two_modes
 from scalemark.stats.within_process import interval_within, spread_within
@@ -138,7 +137,7 @@ def simulated(comparisons: int, nums: Sequence[int] = (2, 3, 5)) -> list[Row]:
 def _simulated(random: np.random.Generator, step_s: float, num: int) -> Sample:
     injected = {"noise": 0.03, "process_noise": 0.02, "drift": 0.02}
     steps = [tuple(step_times(random, step_s, injected, 60)) for _ in range(num)]
-    return Sample(
+    return Timed(
         throughput=tuple(BATCH / float(np.mean(one)) for one in steps),
         durations_s=tuple(steps),
     )
@@ -160,7 +159,7 @@ def stored(comparisons: int, cases: Sequence[Times] | None = None) -> list[Row]:
     return rows
 
 
-def _stored_row(case: str, samples: Sequence[Sample], times: Times) -> Row:
+def _stored_row(case: str, samples: Sequence[Timed], times: Times) -> Row:
     known = []
     for sample in samples:
         interval = interval_within(sample.throughput[0], sample.durations_s[0])
@@ -177,7 +176,7 @@ def _stored_row(case: str, samples: Sequence[Sample], times: Times) -> Row:
     )
 
 
-def _leaves_out(one: Sample) -> bool:
+def _leaves_out(one: Timed) -> bool:
     spread = spread_within(one.durations_s[0])
     return spread is not None and bool(spread.left_out)
 

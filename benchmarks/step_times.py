@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.signal import lfilter
 
-from analysis.statistics.sample import Sample
+from analysis.judgement import Sample
 
 BATCH = 64  # images per step
 APART = 0.1  # of two speeds: how much longer the slower one's steps take, as a share
@@ -56,7 +56,7 @@ def truth(times: Times) -> float:
     )
 
 
-def processes(times: Times, num: int, count: int, random: np.random.Generator) -> Iterator[Sample]:
+def processes(times: Times, num: int, count: int, random: np.random.Generator) -> Iterator[Timed]:
     """`count` samples of `num` processes each."""
     shape = (count, num, times.num_steps)
     steps = np.exp(
@@ -76,10 +76,17 @@ def processes(times: Times, num: int, count: int, random: np.random.Generator) -
     if not math.isinf(times.stay):
         steps *= 1 + APART * _is_slow(shape, times.stay, random)
     for one in steps:
-        yield Sample(
+        yield Timed(
             throughput=tuple((BATCH / one.mean(axis=1)).tolist()),
             durations_s=tuple(map(tuple, one.tolist())),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed(Sample):
+    """Processes with the seconds of their steps."""
+
+    durations_s: tuple[tuple[float, ...], ...]
 
 
 def _is_slow(shape: tuple[int, int, int], stay: float, random: np.random.Generator) -> np.ndarray:

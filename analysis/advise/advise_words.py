@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from analysis import badges as badges
-from analysis.advise.answer import Alternative, Recommendation, next_step
-from analysis.advise.description import cells, column_heading, described, unlike
-from analysis.advise.evidence import ways
+from analysis import badges
+from analysis.advise.answer import Recommendation, next_step
+from analysis.advise.description import SHOWN, cells, column_heading, described, marks, unlike, ways
 from analysis.advise.next_trials import cost_text
 from analysis.advise.questions import Goal, names
 from analysis.advise.ranking import Candidate, Ranking
 from analysis.options import NextStep, Screen
-from analysis.results import setting
-from analysis.titles import ITEMS_OF_STEPS, host_notes, named, number, rate_with_interval, title
+from analysis.results import Result, setting
+from analysis.titles import host_notes, named, number, rate_with_interval, title
 from scalemark.records.trial import free_names
-from scalemark.text.wording import counted, fixed, listed, listed_phrases, shortened
+from scalemark.text.wording import counted, fixed, listed
 from store.reading.sweeps import NotRun
 
 _MOST_ROWS = 8
@@ -28,27 +27,29 @@ _BEST = {
 }
 _HOW_SURE = {"surely best": "is", "likely best": "is probably", "unsure": "may be"}
 _OF_WAY = ("batch_size", "precision")  # what most often differs beside strategy and GPUs
-_Rows = list[tuple[str, ...]]
+_REPEAT = " Single runs: repeat before deciding."
 
 
 def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Screen:
     """Return one answer with a row for each choice, or several with a row each. `left` is what the
     sweep in question has not run.
     """
-    is_said = _are_single_runs(answers)
     if len(answers) == 1:
-        columns, rows = _table(answers[0], is_said)
+        columns, rows = _table(answers[0])
         headline = _headline(answers[0])
     else:
-        columns, rows = _table_of_several(answers, is_said)
-        headline = _headline_of_several(answers, is_said)
+        columns, rows = _table_of_several(answers)
+        headline = _headline_of_several(answers)
     if left is not None:
         headline += (
             f" The sweep is unfinished: {left.num_trials} of {left.num_asked_for} trials are left."
         )
     used = {badge for row in rows[:_MOST_ROWS] for badge in row[-1].split(", ")}
     for answer in answers:
-        used |= set(badges.of_environment(answer.question.environment))
+        used |= set(badges.of_environment(answer.question.environment)).intersection(SHOWN)
+    if not any(row[-1] for row in rows):
+        columns = columns[:-1]
+        rows = [row[:-1] for row in rows]
     return Screen(
         headlines=(headline,),
         columns=columns,
@@ -71,31 +72,16 @@ def heading(answer: Recommendation) -> str:
 
 
 def details(answer: Recommendation, step: NextStep | None) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield sentences, each with commands: what the choice changes, doubts about it, and the trials
-    that could change it beside the next step.
+    """Yield sentences, each with commands: doubts, and the trials that could change the answer
+    beside the next step.
     """
-    for alternative in answer.alternatives:
-        yield _alternative(answer, alternative), ()
     for doubt in answer.doubts:
         yield doubt, ()
     for note in host_notes(answer.question.able):
         yield f"{note[:1].upper()}{note[1:]}.", ()
-    if answer.measure_it:
-        yield "These are published figures; to measure on your own machine:", (answer.measure_it,)
     for trial in answer.next_trials:
         if step is None or trial.commands != step.commands:
             yield f"{trial.why} ({cost_text(answer.question, trial)}):", trial.commands
-
-
-def step_notes(answer: Recommendation) -> list[str]:
-    """Warn where steps are counted, which may be other work on other numbers of devices."""
-    if "num_gpus" not in answer.question.work:
-        return []
-    devices = answer.question.environment.devices
-    return [
-        f"counts steps, which may be other work on other numbers of {devices}; to count items, add "
-        f"e.g. {ITEMS_OF_STEPS}"
-    ]
 
 
 def _headline(answer: Recommendation) -> str:
@@ -111,31 +97,26 @@ def _headline(answer: Recommendation) -> str:
         ended = ways([choice.outcome for choice in question.choices])
         return f"No advice for {question.model}: none of {choices} has a number ({ended})."
     pick = ranking.pick
-    rate = f"{_throughput(answer, pick)} {pick.result.unit}"
+    rate = f"{_throughput(answer, pick.result)} {pick.result.unit}"
     if goal is not Goal.THROUGHPUT:
         rate = f"{_score(answer, pick)} at {rate}"
-    choice = described(pick.result)
+    choice, doubt = described(pick.result), _doubt(answer, ranking)
     if len(question.choices) == 1:
-        return f"Only one way was tried, {choice}: {rate}.{_doubt(answer, ranking)}"
+        return f"Only one way was tried, {choice}: {rate}.{doubt}"
     prefix = "" if pick.result.strategy == question.model else f"{question.model}: "
-    best = _BEST[goal]
-    if ranking.level:
-        others = [described(other.result, against=pick.result) for other in ranking.level[1:]]
-        level = listed_phrases(shortened([choice, *others], _MOST_NAMED))
-        return f"{prefix}no choice is {best}: {level} reach {rate} each.{_doubt(answer, ranking)}"
-    how_sure = _HOW_SURE[ranking.certainty]
-    if question.is_published:
-        how_sure = "is"  # no repeats are known
-    return f"{prefix}{choice} {how_sure} {best}: {rate}.{_doubt(answer, ranking)}"
+    # of published figures no repeats are known
+    how_sure = "is" if question.is_published else _HOW_SURE[ranking.certainty]
+    return f"{prefix}{choice} {how_sure} {_BEST[goal]}: {rate}.{doubt}"
 
 
 def _doubt(answer: Recommendation, ranking: Ranking) -> str:
     """Return the doubt about the best that matters most, as a sentence with what to do."""
     pick, question = ranking.pick, answer.question
+    if pick.result.is_suspect:
+        reasons = answer.reasons.get(pick.result.trial_id)
+        return f" Its number is suspect: {reasons[0]}." if reasons else " Its number is suspect."
     if not pick.result.is_valid:
-        if question.is_of_others:
-            return " Its source doubts the number."
-        return " Its number is suspect."
+        return " Its source doubts the number."
     if question.is_published:
         return ""
     if ranking.tied:
@@ -144,130 +125,114 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
     compared = [pick] if unproven is None else [pick, unproven.candidate]
     are_single = any(len(candidate.scores) < 2 for candidate in compared)
     if question.environment.origin.is_ours and are_single:
-        return " Single runs: repeat before deciding."
+        return _REPEAT
     if ranking.unclear:
         others = counted(len(ranking.unclear), "other choice")
         return f" {others[:1].upper()}{others[1:]} may be as good."
     if ranking.out:
         return " A race stopped others early, which is no proof that they are slower."
-    if unproven is not None:
-        return " Few repeats: repeat before deciding."
-    return ""
+    return "" if unproven is None else " Few repeats: repeat before deciding."
 
 
-def _headline_of_several(answers: Sequence[Recommendation], are_single: bool) -> str:
+def _headline_of_several(answers: Sequence[Recommendation]) -> str:
     """Say which choice is the best of how many answers."""
-    models_of: dict[str, list[str]] = defaultdict(list)
+    models_of: dict[str, dict[str, None]] = defaultdict(dict)
     for answer in answers:
-        if answer.ranking:
-            result = answer.ranking.pick.result
-            words = [f"{result.strategy} on {result.counted}"]
-            words += unlike(result, answer.question.able)
-            models_of[", ".join(words)].append(answer.question.model)
+        if answer.pick is not None:
+            words = [f"{answer.pick.strategy} on {answer.pick.counted}"]
+            words += unlike(answer.pick, answer.question.able)
+            models_of[", ".join(words)][answer.question.model] = None
     if not models_of:
         outcomes = [choice.outcome for answer in answers for choice in answer.question.choices]
         if not outcomes:
             return "No advice: all that was run trains replicas apart."
         return f"No advice: nothing that was tried has a number ({ways(outcomes)})."
     ordered = sorted(models_of.items(), key=lambda item: -len(item[1]))
-    bests = [f"{choice} for {_models(models)}" for choice, models in ordered[:_MOST_NAMED]]
+    bests = []
+    for choice, models in ordered[:_MOST_NAMED]:
+        of_models = f"{len(models)} models" if len(models) > _MOST_NAMED else listed([*models])
+        bests.append(f"{choice} for {of_models}")
     if len(ordered) > _MOST_NAMED:
         bests.append(f"{counted(len(ordered) - _MOST_NAMED, 'other way')} for the others")
     best = _BEST[answers[0].objective.goal]
     text = f"{best[:1].upper()}{best[1:]}: {listed(bests)}."
-    return f"{text} Single runs: repeat before deciding." if are_single else text
-
-
-def _models(models: Sequence[str]) -> str:
-    distinct = list(dict.fromkeys(models))
-    if len(distinct) > _MOST_NAMED:
-        return f"{len(distinct)} models"
-    return listed(distinct)
+    return f"{text}{_REPEAT}" if _are_single_runs(answers) else text
 
 
 def _are_single_runs(answers: Sequence[Recommendation]) -> bool:
     """Return whether every number is a single run, which the headline then says once."""
-    for answer in answers:
-        for result in answer.question.able:
-            if len(result.repeats) > 1 or not result.environment.origin.is_ours:
-                return False
-    return True
+    able = [result for answer in answers for result in answer.question.able]
+    return all(len(result.repeats) == 1 and result.environment.origin.is_ours for result in able)
 
 
-def _table(answer: Recommendation, is_said: bool) -> tuple[tuple[str, ...], _Rows]:
-    """Return a row for each choice, the best first; the last cell has doubts."""
+_Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def _table(answer: Recommendation) -> _Table:
+    """Return a row for each choice, the best first; the last cell has badges."""
     question, ranking = answer.question, answer.ranking
+    rows: list[tuple[str, ...]] = []
     if ranking is None:
         if answer.refusal or not question.choices:
-            return ("choice", "outcome", "doubts"), []
-        ended: _Rows = []
+            return ("choice", "outcome", "doubts"), rows
         for choice in question.choices:
-            ended.append((described(choice, is_cell=True), choice.ended, ""))
-        return (column_heading(question.choices[0]), "outcome", "doubts"), ended
+            rows.append((described(choice, is_cell=True), choice.ended, ""))
+        return (column_heading(question.choices[0]), "outcome", "doubts"), rows
     has_score = answer.objective.goal is not Goal.THROUGHPUT
     scores = (str(answer.objective.goal),) if has_score else ()
     unit = f"{question.unit}{_interval([answer])}"
     columns = (column_heading(ranking.top.result), unit, *scores, "vs best", "doubts")
     texts = cells([candidate.result for candidate in ranking.judged], ranking.top.result)
-    rows = []
     for text, (candidate, behind, standing) in zip(texts, ranking.standings, strict=True):
-        row = [text, _throughput(answer, candidate)]
+        row = [text, _throughput(answer, candidate.result)]
         if has_score:
             row.append(_score(answer, candidate))
         row.append("best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x")
-        doubts = []
-        if candidate is ranking.pick and behind is not None:
-            doubts.append("taken")
-        if standing not in ("best", "worse"):
-            doubts.append(standing)
-        row.append(", ".join([*doubts, *_doubts(candidate, is_said)]))
+        doubts = _marks(answer, candidate.result, [answer])
+        is_close = standing not in ("best", "worse")
+        if is_close and len(candidate.scores) > 1 and not question.is_published:
+            doubts.insert(0, "tie")
+        row.append(", ".join(doubts))
         rows.append(tuple(row))
     return columns, rows
 
 
-def _doubts(candidate: Candidate, single_runs_are_said: bool) -> list[str]:
-    """Return the badges of its number, without those that the headline says of all."""
-    doubts = badges.of_result(candidate.result)
-    if not single_runs_are_said:
-        return doubts
-    return [badge for badge in doubts if badge not in ("single run", "noisy")]
-
-
-def _table_of_several(
-    answers: Sequence[Recommendation], is_said: bool
-) -> tuple[tuple[str, ...], _Rows]:
+def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
     """Return a row for each answer: its best choice, and the next best way."""
     devices = {answer.question.environment.devices for answer in answers}
     units = {answer.question.unit for answer in answers}
-    rows: _Rows = []
+    rows: list[tuple[str, ...]] = []
     questions = names([answer.question for answer in answers])
     for name, answer in zip(questions, answers, strict=True):
-        if answer.ranking is None:
+        pick, ranking = answer.pick, answer.ranking
+        if pick is None or ranking is None:
             why = "no number" if answer.question.choices else "replicas train apart"
             if answer.refusal:
                 why = "cannot be judged by this goal"
             rows.append((name, why, "", "", ""))
             continue
-        pick = answer.ranking.pick
-        doubts = _doubts(pick, is_said)
-        if answer.ranking.unclear and not is_said:
-            doubts.insert(0, "unclear")
         throughput = _throughput(answer, pick)
         if len(units) > 1:
             throughput += f" {answer.question.unit}"
-        where = str(pick.result.num_gpus) if len(devices) == 1 else pick.result.counted
-        best = [f"{pick.result.strategy} on {where}"]
+        best = [f"{pick.strategy} on {pick.num_gpus if len(devices) == 1 else pick.counted}"]
         able = answer.question.able
         for axis in _OF_WAY:
             if len({choice.axes.get(axis) for choice in able}) > 1:
-                best.append(named(axis, pick.result.axes[axis]))
-        best += unlike(pick.result, able)
-        rows.append(
-            (name, ", ".join(best), throughput, _other_way(answer.ranking), ", ".join(doubts))
-        )
+                best.append(named(axis, pick.axes[axis]))
+        best += unlike(pick, able)
+        doubts = ", ".join(_marks(answer, pick, answers))
+        rows.append((name, ", ".join(best), throughput, _other_way(ranking), doubts))
     best_heading = f"best, on N {devices.pop()}" if len(devices) == 1 else "best"
     unit = units.pop() if len(units) == 1 else "throughput"
     return ("model", best_heading, f"{unit}{_interval(answers)}", "other way", "doubts"), rows
+
+
+def _marks(answer: Recommendation, result: Result, said: Sequence[Recommendation]) -> list[str]:
+    """Return its badges, without those that the headline says of all."""
+    shown = marks(result, answer.reasons.get(result.trial_id, ()))
+    if _are_single_runs(said):
+        shown = [badge for badge in shown if badge not in ("single run", "noisy")]
+    return shown
 
 
 def _other_way(ranking: Ranking) -> str:
@@ -294,14 +259,6 @@ def _other_way(ranking: Ranking) -> str:
     return f"{', '.join(words)}: {fixed(rival.score / pick.score, 2)}x"
 
 
-def _alternative(answer: Recommendation, alternative: Alternative) -> str:
-    caveat = alternative.caveat
-    if alternative.candidate is None or answer.ranking is None:
-        return f"{caveat}. Nothing that can be advised was tried {alternative.without}."
-    best = described(alternative.candidate.result, against=answer.ranking.pick.result)
-    return f"{caveat}. The best {alternative.without}: {best}, {alternative.ratio:.2f}x as good."
-
-
 def _interval(answers: Sequence[Recommendation]) -> str:
     for answer in answers:
         if any(result.low is not None for result in answer.question.able):
@@ -309,11 +266,10 @@ def _interval(answers: Sequence[Recommendation]) -> str:
     return ""
 
 
-def _throughput(answer: Recommendation, candidate: Candidate) -> str:
-    result = candidate.result
+def _throughput(answer: Recommendation, result: Result) -> str:
     if answer.question.is_published:
-        return number(candidate.throughput, exactly=True)
-    return rate_with_interval(candidate.throughput, result.low, result.high)
+        return number(result.throughput or 0.0, exactly=True)
+    return rate_with_interval(result.throughput or 0.0, result.low, result.high)
 
 
 def _score(answer: Recommendation, candidate: Candidate) -> str:

@@ -1,50 +1,38 @@
-"""The answer to one question: what to take, what it changes, and the next step."""
+"""The answer to one question: what to take, what speaks against it, and the next step."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from analysis import again
-from analysis.advise.description import described
-from analysis.advise.evidence import Machines, doubts
-from analysis.advise.next_trials import REPEATS, NextTrial, cost_text, measure_it, next_trials
+from analysis.advise.description import described, ways
+from analysis.advise.next_trials import (
+    REPEATS,
+    Machines,
+    NextTrial,
+    cost_text,
+    next_trials,
+)
 from analysis.advise.questions import Goal, Objective, Question, names, questions
-from analysis.advise.ranking import Candidate, Ranking, rank
-from analysis.again import is_settled, is_worth_again
+from analysis.advise.ranking import Ranking, rank
+from analysis.again import is_worth_again
+from analysis.judgement import Sample, contradiction
 from analysis.options import NextStep
 from analysis.results import Result
 from analysis.selection import Selection, Source
-from analysis.statistics.contradictions import contradiction
-from analysis.statistics.planning import MOST_WORTH_IT
-from analysis.statistics.sample import Sample
 from analysis.titles import ITEMS_OF_STEPS
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.machine import DeviceKind
+from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted, listed, shortened
 from simulator.costs.box import Hardware
 from store.errors import StoreError
 from store.reading.sweeps import NotRun
 
-_DIGITS = 8  # of a trial's id, to name it
 _MOST_NAMED = 3
 _ENOUGH = 2 * REPEATS  # repeats that contradict each other: more of them would, too
-_AXES = {
-    "staged_vars": "staged_vars uses the weights of the step before: another algorithm than SGD",
-    "compact_gradients": "compact_gradients sends gradients as half precision",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alternative:
-    """A property of the pick that may be unwanted."""
-
-    caveat: str  # what it does, and why one might not want it
-    without: str  # as `in fp32`
-    candidate: Candidate | None  # the best that does not; None where none was tried
-    ratio: float | None  # its score, times that of the pick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +45,18 @@ class Recommendation:
     # how sure it is that the pick is the best; unknown of published figures
     certainty: str | None = None
     ranking: Ranking | None = None  # None: there is nothing to judge
-    alternatives: tuple[Alternative, ...] = ()
     doubts: tuple[str, ...] = ()
     next_trials: tuple[NextTrial, ...] = ()
+    # trial -> why its number is suspect
+    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=UNPRINTED)
     # the command that says what holds the pick back, or without a number what the first attempt
     # said; empty without one
     explain: str = field(default="", metadata=UNPRINTED)
-    # the command that measures published figures on one's own machine
-    measure_it: str = field(default="", metadata=UNPRINTED)
+
+    @property
+    def pick(self) -> Result | None:
+        """The choice that is advised."""
+        return self.ranking.pick.result if self.ranking else None
 
 
 def recommend(
@@ -93,41 +85,40 @@ def _answer(question: Question, objective: Objective, machines: Machines) -> Rec
     if objective.goal is Goal.COST and objective.usd_per_gpu_hour is None and profile:
         price = Hardware.from_json(profile).usd_per_gpu_hour
         objective = replace(objective, usd_per_gpu_hour=price)
+    show = source.selection.show_command
     refusal = _refusal(question, objective)
     if refusal:
+        doubts = tuple(_without_number(question, show))
         return Recommendation(
-            question=question,
-            objective=objective,
-            refusal=refusal,
-            doubts=tuple(doubts(question, None, source)),
+            question=question, objective=objective, refusal=refusal, doubts=doubts
         )
     ranking = rank(question.able, objective)
+    reasons = _reasons(question, source)
     answer = Recommendation(
         question=question,
         objective=objective,
         ranking=ranking,
-        doubts=tuple(doubts(question, ranking, source)),
+        doubts=(*_doubts(ranking, reasons, show), *_without_number(question, show)),
         next_trials=tuple(next_trials(question, ranking, objective, machines)),
+        reasons=reasons,
     )
     if ranking is None:
         failed = [attempt for result in question.choices for attempt in result.attempt_ids]
-        show_first = f"{source.selection.show_command} {min(failed)}" if failed else ""
-        return replace(answer, explain=show_first)
+        return replace(answer, explain=f"{show} {min(failed)}" if failed else "")
+    pick = ranking.pick.result
     is_judged = len(ranking.judged) > 1 and not question.is_published
     return replace(
         answer,
         certainty=ranking.certainty if is_judged else None,
-        measure_it=measure_it(question, ranking.pick.result) if question.is_published else "",
-        alternatives=tuple(alternatives(ranking.pick, ranking.judged)),
-        explain=_explain(source.selection, question, ranking.pick),
+        explain=_explain(source.selection, question, pick),
     )
 
 
-def _explain(selection: Selection, question: Question, pick: Candidate) -> str:
+def _explain(selection: Selection, question: Question, pick: Result) -> str:
     if question.is_of_program or selection.origin is Origin.ELSEWHERE:
         return ""  # what ran is not known, or nothing takes its steps apart
-    trial = pick.result.trial_id[:_DIGITS]
     is_told = selection.origin is not Origin.MEASURED
+    trial = pick.trial_id[:ID_DIGITS]
     return selection.analysis("explain", "--trial", trial, names_origin=is_told)
 
 
@@ -149,67 +140,55 @@ def _refusal(question: Question, objective: Objective) -> str:
     return ""
 
 
-def alternatives(pick: Candidate, candidates: Sequence[Candidate]) -> Iterator[Alternative]:
-    """Yield the best choices that change the training less than the pick does."""
-    best_first = sorted(candidates, key=lambda candidate: candidate.score, reverse=True)
-    for axis, caveat in _AXES.items():
-        if pick.result.axes.get(axis):
-            others = [other for other in best_first if not other.result.axes.get(axis)]
-            yield _alternative(caveat, f"without {axis}", pick, others)
-    precision = _precision(pick)
-    if precision not in ("fp32", ""):
-        others = [other for other in best_first if _precision(other) == "fp32"]
-        caveat = f"{precision} changes the numerics of the training"
-        yield _alternative(caveat, "in fp32", pick, others)
-    smaller = [other for other in best_first if _trains_on_smaller(other, pick)]
-    if not smaller:
+def _reasons(question: Question, source: Source) -> dict[str, tuple[str, ...]]:
+    """Return why numbers are suspect, by trial."""
+    reasons = {}
+    for result in question.able:
+        of_result: dict[str, None] = {}
+        for attempt in result.attempt_ids if not result.is_valid else ():
+            of_result |= dict.fromkeys(source.attempts[attempt]["verdict_reasons"] or ())
+        if of_result:
+            reasons[result.trial_id] = tuple(of_result)
+    return reasons
+
+
+def _doubts(
+    ranking: Ranking | None, reasons: Mapping[str, Sequence[str]], show: str
+) -> Iterator[str]:
+    """Yield a sentence for each doubt about the pick, and about what might be as good."""
+    if ranking is None:
         return
-    size, unit = _per_device, "batch_size {}"
-    sizes = f" ({_per_device(pick)} per device, {_in_all(pick)} in all)"
-    if pick.result.is_of_program:
-        sizes = ""  # how its batch divides among devices is its own
-    if _is_strong(pick):
-        size, unit = _in_all, "{} in all"
-    least = min(size(other) for other in smaller)
-    caveat = f"a larger batch changes the training{sizes}: this is about throughput only"
-    others = [other for other in smaller if size(other) == least]
-    yield _alternative(caveat, f"with {unit.format(least)}", pick, others)
+    contenders = [ranking.pick.result, ranking.top.result]
+    for behind in (*ranking.tied, *ranking.unclear, *ranking.out):
+        contenders.append(behind.candidate.result)
+    distinct = {result.trial_id: result for result in contenders}
+    for result in distinct.values():
+        see = f"; see {show} {result.attempt_ids[-1]}" if result.attempt_ids else ""
+        groups = contradiction(Sample.of(result.repeats, result.unit))
+        if result.is_suspect:
+            why = reasons.get(result.trial_id, ("its verdict says so",))[0]
+            yield f"The number of {described(result)} is suspect: {why}{see}."
+        elif not result.is_valid:
+            yield f"The source of {described(result)} doubts the number."
+        if groups:
+            name = described(result)
+            yield f"Repeats of {name} contradict each other ({groups.words}){see}."
 
 
-def _alternative(
-    caveat: str, without: str, pick: Candidate, others: Sequence[Candidate]
-) -> Alternative:
-    if not others:
-        return Alternative(caveat=caveat, without=without, candidate=None, ratio=None)
-    ratio = others[0].score / pick.score
-    return Alternative(caveat=caveat, without=without, candidate=others[0], ratio=ratio)
-
-
-def _precision(candidate: Candidate) -> str:
-    return str(candidate.result.axes["precision"] or "").rstrip("?").partition("+")[0]
-
-
-def _trains_on_smaller(other: Candidate, pick: Candidate) -> bool:
-    """Return whether its batch of all devices is smaller.
-
-    Under weak scaling fewer devices with the same batch each do not count.
-    """
-    if not _per_device(other) or _in_all(other) >= _in_all(pick):
-        return False
-    return _per_device(other) < _per_device(pick) or (_is_strong(other) and _is_strong(pick))
-
-
-def _is_strong(candidate: Candidate) -> bool:
-    return bool(candidate.result.axes.get("scaling") == "strong")
-
-
-def _per_device(candidate: Candidate) -> int:
-    """Return the batch of a device; 0 where a source does not report it."""
-    return int(candidate.result.axes["batch_size"] or 0)
-
-
-def _in_all(candidate: Candidate) -> int:
-    return _per_device(candidate) * candidate.result.num_gpus
+def _without_number(question: Question, show: str) -> Iterator[str]:
+    """Yield what was tried, and cannot be judged."""
+    without = [result for result in question.choices if result.throughput is None]
+    if without:
+        ended = ways([result.outcome for result in without])
+        attempts = without[-1].attempt_ids
+        see = f"; see {show} {attempts[-1]}" if attempts else ""
+        choices = counted(len(question.choices), "choice")
+        yield f"{len(without)} of {choices} brought no number, and cannot be judged ({ended}){see}."
+    if question.apart:
+        yield (
+            f"Left out: {len(question.apart)} with variable_update independent, "
+            "whose replicas train a model each and not one together."
+        )
 
 
 def next_step(answers: Sequence[Recommendation], left: NotRun | None = None) -> NextStep | None:
@@ -230,35 +209,21 @@ def next_step(answers: Sequence[Recommendation], left: NotRun | None = None) -> 
         return _of_failures(named)
     for prefix, answer in named:
         # nothing else is worth a trial before
-        result = answer.ranking.pick.result if answer.ranking else None
-        if result is not None and is_worth_again(result, answer.question.able):
-            why = f"measure {prefix}{described(result)} again, it is one suspect run"
-            return NextStep(why=why, commands=(again.again(result, REPEATS),))
-    cheapest: tuple[float, str, Recommendation, NextTrial] | None = None
-    for prefix, answer in named:
-        for trial in answer.next_trials[:1]:  # the cheapest of its own
-            seconds = math.inf if trial.gpu_seconds is None else trial.gpu_seconds
-            if cheapest is None or seconds < cheapest[0]:
-                cheapest = seconds, prefix, answer, trial
-    if cheapest is not None:
-        _, prefix, answer, trial = cheapest
-        why = f"{prefix}{trial.why}{_stays_suspect(answer)}"
+        if answer.pick is not None and is_worth_again(answer.pick, answer.question.able):
+            why = f"measure {prefix}{described(answer.pick)} again, it is one suspect run"
+            return NextStep(why=why, commands=(again.again(answer.pick, REPEATS),))
+    # the first of each is its cheapest
+    trials = [(prefix, answer) for prefix, answer in named if answer.next_trials]
+    if trials:
+        prefix, answer = min(trials, key=lambda entry: entry[1].next_trials[0].sort_key)
+        trial = answer.next_trials[0]
         cost = cost_text(answer.question, trial)
-        return NextStep(why=why, commands=trial.commands, cost=cost)
+        return NextStep(why=f"{prefix}{trial.why}", commands=trial.commands, cost=cost)
     for prefix, answer in named:
         step = _without_trials(answer)
         if step is not None:
             return replace(step, why=f"{prefix}{step.why}")
     return None
-
-
-def _stays_suspect(answer: Recommendation) -> str:
-    """Say that measuring again, which was advised first, did not mend what is taken."""
-    result = answer.ranking.pick.result if answer.ranking else None
-    if result is None or not is_settled(result):
-        return ""
-    runs = counted(len(result.repeats), "run")
-    return f"; {result.strategy} on {result.counted} stays suspect after {runs}"
 
 
 def _of_failures(named: Sequence[tuple[str, Recommendation]]) -> NextStep | None:
@@ -282,8 +247,6 @@ def _without_trials(answer: Recommendation) -> NextStep | None:
         return _unclear(question, ranking)
     if answer.explain:
         return NextStep(why="where its time goes", commands=(answer.explain,))
-    if answer.measure_it:
-        return NextStep(why="measure it on your own machine", commands=(answer.measure_it,))
     result = ranking.pick.result
     if not question.is_of_others:
         return None
@@ -315,6 +278,4 @@ def _unclear(question: Question, ranking: Ranking) -> NextStep:
         )
         command = again.again(result, max(REPEATS, len(result.repeats)))
         return NextStep(why=why, commands=(command,))
-    few = f"{MOST_WORTH_IT} more" if not camps else "more"
-    why = f"take any of them, {shown}; {few} repeats would not tell them apart"
-    return NextStep(why=why)
+    return NextStep(why=f"take any of them, {shown}; more repeats would hardly tell them apart")

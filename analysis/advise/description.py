@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from analysis import badges
 from analysis.results import Result, over, setting
 from analysis.titles import named
+from scalemark.records.outcomes import Outcome
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 
+SHOWN = ("single run", "tie", "noisy", "machine busy", "CPU devices", "simulated")
+"""All badges that answers have."""
 _NAMED_APART = (
     *("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected"),
     "model_digest",
 )
 _BUSY = ("others took", "other trials")  # begin the reasons why a machine was busy
 _UNSAID = (None, "")  # of a program, or of a table that was taken in
-
-
-SHOWN = ("single run", "tie", "noisy", "machine busy", "CPU devices", "simulated")
-"""All badges that answers have."""
+_ENDED = {
+    Outcome.OUT_OF_MEMORY: "ran out of memory",
+    Outcome.TIMED_OUT: "timed out",
+    Outcome.UNSUPPORTED: "cannot run here",
+    Outcome.INVALID: "brought no number that may be quoted",
+}
 
 
 def marks(result: Result, reasons: Sequence[str] = ()) -> list[str]:
@@ -35,6 +40,12 @@ def marks(result: Result, reasons: Sequence[str] = ()) -> list[str]:
     return shown
 
 
+def ways(outcomes: Sequence[str]) -> str:
+    """Count outcomes, as `2 ran out of memory, 1 failed`."""
+    counts = Counter(outcomes).most_common()
+    return ", ".join(f"{num} {_ENDED.get(Outcome(outcome), outcome)}" for outcome, num in counts)
+
+
 def column_heading(result: Result) -> str:
     """Return the heading over `described(..., is_cell=True)`."""
     return f"choice, on N {result.environment.devices}"
@@ -46,15 +57,15 @@ def cells(results: Sequence[Result], against: Result) -> list[str]:
     """
     short = []
     for result in results:
-        follows = with_precision(result, against)
+        follows = _with_precision(result, against)
         short.append(described(result, against=against, is_cell=True, leaves_out=follows))
     if len(set(short)) == len(short):
         return short
     whole = [described(result, against=against, is_cell=True) for result in results]
-    return told_apart(whole, results)
+    return _told_apart(whole, results)
 
 
-def told_apart(texts: Sequence[str], results: Sequence[Result]) -> list[str]:
+def _told_apart(texts: Sequence[str], results: Sequence[Result]) -> list[str]:
     """Add to what looks the same the axes in which it differs."""
     alike: dict[str, list[Result]] = defaultdict(list)
     for text, result in zip(texts, results, strict=True):
@@ -71,7 +82,7 @@ def told_apart(texts: Sequence[str], results: Sequence[Result]) -> list[str]:
     return apart
 
 
-def with_precision(result: Result, against: Result) -> tuple[str, ...]:
+def _with_precision(result: Result, against: Result) -> tuple[str, ...]:
     """Return the axes that follow from a precision, where that differs."""
     if result.axes.get("precision") == against.axes.get("precision"):
         return ()
@@ -83,7 +94,7 @@ def unlike(result: Result, others: Sequence[Result]) -> list[str]:
     left_out = {*_NAMED_APART, *result.strategy_axes}
     axes: dict[str, None] = dict.fromkeys(unusual_axes(result.axes))
     for other in others:
-        left_out.update(with_precision(other, result))
+        left_out.update(_with_precision(other, result))
         axes |= dict.fromkeys(unusual_axes(other.axes))
     said = []
     for axis in axes:
@@ -109,24 +120,21 @@ def described(
     says_less = result.environment.origin is not Origin.PUBLISHED
     where = f"{result.num_gpus}{over(result.hosts)}" if is_cell else result.counted
     said = [f"{result.strategy} on {where}"]
-    named_elsewhere = {*_NAMED_APART, *result.strategy_axes, *leaves_out}
-    unusual = [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
-    for axis in ("batch_size", "precision", *unusual):
-        if axis in (*result.strategy_axes, *leaves_out):
+    left_out = {*result.strategy_axes, *leaves_out}
+    own = ["batch_size", "precision"]
+    own += [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
+    of_other: list[str] = []  # what is unusual about the other, and usual here
+    if against is not None:
+        of_other = [axis for axis in unusual_axes(against.axes) if axis not in _NAMED_APART]
+    for axis in dict.fromkeys([*own, *of_other]):
+        if axis in left_out or axis not in axes:
             continue
-        if says_less and axes.get(axis) in _UNSAID:
+        if axis in own and says_less and axes[axis] in _UNSAID:
             continue
-        if against is None or against.axes.get(axis) != axes.get(axis):
+        if against is None or against.axes.get(axis) != axes[axis]:
             said.append(named(axis, axes[axis]))
     if against is None:
         return ", ".join(said)
-    # what is unusual about the other, and usual here
-    for axis in unusual_axes(against.axes):
-        if axis in named_elsewhere or axis in unusual or axis not in axes:
-            continue
-        if axes.get(axis) != against.axes.get(axis):
-            is_lacking = axes[axis] is None
-            said.append(named(axis, None) if is_lacking else f"{axis} {axes[axis]}")
     is_one_way = (result.strategy, result.width) == (against.strategy, against.width)
     if is_one_way and len(said) == 1:  # they differ in what is rarely said, as their effort
         others = setting(against)

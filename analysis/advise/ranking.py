@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analysis.advise.questions import Goal, Objective
-from analysis.badges import CLOSE, LEVEL_UP_TO
+from analysis.badges import CLOSE
+from analysis.judgement import pair_level, pair_quantile
 from analysis.results import Result
-from analysis.statistics.studentized_range import pair_level, pair_quantile
 from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 from scalemark.stats import welch
@@ -78,11 +78,10 @@ class Behind:
     # side is a single run
     low: float | None
     high: float | None
-    num_compared: int  # choices among which the two seem first and last, for that CI
-    variance: float  # of log scores of a process, drawn towards what the other choices show
-    # of the variance; 0: the two are judged by their own repeats, since no other choice was
-    # repeated, or the two spread more
-    freedom: int
+    level: float  # at which an interval of the two alone would be about as wide
+    # by the repeats of all choices; else by their own, since no other was repeated, or they spread
+    # more
+    is_by_all: bool
     # times: so far apart may the two be by chance, if processes differ as all repeats say, and a
     # little of 3 %; infinite where a side is a single run
     explained: float
@@ -95,11 +94,6 @@ class Behind:
     def share(self) -> float:
         """Return how far it is behind, as a share of the highest score."""
         return 1 - 1 / self.ratio
-
-    @property
-    def is_level(self) -> bool:
-        """Its number is that of the best, to all digits that are printed."""
-        return self.ratio < LEVEL_UP_TO
 
     @property
     def is_proven(self) -> bool:
@@ -142,16 +136,6 @@ class Ranking:
     @property
     def is_sure(self) -> bool:
         return not self.unclear and not self.out
-
-    @property
-    def level(self) -> list[Candidate]:
-        """Return the top with all that have its number, where repeats do not call them a tie; empty
-        where one is ahead.
-        """
-        level = [behind.candidate for behind in self.unclear if behind.is_level]
-        if not level or self.pick is not self.top:
-            return []
-        return [self.top, *level]
 
     @property
     def certainty(self) -> str:
@@ -231,7 +215,7 @@ def _all_behind(top: Candidate, others: Sequence[Candidate], *, races: bool) -> 
         if farthest.low is None:
             wrong += farthest.chance
             farthest = replace(farthest, is_in_doubt=wrong > _MOST_WRONG / (num - 1))
-        elif farthest.freedom:
+        elif farthest.is_by_all:
             are_proven = are_proven and farthest.is_proven
         behind.append(farthest)
     behind.reverse()
@@ -245,9 +229,10 @@ def _behind(
     others = spread.without(own)
     nums = len(top.scores), len(other.scores)
     ratio = top.score / other.score
-    low, high, variance, freedom, chance = None, None, 0.0, 0, 0.0
+    low, high, chance, level, is_by_all = None, None, 0.0, LEVEL, False
     if min(nums) > 1:
-        reach, variance, freedom = _reach(top, other, own, others, num_compared)
+        is_by_all = others.freedom > 0 and not _spreads_more(own, others)
+        reach, level = _reach(top, other, others if is_by_all else None, num_compared)
         low, high = ratio / _factor(reach), ratio * _factor(reach)
     else:
         chance = _chance(ratio, nums, own, others)
@@ -260,9 +245,8 @@ def _behind(
         ratio=ratio,
         low=low,
         high=high,
-        num_compared=num_compared,
-        variance=variance,
-        freedom=freedom,
+        level=level,
+        is_by_all=is_by_all,
         explained=explained,
         chance=chance,
         is_in_doubt=False,
@@ -271,21 +255,23 @@ def _behind(
 
 
 def _reach(
-    top: Candidate, other: Candidate, own: Spread, others: Spread, num_compared: int
-) -> tuple[float, float, int]:
-    """Return half the CI of the distance of log scores of two that were repeated, and the variance
-    and its degrees of freedom that it is made of, unless their own repeats alone count.
+    top: Candidate, other: Candidate, others: Spread | None, num_compared: int
+) -> tuple[float, float]:
+    """Return half the CI of the distance of log scores of two that were repeated, and the level at
+    which an interval of two alone would be as wide. `others`: what all other choices show of the
+    variance; None where the repeats of the two alone count.
     """
     nums = len(top.scores), len(other.scores)
+    own = Spread.sum((top.spread, other.spread))
     was_raced = bool(other.result.out_of_race or top.result.out_of_race)
     level = LEVEL / _LOOKS if was_raced else LEVEL
-    if others.freedom and not _spreads_more(own, others):
+    if others is not None:
         variance, freedom = variance_of(own, others, prior_freedom=0, most_freedom=_MOST_FREEDOM)
         quantile = pair_quantile(num_compared, freedom, level)
-        return _error(variance, nums) * quantile, variance, freedom
+        return _error(variance, nums) * quantile, pair_level(num_compared, freedom, level)
     variances = welch.log_variance(top.scores), welch.log_variance(other.scores)
     level = pair_level(num_compared, own.freedom, level)
-    return welch.reach_of_ratio(variances, nums, level), 0.0, 0
+    return welch.reach_of_ratio(variances, nums, level), level
 
 
 def _with_prior(own: Spread, others: Spread) -> tuple[float, int]:

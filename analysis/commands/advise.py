@@ -30,7 +30,7 @@ from analysis.options import (
     what_is_left,
 )
 from analysis.selection import Source
-from analysis.titles import made_with, program_notes, reported_notes
+from analysis.titles import made_with, program_notes, reported_notes, step_notes
 from scalemark.cli.terminal import make_console, print_json
 from store.command_line import Db, Json
 
@@ -64,8 +64,7 @@ def advise(
     if as_json:
         return print_json({"answers": answers, "not_run": left, "without_number": lacking or None})
     notes = [*read.notes, lacking] if lacking else read.notes
-    for answer in answers:
-        notes += [note for note in words.step_notes(answer) if note not in notes]
+    notes = [*notes, *step_notes(read.results)]
     console = make_console()
     screen = words.screen(answers, left)
     if shows_all:

@@ -12,8 +12,7 @@ import typer
 from analysis.explain import explain_words as words
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import explain_all, of_each_curve
-from analysis.explain.links import Bandwidth, of_box, of_probe
-from analysis.explain.observed import observer
+from analysis.explain.observed import Bandwidth, observer, of_box, of_probe
 from analysis.options import (
     All,
     Brief,

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from analysis.again import command, repeated
 from analysis.compare import published
 from analysis.compare.sides import ComparedSide
+from analysis.judgement import Decision, Judgement, Sample, judge, more_repeats
 from analysis.results import Result, axes_of, global_batch
-from analysis.statistics.judgement import Decision, Judgement, judge
-from analysis.statistics.planning import more_repeats
-from analysis.statistics.sample import Sample
 from analysis.versions import differing
 from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from analysis import badges
 from analysis.compare.pairs import Comparison, PairRow
+from analysis.judgement import Decision, Ratio
 from analysis.results import Result
-from analysis.statistics.judgement import Decision, Ratio
 from analysis.titles import (
     environment_notes,
     failed_repeats,

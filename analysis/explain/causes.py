@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from analysis.explain.ablations import COMPARED, FLOOR, Ablation, reads
-from analysis.explain.links import Links, kernels_s
-from analysis.explain.observed import NOTHING, Observed
+from analysis.explain.observed import NOTHING, Links, Observed, kernels_s
 from analysis.explain.waterfall import (
     Beside,
     Cause,

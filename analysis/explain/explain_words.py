@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from analysis import again, badges
-from analysis.advise.description import cells, column_heading, described, marks
+from analysis.advise.description import SHOWN, cells, column_heading, described, marks
 from analysis.again import is_worth_again
 from analysis.explain.ablations import Ablation
 from analysis.explain.causes import Bound
@@ -46,7 +46,8 @@ def screen(explained: Sequence[Explanation], selection: Selection) -> Screen:
     """
     used: set[str] = set()
     for explanation in explained:
-        used.update(badges.of_environment(explanation.target.environment))
+        of_place = badges.of_environment(explanation.target.environment)
+        used.update(badge for badge in of_place if badge in SHOWN)
     if len(explained) == 1:
         (explanation,) = explained
         headline, slow = verdict(explanation), explanation.slow_replicas

@@ -8,8 +8,15 @@ from dataclasses import dataclass, replace
 from analysis import again
 from analysis.explain.ablations import Ablation, AblationFinder, command
 from analysis.explain.causes import Bound, Case, Evidence, EvidenceKind, OtherWays
-from analysis.explain.links import Bandwidth, Links, links_of
-from analysis.explain.observed import NOTHING, UNTIMED, Observed, SlowReplicas
+from analysis.explain.observed import (
+    NOTHING,
+    UNTIMED,
+    Bandwidth,
+    Links,
+    Observed,
+    SlowReplicas,
+    links_of,
+)
 from analysis.explain.remedies import Remedy, against_slow, against_throttling, remedies
 from analysis.explain.verdicts import MATTERS, Diagnosis, diagnose
 from analysis.explain.waterfall import Seconds, Waterfall, shares_cores, waterfall

@@ -7,8 +7,7 @@ import pytest
 
 from analysis.advise.questions import Goal, Objective
 from analysis.advise.ranking import rank
-from analysis.statistics.judgement import judge
-from analysis.statistics.sample import Sample
+from analysis.judgement import Sample, judge
 from benchmarks.advice import Kind, play_races, play_single_runs
 from scalemark.records.references import Origin
 from scalemark.stats.welch import typical

@@ -5,8 +5,7 @@ from dataclasses import asdict, replace
 
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import Explanation, explain_all
-from analysis.explain.links import Bandwidth
-from analysis.explain.observed import NOTHING, Observed
+from analysis.explain.observed import NOTHING, Bandwidth, Observed
 from analysis.results import Environment, Gpus, Result
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome

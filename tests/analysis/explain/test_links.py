@@ -7,8 +7,7 @@ import pytest
 from analysis.explain.ablations import Ablation, AblationFinder
 from analysis.explain.causes import Bound
 from analysis.explain.explanations import of_each_curve
-from analysis.explain.links import Bandwidth, links_of, of_box, of_probe
-from analysis.explain.observed import NOTHING, Observed
+from analysis.explain.observed import NOTHING, Bandwidth, Observed, links_of, of_box, of_probe
 from analysis.explain.verdicts import Confidence
 from analysis.explain.waterfall import Cause, waterfall
 from scalemark.records.machine import DeviceKind, Figure, Probe, Probed

@@ -47,28 +47,21 @@ def test_equal_replicas_are_known_to_be_equal():
     assert found.slowest.high < 0.1
 
 
-def test_two_slow_ones_are_named_the_slowest_first():
-    assert named(times(1, 1.2, 1, 1, 1, 1.3, 1, 1)) == ["GPU:5", "GPU:1"]
-
-
-def test_of_two_replicas_the_slower_is_named():
-    assert named(times(1.2, 1)) == ["GPU:0"]
-
-
-def test_a_slower_socket_makes_no_replica_slow():
-    found = slow_replicas([times(1.15, 1.15, 1, 1)])
-    assert (found.slow, "does not stand apart" in found.unknown) == ((), True)
-
-
-def test_the_last_of_a_row_does_not_stand_apart():
-    found = slow_replicas([times(1, 1.06, 1.12, 1.18, 1.24, 1.36)])
-    assert (found.slow, "GPU:5 does not stand apart" in found.unknown) == ((), True)
-
-
-def test_one_of_cards_that_differ_by_nature_does_not_stand_apart():
-    """A bug: the slowest of places that differ by 4 % was called slow in 6 % of cases."""
-    found = slow_replicas([times(0.96, 1, 1.04, 1.12)])
-    assert (found.slow, "GPU:3 does not stand apart" in found.unknown) == ((), True)
+@pytest.mark.parametrize(
+    ("factors", "slow", "unknown"),
+    [
+        ((1, 1.2, 1, 1, 1, 1.3, 1, 1), ["GPU:5", "GPU:1"], ""),
+        ((1.2, 1), ["GPU:0"], ""),
+        ((1.15, 1.15, 1, 1), [], "does not stand apart"),  # a slower socket
+        ((1, 1.06, 1.12, 1.18, 1.24, 1.36), [], "GPU:5 does not stand apart"),
+        # A bug: the slowest of places that differ by 4 % was called slow in 6 % of cases.
+        ((0.96, 1, 1.04, 1.12), [], "GPU:3 does not stand apart"),
+    ],
+)
+def test_who_stands_apart_is_named_the_slowest_first(factors, slow, unknown):
+    found = slow_replicas([times(*factors)])
+    assert [replica.replica for replica in found.slow] == slow
+    assert unknown in found.unknown
 
 
 @pytest.mark.parametrize(

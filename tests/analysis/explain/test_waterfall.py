@@ -7,7 +7,7 @@ import pytest
 
 from analysis.explain.ablations import Ablation, AblationFinder
 from analysis.explain.explanations import of_each_curve
-from analysis.explain.links import LAUNCH_S, kernels_s
+from analysis.explain.observed import LAUNCH_S, kernels_s
 from analysis.explain.waterfall import Cause, Seconds, difference, step_s, waterfall
 from scalemark.abilities import ALL_REDUCES
 from simulator.costs.networks import network
@@ -76,22 +76,15 @@ def test_clean_trials_beside_the_ablation_go_first_too():
     assert (found[Ablation.MANY_STEPS], found[Ablation.FLOOR]) == (calls[1], floors[1])
 
 
-def test_what_a_call_costs_follows_from_few_and_many_steps_per_call():
-    found = fall(
-        *finder(100, 101, 102, launching=20)
-    )  # of 20 ms a tenth is left with 10 steps per call
-    assert found.calls.seconds.value == pytest.approx(0.020, rel=1e-3)
-
-
-def test_what_is_fixed_follows_from_two_batches():
-    found = fall(
-        result(30, batch_size=8), result(50, batch_size=24)
-    )  # 20 ms, and 1.25 ms per image
-    assert found.fixed.seconds.value == pytest.approx(0.020, rel=1e-3)
-
-
-def test_what_is_fixed_follows_from_two_batches_of_one_way():
+def test_what_calls_cost_and_what_is_fixed_follow_from_two_trials_of_one_way():
     """A bug: a larger batch that fetches its variables from the host was subtracted from one alone that does not."""
+    # of 20 ms a tenth is left with 10 steps per call
+    assert fall(*finder(100, 101, 102, launching=20)).calls.seconds.value == pytest.approx(
+        0.020, rel=1e-3
+    )
+    # 20 ms, and 1.25 ms per image
+    found = fall(result(30, batch_size=8), result(50, batch_size=24))
+    assert found.fixed.seconds.value == pytest.approx(0.020, rel=1e-3)
     target, alone = result(50, batch_size=8, **PS), result(30, batch_size=8, **INDEPENDENT)
     of_other_way = result(70, batch_size=24, **PS)
     assert fall(target, alone, of_other_way).fixed is None
@@ -107,53 +100,36 @@ def test_the_larger_batch_is_of_the_one_alone_that_was_found():
     assert found.fixed.seconds.value == pytest.approx(0.020, rel=1e-3)
 
 
-def test_one_replica_with_its_own_variables_communicates_nothing():
-    found = fall(result(100), result(90, **INDEPENDENT))
-    assert (found.base, found.parts) == (Ablation.ALONE, ())
+@pytest.mark.parametrize(("way", "causes"), [({}, []), (PS, [(Cause.COMMUNICATION,)])])
+def test_one_replica_communicates_only_with_variables_on_the_host(way, causes):
+    found = fall(result(100, **way), result(90, **INDEPENDENT))
+    assert found.base is Ablation.ALONE
+    assert [part.causes for part in found.parts] == causes
 
 
-def test_one_replica_with_its_variables_on_the_host_communicates():
-    found = fall(result(100, **PS), result(90, **INDEPENDENT))
-    assert [part.causes for part in found.parts] == [(Cause.COMMUNICATION,)]
-
-
-def test_effort_seed_and_scaling_make_no_other_ablation():
-    target = result(120, num_gpus=2)
-    alone = result(100, num_steps=77, seed=3, scaling="strong", min_window_s=9.0, **INDEPENDENT)
-    assert fall(target, alone).ablations.results[Ablation.ALONE] is alone
-
-
-def test_other_axes_do():
-    target = result(120, num_gpus=2)
-    for other in (
-        {"precision": "fp16"},
-        {"batch_size": 64},
-        {"optimizer": "adam"},
-        {"image_px": 64},
-        {"gpu_thread_mode": "gpu_private"},
-    ):
-        assert (
-            Ablation.ALONE not in fall(target, result(100, **INDEPENDENT | other)).ablations.results
-        )
-
-
-def test_another_place_is_no_ablation():
-    assert (
-        Ablation.ALONE
-        not in fall(
-            result(120, num_gpus=2), result(100, ELSEWHERE, **INDEPENDENT)
-        ).ablations.results
-    )
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ({"num_steps": 77, "seed": 3, "scaling": "strong", "min_window_s": 9.0}, True),
+        ({"precision": "fp16"}, False),
+        ({"batch_size": 64}, False),
+        ({"optimizer": "adam"}, False),
+        ({"image_px": 64}, False),
+        ({"gpu_thread_mode": "gpu_private"}, False),
+        ({"environment": ELSEWHERE}, False),
+    ],
+)
+def test_an_ablation_has_all_axes_that_set_the_step_and_the_place(changes, counts):
+    alone = result(100, **INDEPENDENT | changes)
+    found = fall(result(120, num_gpus=2), alone).ablations.results
+    assert (found.get(Ablation.ALONE) is alone) is counts
 
 
 def test_of_equal_trials_the_one_with_most_repeats_counts():
     often = result(100, num_steps=50, **INDEPENDENT)
-    assert (
-        fall(
-            result(120, num_gpus=2), result(90, factors=(1.0,), **INDEPENDENT), often
-        ).ablations.results[Ablation.ALONE]
-        is often
-    )
+    single = result(90, factors=(1.0,), **INDEPENDENT)
+    found = fall(result(120, num_gpus=2), single, often).ablations.results
+    assert found[Ablation.ALONE] is often
 
 
 def test_only_real_figures_of_one_replica_are_an_ideal_of_last_resort():

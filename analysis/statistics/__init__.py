@@ -1,1 +1,0 @@
-"""Pure functions of repeats and steps: ratios, judgements, trends, outliers and plans."""
