@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,8 +26,6 @@ from benchmarks import made_up_results as results
 from benchmarks.asking import parser
 from benchmarks.ratio import Row, figures_table, machine, write_json
 from scalemark.records.attempt import ProcessIdentity
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Outcome, Verdict
 from store.database import open_for_reading, open_for_writing
 from store.exchange.exports import attempts
 from store.exchange.merge import merge
@@ -164,31 +162,11 @@ def ends(database: Path, scale: float, rounds: int) -> list[Row]:
         took = []
         for repeat in ledger.open_repeats():
             made = by_trial[repeat.trial_id]
-            result = AttemptResult(
-                outcome=Outcome.COMPLETED.value,
-                message="",
-                measurement=made.measurement,
-                op_placement=made.attempt.op_placement,
-                verdict=Verdict.VALID.value,
-            )
             now = datetime.now(UTC)
-            placement = made.attempt.placement
-            run_dir = f"{made.sweep.run_dir}/{made.attempt.columns['run_dir']}"
+            attempt = made.attempt
             ledger.claim(repeat, now)
-            number = ledger.run(repeat, run_dir, placement, now)
-            finished = FinishedAttempt(
-                trial_id=made.spec.trial_id,
-                repeat=repeat.repeat,
-                attempt=number,
-                exit_code=0,
-                placement=placement,
-                run_dir=run_dir,
-                started_at=now,
-                duration_s=made.attempt.columns["duration_s"],
-                result=result,
-                steps=made.steps,
-                environment=made.attempt.environment,
-            )
+            number = ledger.run(repeat, attempt.run_dir, attempt.placement, now)
+            finished = replace(attempt, repeat=repeat.repeat, attempt=number, started_at=now)
 
             def finish(
                 repeat_id: int = repeat.repeat_id, finished: FinishedAttempt = finished

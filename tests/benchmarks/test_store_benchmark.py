@@ -19,8 +19,10 @@ def test_every_made_up_trial_is_another_one_and_has_its_attempts():
     found = list(results.attempts(2 * results.TRIALS_PER_SWEEP, 12))
     assert len({attempt.spec.trial_id for attempt in found}) == 2 * results.TRIALS_PER_SWEEP
     assert len(found) == results.REPEATS * 2 * results.TRIALS_PER_SWEEP
-    assert {attempt.sweep.name for attempt in found} == {"sweep0", "sweep1"}
-    assert [step.phase for step in found[0].steps] == [Phase.WARM_UP] * 10 + [Phase.MEASURE] * 2
+    assert {attempt.sweep["name"] for attempt in found} == {"sweep0", "sweep1"}
+    assert [step.phase for step in found[0].attempt.steps] == [Phase.WARM_UP] * 10 + [
+        Phase.MEASURE
+    ] * 2
 
 
 def test_the_benchmark_answers_its_questions():
