@@ -9,11 +9,8 @@ import operator
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import get_type_hints
 
-from conf.schema import Config
-from scalemark.records.axes import AxisValue
+from scalemark.abilities import choices_of
 from scalemark.records.free_axes import (
     INHERITED,
     PREFIX,
@@ -23,10 +20,10 @@ from scalemark.records.free_axes import (
     is_free,
 )
 from scalemark.records.trial import AXES, TrialSpec
+from scalemark.text.wording import as_typed
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import among, nearest
 
-Value = str | float  # a bool counts as true or false
 _CONDITION = re.compile(r"(?P<axis>[^=!<>]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _ORDER: dict[str, Callable[[float, float], bool]] = {
@@ -44,25 +41,23 @@ class Condition:
 
     axis: str  # of a resolved trial, or strategy
     sign: str  # =, !=, <, <=, >, >=
-    values: tuple[Value, ...]  # one for <, <=, >, >=
+    values: tuple[str, ...]  # one for <, <=, >, >=
 
     def holds(self, spec: TrialSpec) -> bool:
-        if is_free(self.axis):
-            return self._holds_of_free(_value_of_free(spec, self.axis))
-        value = _value_of(spec, self.axis)
-        if self.sign in _ORDER:
-            return _ORDER[self.sign](float(value), float(self.values[0]))
-        return (value in self.values) == (self.sign == "=")
-
-    def _holds_of_free(self, value: AxisValue | None) -> bool:
         """Compare a number with numbers, and anything else by its text."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            shown = str(value).lower() if isinstance(value, bool) else value
-            return self.sign not in _ORDER and (shown in self.values) == (self.sign == "=")
-        numbers = [float(text) for text in self.values if _NUMBER.fullmatch(str(text))]
+        value = spec.strategy if self.axis == "strategy" else spec.axes.get(self.axis)
+        if value is None and is_env_variable(self.axis):
+            value = INHERITED
+        number = _number(as_typed(value))
         if self.sign in _ORDER:
-            return bool(numbers) and _ORDER[self.sign](float(value), numbers[0])
-        return (float(value) in numbers) == (self.sign == "=")
+            bound = _number(self.values[0])
+            if number is None or bound is None:
+                return False
+            return _ORDER[self.sign](number, bound)
+        is_among = as_typed(value) in self.values
+        if number is not None:
+            is_among = number in map(_number, self.values)
+        return is_among == (self.sign == "=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,92 +84,65 @@ def read_rules(texts: Sequence[str], free: Collection[str] = ()) -> list[Rule]:
     """Read rules of a grid with these free axes. Raises SweepRefusedError for what is no rule,
     naming the nearest axis or value.
     """
-    return [Rule(text=text, conditions=_conditions(text, free)) for text in texts]
-
-
-def _conditions(text: str, free: Collection[str]) -> tuple[Condition, ...]:
-    if not text.split():
-        raise SweepRefusedError(
-            "sweep.exclude: an empty rule would leave out every trial; wanted conditions, "
-            "as num_gpus>=4"
-        )
-    return tuple(_condition(part, free) for part in text.split())
+    rules = []
+    for text in texts:
+        conditions = tuple(_condition(part, free) for part in text.split())
+        if not conditions:
+            raise _refused(
+                "an empty rule would leave out every trial; wanted conditions, as num_gpus>=4"
+            )
+        rules.append(Rule(text=text, conditions=conditions))
+    return rules
 
 
 def _condition(text: str, free: Collection[str]) -> Condition:
     matched = _CONDITION.fullmatch(text)
     if not matched:
-        raise SweepRefusedError(
-            f"sweep.exclude: {text}: no condition; wanted AXIS=VALUE,VALUE or AXIS!=, <, <=, "
-            ">, >= VALUE, without spaces in it"
+        raise _refused(
+            f"{text}: no condition; wanted AXIS=VALUE,VALUE or AXIS!=, <, <=, >, >= VALUE, "
+            "without spaces in it"
         )
     axis, sign = matched["axis"].removeprefix("+"), matched["sign"]
+    values = matched["values"].split(",")
     if axis not in _TYPES:
         axis = full_name(axis, free)
+    if is_env_variable(axis):
+        values = [INHERITED if value in WORDS_FOR_INHERITED else value for value in values]
     if is_free(axis):
-        values: tuple[Value, ...] = tuple(matched["values"].split(","))
-        if is_env_variable(axis):
-            values = tuple(INHERITED if value in WORDS_FOR_INHERITED else value for value in values)
-        return Condition(axis=axis, sign=sign, values=values)
+        return Condition(axis=axis, sign=sign, values=tuple(values))
     if axis not in _TYPES:
-        raise SweepRefusedError(
-            f"sweep.exclude: {axis}: no axis of a trial; {nearest(axis, _TYPES)}An axis of your "
-            f"own is called {PREFIX}{axis}; all others: {', '.join(sorted(_TYPES))}"
+        raise _refused(
+            f"{axis}: no axis of a trial; {nearest(axis, _TYPES)}An axis of your own is called "
+            f"{PREFIX}{axis}; all others: {', '.join(sorted(_TYPES))}"
         )
-    values = tuple(_read(text, axis, value) for value in matched["values"].split(","))
-    if sign in _ORDER and (_TYPES[axis] not in ("int", "float") or len(values) > 1):
-        raise SweepRefusedError(
-            f"sweep.exclude: {text}: {sign} compares a number with one number; for others "
-            "there are = and !="
-        )
-    return Condition(axis=axis, sign=sign, values=values)
-
-
-def _read(condition: str, axis: str, text: str) -> Value:
     kind = _TYPES[axis]
-    if kind in ("int", "float"):
-        try:
-            return float(text)
-        except ValueError:
-            raise SweepRefusedError(
-                f"sweep.exclude: {condition}: {axis} is a number, {text or 'nothing'} is none"
-            ) from None
-    value, choices = text, _choices(axis)
+    if sign in _ORDER and (kind not in ("int", "float") or len(values) > 1):
+        raise _refused(
+            f"{text}: {sign} compares a number with one number; for others there are = and !="
+        )
     if kind == "bool":
-        value, choices = text.lower(), ["true", "false"]
+        values = [value.lower() for value in values]
+    for value in values:
+        _check(text, axis, kind, value)
+    return Condition(axis=axis, sign=sign, values=tuple(values))
+
+
+def _check(condition: str, axis: str, kind: str, value: str) -> None:
+    """Refuse a value that the axis never has."""
     if not value:
-        raise SweepRefusedError(
-            f"sweep.exclude: {condition}: no value after a comma; conditions are parted by spaces"
-        )
+        raise _refused(f"{condition}: no value after a comma; conditions are parted by spaces")
+    if kind in ("int", "float") and _number(value) is None:
+        raise _refused(f"{condition}: {axis} is a number, {value} is none")
+    choices = ["true", "false"] if kind == "bool" else []
+    if axis in AXES and kind == "str":
+        choices = choices_of(AXES[axis])
     if choices and value not in choices:
-        raise SweepRefusedError(
-            f"sweep.exclude: {condition}: {axis} is never {text}; {among(text, choices)}"
-        )
-    return value
+        raise _refused(f"{condition}: {axis} is never {value}; {among(value, choices)}")
 
 
-def _choices(axis: str) -> list[str]:
-    """Return the values that the schema lists; empty where it lists none."""
-    hint = get_type_hints(Config).get(axis)
-    if not (isinstance(hint, type) and issubclass(hint, Enum)):
-        return []
-    return [choice.name for choice in hint]
+def _number(text: str) -> float | None:
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def _value_of_free(spec: TrialSpec, axis: str) -> AxisValue | None:
-    """Return a variable as a number where its text is one, and say where it is inherited."""
-    value = dict(spec.free).get(axis)
-    if not is_env_variable(axis):
-        return value
-    if value is None:
-        return INHERITED
-    return float(value) if _NUMBER.fullmatch(str(value)) else value
-
-
-def _value_of(spec: TrialSpec, axis: str) -> Value:
-    if axis == "strategy":
-        return spec.strategy
-    value = getattr(spec, axis)
-    if isinstance(value, bool):
-        return str(value).lower()
-    return float(value) if isinstance(value, int | float) else str(value)
+def _refused(what: str) -> SweepRefusedError:
+    return SweepRefusedError(f"sweep.exclude: {what}")

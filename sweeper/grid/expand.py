@@ -14,7 +14,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import (
     ChoiceSweep,
     Override,
-    Quote,
     QuotedString,
     RangeSweep,
     Transformer,
@@ -23,13 +22,12 @@ from hydra.core.override_parser.types import (
 from hydra.errors import HydraException
 
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import explain, nearest
-from sweeper.grid.variable_text import no_text, reads_as
+from sweeper.grid.variable_text import variable_problem
 
 # settings, not axes
 WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")
@@ -134,14 +132,14 @@ def _last_of_each(overrides: Sequence[Override]) -> dict[str, Override]:
 
 
 def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
+    for text in texts:
+        problem = variable_problem(text)
+        if problem:
+            raise SweepRefusedError(problem)
     try:
-        overrides = parser.parse_overrides(list(texts))
+        return parser.parse_overrides(list(texts))
     except HydraException as error:
         raise SweepRefusedError(explain(error)) from error
-    for override in overrides:
-        if is_env_variable(override.key_or_group) and (problem := no_text(override)):
-            raise SweepRefusedError(problem)
-    return overrides
 
 
 def _argument(axis: str, values: object) -> str:
@@ -277,9 +275,6 @@ def _choices(override: Override, parser: OverridesParser) -> list[GridChoice]:
 
 
 def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> GridChoice:
-    is_text = isinstance(value, str) and is_env_variable(override.key_or_group)
-    if is_text and not reads_as(str(value), axis, parser):  # quotes within choice(...) are lost
-        value = QuotedString(text=str(value), quote=Quote.single)
     text = f"{axis}={Transformer.str(value)}"  # type: ignore[arg-type]  # of Hydra's own iterator
     if isinstance(value, int | float | QuotedString):  # these are what their text means
         parsed = replace(override, value_type=ValueType.ELEMENT, _value=value, input_line=text)

@@ -33,7 +33,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, PREFIXES, free_axes, is_free
 from scalemark.records.trial import AXES
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.variable_text import unreadable
+from sweeper.grid.variable_text import variable_problem
 
 ConfigError = HydraException | OmegaConfBaseException
 
@@ -64,6 +64,9 @@ def check_forms(arguments: Sequence[str]) -> None:
 
 
 def _problem_of_form(argument: str, following: str) -> str | None:
+    problem = variable_problem(argument)
+    if problem:
+        return problem
     name, equals, value = argument.partition("=")
     if name.startswith("-") and name not in (*FLAGS, *_SHORT_FLAGS):
         return _no_such_flag(name, value or following)
@@ -128,7 +131,7 @@ def explain(error: ConfigError, override: str = "") -> str:
     if isinstance(error, MissingConfigException):
         return _no_such_choice(error)
     if isinstance(error, OverrideParseException):
-        problem = _free_axis_name(error.override) or unreadable(error.override)
+        problem = _free_axis_name(error.override)
         return problem or f"{error.override}: cannot be read; wanted {_form(error.override)}"
     several = re.search(r"(?:value for argument|Sweep parameters) '(.+?)'", text)
     if several:
@@ -152,7 +155,7 @@ def explain(error: ConfigError, override: str = "") -> str:
         key = cause.full_key or cause.key
         return f"{key}: missing; give it a value, or leave out what removes it"
     if isinstance(cause, ValidationError):
-        return unreadable(override) or _wrong_value(override, str(cause))
+        return _wrong_value(override, str(cause))
     twice = re.search(r"An item is already at '(.+)'", text)
     if twice:
         if f"{twice[1]}." in PREFIXES:
@@ -220,8 +223,6 @@ def _settings(group: str) -> list[str]:
 def _form(override: str) -> str:
     if override.startswith("sweep.exclude="):
         return "each rule in quotes, as 'sweep.exclude=[\"model=vgg16 num_gpus>=4\"]'"
-    if override.startswith("sweep.name="):
-        return "a name of letters, digits, '.', '_' and '-', as sweep.name=night-1"
     return "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
 
 

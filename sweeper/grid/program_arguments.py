@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_type_hints
 
 import yaml
 
-import conf
 from conf.schema import CommandConfig
 from scalemark.abilities import choices_of
 from scalemark.program import template
@@ -19,9 +18,6 @@ from scalemark.records.overrides import exact_value
 from scalemark.records.trial import AXES
 from sweeper.errors import SweepRefusedError
 
-GROUP = Path(conf.__file__).parent / "command"
-
-_CHOICE = re.compile(r"[\w,-]+", re.ASCII)  # files of conf/command/, by their names
 _TEXTS = ("command.run", "command.read", "command.items_per_step", "command.name")
 _FILES = (".yaml", ".yml")
 _OF_OWN_MODELS = ("model", "data", "strategy")  # groups that say nothing to a program
@@ -30,7 +26,11 @@ _FLAGS = (  # of Hydra, before a word of theirs
     *("--cfg", "-c", "--info", "-i", "--package", "-p"),
     *("--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
 )
-_KINDS: Mapping[object, str] = {str: "text", bool: "true or false", list[str]: "a list, as [zero]"}
+_KINDS: Mapping[object, tuple[str, tuple[type, ...]]] = {
+    str: ("text", (str, int, float)),
+    bool: ("true or false", (bool,)),
+    list[str]: ("a list, as [zero]", (list,)),
+}
 _OTHER_ENGINES = {engine.value for engine in Engine if engine is not Engine.command}
 
 
@@ -52,9 +52,6 @@ def with_program(arguments: Sequence[str]) -> list[str]:
         is_program = True
         if key == "command" and _is_file(text):
             taken += _of_file(Path(text))
-        elif key == "command" and _CHOICE.fullmatch(text):
-            _check_choice(text)
-            taken.append(argument)
         else:
             setting = {"command": "command.run", "read": "command.read"}.get(key, key)
             taken.append(f"{setting}={exact_value(_unquoted(text))}")
@@ -99,24 +96,13 @@ def _check_axis(argument: str) -> None:
     )
 
 
-def _check_choice(text: str) -> None:
-    """Raise SweepRefusedError for a word that is no file of the group, and for a wrong file."""
-    for name in text.split(","):
-        if not (GROUP / f"{name}.yaml").is_file():
-            raise SweepRefusedError(
-                f"command={text}: there is no {GROUP / name}.yaml; a command line of one word is "
-                f"given as command.run={name}"
-            )
-        list(_of_file(GROUP / f"{name}.yaml", of_hydra=("defaults",)))
-
-
 def _is_file(text: str) -> bool:
     """Return whether this names a file of settings; `train.py --config llama.yaml` is a command."""
     return text.endswith(_FILES) and (" " not in text or Path(text).is_file())
 
 
-def _of_file(path: Path, of_hydra: Collection[str] = ()) -> Iterator[str]:
-    """Yield the settings of a file; `of_hydra` names lines of it that are none."""
+def _of_file(path: Path) -> Iterator[str]:
+    """Yield the settings of a file."""
     try:
         read = yaml.safe_load(path.read_text())
     except yaml.MarkedYAMLError as error:
@@ -140,20 +126,19 @@ def _of_file(path: Path, of_hydra: Collection[str] = ()) -> Iterator[str]:
         )
     known = get_type_hints(CommandConfig)
     for name, value in read.items():
-        if name not in (*known, *of_hydra):
+        if name not in known:
             raise SweepRefusedError(
                 f"command={path}: {name}: no such setting; there are {', '.join(known)}"
             )
-        if name in of_hydra or (value is None and name != "run"):
+        if value is None and name != "run":
             continue
-        is_text = known[name] is str and value is not None and not isinstance(value, list | dict)
-        is_list = known[name] == list[str] and isinstance(value, list)
-        if not is_text and not is_list and not (known[name] is bool and isinstance(value, bool)):
-            raise SweepRefusedError(f"command={path}: {name}: wanted {_KINDS[known[name]]}")
-        if is_list:
+        wanted, types = _KINDS[known[name]]
+        if not isinstance(value, types):
+            raise SweepRefusedError(f"command={path}: {name}: wanted {wanted}")
+        if isinstance(value, list):
             yield f"command.{name}=[{','.join(map(str, value))}]"
         else:
-            yield f"command.{name}={exact_value(str(value) if is_text else value)}"
+            yield f"command.{name}={exact_value(value if known[name] is bool else str(value))}"
 
 
 def _unquoted(text: str) -> str:

@@ -9,7 +9,6 @@ from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper.errors import SweepRefusedError
-from sweeper.grid import program_arguments
 from sweeper.grid.program_arguments import with_program
 from tests.command.programs import spec_of
 from tests.conf.test_resolve import config
@@ -43,23 +42,6 @@ def test_quotes_around_all_of_it_are_those_of_hydra():
     assert values(["command='python' 'train.py'"])["command.run"] == "'python' 'train.py'"
 
 
-@pytest.fixture
-def group(tmp_path, monkeypatch):
-    """A folder conf/command with two programs."""
-    for name in ("ddp", "fsdp"):
-        (tmp_path / f"{name}.yaml").write_text("defaults: [base]\nrun: python train.py\n")
-    monkeypatch.setattr(program_arguments, "GROUP", tmp_path)
-
-
-def test_a_word_is_a_file_of_the_group(group):
-    assert with_program(["command=ddp,fsdp"]) == ["engine=command", "command=ddp,fsdp"]
-
-
-def test_a_word_that_is_no_file_of_the_group_is_refused(group):
-    with pytest.raises(SweepRefusedError, match=r"command=dpd: .*as command\.run=dpd"):
-        with_program(["command=dpd"])
-
-
 @pytest.mark.parametrize(
     ("typed", "word"),
     [
@@ -78,14 +60,8 @@ def test_words_of_hydra_are_none_of_the_command_line():
     assert with_program(["command=python q.py", *arguments])[3:] == arguments[1:]
 
 
-def test_a_wrong_file_of_the_group_is_refused(group):
-    (program_arguments.GROUP / "fsdp.yaml").write_text("run:\n")
-    with pytest.raises(SweepRefusedError, match=r"fsdp.yaml: run: wanted text"):
-        with_program(["command=ddp,fsdp"])
-
-
-def test_a_named_engine_stays(group):
-    arguments = ["engine=tensorflow,command", "command=ddp"]
+def test_a_named_engine_stays():
+    arguments = ["engine=tensorflow,command", "command.run=ddp"]
     assert with_program(arguments) == arguments
 
 
