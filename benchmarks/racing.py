@@ -34,7 +34,7 @@ from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
 from sweeper.devices.blocks import Blocks
-from sweeper.early_stopping.observer import ContestObserver
+from sweeper.early_stopping.observer import Observer
 from sweeper.early_stopping.races import Race, make_races
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.planning.plan import PlannedTrial
@@ -171,11 +171,11 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
         seed=seed,
         packs=False,
     )
-    observer = ContestObserver(races, backlog, lambda keys, reason: None, lambda text: None)
+    observer = Observer(races, backlog, lambda keys, reason: None, lambda text: None)
     for task in _in_turn(backlog.queue, observer):
         observer.begun(task.key)
         num_run[backlog[task.key].open.trial_id] += 1
-        observer.ended(task.key, Outcome.COMPLETED, 0.0)
+        observer.ended(task.key, Outcome.COMPLETED)
         observer.steer(task.key)
     return sum((_score(race, by_id, num_run) for race in races), Score())
 
@@ -193,7 +193,7 @@ def main(num_grids: int) -> None:
         row(kind.reported, kind.most_repeats, score.num_races, *shares, spent)
 
 
-def _in_turn(queue: Queue, observer: ContestObserver) -> Iterator[Task]:
+def _in_turn(queue: Queue, observer: Observer) -> Iterator[Task]:
     """Each repeat that is still wanted when its turn comes; exclusive, as a sweep runs."""
     while (task := queue.pop(lambda num_gpus: True, (), 0.0)) is not None:
         if observer.wants(task):

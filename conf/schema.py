@@ -97,13 +97,6 @@ class LauncherConfig:
     max_parallel: int | None = setting(
         "most trials side by side, with share_host; null = one per GPU or core", default=None
     )
-    in_use_from_mib: float = setting(
-        "a GPU on which other programs hold this much memory gets no trials", default=64.0
-    )
-    wait_for_gpus_s: float | None = setting(
-        "seconds to wait for GPUs that others use before the sweep ends; null = no limit",
-        default=None,
-    )
     timeout_s: float = setting("seconds that an attempt may take", default=3600.0)
     start_timeout_s: float = setting(
         "seconds to the first step, after which an attempt counts as hung", default=1800.0

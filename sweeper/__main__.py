@@ -17,8 +17,8 @@ app = App(
     about="Look at sweeps that run, judge a change, or measure what this machine can do.",
     commands={
         "status": "sweeper.live.status:status",
-        "judge": "sweeper.commands.judge:judge",
-        "probe": "sweeper.commands.probe:probe",
+        "judge": "sweeper.early_stopping.command:judge",
+        "probe": "sweeper.probe:probe",
     },
 )
 

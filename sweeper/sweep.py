@@ -5,37 +5,168 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
 from rich.console import Console
 
-from conf.schema import PlanFormat, StoreConfig
+from conf.schema import Config, PlanFormat
 from scalemark.cli.terminal import make_console, silence
+from scalemark.host import software
 from scalemark.host.files import without_reliable_locks
+from scalemark.host.processes import is_alive, this_process
+from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.text.untrusted import quoted
+from scalemark.records.trial import TrialSpec
+from scalemark.records.validation import storable
+from scalemark.text.untrusted import command_line, quoted, without_secrets
 from store.database import check_writable, file_of, open_existing
 from store.errors import StoreError
-from store.reading.earlier import failed_last
-from store.writer import Writer
+from store.reading import earlier
+from store.sweeps.ledger import Ledger
+from store.writer import NewSweep, Writer, read_sweep
+from sweeper import launchers
+from sweeper.devices.gpu_users import GpuUsers
+from sweeper.early_stopping.races import Race, make_races, results_in, without_decided
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid
 from sweeper.grid.from_trial import Taken
-from sweeper.local_sweep import LocalSweep
-from sweeper.planning.plan import make_plan, resolve_grid
-from sweeper.planning.plan_view import Planned, plan_json, print_plan
+from sweeper.live.progress import Progress
+from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.stopping import Stop
+from sweeper.loop.tools import Policy, Tools
+from sweeper.planning.plan import Plan, make_plan, resolve_grid
+from sweeper.planning.plan_view import Planned, machine_line, plan_json, print_plan
 from sweeper.planning.settings import check, check_folders
+from sweeper.planning.simulate import Estimate
+from sweeper.program_software import check_programs, describe_programs, words_of_programs
 from sweeper.report import Report
 from sweeper.running.recover import recover
+from sweeper.running.run_folders import RunFolders
 
 
-def run(
-    grid: Grid,
-    typed: Sequence[str],
-    taken: Taken | None = None,
-) -> Report | None:
+class Sweep:
+    """Plans a sweep, and makes what runs it, on whatever its launcher has."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        """Raises SweepRefusedError."""
+        self.config, self.name = config, name
+        self._launcher = launchers.load(config, name)
+        self.machine, self.inventory = self._launcher.machine, self._launcher.inventory
+        self._software = self._launcher.software
+
+    @property
+    def software_key(self) -> str:
+        return software.key(self._software)
+
+    def check(self, specs: Sequence[TrialSpec]) -> None:
+        """Find a user's programs and their software; resolving the grid refused what does not fit
+        here. Raises SweepRefusedError.
+        """
+        if self.config.engine is Engine.command and specs:
+            check_programs(specs)
+            self._software = describe_programs(words_of_programs(specs))
+
+    def plan(
+        self,
+        specs: Sequence[TrialSpec],
+        left_out: Sequence[tuple[str, str]],
+        engine: sa.Engine | None,
+    ) -> Planned:
+        """Plan what is still to run, by what the database has; None: there is none yet."""
+        settings, shares_host = self.config.sweep, self.config.launcher.share_host
+        key, software_key = self.machine.key, self.software_key
+        num_completed = {}
+        if engine is not None:
+            num_completed = earlier.num_completed(
+                engine, key, software_key, shares_host=shares_host
+            )
+        plan = make_plan(specs, left_out, settings, num_completed)
+        races: list[Race] = []
+        if settings.race:
+            rerun = settings.rerun
+            read = results_in(engine, key, software_key, shares_host=shares_host, rerun=rerun)
+            races = make_races(specs, settings.race_over, settings.repeats, read)
+            plan = without_decided(plan, races)
+        waiting = [trial.spec.trial_id for trial in plan.trials if trial.num_repeats]
+        num_of_other_software, failed_last = 0, {}
+        if engine is not None:
+            failed_last = earlier.failed_last(engine, waiting, key)
+            if not settings.rerun and not settings.race:
+                others = earlier.num_completed(engine, key, software_key, of_others=True)
+                num_of_other_software = len(others.keys() & set(waiting))
+        return Planned(
+            plan=plan,
+            estimate=Estimate.of(engine, key),
+            is_racing=settings.race,
+            contests=races,
+            in_use=() if self.inventory.num_hosts else GpuUsers(self.inventory).look(),
+            num_of_other_software=num_of_other_software,
+            failed_last=failed_last,
+        )
+
+    def runner(
+        self, planned: Planned, writer: Writer, stack: ExitStack, command: Sequence[str]
+    ) -> Orchestrator:
+        """Write the sweep down, and return what runs it; what must be closed is put on the stack.
+        Raises SweepRefusedError.
+        """
+        config, launcher = self.config, self.config.launcher
+        ledger = writer.begin_sweep(self._new_sweep(planned.plan, command), is_alive)
+        folders = self._run_folders(ledger)
+        start = self._launcher.start()
+        stack.callback(start.close)
+        shown = machine_line(self.machine, self.inventory)
+        progress = Progress(self.name, shown, self.inventory, planned.plan)
+        tools = Tools(
+            ledger=ledger,
+            recover=partial(recover, ledger.engine),
+            slots=self._launcher.slots(),
+            host_lock=self._launcher.host_lock(),
+            start=start,
+            folders=folders,
+            progress=stack.enter_context(progress),
+            stop=Stop(),
+        )
+        policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
+        trials, expected_s = planned.plan.trials, planned.estimate.expected_s
+        return Orchestrator(tools, policy, self.inventory, trials, expected_s, planned.contests)
+
+    def _new_sweep(self, plan: Plan, command: Sequence[str]) -> NewSweep:
+        """Describe for the database the sweep that this process begins now."""
+        settings = self.config.sweep
+        return NewSweep(
+            name=self.name,
+            reason=storable(without_secrets(settings.reason)),
+            command=storable(command_line(command)),
+            started_at=datetime.now(UTC),
+            trials=plan.specs,
+            num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},
+            left_out=plan.left_out,
+            wanted_repeats=settings.repeats,
+            rerun=settings.rerun,
+            machine=self.machine,
+            software_key=self.software_key,
+            shares_host=self.config.launcher.share_host,
+            process=this_process(),
+        )
+
+    def _run_folders(self, ledger: Ledger) -> RunFolders:
+        """Make them for the sweep as the database has it: one that is continued keeps its
+        beginning. Raises SweepRefusedError.
+        """
+        try:
+            path = Path(self.config.store.runs_dir).expanduser().resolve()
+            record = read_sweep(ledger.engine, ledger.sweep_id)
+            return RunFolders(path, record, self.machine, self.software_key)
+        except SweepRefusedError:
+            ledger.end(datetime.now(UTC), finished=False)
+            raise
+
+
+def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report | None:
     """Plan and run a sweep; None when the plan was all that was asked for.
 
     `typed` are the arguments of the command, which the database keeps, and `taken` is what an
@@ -45,39 +176,34 @@ def run(
     name = check(config)
     if not config.sweep.dry_run:
         check_folders(config.store)
-    way = LocalSweep(config, name)
-    specs, left_out = resolve_grid(grid.cells, grid.composer.compose, way.inventory, config.sweep)
-    way.check(specs)
-
-    def plan(engine: sa.Engine | None) -> Planned:
-        made = make_plan(specs, left_out, config.sweep, way.num_completed(engine, specs))
-        planned = way.planned(made, engine)
-        waiting = [trial.spec.trial_id for trial in planned.plan.trials if trial.num_repeats]
-        if engine is None:
-            return planned
-        return replace(planned, failed_last=failed_last(engine, waiting, way.machine.key))
-
-    sources = [taken.line] if taken else []
+    sweep = Sweep(config, name)
+    specs, left_out = resolve_grid(grid.cells, grid.composer.compose, sweep.inventory, config.sweep)
+    sweep.check(specs)
     if config.sweep.dry_run:
         # the plan is what was asked for: on stdout
-        planned = plan(open_existing(config.store.url))
+        planned = sweep.plan(specs, left_out, open_existing(config.store.url))
         if config.sweep.plan_format is PlanFormat.json:
-            print(plan_json(planned, way.machine, taken))
+            print(plan_json(planned, sweep.machine, taken))
         else:
-            _print(make_console(), way, planned, sources)
-        _tell_what_would_refuse_it(config.store)
+            _print(make_console(), sweep, planned, taken)
+        try:
+            check_folders(config.store)
+            check_writable(config.store.url)
+        except (SweepRefusedError, StoreError) as error:
+            what = "sweep: this plan cannot be run as it is"
+            print(f"{what}: {quoted(str(error))}", file=sys.stderr)
         return None
     with ExitStack() as stack:
         writer = open_writer(config.store.url)
         stack.callback(writer.close)
-        planned = plan(writer.engine)
+        planned = sweep.plan(specs, left_out, writer.engine)
         try:
-            _print(make_console(stderr=True), way, planned, sources)
+            _print(make_console(stderr=True), sweep, planned, taken)
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
         program = sys.argv[0]
         words = program.split() if program.startswith("scalemark ") else [program]
-        runner = way.runner(planned, writer, stack, [*words, *typed])
+        runner = sweep.runner(planned, writer, stack, [*words, *typed])
         runner.run()
         if runner.failure is None:
             writer.settle()
@@ -85,24 +211,16 @@ def run(
         name=name,
         store_url=config.store.url,
         figures_dir=Path(config.store.figures_dir),
-        is_simulated=way.inventory.kind is DeviceKind.SIMULATED_GPU,
+        is_simulated=sweep.inventory.kind is DeviceKind.SIMULATED_GPU,
         num_finished_earlier=sum(trial.num_repeats == 0 for trial in planned.plan.trials),
         ran=runner.ran,
     )
 
 
-def _tell_what_would_refuse_it(store: StoreConfig) -> None:
-    try:
-        check_folders(store)
-        check_writable(store.url)
-    except (SweepRefusedError, StoreError) as error:
-        print(f"sweep: this plan cannot be run as it is: {quoted(str(error))}", file=sys.stderr)
-
-
-def _print(console: Console, way: LocalSweep, planned: Planned, sources: Sequence[str]) -> None:
-    for source in sources:
-        console.print(source, markup=False, soft_wrap=True)
-    print_plan(console, planned, way.machine, way.inventory)
+def _print(console: Console, sweep: Sweep, planned: Planned, taken: Taken | None) -> None:
+    if taken:
+        console.print(taken.line, markup=False, soft_wrap=True)
+    print_plan(console, planned, sweep.machine, sweep.inventory)
 
 
 def open_writer(url: str) -> Writer:

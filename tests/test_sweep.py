@@ -671,8 +671,6 @@ WRONG = [
     ),
     (["launcher.max_parallel=2"], "trials run one at a time unless launcher.share_host=true"),
     (["launcher.host_memory_gib=-1"], "wanted 0.001 GiB or more, or null for no limit"),
-    (["launcher.in_use_from_mib=0"], "launcher.in_use_from_mib=0: wanted 1 MiB or more"),
-    (["launcher.wait_for_gpus_s=-1"], "wanted 0 seconds or more, or null for no limit"),
     (
         ["launcher=cluster"],
         "launcher=cluster: no such launcher; did you mean slurm? Choices: local, prefix, ray, slurm",

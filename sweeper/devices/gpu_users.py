@@ -2,7 +2,7 @@
 
 ```
   NVML lists processes            a GPU is in use by others when
-    that compute, none of ours      together they hold launcher.in_use_from_mib or more of it
+    that compute, none of ours      together they hold 64 MiB or more of its memory
     that only draw (Xorg)           never: a display disturbs little, and does not end
     MPS' server                     never: its clients count
     none (another container's)      as much of its memory is in use, and no display is on it
@@ -27,6 +27,7 @@ from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml_inventory import known
 
+LEAST_BYTES = 64 * 2**20  # a CUDA context has more
 MOST_NAMED = 3  # processes of one GPU
 UNSEEN = "processes that cannot be seen from here"
 
@@ -54,10 +55,9 @@ class GpuUsers:
     NVML stays open: without persistence mode a GPU that nobody has open takes seconds to answer.
     """
 
-    def __init__(self, inventory: Inventory, in_use_from_mib: float) -> None:
+    def __init__(self, inventory: Inventory) -> None:
         gpus = inventory.gpus if inventory.kind is DeviceKind.GPU else ()
         self._uuids = tuple(gpu.uuid for gpu in gpus)
-        self._least_bytes = in_use_from_mib * 2**20
         self._handles: dict[str, Any] | None = None  # None: not opened yet
 
     def look(self) -> tuple[GpuInUse, ...]:
@@ -86,12 +86,9 @@ class GpuUsers:
             used_bytes = memory_in_use(handle)
             if used_bytes is not None:
                 used_bytes -= listed.mps_server_bytes
-        is_much = used_bytes is not None and used_bytes >= self._least_bytes
-        if not is_much and others and used_bytes is not None:
-            # then CUDA refuses every second process, however small the first is, but no MPS client
-            mode = known(pynvml.nvmlDeviceGetComputeMode, handle)
-            is_much = mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS and not listed.has_mps
-        if not is_much and not (others and used_bytes is None):
+        # without figures of memory, who computes is believed
+        is_little = not others if used_bytes is None else used_bytes < LEAST_BYTES
+        if is_little:
             return None
         number = known(pynvml.nvmlDeviceGetIndex, handle)
         has_number = number is not None and not uuid.startswith("MIG-")

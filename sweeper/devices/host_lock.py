@@ -8,8 +8,8 @@
 
 Open files hold them (flock), so that the end of a process, however it ends, gives them back. The
 files stay. A process that gets host.lock after another one ends what a killed holder left running:
-nothing runs beside a measurement. A sweep that has had its turn stays away once, with nothing held,
-when another one waits for host.lock.
+nothing runs beside a measurement. Sweeps take turns: one that has had the host stays away once when
+another one waits for it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import fcntl
 import os
 import re
 import stat
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -32,9 +31,6 @@ from sweeper.running.orphans import end_orphans
 VARIABLE = "SCALEMARK_LOCK_DIR"
 # not by TMPDIR: where that differs from user to user, nobody is locked out
 DEFAULT_FOLDER = Path("/tmp/scalemark-locks")
-TURN_S = 30.0
-"""How long a sweep may go on while another one waits. A hand-over leaves the host idle for up to a
-second, so turns are much longer than that."""
 _HOST = "host"
 _WAITING = "waiting"
 _FILE_MODE = 0o666
@@ -104,9 +100,7 @@ class _BusyError(Exception):
 class HostLock:
     """The locks of this host. Not for several threads."""
 
-    def __init__(
-        self, variables: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
         """Check that the files can be used: better now than before the first trial.
 
         Raises SweepRefusedError.
@@ -116,10 +110,7 @@ class HostLock:
         self.held_by = ""
         self.taken: str | None = None
         self.num_orphans = 0
-        self._clock = clock
-        # since when nobody else had the host, or a chance to; None: not our turn
-        self._turn_began_s: float | None = None
-        self._given: list[Held] = []
+        self._given: list[Held] = []  # the last may be closed: we had the host last
         # waiting.lock, from a try that the host was in the way of to the next one that succeeds
         self._waiting = Held()
         with self._refusing():
@@ -156,9 +147,7 @@ class HostLock:
             held.close()
             return None
         self._waiting.close()
-        if self._turn_began_s is None:
-            self._turn_began_s = self._clock()
-        self._given.append(held)
+        self._given = [*(given for given in self._given if given.descriptors), held]
         return held
 
     def is_anothers(self, uuid: str) -> bool:
@@ -198,17 +187,13 @@ class HostLock:
         return True
 
     def _gives_way(self) -> bool:
-        """Make way when our turn is over and somebody waits: until all of ours has ended, and then
-        once.
-        """
-        self._given = [held for held in self._given if held.descriptors]
-        if self._turn_began_s is None or self._clock() - self._turn_began_s < TURN_S:
+        """Make way where somebody waits: until all of ours has ended, and then once."""
+        if not self._given:
             return False
         try:
             os.close(self._lock(_WAITING, fcntl.LOCK_EX))
         except _BusyError:
-            if not self._given:
-                self._turn_began_s = None
+            self._given = [held for held in self._given if held.descriptors]
             return True
         return False
 
@@ -218,7 +203,7 @@ class HostLock:
             self.taken = name
             self._waiting.close()
             return
-        self._turn_began_s = None
+        self._given.clear()
         if not self._waiting.descriptors:
             with suppress(_BusyError):  # somebody looks just now whether anybody waits: next time
                 self._waiting = Held(self._lock(_WAITING, fcntl.LOCK_SH))

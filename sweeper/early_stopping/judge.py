@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,40 +15,41 @@ from conf.schema import Config, Invalid
 from scalemark.abilities import LOCAL
 from scalemark.host.own_code import import_ours, typed
 from scalemark.records.axes import Engine
+from scalemark.records.outcomes import Outcome
 from scalemark.records.overrides import SETTING, key_of
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import storable
 from scalemark.stats.paired_evidence import level_of
 from scalemark.text.untrusted import command_line, masked, without_secrets
-from scalemark.text.wording import duration_text, joined
+from scalemark.text.wording import joined
 from store import judgements
 from store.database import DATABASE_VARIABLE, open_for_reading
 from store.errors import StoreError
-from store.judgements import JudgedProposal, NewJudgement, SeriesPlace
+from store.judgements import JudgedProposal, NewJudgement
 from store.reading.earlier import completed_repeats, completed_repeats_of_sweep
-from sweeper.early_stopping.answer import JudgeAnswer
-from sweeper.early_stopping.proposal import Budget, Proposal
+from sweeper.early_stopping.observer import Contest, ReadResults
 from sweeper.early_stopping.rule import (
     MOST_EARLIER,
     Aim,
     ChangeVerdict,
     JudgedSide,
+    Ruling,
     Runs,
+    decide,
     gain_of,
     least_attempts,
     most_runs,
+    next_side,
 )
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid
 from sweeper.grid.expand import WHOLE_SWEEP
-from sweeper.local_sweep import LocalSweep
 from sweeper.planning.plan import Plan, PlannedTrial, resolve_grid
 from sweeper.planning.plan_view import Planned
 from sweeper.planning.settings import check, check_folders
 from sweeper.planning.simulate import Estimate
 from sweeper.program_software import check_programs
-from sweeper.report import Failure
-from sweeper.sweep import open_writer
+from sweeper.sweep import Sweep, open_writer
 
 EARLIER_WITHIN = timedelta(hours=2)
 """Older runs of the baseline are left out: a machine is not the same for long."""
@@ -69,9 +69,39 @@ class Asked:
     budget: int  # attempts
     margin: float  # the gain that matters, as 0.02
     allowed: float  # share of the series' wins that may be false
-    budget_s: float | None = None  # no run starts that would end later
-    series: str = ""
-    fresh: bool = False  # look at no earlier runs
+    series: str
+    fresh: bool  # look at no earlier runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAnswer:
+    """Facts about a proposal, as `--json` prints them; those with a default come of running it."""
+
+    verdict: ChangeVerdict | None = None
+    why: str = ""  # where the runs do not say it
+    gain_percent: float | None = None
+    low_percent: float | None = None  # of the interval that holds the gain at all looks
+    high_percent: float | None = None
+    attempts: int = 0
+    budget_is_spent: bool = False  # it ended without a verdict
+    change_throughputs: tuple[float, ...] = ()
+    baseline_throughputs: tuple[float, ...] = ()
+    failures: tuple[str, ...] = ()  # a line per run that did not complete
+    baseline_failed: bool = False  # nothing can be judged beside it
+    baseline: str  # id of a trial
+    change: str
+    expected_s: float | None  # of an attempt of the baseline, by earlier ones
+    changes: tuple[str, ...]  # as given, without secrets
+    budget: int  # attempts
+    least_attempts: int  # of a win
+    margin_percent: float  # the gain that matters
+    earlier_throughputs: tuple[float, ...]  # of the baseline
+    series: str
+    number: int  # of the proposal in its series
+    wins_before: int
+    false_wins_percent: float  # of the series' wins
+    other_work: tuple[str, ...]  # axes by which the two train on different things
+    sweep: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +109,88 @@ class PlannedProposal:
     """A proposal that can be judged."""
 
     asked: Asked
-    name: str  # of its sweep
-    way: LocalSweep
-    trials: dict[JudgedSide, TrialSpec]
+    sweep: Sweep
+    trials: Mapping[JudgedSide, TrialSpec]
     answer: JudgeAnswer  # as far as it is known before anything runs
 
+
+class Proposal(Contest):
+    """A contest of a change and its baseline: one of the two runs after the other, until the
+    verdict is sure or the budget is spent.
+    """
+
+    may_use_all = True
+
+    def __init__(
+        self,
+        *,
+        trials: Mapping[JudgedSide, str],  # their ids
+        aim: Aim,
+        budget: int,  # attempts
+        runs: Runs,  # at first those from earlier
+        read: ReadResults,
+    ) -> None:
+        self.trial_ids = tuple(trials.values())
+        self.runs = runs
+        self.num_attempts = 0  # that ended
+        self.verdict: ChangeVerdict | None = None
+        self.why = ""  # where the runs do not say it
+        self.baseline_failed = False
+        self.is_spent = False  # the budget ended it
+        self._trials, self._aim, self._read, self._budget = trials, aim, read, budget
+
     @property
-    def trial_ids(self) -> dict[JudgedSide, str]:
-        return {side: spec.trial_id for side, spec in self.trials.items()}
+    def num_completed(self) -> Mapping[str, int]:
+        return {}  # runs take turns: there are no rounds
+
+    def ended(self, trial_id: str, final: Outcome | None) -> None:
+        self.num_attempts += 1
+        if final in (None, Outcome.COMPLETED, Outcome.INTERRUPTED):
+            return
+        self.baseline_failed = trial_id == self._trials[JudgedSide.BASELINE]
+        if self.baseline_failed:
+            self._end(ChangeVerdict.UNDECIDED, f"the baseline ended as {final}")
+        else:
+            self._end(ChangeVerdict.FAILED, f"the change ended as {final}")
+
+    def learn(self) -> None:
+        completed = self._read(self.trial_ids)
+        change = completed.get(self._trials[JudgedSide.CHANGE], ())
+        baseline = completed.get(self._trials[JudgedSide.BASELINE], ())
+        self.runs = replace(
+            self.runs,
+            change=tuple(repeat.throughput for repeat in change),
+            baseline=tuple(repeat.throughput for repeat in baseline),
+        )
+        if self.verdict:
+            return
+        items = {repeat.item for repeat in (*change, *baseline)}
+        if len(items) > 1:
+            self._end(
+                ChangeVerdict.FAILED, f"one side counts {' and the other '.join(sorted(items))}"
+            )
+        else:
+            self.verdict = decide(self.runs, self._aim)
+
+    def rule(self, num_left: Mapping[str, int]) -> Ruling:
+        """Want one run of the next side, as long as there is no verdict."""
+        wanted = dict.fromkeys(self.trial_ids, 0)
+        side = next_side(self.runs)
+        if not self.verdict and not num_left[self._trials[side]]:
+            why = f"no run of the {side} is left, as completed ones have no number"
+            self._end(ChangeVerdict.UNDECIDED, why)
+        if not self.verdict and self.num_attempts >= self._budget:
+            self._end(ChangeVerdict.UNDECIDED, "the budget is spent")
+            self.is_spent = True
+        if not self.verdict:
+            wanted[self._trials[side]] = 1
+        return Ruling(wanted=wanted, out=dict.fromkeys(self.trial_ids, f"judge: {self.verdict}"))
+
+    def result(self, ruling: Ruling, num_spared: int) -> str:
+        return ""  # `judge` prints the answer
+
+    def _end(self, verdict: ChangeVerdict, why: str) -> None:
+        self.verdict, self.why = verdict, why
 
 
 def plan(asked: Asked) -> PlannedProposal:
@@ -101,25 +205,16 @@ def plan(asked: Asked) -> PlannedProposal:
                 f"launcher={config.launcher.name}, share_host={share_host}: runs are compared one "
                 "after the other on this host; give launcher=local launcher.share_host=false"
             )
-        way = LocalSweep(config, name)
-        trials = _two_trials(asked, way, baseline_grid)
-    engine = open_for_reading(asked.db)
-    place = judgements.next_place(engine, asked.series, asked.allowed, level_of)
-    answer = _planned_answer(asked, name, way, trials, place, engine)
+        sweep = Sweep(config, name)
+        trials = _two_trials(asked, sweep, baseline_grid)
+    answer = _planned_answer(asked, sweep, trials, open_for_reading(asked.db))
     if asked.budget < answer.least_attempts:
         raise SweepRefusedError(
             f"--budget {asked.budget}: no gain, however large, can win with fewer than "
-            f"{answer.least_attempts} attempts (proposal {place.number} of its series, which "
+            f"{answer.least_attempts} attempts (proposal {answer.number} of its series, which "
             f"allows {100 * asked.allowed:g} % false wins); give as many or more"
         )
-    attempt_s = answer.attempt_s
-    if asked.budget_s and attempt_s and asked.budget_s < attempt_s:
-        raise SweepRefusedError(
-            f"--budget-min {asked.budget_s / 60:g}: one attempt takes {duration_text(attempt_s)}, "
-            f"by earlier ones, and a win {answer.least_attempts} attempts or more; give as many "
-            "minutes"
-        )
-    return PlannedProposal(asked=asked, name=name, way=way, trials=trials, answer=answer)
+    return PlannedProposal(asked=asked, sweep=sweep, trials=trials, answer=answer)
 
 
 def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
@@ -127,97 +222,72 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
 
     Raises SweepRefusedError or StoreError.
     """
-    asked, way, trials = planned.asked, planned.way, planned.trials
-    sweep = way.config.sweep
-    num_runs = most_runs(Runs(earlier=planned.answer.earlier_throughputs), asked.budget)
-    sweep.rerun, sweep.repeats = True, max(num_runs.values())
+    asked, sweep, trials = planned.asked, planned.sweep, planned.trials
+    settings, earlier = sweep.config.sweep, Runs(earlier=planned.answer.earlier_throughputs)
+    num_runs = most_runs(earlier, asked.budget)
+    settings.rerun, settings.repeats = True, max(num_runs.values())
     change = storable(without_secrets(command_line(asked.changes)))
-    sweep.reason = f"judge {change}"
+    settings.reason = f"judge {change}"
+    ids = {side: spec.trial_id for side, spec in trials.items()}
     with ExitStack() as stack:
         writer = open_writer(asked.db)
         stack.callback(writer.close)
         new = NewJudgement(
             series=asked.series,
-            sweep=planned.name,
-            baseline_trial=trials[JudgedSide.BASELINE].trial_id,
-            change_trial=trials[JudgedSide.CHANGE].trial_id,
+            sweep=sweep.name,
+            baseline_trial=ids[JudgedSide.BASELINE],
+            change_trial=ids[JudgedSide.CHANGE],
             change=change,
             margin=asked.margin,
             allowed=asked.allowed,
             started_at=datetime.now(UTC),
         )
         place = judgements.begin(writer.engine, new, level_of)
-        proposal = _proposal(planned, place, writer.engine)
+        proposal = Proposal(
+            trials=ids,
+            aim=Aim(level=place.level, margin=asked.margin),
+            budget=asked.budget,
+            runs=earlier,
+            read=lambda trial_ids: completed_repeats_of_sweep(writer.engine, trial_ids, sweep.name),
+        )
         to_run = []
         for side, spec in trials.items():
             to_run.append(PlannedTrial(spec=spec, num_repeats=num_runs[side]))
         given = Planned(
             plan=Plan(trials=tuple(to_run), left_out=()),
-            estimate=Estimate.of(writer.engine, way.machine.key),
+            estimate=Estimate.of(writer.engine, sweep.machine.key),
             contests=(proposal,),
         )
-        runner = way.runner(given, writer, stack, command)
+        runner = sweep.runner(given, writer, stack, command)
         runner.run()
         if runner.failure is not None:
             raise StoreError(str(runner.failure))
-        if proposal.verdict is None:
-            proposal.verdict = ChangeVerdict.INTERRUPTED
-        answer = _answer(planned.answer, place, proposal, runner.ran.failures)
-        judged = _judged(proposal, proposal.verdict)
+        proposal.verdict = proposal.verdict or ChangeVerdict.INTERRUPTED
+        gain = gain_of(proposal.runs)
+        judged = JudgedProposal(
+            verdict=proposal.verdict,
+            num_attempts=proposal.num_attempts,
+            gain=gain.value if gain else None,
+            gain_low=gain.low if gain else None,
+            gain_high=gain.high if gain else None,
+        )
         judgements.end(writer.engine, asked.series, place.number, judged, datetime.now(UTC))
         writer.settle()
-    return answer
-
-
-def _proposal(planned: PlannedProposal, place: SeriesPlace, engine: sa.Engine) -> Proposal:
-    asked, ids = planned.asked, list(planned.trial_ids.values())
-    return Proposal(
-        trials=planned.trial_ids,
-        aim=Aim(level=place.level, margin=asked.margin),
-        budget=Budget(
-            attempts=asked.budget,
-            limit_s=asked.budget_s,
-            expected_s=planned.answer.attempt_s,
-            clock=time.monotonic,
-        ),
-        runs=Runs(earlier=planned.answer.earlier_throughputs),
-        read=lambda: completed_repeats_of_sweep(engine, ids, planned.name),
-    )
-
-
-def _judged(proposal: Proposal, verdict: ChangeVerdict) -> JudgedProposal:
-    """Return what the database keeps of it."""
-    gain = gain_of(proposal.runs)
-    return JudgedProposal(
-        verdict=verdict,
-        num_attempts=proposal.budget.num_begun,
-        gain=gain.value if gain else None,
-        gain_low=gain.low if gain else None,
-        gain_high=gain.high if gain else None,
-    )
-
-
-def _answer(
-    planned: JudgeAnswer, place: SeriesPlace, proposal: Proposal, failures: Sequence[Failure]
-) -> JudgeAnswer:
-    """Complete the plan's answer with what the runs showed."""
-    gain = gain_of(proposal.runs)
     return replace(
-        planned,
+        planned.answer,
         number=place.number,
         wins_before=place.num_wins,
-        level=place.level,
         verdict=proposal.verdict,
         why=proposal.why,
-        gain_percent=_percent(gain.value if gain else None),
-        low_percent=_percent(gain.low if gain else None),
-        high_percent=_percent(gain.high if gain else None),
-        attempts=proposal.budget.num_begun,
+        gain_percent=_percent(judged.gain),
+        low_percent=_percent(judged.gain_low),
+        high_percent=_percent(judged.gain_high),
+        attempts=proposal.num_attempts,
         budget_is_spent=proposal.is_spent,
         change_throughputs=proposal.runs.change,
         baseline_throughputs=proposal.runs.baseline,
-        failures=tuple(failure.line for failure in failures),
-        error=proposal.why if proposal.baseline_failed else None,
+        failures=tuple(failure.line for failure in runner.ran.failures),
+        baseline_failed=proposal.baseline_failed,
     )
 
 
@@ -226,31 +296,24 @@ def _percent(share: float | None) -> float | None:
 
 
 def _planned_answer(
-    asked: Asked,
-    name: str,
-    way: LocalSweep,
-    trials: dict[JudgedSide, TrialSpec],
-    place: SeriesPlace,
-    engine: sa.Engine,
+    asked: Asked, sweep: Sweep, trials: Mapping[JudgedSide, TrialSpec], engine: sa.Engine
 ) -> JudgeAnswer:
     change, baseline = trials[JudgedSide.CHANGE], trials[JudgedSide.BASELINE]
+    place = judgements.next_place(engine, asked.series, asked.allowed, level_of)
     earlier: tuple[float, ...] = ()
     if not asked.fresh:
         since = datetime.now(UTC) - EARLIER_WITHIN
         completed = completed_repeats(
-            engine, [baseline.trial_id], way.machine.key, way.software_key, since=since
+            engine, [baseline.trial_id], sweep.machine.key, sweep.software_key, since=since
         )
         repeats = completed.get(baseline.trial_id, ())[-MOST_EARLIER:]
         earlier = tuple(repeat.throughput for repeat in repeats)
-    estimate = Estimate.of(engine, way.machine.key)
     return JudgeAnswer(
         baseline=baseline.trial_id,
         change=change.trial_id,
-        baseline_expected_s=estimate.expected_s(baseline),
-        change_expected_s=estimate.expected_s(change),
+        expected_s=Estimate.of(engine, sweep.machine.key).expected_s(baseline),
         changes=tuple(masked(change) for change in asked.changes),
         budget=asked.budget,
-        budget_s=asked.budget_s,
         least_attempts=least_attempts(Runs(earlier=earlier), place.level),
         margin_percent=100 * asked.margin,
         earlier_throughputs=earlier,
@@ -258,14 +321,14 @@ def _planned_answer(
         number=place.number,
         wins_before=place.num_wins,
         false_wins_percent=100 * asked.allowed,
-        level=place.level,
         other_work=tuple(axis for axis in _WORK if change.axes[axis] != baseline.axes[axis]),
-        sweep=name,
+        sweep=sweep.name,
     )
 
 
 def _baseline_grid(asked: Asked) -> tuple[Config, Grid]:
     """Refuse what is no change of a trial, and compose the baseline as `from=TRIAL` would."""
+    settings = []
     for change in asked.changes:
         if "=" not in change and not change.startswith("~"):
             raise SweepRefusedError(
@@ -273,12 +336,14 @@ def _baseline_grid(asked: Asked) -> tuple[Config, Grid]:
             )
         if key_of(change) == "store.url":
             raise SweepRefusedError(f"{change}: the database is named by --db")
-        if _group(change) in WHOLE_SWEEP and _group(change) not in _OF_BOTH:
+        group = key_of(change).replace("/", ".").partition(".")[0]
+        if group in _OF_BOTH:
+            settings.append(change)
+        elif group in WHOLE_SWEEP:
             raise SweepRefusedError(
                 f"{change}: no change of a trial that can be judged; both sides run with one "
-                f"{_group(change)}"
+                f"{group}"
             )
-    settings = [change for change in asked.changes if _group(change) in _OF_BOTH]
     if len(settings) == len(asked.changes):
         raise SweepRefusedError("no change: name what differs from the baseline, as batch_size=128")
     grid = _grid([f"{SETTING}={asked.baseline}", *settings])
@@ -287,17 +352,17 @@ def _baseline_grid(asked: Asked) -> tuple[Config, Grid]:
     return config, grid
 
 
-def _two_trials(asked: Asked, way: LocalSweep, baseline_grid: Grid) -> dict[JudgedSide, TrialSpec]:
+def _two_trials(asked: Asked, sweep: Sweep, baseline_grid: Grid) -> Mapping[JudgedSide, TrialSpec]:
     """Resolve both. Raises SweepRefusedError or StoreError."""
-    baseline = _resolved(baseline_grid, way)
+    baseline = _resolved(baseline_grid, sweep)
     try:
-        way.check([baseline])
+        sweep.check([baseline])
     except SweepRefusedError as error:
         raise SweepRefusedError(
             f"--baseline {asked.baseline}: {error}; a command runs in the current folder: judge in "
             "that of the sweep that measured the baseline, with the paths of the change from there"
         ) from error
-    change = _resolved(_grid([f"{SETTING}={asked.baseline}", *asked.changes]), way)
+    change = _resolved(_grid([f"{SETTING}={asked.baseline}", *asked.changes]), sweep)
     # an edit of the user's own model may be another file, as a program may be
     ours = [spec for spec in (baseline, change) if spec.engine != Engine.command]
     if baseline.model != change.model and not all(spec.model_digest for spec in ours):
@@ -316,10 +381,6 @@ def _two_trials(asked: Asked, way: LocalSweep, baseline_grid: Grid) -> dict[Judg
     return {JudgedSide.CHANGE: change, JudgedSide.BASELINE: baseline}
 
 
-def _group(change: str) -> str:
-    return key_of(change).replace("/", ".").partition(".")[0]
-
-
 def _grid(arguments: list[str]) -> Grid:
     """Have Hydra compose what a sweep would run."""
     grids: list[Grid] = []
@@ -333,9 +394,9 @@ def _grid(arguments: list[str]) -> Grid:
     return grids[0]
 
 
-def _resolved(grid: Grid, way: LocalSweep) -> TrialSpec:
-    sweep = way.config.sweep
-    specs, _ = resolve_grid(grid.cells, grid.composer.compose, way.inventory, sweep)
+def _resolved(grid: Grid, sweep: Sweep) -> TrialSpec:
+    settings = sweep.config.sweep
+    specs, _ = resolve_grid(grid.cells, grid.composer.compose, sweep.inventory, settings)
     if len(specs) > 1:
         raise SweepRefusedError(
             f"{len(specs)} trials; a proposal is one change, with one value per axis: judge one "

@@ -7,23 +7,26 @@ was thought, it is wanted again.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from scalemark.records.outcomes import Outcome
 from scalemark.text.wording import counted
+from store.reading.earlier import CompletedRepeat
 from sweeper.early_stopping.rule import Ruling
 from sweeper.loop.backlog import Backlog
 from sweeper.running.schedule import Task
 
 DECIDED = "race: decided, enough repeats of it are completed"
+ReadResults = Callable[[Sequence[str]], Mapping[str, tuple[CompletedRepeat, ...]]]
+"""Trial ids -> their completed repeats so far that count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """Repeats of races that were run, and that were not."""
+    """Repeats of contests that were run, and that were not."""
 
     num_run: int = 0  # and completed
     num_spared: int = 0
@@ -32,65 +35,37 @@ class Saved:
         return f"saved {self.num_spared} of {counted(self.num_run + self.num_spared, 'repeat')}"
 
 
-class Contest(Protocol):
+class Contest(ABC):
     """Trials of which some need fewer repeats the more is known of the others."""
 
     trial_ids: tuple[str, ...]  # in the order of the plan
     may_use_all: bool  # what is held back counts as left, for the ETA
 
     @property
+    @abstractmethod
     def num_completed(self) -> Mapping[str, int]:
         """Return trial id -> repeats completed before and so far."""
 
-    def begun(self, trial_id: str) -> None:
-        """Note that an attempt is written down."""
-
-    def ended(self, trial_id: str, final: Outcome | None, duration_s: float) -> None:
-        """Note how an attempt ended; `final` is None where its repeat is tried again."""
-
+    @abstractmethod
     def learn(self) -> None:
         """Read what was completed. Raises StoreError."""
 
+    @abstractmethod
     def rule(self, num_left: Mapping[str, int]) -> Ruling:
         """Judge by what was learned; `num_left` are repeats that wait or run."""
 
+    @abstractmethod
+    def ended(self, trial_id: str, final: Outcome | None) -> None:
+        """Note how an attempt ended; `final` is None where its repeat is tried again."""
+
+    @abstractmethod
     def result(self, ruling: Ruling, num_spared: int) -> str:
         """Say to people how it ended; empty where somebody else does."""
 
 
 class Observer:
-    """Looks on as the loop runs repeats, and may hold some back. This one holds back nothing."""
-
-    def __init__(self) -> None:
-        self.held_back: dict[int, Task] = {}  # by key
-        self.saved = Saved()
-
-    def begun(self, key: int) -> None:
-        """Note that an attempt of this repeat is written down."""
-
-    def ended(self, key: int, final: Outcome | None, duration_s: float) -> None:
-        """Note that an attempt ended after so long: `final` is the repeat's outcome, or None when
-        it is tried again.
-        """
-
-    def wants(self, task: Task) -> bool:
-        """Return whether a repeat that could start now is still worth it."""
-        return True
-
-    def expected(self) -> Collection[Task]:
-        """Return what is held back and yet counts as left, for the ETA."""
-        return ()
-
-    def steer(self, key: int) -> None:
-        """Judge again after something became of this repeat. Raises StoreError."""
-
-    def steer_all(self) -> None:
-        """Judge all contests again. Raises StoreError."""
-
-
-class ContestObserver(Observer):
-    """Observes all contests of one sweep. `skip` writes down that repeats are not run, and why;
-    `tell` says to people how a contest ended.
+    """Looks on as the loop runs repeats, and holds back those that no contest wants. `skip` writes
+    down that repeats are not run, and why; `tell` says to people how a contest ended.
     """
 
     def __init__(
@@ -100,9 +75,9 @@ class ContestObserver(Observer):
         skip: Callable[[Sequence[int], str], None],
         tell: Callable[[str], object],
     ) -> None:
-        super().__init__()
-        self._contests, self._backlog = contests, backlog
-        self._skip, self._tell = skip, tell
+        self.held_back: dict[int, Task] = {}  # by key
+        self.saved = Saved()
+        self._backlog, self._skip, self._tell = backlog, skip, tell
         self._contest_of: dict[str, Contest] = {}
         for contest in contests:
             self._contest_of.update(dict.fromkeys(contest.trial_ids, contest))
@@ -110,18 +85,20 @@ class ContestObserver(Observer):
         self._running: Counter[str] = Counter()
 
     def begun(self, key: int) -> None:
-        trial_id = self._trial_of(key)
-        self._running[trial_id] += 1
-        if trial_id in self._contest_of:
-            self._contest_of[trial_id].begun(trial_id)
+        """Note that an attempt of this repeat is written down."""
+        self._running[self._trial_of(key)] += 1
 
-    def ended(self, key: int, final: Outcome | None, duration_s: float) -> None:
+    def ended(self, key: int, final: Outcome | None) -> None:
+        """Note that an attempt ended: `final` is the repeat's outcome, or None when it is tried
+        again.
+        """
         trial_id = self._trial_of(key)
         self._running[trial_id] -= 1
         if trial_id in self._contest_of:
-            self._contest_of[trial_id].ended(trial_id, final, duration_s)
+            self._contest_of[trial_id].ended(trial_id, final)
 
     def wants(self, task: Task) -> bool:
+        """Return whether a repeat that could start now is still worth it."""
         # judged again: other races may have shown meanwhile how far processes differ
         trial_id = self._trial_of(task.key)
         contest = self._contest_of.get(trial_id)
@@ -130,6 +107,7 @@ class ContestObserver(Observer):
         return self._running[trial_id] < self._rule(contest, task.key).wanted[trial_id]
 
     def expected(self) -> Collection[Task]:
+        """Return what is held back and yet counts as left, for the ETA."""
         expected = []
         for key, task in self.held_back.items():
             if self._contest_of[self._trial_of(key)].may_use_all:
@@ -137,14 +115,17 @@ class ContestObserver(Observer):
         return expected
 
     def steer(self, key: int) -> None:
+        """Judge again after something became of this repeat. Raises StoreError."""
         contest = self._contest_of.get(self._trial_of(key))
         if contest is not None:
             self._steer(contest)
 
     def steer_all(self) -> None:
-        """Steer those contests of which this sweep had anything to run when it began."""
+        """Steer those contests of which this sweep had anything to run when it began. Raises
+        StoreError.
+        """
         planned = set(self._backlog.trial_ids())
-        for contest in self._contests:
+        for contest in dict.fromkeys(self._contest_of.values()):
             if not planned.isdisjoint(contest.trial_ids):
                 self._steer(contest)
 
@@ -178,20 +159,18 @@ class ContestObserver(Observer):
 
     def _end(self, contest: Contest, ruling: Ruling) -> None:
         self._over.append(contest)
-        given_up: dict[str, list[int]] = {}
+        num_spared = 0
         for trial_id in contest.trial_ids:
-            reason = ruling.out.get(trial_id, DECIDED)
-            given_up.setdefault(reason, []).extend(self._held_back_of(trial_id))
-        num_spared = sum(map(len, given_up.values()))
-        num_run = sum(contest.num_completed.values())
-        self.saved = Saved(
-            num_run=self.saved.num_run + num_run, num_spared=self.saved.num_spared + num_spared
-        )
-        for reason, keys in given_up.items():
+            keys = self._held_back_of(trial_id)
             for key in keys:
                 del self.held_back[key]
             if keys:
-                self._skip(keys, reason)
+                self._skip(keys, ruling.out.get(trial_id, DECIDED))
+            num_spared += len(keys)
+        self.saved = Saved(
+            num_run=self.saved.num_run + sum(contest.num_completed.values()),
+            num_spared=self.saved.num_spared + num_spared,
+        )
         result = contest.result(ruling, num_spared)
         if result:
             self._tell(result)

@@ -1,12 +1,12 @@
-"""Sorts trials into races, judges each by what its contenders have shown, and describes them.
+"""Sorts trials into races, and judges each by what its contenders have shown.
 
 A race has trials that differ in what races alone: in the strategy, unless the user says otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from statistics import median
 
 import sqlalchemy as sa
@@ -19,15 +19,13 @@ from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy
 from scalemark.stats.welch import Spread
 from scalemark.text.wording import fixed
 from store.reading.earlier import CompletedRepeat, completed_repeats, last_attempt
-from sweeper.early_stopping.observer import Saved
+from sweeper.early_stopping.observer import Contest, ReadResults, Saved
 from sweeper.early_stopping.rule import Contender, Ruling, rule_race
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.explain import nearest
 from sweeper.planning.plan import Plan, varying_axes
 
 STRATEGY = "strategy"  # in sweep.race_over: variable_update, local_parameter_device and all_reduce
-ReadResults = Callable[[Sequence[str]], Mapping[str, tuple[CompletedRepeat, ...]]]
-"""Trial ids -> their completed repeats so far, whichever sweep made them."""
 
 
 class RaceResults:
@@ -55,7 +53,7 @@ class RaceResults:
         return tuple(repeat.throughput for repeat in self.completed[trial_id])
 
 
-class Race:
+class Race(Contest):
     """A contest of which one trial shall be found the fastest."""
 
     may_use_all = False
@@ -66,6 +64,7 @@ class Race:
         self.label = label  # for people: what tells the race from others
         self.trial_ids = trial_ids  # two or more
         self.names = names  # for people: what tells each from the others
+        self.is_decided = False  # by what was completed before the sweep
         self._results = results
         self._failures: dict[str, str] = {}
 
@@ -73,10 +72,7 @@ class Race:
     def num_completed(self) -> dict[str, int]:
         return {trial_id: len(self._results.speeds(trial_id)) for trial_id in self.trial_ids}
 
-    def begun(self, trial_id: str) -> None:
-        """Change nothing: the observer counts what runs."""
-
-    def ended(self, trial_id: str, final: Outcome | None, duration_s: float) -> None:
+    def ended(self, trial_id: str, final: Outcome | None) -> None:
         if final not in (None, Outcome.COMPLETED):
             self._failures[trial_id] = str(final)
 
@@ -98,27 +94,15 @@ class Race:
 
     def result(self, ruling: Ruling, num_spared: int) -> str:
         saved = Saved(num_run=sum(self.num_completed.values()), num_spared=num_spared)
-        return f"race {self.label}: {self._standing(ruling)}; {saved}"
-
-    def _standing(self, ruling: Ruling) -> str:
         if ruling.leader is None:
-            return "nothing of it completed"
+            return f"race {self.label}: nothing of it completed; {saved}"
         names = dict(zip(self.trial_ids, self.names, strict=True))
-        medians = {}
-        for trial_id in self.trial_ids:
-            speeds = self._results.speeds(trial_id)
-            if speeds:
-                medians[trial_id] = median(speeds)
-        best = medians.pop(ruling.leader)
         unit = unit_of(self._results.completed[ruling.leader][0].item)
-        leads = f"{names[ruling.leader]} leads with {fixed(best, 1)} {unit}"
+        best = fixed(median(self._results.speeds(ruling.leader)), 1)
+        standing = f"{names[ruling.leader]} leads with {best} {unit}"
         if ruling.tied:
-            return f"{leads}, in a tie with {', '.join(names[tied] for tied in ruling.tied)}"
-        if not medians:
-            return f"{leads}, and nothing else completed"
-        second = max(medians, key=medians.__getitem__)
-        percent = 100 * (best / medians[second] - 1)
-        return f"{leads}, {percent:.1f} % more than {names[second]}"
+            standing += f", in a tie with {', '.join(names[tied] for tied in ruling.tied)}"
+        return f"race {self.label}: {standing}; {saved}"
 
 
 def make_races(
@@ -228,51 +212,17 @@ def results_in(
     return read
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRace:
-    """One race, before it is run."""
-
-    race: str  # its label
-    trials: tuple[str, ...]
-    decided: bool  # by what was completed earlier
-    attempts_at_least: int  # if each contender is out after its first repeat, and none fails
-    attempts_at_most: int
-
-
-def with_races(plan: Plan, races: Sequence[Race]) -> tuple[Plan, tuple[PlannedRace, ...]]:
-    """Leave out the repeats that what was completed earlier makes worthless, and describe the
-    races.
-    """
-    trials = {trial.spec.trial_id: trial for trial in plan.trials}
-    left = {trial_id: trial.num_repeats for trial_id, trial in trials.items()}
-    planned = []
+def without_decided(plan: Plan, races: Sequence[Race]) -> Plan:
+    """Leave out the repeats of races that what was completed earlier decides, and note these."""
+    left = {trial.spec.trial_id: trial.num_repeats for trial in plan.trials}
+    decided: set[str] = set()
     for race in races:
-        is_decided = race.rule(left).is_over
-        completed = list(race.num_completed.values())
-        least = completed.count(0) + (max(completed) < 2)  # each runs once; who leads, twice
-        most = sum(left[trial_id] for trial_id in race.trial_ids)
-        planned_race = PlannedRace(
-            race=race.label,
-            trials=race.trial_ids,
-            decided=is_decided,
-            attempts_at_least=0 if is_decided else least,
-            attempts_at_most=0 if is_decided else most,
-        )
-        planned.append(planned_race)
-        for trial_id in race.trial_ids:
-            if is_decided and left[trial_id]:
-                trials[trial_id] = replace(trials[trial_id], num_repeats=0, is_decided=True)
-    return replace(plan, trials=tuple(trials.values())), tuple(planned)
-
-
-def races_line(races: Sequence[PlannedRace]) -> str:
-    """Say how much runs of the races of a plan."""
-    if not races:
-        return "sweep.race: nothing races, for no two trials differ in sweep.race_over alone"
-    num_decided = sum(race.decided for race in races)
-    num_least = sum(race.attempts_at_least for race in races)
-    num_most = sum(race.attempts_at_most for race in races)
-    return (
-        f"sweep.race: races: {len(races)}, decided earlier: {num_decided}; attempts: {num_least} "
-        f"at least, {num_most} at most; trials without a rival run in full"
-    )
+        race.is_decided = race.rule(left).is_over
+        if race.is_decided:
+            decided.update(race.trial_ids)
+    trials = []
+    for trial in plan.trials:
+        if trial.num_repeats and trial.spec.trial_id in decided:
+            trial = replace(trial, num_repeats=0, is_decided=True)
+        trials.append(trial)
+    return replace(plan, trials=tuple(trials))

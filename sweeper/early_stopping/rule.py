@@ -147,17 +147,11 @@ def _why_out(
     to_come = max(0.0, 1 / num_fast - 1 / most_repeats) + max(0.0, 1 / num_slow - 1 / most_repeats)
     if gap <= quantile * math.sqrt(variance * to_come):
         return ""
-    least = gap - quantile * math.sqrt(variance * (1 / num_fast + 1 / num_slow))
-    sure = f"at least {_percent_less(least)}" if least > 0 else "which may be chance"
+    percent = -100 * math.expm1(-gap)  # by which the slower one is slower
     return (
-        f"race: {_percent_less(gap)} behind {leader.name} ({sure}) after "
-        f"{counted(num_slow, 'repeat')}; the others would hardly make it lead"
+        f"race: {percent:.1f} % behind {leader.name} after {counted(num_slow, 'repeat')}; the "
+        "others would hardly make it lead"
     )
-
-
-def _percent_less(gap: float) -> str:
-    """Turn a distance of logarithms into the share by which the slower one is slower."""
-    return f"{-100 * math.expm1(-gap):.1f} %"
 
 
 WORSE_LEVEL = 0.05

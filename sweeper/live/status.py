@@ -22,8 +22,8 @@ from store.reading.sweeps import (
     SweepStatus,
     sweep_status,
 )
-from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot, doing_text
-from sweeper.live.view import render
+from sweeper.live.progress import doing_text
+from sweeper.live.view import EndedAttempt, RunningAttempt, Snapshot, counts_of, render
 
 
 def status(
@@ -36,19 +36,14 @@ def status(
     """Show how far sweeps are: what runs on which device, what is done, how long it will take; and
     the command that goes on with one that was ended.
     """
-    shown = snapshots(db, sweep)
+    shown = [snapshot_of(status) for status in sweep_status(open_for_reading(db), sweep)]
     if as_json:
-        print_json([snapshot.to_json() for snapshot in shown])
+        print_json(shown)
     elif shown:
         # commands in notes are longer than a line, and are copied
         make_console().print(Group(*map(render, shown)), soft_wrap=True)
     else:
         print("no sweep in this database yet", file=sys.stderr)
-
-
-def snapshots(db: str, sweep: str | None) -> list[Snapshot]:
-    """Return the named sweep; without a name all that run, else the newest. Raises StoreError."""
-    return list(map(snapshot_of, sweep_status(open_for_reading(db), sweep)))
 
 
 def snapshot_of(status: SweepStatus) -> Snapshot:
@@ -60,7 +55,6 @@ def snapshot_of(status: SweepStatus) -> Snapshot:
         running = [_running(repeat, now) for repeat in status.running]
         eta_s = status.eta_s
     kinds = [repeat.device_kind for repeat in (*status.running, *status.last_finished)]
-    devices = {slot for attempt in running for slot in attempt.slots}
     machine = "imported, or rebuilt from run folders"
     if status.orchestrator is not None:
         process = status.orchestrator.process
@@ -70,9 +64,8 @@ def snapshot_of(status: SweepStatus) -> Snapshot:
         state=status.state,
         machine=machine,
         kind=DeviceKind(kinds[0]) if kinds else DeviceKind.CPU_DEVICE,
-        slots=tuple(sorted(devices)),
         running=tuple(running),
-        counts=Counts.of(status.counts, len(running)),
+        counts=counts_of(status.counts, len(running)),
         recent=tuple(_ended(repeat) for repeat in reversed(status.last_finished)),
         eta_s=eta_s,
         notes=(_note(status),),

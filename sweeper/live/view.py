@@ -3,7 +3,7 @@
 sweep night-1
 host7: 64 cores, 503 GiB; 8 usable GPUs
 ━━━━━━━━━━──────────────  12/40  ETA 1:02:10
-9 completed   3 failed: 2 out_of_memory, 1 hung   2 running   26 pending
+9 completed   2 out_of_memory   1 hung   2 running   26 pending
 GPU 0-3            resnet50-replicated_nccl-x4  step 12 of about 40  0:34 of about 1:20
 GPU 4              vgg16-ps_cpu-x1              attempt 2: building  0:05
 1234.50 images/s   vgg16-ps_cpu-x2              (suspect: jitter 12 %)
@@ -12,7 +12,8 @@ out_of_memory      vgg16-ps_cpu-x8              no room for it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -20,28 +21,104 @@ from rich.table import Table
 from rich.text import Text
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import IMAGES, unit_of
-from scalemark.records.outcomes import Outcome, Verdict, without_last_lines
+from scalemark.records.measurement import IMAGES, AttemptResult, unit_of
+from scalemark.records.outcomes import Outcome, State, Verdict, without_last_lines
 from scalemark.text.untrusted import quoted, visible
 from scalemark.text.wording import fixed
-from sweeper.live.snapshot import Counts, EndedAttempt, RunningAttempt, Snapshot
+from store.sweeps.sweep_status import SweepState
 
 BAR_WIDTH = 40
 LABEL_WIDTH = 36  # of lines in a log, where no label is known to be longer
 MOST_OF_MESSAGE = 200  # characters in a line; the report in the end has all of it
 
 FAILED = "bold red"
+_NOT_STARTED = (State.PENDING, State.CLAIMED, State.RUNNING)
+_NOT_DONE = (State.RUNNING, State.PENDING, State.SKIPPED, State.INTERRUPTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningAttempt:
+    """An attempt, and the slots it holds."""
+
+    slots: tuple[int, ...]  # numbers of devices
+    label: str  # the trial, with what tells it from its neighbors
+    repeat: int
+    attempt: int  # 1 = the first try of the repeat
+    doing: str  # for people, as "building" or "step 12 of about 40"
+    elapsed_s: float
+    expected_s: float | None  # of the whole attempt; none = never ran here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedAttempt:
+    """An attempt that has ended, and what came of it."""
+
+    label: str
+    outcome: str  # an Outcome
+    message: str  # why it did not complete, or what else is missing; may be empty
+    duration_s: float
+    throughput: float | None = None  # none = not measured, as all below
+    item: str | None = None  # what is counted per second
+    median_step_s: float | None = None
+    jitter_s: float | None = None
+    verdict: str | None = None  # a Verdict
+    verdict_reasons: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, label: str, result: AttemptResult, duration_s: float) -> EndedAttempt:
+        measured = result.measurement if result.outcome == Outcome.COMPLETED else None
+        return cls(
+            label=label,
+            outcome=result.outcome,
+            message=result.message,
+            duration_s=duration_s,
+            throughput=measured.throughput if measured else None,
+            item=measured.item if measured else None,
+            median_step_s=measured.median_step_s if measured else None,
+            jitter_s=measured.jitter_s if measured else None,
+            verdict=result.verdict,
+            verdict_reasons=result.verdict_reasons,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A sweep at one moment, as `status --json` prints it."""
+
+    sweep: str  # its name
+    state: SweepState = SweepState.RUNNING
+    machine: str  # one line: what the numbers are made on
+    kind: DeviceKind
+    running: tuple[RunningAttempt, ...]
+    counts: Mapping[State, int]  # see `counts_of`
+    recent: tuple[EndedAttempt, ...] = ()  # the last few, oldest first
+    eta_s: float | None = None  # none = nothing to estimate it from
+    notes: tuple[str, ...] = ()  # what people should know now, as "stopping: waits for 3 attempts"
+
+
+def counts_of(states: Mapping[State, int], num_running: int) -> dict[State, int]:
+    """Count the repeats of a sweep: those that it takes for running and are not are to be run
+    again.
+    """
+    counts = {State.COMPLETED: states.get(State.COMPLETED, 0)}
+    for state, num in states.items():
+        if state not in _NOT_STARTED and num:
+            counts[state] = num
+    waiting = sum(states.get(state, 0) for state in _NOT_STARTED)
+    return counts | {State.RUNNING: num_running, State.PENDING: waiting - num_running}
 
 
 def render(snapshot: Snapshot) -> RenderableType:
     """Fit any width; text in it is never read as markup."""
     counts = snapshot.counts
-    num_through = counts.done + counts.skipped
-    progress = f"{num_through}/{counts.total}"
-    if num_through < counts.total:
+    total = sum(counts.values())
+    num_left = counts.get(State.RUNNING, 0) + counts.get(State.PENDING, 0)
+    num_through = total - num_left - counts.get(State.INTERRUPTED, 0)
+    progress = f"{num_through}/{total}"
+    if num_through < total:
         known = snapshot.eta_s is not None
         progress += f"  ETA {clock_text(snapshot.eta_s or 0)}" if known else "  no ETA yet"
-    bar = ProgressBar(total=max(1, counts.total), completed=num_through, width=BAR_WIDTH)
+    bar = ProgressBar(total=max(1, total), completed=num_through, width=BAR_WIDTH)
     head = Table.grid(padding=(0, 2, 0, 0))
     head.add_row(bar, Text(progress))
     body = Table.grid(padding=(0, 2, 0, 0))
@@ -76,17 +153,10 @@ def plain_line(
     eta_s: float | None,
     label_width: int = LABEL_WIDTH,
 ) -> Text:
-    """Return `ended_line` for a log, with the number of repeats that are done, and the ETA."""
-    width = len(str(total))
-    line = Text(f"[{num_done:>{width}}/{total}] ").append_text(ended_line(ended, label_width))
-    if eta_s is not None and num_done < total:
-        line.append(f"  ETA {clock_text(eta_s)}")
-    return line
-
-
-def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
-    """Tell what ended, how fast it was or what was wrong, and how long it took; never cut."""
-    line = Text(f"{one_line(ended.label):<{label_width}} ")
+    """Tell for a log how many repeats are done, what ended, how fast it was or what was wrong, and
+    how long it took; never cut.
+    """
+    line = Text(f"[{num_done:>{len(str(total))}}/{total}] {one_line(ended.label):<{label_width}} ")
     if ended.outcome == Outcome.COMPLETED:
         line.append(f"{_speed(ended):>18}")
         if ended.median_step_s is not None:  # a program may report one number, and no steps
@@ -94,12 +164,16 @@ def ended_line(ended: EndedAttempt, label_width: int = LABEL_WIDTH) -> Text:
             line.append(f"  step {step_ms:8.1f} ± {jitter_ms:.1f} ms")
         if ended.message:
             line.append(f"  ({one_line(ended.message)})")
-        if doubt := _doubt(ended):
+        doubt = _doubt(ended)
+        if doubt:
             line.append(f"  {doubt}")
     else:
         why = quoted(_why(ended), MOST_OF_MESSAGE)
         line.append(f"{ended.outcome}: {why}", style=FAILED)
-    return line.append(f"  took {ended.duration_s:.1f} s")
+    line.append(f"  took {ended.duration_s:.1f} s")
+    if eta_s is not None and num_done < total:
+        line.append(f"  ETA {clock_text(eta_s)}")
+    return line
 
 
 def clock_text(seconds: float) -> str:
@@ -117,17 +191,12 @@ def one_line(text: str) -> str:
     return quoted(" ".join(text.split()))
 
 
-def _counts(counts: Counts) -> Text:
-    line = Text(f"{counts.completed} completed")
-    if counts.num_failed:
-        how = ", ".join(f"{count} {outcome}" for outcome, count in counts.failed.items() if count)
-        line.append("   ").append(f"{counts.num_failed} failed: {how}", style=FAILED)
-    if counts.interrupted:
-        line.append(f"   {counts.interrupted} interrupted")
-    line.append(f"   {counts.running} running   {counts.pending} pending")
-    if counts.skipped:
-        line.append(f"   {counts.skipped} skipped")
-    return line
+def _counts(counts: Mapping[State, int]) -> Text:
+    parts = []
+    for state, num in counts.items():
+        is_failure = state not in (*_NOT_DONE, State.COMPLETED)
+        parts.append(Text(f"{num} {state}", style=FAILED if is_failure else ""))
+    return Text("   ").join(parts)
 
 
 def _doing(attempt: RunningAttempt) -> str:

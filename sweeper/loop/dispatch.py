@@ -2,26 +2,135 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from scalemark.records.attempt import HOST_LOST
+from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
-from store.ledger import ClaimResult
-from sweeper.devices.gpu_users import GpuUsers
+from store.sweeps.ledger import ClaimResult
+from sweeper.devices.gpu_users import GpuUsers, said_in_use
+from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
+from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
+from sweeper.launchers import HostSlots
 from sweeper.loop.backlog import Backlog, Repeat
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.recording import Recorder
-from sweeper.loop.room import Room, Rooms
 from sweeper.loop.starting import Starter
 from sweeper.loop.stopping import Stopping
-from sweeper.loop.supervision import Given, Over, Supervision
+from sweeper.loop.supervision import Given, Over, Room, Supervision
 from sweeper.loop.tools import Policy, Tools
-from sweeper.loop.waiting import Backoff, Patience
 
 # Each claim is a transaction: what has ended meanwhile shall not wait for hundreds of them.
 MOST_CLAIMS_AT_ONCE = 20
+ASK_AGAIN_EVERY_S = 1.0  # while another sweep has the devices, or runs what would do for us
+
+
+class Rooms:
+    """Gives trials what they run on: devices that are free here, and that no other sweep and nobody
+    else has. `held_by` says who had what the last try lacked.
+    """
+
+    def __init__(
+        self,
+        slots: Slots | HostSlots,
+        host_lock: Lock,
+        inventory: Inventory,
+        tell: Callable[[str], object],
+        *,
+        shares_host: bool,
+    ) -> None:
+        self.slots = slots
+        self.held_by = ""
+        self._gpu_users = GpuUsers(inventory)
+        self._host_lock, self._inventory, self._shares_host = host_lock, inventory, shares_host
+        self._tell = tell
+        self._num_orphans = 0  # ended here, and said
+
+    def take(self, spec: TrialSpec) -> Room | None:
+        """None: others have the devices. Call when the slots have room."""
+        self.held_by = ""
+        while grant := self.slots.take_for(spec):
+            names = self._inventory.uuids(grant.devices)
+            held = self._host_lock.try_hold(names, shares_host=self._shares_host)
+            self._report_orphans()
+            if held is None:
+                self.slots.free(grant)
+                self.held_by, taken = self._host_lock.held_by, self._host_lock.taken
+                # without a device to blame, another sweep has the whole host
+                whole_host = self._inventory.uuids(range(self.slots.num_devices))
+                self.slots.mark_taken([taken] if taken else whole_host)
+                return None
+            # only now: what other sweeps run is seen by their locks
+            if self._mark_others(ours=names).isdisjoint(names):
+                return Room(grant=grant, held=held)
+            held.close()
+            self.slots.free(grant)
+        return None
+
+    def leave(self, room: Room, *, is_lost: bool = False) -> None:
+        """Take it back; what others had when it was taken may be free by now. `is_lost`: its host
+        could not be reached.
+        """
+        if is_lost:
+            self.slots.lost(room.grant)
+        room.held.close()
+        self.slots.free(room.grant)
+        self.slots.clear_taken()
+
+    def _mark_others(self, ours: Collection[str] = ()) -> set[str]:
+        """Mark the GPUs that other programs use, and return them; what other sweeps run is seen by
+        their locks. `ours` are those whose locks we have.
+        """
+        in_use = []
+        for gpu in () if self._inventory.num_hosts else self._gpu_users.look():
+            if gpu.uuid in ours or not self._host_lock.is_anothers(gpu.uuid):
+                in_use.append(gpu)
+        if in_use and not self.held_by:
+            self.held_by = said_in_use(in_use)
+        names = {gpu.uuid for gpu in in_use}
+        self.slots.mark_taken(names)
+        return names
+
+    def _report_orphans(self) -> None:
+        num_new = self._host_lock.num_orphans - self._num_orphans
+        if num_new:
+            self._num_orphans += num_new
+            processes = "1 process" if num_new == 1 else f"{num_new} processes"
+            self._tell(f"killed what an earlier sweep left running on this host: {processes}")
+
+
+class Backoff:
+    """Waits for others: `text` says for what, and is empty when there is nothing to wait for."""
+
+    def __init__(self, clock: Callable[[], float], tell: Callable[[str], object]) -> None:
+        self.text = ""
+        self.ask_again_s = clock()
+        self._clock, self._tell = clock, tell
+        self._reported = ""
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self.text) and self._clock() >= self.ask_again_s
+
+    def wait(self, what: str, *, is_idle: bool) -> None:
+        """Ask again then. Say so once, if nothing runs meanwhile."""
+        self.text = f"waiting: {what}"
+        if is_idle:
+            self.say()
+        self.ask_again_s = self._clock() + ASK_AGAIN_EVERY_S
+
+    def say(self) -> None:
+        """Say what is waited for, if anything, and if it was not said last."""
+        if self.text and self._reported != self.text:
+            self._tell(self.text)
+            self._reported = self.text
+
+    def clear(self) -> None:
+        """Ask now."""
+        self.text = ""
 
 
 class Dispatcher:
@@ -40,15 +149,10 @@ class Dispatcher:
     ) -> None:
         self._tools, self._backlog, self._heartbeat = tools, backlog, heartbeat
         self._stopping, self._supervision, self._recorder = stopping, supervision, recorder
+        shares_host = policy.launcher.share_host
         self._rooms = Rooms(
-            tools.slots,
-            tools.host_lock,
-            inventory,
-            tools.tell,
-            shares_host=policy.launcher.share_host,
-            gpu_users=GpuUsers(inventory, policy.launcher.in_use_from_mib),
+            tools.slots, tools.host_lock, inventory, tools.tell, shares_host=shares_host
         )
-        self._patience = Patience(policy.launcher.wait_for_gpus_s, tools, stopping)
         self._backoff = Backoff(tools.clock, tools.tell)
         self._starter = Starter(tools, policy, heartbeat, stopping, supervision)
         self._has_more = False  # that could be tried at once
@@ -75,7 +179,7 @@ class Dispatcher:
     def start_what_fits(self) -> None:
         self._has_more = False
         if self._backoff.is_due:
-            self.ask_others_again()
+            self._ask_others_again()
         for _ in range(MOST_CLAIMS_AT_ONCE):
             if self._starter.given or self._stopping.is_stopping:
                 return
@@ -83,7 +187,8 @@ class Dispatcher:
                 self._rooms.slots.fits, self._supervision.running(), self._tools.clock()
             )
             if task is None:
-                self._wait_idly()
+                if self._is_idle and self._backlog:
+                    self._backoff.say()
                 return
             repeat = self._backlog[task.key]
             if self._recorder.observer.wants(task):
@@ -93,7 +198,7 @@ class Dispatcher:
                 self._recorder.steer(repeat)
         self._has_more = self._starter.given is None
 
-    def ask_others_again(self) -> None:
+    def _ask_others_again(self) -> None:
         self._backoff.clear()
         self._rooms.slots.clear_taken()
         if self._backlog.put_off:
@@ -125,17 +230,10 @@ class Dispatcher:
             # said once it is known that nothing narrower starts
             self._backoff.wait(self._rooms.held_by, is_idle=False)
             return
-        self._patience.renew()
         if self._claim(repeat, room):
             self.go_on_starting()
         else:
             self._rooms.leave(room)
-
-    def _wait_idly(self) -> None:
-        """Say what is waited for when nothing runs meanwhile, and give up in the end."""
-        if self._is_idle and self._backoff.text and self._backlog:
-            self._backoff.say()
-            self._patience.wait(self._rooms.others)
 
     def _claim(self, repeat: Repeat, room: Room) -> bool:
         """Say whether it is ours, and was written down."""

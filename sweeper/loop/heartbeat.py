@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
+from store.sweeps.ledger import Ledger
 from sweeper.loop.stopping import Stopping
-from sweeper.loop.tools import States
 
 Value = TypeVar("Value")
 
@@ -25,7 +25,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        ledger: States,
+        ledger: Ledger,
         stopping: Stopping,
         heartbeat_timeout_s: float,
         tell: Callable[[str], object],

@@ -9,12 +9,12 @@ it ended. Read this file first, then the parts in the order in which it calls th
      └──────────────┴────── tried again ◄── database: outcome, measurement ◄── recorder
 ```
 
-`sweeper.local_sweep` makes an Orchestrator and calls `run`, which turns once for whatever is due.
+`sweeper.sweep` makes an Orchestrator and calls `run`, which turns once for whatever is due.
 Each turn it
 
 1. gives a sign that it lives (heartbeat.py), and obeys signals (supervision.py, stopping.py);
 2. looks at what runs: what has ended is judged, and recorded (recording.py) by way of
-   `Dispatcher.record`, which frees its devices (room.py);
+   `Dispatcher.record`, which frees its devices;
 3. has `Dispatcher.start_what_fits` (dispatch.py) take devices, claim the repeat in the database,
    and hand both to the starter (starting.py);
 4. sleeps until a process ends, a signal comes or something is due.
@@ -28,13 +28,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.ledger import LostError
 from sweeper.devices.machine import Inventory
-from sweeper.early_stopping.observer import Contest, ContestObserver
+from sweeper.early_stopping.observer import Contest
 from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
@@ -44,11 +43,11 @@ from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Over, Supervision
 from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.plan import PlannedTrial
-from sweeper.planning.simulate import Eta, remaining_s
+from sweeper.planning.simulate import Eta
 from sweeper.report import Ran
 from sweeper.running import judgement
 from sweeper.running.judgement import judge
-from sweeper.running.readable import is_readable
+from sweeper.running.orphans import is_readable
 
 SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
 
@@ -75,11 +74,9 @@ class Orchestrator:
         self._supervision = Supervision(policy, tools.stop, tell)
         self._stopping = Stopping(tools.stop, self._supervision.runs, tell)
         self._heartbeat = Heartbeat(ledger, self._stopping, policy.heartbeat_timeout_s, tell, clock)
-        sizes = (
-            judgement.size_ranks([trial.spec for trial in trials])
-            if sweep.skip_larger_after_oom
-            else {}
-        )
+        sizes: dict[str, int] = {}
+        if sweep.skip_larger_after_oom:
+            sizes = judgement.size_ranks([trial.spec for trial in trials])
         completed: dict[str, int] = {}
         for contest in contests:
             completed.update(contest.num_completed)
@@ -87,24 +84,17 @@ class Orchestrator:
             ledger.open_repeats(), trials, expected_s, sizes, completed, tools.slots.width
         )
         self._backlog = Backlog(repeats, blocks, seed=sweep.seed, packs=packs)
-        simulate = partial(remaining_s, blocks=blocks, seed=sweep.seed, packs=packs)
-        eta = Eta(
-            lambda tasks, running, now_s: simulate(tasks, running=running, now_s=now_s), clock
-        )
+        self._eta = Eta(blocks, sweep.seed, packs, clock)
         self._recorder = Recorder(
-            ledger,
-            self._backlog,
+            tools,
             policy,
+            self._backlog,
             self._heartbeat,
             self._stopping,
             self._supervision,
-            tools.progress,
-            eta,
+            self._eta,
+            contests,
         )
-        if contests:
-            self._recorder.observer = ContestObserver(
-                contests, self._backlog, self._recorder.skip, tell
-            )
         self._dispatcher = Dispatcher(
             tools,
             policy,
@@ -115,7 +105,7 @@ class Orchestrator:
             self._supervision,
             self._recorder,
         )
-        self._eta, self._show_s = eta, clock()
+        self._show_s = clock()
 
     @property
     def failure(self) -> StoreError | SweepRefusedError | None:

@@ -14,16 +14,14 @@ from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import counted
 from store.errors import StoreError
-from store.rows import FinishedAttempt
-from sweeper.early_stopping.observer import Observer
+from sweeper.early_stopping.observer import Contest, Observer
 from sweeper.errors import SweepRefusedError
-from sweeper.live.progress import Log
-from sweeper.live.snapshot import EndedAttempt
+from sweeper.live.view import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
 from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.stopping import Stopping
 from sweeper.loop.supervision import Given, Over, Supervision
-from sweeper.loop.tools import Policy, States
+from sweeper.loop.tools import Policy, Tools
 from sweeper.planning.simulate import Eta
 from sweeper.report import Failure, Ran, first_unread
 from sweeper.running import judgement
@@ -37,20 +35,20 @@ class Recorder:
 
     def __init__(
         self,
-        ledger: States,
-        backlog: Backlog,
+        tools: Tools,
         policy: Policy,
+        backlog: Backlog,
         heartbeat: Heartbeat,
         stopping: Stopping,
         supervision: Supervision,
-        progress: Log,
         eta: Eta,
+        contests: Sequence[Contest],
     ) -> None:
         self.ran = Ran()
-        self.observer = Observer()
-        self._ledger, self._backlog, self._policy = ledger, backlog, policy
+        self.observer = Observer(contests, backlog, self.skip, tools.tell)
+        self._ledger, self._backlog, self._policy = tools.ledger, backlog, policy
         self._heartbeat, self._stopping, self._supervision = heartbeat, stopping, supervision
-        self._progress, self._eta = progress, eta
+        self._progress, self._eta = tools.progress, eta
 
     def record(self, over: Over) -> None:
         """Nothing more is started when it cannot be written."""
@@ -90,7 +88,7 @@ class Recorder:
             if repeat.task.expected_s is None:
                 self._backlog.expect(repeat.open.trial_id, duration_s)
         final = outcome if again is None else None
-        self.observer.ended(repeat.task.key, final, duration_s)
+        self.observer.ended(repeat.task.key, final)
         waiting = [*self._backlog.waiting(), *self.observer.expected()]
         self._eta.update(waiting, self._supervision.running())
         ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
@@ -151,19 +149,12 @@ class Recorder:
 
     def _why_again(self, repeat: Repeat, result: AttemptResult, *, crashed: bool) -> str | None:
         """Return why a repeat is tried again, or None. A stop leaves it to the next command."""
-        outcome, disturbed = Outcome(result.outcome), bool(judgement.disturbances(result))
-        if outcome is Outcome.COMPLETED and not disturbed:
-            return None
-        ended_so = judgement.ended_so(outcome, crashed=crashed, disturbed=disturbed)
+        disturbed = bool(judgement.disturbances(result))
+        ended_so = judgement.ended_so(Outcome(result.outcome), crashed=crashed, disturbed=disturbed)
         repeat.num_ended[ended_so] += 1
-        decided = judgement.next_of(
-            self._policy.retry,
-            outcome,
-            crashed=crashed,
-            disturbed=disturbed,
-            num_ended=repeat.num_ended,
-        )
-        if self._stopping.is_stopping or decided is judgement.Next.FINAL:
+        num_ended = repeat.num_ended[ended_so]
+        is_tried_again = judgement.is_tried_again(self._policy.retry, ended_so, num_ended)
+        if self._stopping.is_stopping or not is_tried_again:
             return None
         return f"tried again after {ended_so}"
 

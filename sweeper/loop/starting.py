@@ -16,9 +16,8 @@ from store.errors import StoreError
 from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.room import Room
 from sweeper.loop.stopping import Stopping
-from sweeper.loop.supervision import Given, Over, Run, Supervision
+from sweeper.loop.supervision import Given, Over, Room, Run, Supervision
 from sweeper.loop.tools import Policy, Tools
 from sweeper.running.attempt import Attempt
 from sweeper.starts.environment import environment
@@ -112,7 +111,6 @@ class Starter:
         started = replace(given.started, started_s=self._tools.clock())
         given = replace(given, placement=placement, started=started)
         self._supervision.runs.append(Run(given=given, attempt=attempt))
-        self._tools.progress.attempt_started(started)
         if self._start.problem and not self._reported_problem:
             self._reported_problem = True
             self._tools.progress.note(self._start.problem)

@@ -10,13 +10,22 @@ from conf.schema import OnInterrupt
 from scalemark.records.attempt import Placement
 from scalemark.records.measurement import AttemptResult
 from scalemark.text.wording import counted
+from sweeper.devices.host_lock import Held
+from sweeper.devices.slots import Grant
 from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat
-from sweeper.loop.room import Room
 from sweeper.loop.stopping import Stop
 from sweeper.loop.tools import Policy
 from sweeper.running.attempt import Attempt, Ended
 from sweeper.running.schedule import Running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Devices and cores of one attempt, and the lock that keeps other sweeps off them."""
+
+    grant: Grant
+    held: Held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,20 +6,17 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
 from scalemark.host.processes import HEARTBEAT_TIMEOUT
-from scalemark.records.attempt import Placement, RankLimits
-from store.ledger import ClaimResult, OpenRepeat
-from store.rows import FinishedAttempt
+from scalemark.records.attempt import RankLimits
+from store.sweeps.ledger import Ledger
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
 from sweeper.launchers import HostSlots
-from sweeper.live.progress import Log
+from sweeper.live.progress import Progress
 from sweeper.loop.stopping import Stop
 from sweeper.running.attempt import Limits
 from sweeper.running.recover import Recovered
@@ -37,33 +34,17 @@ def wait_readable(descriptors: Iterable[int], timeout_s: float) -> None:
     poll.poll(timeout_s * 1000)
 
 
-class States(Protocol):
-    """Writes the states of repeats, as `store.ledger.Ledger` does and with its errors."""
-
-    def open_repeats(self) -> Sequence[OpenRepeat]: ...
-    def claim(self, repeat: OpenRepeat, at: datetime) -> ClaimResult: ...
-    def give_back(self, repeat_id: int, at: datetime) -> None: ...
-    def run(self, repeat: OpenRepeat, run_dir: str, placement: Placement, at: datetime) -> int: ...
-    def started(self, repeat_id: int, pid: int, start_ticks: int) -> None: ...
-    def finish(
-        self, repeat_id: int, attempt: FinishedAttempt, at: datetime, *, again: str | None = None
-    ) -> None: ...
-    def skip(self, repeat_ids: Sequence[int], reason: str, at: datetime) -> None: ...
-    def beat(self, at: datetime) -> None: ...
-    def end(self, at: datetime, *, finished: bool) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """Parts that the loop works with."""
 
-    ledger: States
+    ledger: Ledger
     recover: Callable[[], Recovered | None]  # closes what killed orchestrators had in flight
     slots: Slots | HostSlots
     host_lock: Lock
     start: Start
     folders: RunFolders
-    progress: Log
+    progress: Progress
     stop: Stop
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[Iterable[int], float], None] = wait_readable

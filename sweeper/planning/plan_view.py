@@ -11,7 +11,6 @@ from typing import Any
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
-from scalemark.records.axes import Engine
 from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.outcomes import Outcome
@@ -22,11 +21,10 @@ from scalemark.records.trial import (
     unusual_axes,
 )
 from scalemark.text.wording import as_typed, counted
-from simulator.costs.memory import is_half
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.observer import Contest
-from sweeper.early_stopping.races import PlannedRace, races_line
+from sweeper.early_stopping.races import Race
 from sweeper.grid.from_trial import Taken
 from sweeper.planning.plan import Plan, PlannedTrial, varying_axes
 from sweeper.planning.simulate import Estimate
@@ -58,11 +56,15 @@ class Planned:
 
     plan: Plan
     estimate: Estimate
-    races: tuple[PlannedRace, ...] | None = None  # where the sweep races
+    is_racing: bool = False
     contests: Sequence[Contest] = ()  # races, or a change that is judged
     in_use: Sequence[GpuInUse] = ()  # GPUs of this machine that others use while it is planned
     num_of_other_software: int = 0  # trials to run that have finished with other software
     failed_last: Mapping[str, Outcome] = field(default_factory=dict)  # trials to run, by id
+
+    @property
+    def races(self) -> list[Race]:
+        return [contest for contest in self.contests if isinstance(contest, Race)]
 
 
 def print_plan(console: Console, planned: Planned, machine: Machine, inventory: Inventory) -> None:
@@ -72,20 +74,26 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
     if inventory.kind is DeviceKind.CPU_DEVICE:
         headings["num_gpus"] = "devices"
     console.print(machine_line(machine, inventory, planned.in_use), markup=False)
-    for line in _machine_notes(plan, inventory):
-        console.print(line, markup=False)
+    kinds = Counter(gpu.name for gpu in inventory.gpus)
+    if len(kinds) > 1:
+        console.print(
+            f"{len(kinds)} kinds of GPU ({_listed(kinds, '{1} x {0}')}): trials of several GPUs "
+            "may mix them, and each step waits for the slowest; choose one by "
+            "CUDA_VISIBLE_DEVICES=, with UUIDs as nvidia-smi -L lists them",
+            markup=False,
+        )
     table = _table(plan, headings)
     if len(plan.trials) > MOST_LISTED:
         for line in _axis_lines(plan, table, headings):
             console.print(line, markup=False)
     else:
-        racing = {trial_id for race in planned.races or () for trial_id in race.trials}
+        racing = {trial_id for race in planned.races for trial_id in race.trial_ids}
         rows = []
         for trial, cells in zip(plan.trials, table, strict=True):
             at_most = " at most" if trial.spec.trial_id in racing else ""
             rows.append([*cells.values(), _repeats_text(trial, at_most)])
         print_columns(console, [*(table[0] if table else ()), "repeats"], rows)
-    for line in (*_left_out(plan), *_notes(planned, inventory)):
+    for line in (*_left_out(plan), *_notes(planned)):
         console.print(line, markup=False)
 
 
@@ -106,15 +114,10 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
     if inventory.kind is DeviceKind.SIMULATED_GPU:
         return f"{machine.host}: {devices} as of {names}: {inventory.kind.meaning}"
     kind = f"{names}, driver {machine.driver}"
-    if not in_use:
-        return f"{where}; {counted(len(inventory.gpus), 'usable GPU')}: {kind}"
-    num_free = len(inventory.gpus) - len(in_use)
-    taken = ", ".join(map(str, in_use))
-    is_are = _verb(len(in_use), "is", "are")
-    return (
-        f"{where}; {num_free} of {counted(len(inventory.gpus), 'GPU')} free: {kind}; "
-        f"{taken} {is_are} in use by others"
-    )
+    line = f"{where}; {counted(len(inventory.gpus), 'usable GPU')}: {kind}"
+    if in_use:
+        line += f"; in use by others: {', '.join(map(str, in_use))}"
+    return line
 
 
 def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) -> str:
@@ -132,6 +135,9 @@ def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) ->
                 "spec": asdict(trial.spec) | {"free": dict(trial.spec.free)},
             }
         )
+    races = []
+    for race in planned.races:
+        races.append({"race": race.label, "trials": race.trial_ids, "decided": race.is_decided})
     values = {
         "from": taken and asdict(taken),  # an earlier trial, and what came from it
         "machine": machine.key,
@@ -140,30 +146,11 @@ def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) ->
         "trials": trials,
         "left_out": [{"overrides": cell, "reason": reason} for cell, reason in plan.left_out],
         "useless_rules": list(plan.useless_rules),
-        "races": [asdict(race) for race in planned.races or ()],
+        "races": races,
         "attempts_to_run": plan.num_attempts,
         "estimate": asdict(estimate.total(plan)),
     }
     return json.dumps(values, indent=1)
-
-
-def _machine_notes(plan: Plan, inventory: Inventory) -> Iterator[str]:
-    kinds = Counter(gpu.name for gpu in inventory.gpus)
-    if len(kinds) > 1:
-        named = _listed(kinds, "{1} x {0}")
-        yield (
-            f"{len(kinds)} kinds of GPU ({named}): trials of several GPUs may mix them, and each "
-            "step waits for the slowest; choose one by CUDA_VISIBLE_DEVICES=, with UUIDs as "
-            "nvidia-smi -L lists them"
-        )
-    own = [spec for spec in plan.specs if spec.engine == Engine.tensorflow]
-    if own and inventory.kind is DeviceKind.GPU:
-        is_without_xla = all(spec.xla == "off" for spec in own)
-        if is_without_xla and any(is_half(spec.precision) for spec in own):
-            yield (
-                "xla=off: on an H200 xla=on was 1.7 times as fast for ResNet-50, and 4 times for "
-                "GPT-2, in bf16; xla=off,on compares"
-            )
 
 
 def _table(plan: Plan, headings: Mapping[str, str]) -> list[dict[str, str]]:
@@ -176,7 +163,6 @@ def _table(plan: Plan, headings: Mapping[str, str]) -> list[dict[str, str]]:
         others.update(unusual_axes(spec.axes))
     for spec in specs:
         others.difference_update(strategy_axes(spec.axes))
-    others.update(_inherited_by_some(plan))
     columns = dict.fromkeys(_SHOWN)
     if "hosts" not in others:
         del columns["hosts"]
@@ -246,10 +232,6 @@ def _listed(counts: Counter[Any], form: str) -> str:
     return ", ".join(form.format(name, num) for name, num in counts.items())
 
 
-def _verb(num: int, singular: str, plural: str) -> str:
-    return singular if num == 1 else plural
-
-
 def _left_out(plan: Plan) -> Iterator[str]:
     by_reason = plan.left_out_by_reason()
     for reason, cells in list(by_reason.items())[:MOST_REASONS]:
@@ -264,56 +246,34 @@ def _left_out(plan: Plan) -> Iterator[str]:
         yield f"cells left out: {_LISTS_ALL} lists them"
 
 
-def _notes(planned: Planned, inventory: Inventory) -> Iterator[str]:
+def _notes(planned: Planned) -> Iterator[str]:
     """Say what the user may want to change, then how much is run, and how long it will take."""
     plan = planned.plan
-    if planned.in_use:
-        num_free = inventory.num_devices - len(planned.in_use)
-        num_waiting = 0
-        for trial in plan.trials:
-            num_waiting += bool(trial.num_repeats) and trial.spec.num_gpus > num_free
-        if num_waiting:
-            what = f"{counted(num_waiting, 'trial')} of more GPUs than are free now"
-            wait = _verb(num_waiting, "waits", "wait")
-            yield f"{what}: {wait} until enough are (launcher.wait_for_gpus_s)"
     num = planned.num_of_other_software
     if num:
-        have = _verb(num, "has", "have")
+        have = "has" if num == 1 else "have"
         yield (
             f"{counted(num, 'trial')} of these {have} finished with other packages, variables or "
             "code; numbers of different software are never mixed, and all that is listed runs"
         )
     if planned.failed_last:
-        yield _failed_text(planned.failed_last)
+        num_ended = Counter(sorted(planned.failed_last.values()))
+        trials = counted(len(planned.failed_last), "trial")
+        how = _listed(num_ended, "{1} {0}")
+        yield f"run again after a failure: {trials} ({how}); sweep.exclude leaves trials out"
     for rule in plan.useless_rules:
         yield f"sweep.exclude: {rule}: matches no trial of this grid"
-    expected = planned.estimate.describe(plan)
-    if planned.races is not None:
-        yield races_line(planned.races)
-    if expected and planned.races:
-        expected = f"at most {expected}"
+    races, expected = planned.races, planned.estimate.describe(plan)
+    if planned.is_racing and not races:
+        yield "sweep.race: nothing races, for no two trials differ in sweep.race_over alone"
+    if races:
+        num_decided = sum(race.is_decided for race in races)
+        yield (
+            f"sweep.race: {counted(len(races), 'race')}, {num_decided} decided earlier; trials "
+            "without a rival run in full"
+        )
     if expected:
-        yield expected
-
-
-def _failed_text(failed: Mapping[str, Outcome]) -> str:
-    num_ended = Counter(sorted(failed.values()))
-    how = _listed(num_ended, "{1} {0}")
-    trials = counted(len(failed), "trial")
-    return f"run again after a failure: {trials} ({how}); sweep.exclude leaves trials out"
-
-
-def _inherited_by_some(plan: Plan) -> set[str]:
-    """Return the variables that others set, without those that strategies name of each trial."""
-    names: set[str] = set()
-    of_all: set[str] | None = None
-    for spec in plan.specs:
-        own = set(filter(is_env_variable, dict(spec.free)))
-        names |= own
-        of_all = own if of_all is None else of_all & own
-    for named in inherited_strategy_axes([spec.axes for spec in plan.specs]):
-        names.difference_update(named)
-    return names - (of_all or set())
+        yield f"at most {expected}" if races else expected
 
 
 def _strategies(plan: Plan) -> list[str]:

@@ -29,12 +29,10 @@ _LEAST = {
     "rank_start_timeout_s": (0.001, "seconds"),
     "orphan_timeout_s": (10.0, "seconds"),  # a sign of life comes every two
     "rank_timeout_s": (5.0, "seconds"),  # a rank that is well gives a sign of life every two
-    "wait_for_gpus_s": (0.0, "seconds"),
-    "in_use_from_mib": (1.0, "MiB"),
     "host_memory_gib": (0.001, "GiB"),
     "max_parallel": (1, "trials"),
 }
-_MAY_BE_NULL = ("wait_for_gpus_s", "host_memory_gib", "max_parallel")
+_MAY_BE_NULL = ("host_memory_gib", "max_parallel")
 
 
 def check(config: Config) -> str:

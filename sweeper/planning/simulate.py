@@ -1,12 +1,12 @@
-"""Estimates how long a sweep will take, and plays it through without running it."""
+"""Estimates how long a sweep will take."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
-from typing import Protocol
 
 import sqlalchemy as sa
 
@@ -17,67 +17,6 @@ from store.reading.queries import Row
 from sweeper.devices.blocks import Blocks
 from sweeper.planning.plan import Plan
 from sweeper.running.schedule import Queue, Running, Task
-
-
-class Waiting(Protocol):
-    """A `Queue`, or another policy to compare it with."""
-
-    def __len__(self) -> int: ...
-
-    def pop(
-        self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float
-    ) -> Task | None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlayedSweep:
-    """One task that was played."""
-
-    task: Task
-    devices: tuple[int, ...]
-    start_s: float
-    end_s: float
-
-
-def simulate(
-    waiting: Waiting,
-    durations_s: Mapping[int, float],
-    blocks: Blocks,
-    *,
-    running: Sequence[Running] = (),
-    now_s: float = 0.0,
-) -> list[PlayedSweep]:
-    """Play until nothing waits; `durations_s` by key of the task.
-
-    Attempts that run already end when they are expected to. Raises ValueError when something waits
-    that never starts.
-    """
-    free = set(blocks.order)
-    ends: list[tuple[float, int, Running]] = []
-    for number, attempt in enumerate(running):
-        free.difference_update(attempt.devices)
-        heapq.heappush(ends, (attempt.end_s(now_s), number, attempt))
-    played: list[PlayedSweep] = []
-
-    def fits(num_gpus: int) -> bool:
-        return len(ends) < blocks.most_at_once and blocks.fits(num_gpus, free)
-
-    while waiting:
-        while task := waiting.pop(fits, [attempt for _, _, attempt in ends], now_s):
-            taken = blocks.rooms(task.num_gpus, free)[0][: task.num_gpus]
-            free.difference_update(taken)
-            end_s = now_s + durations_s[task.key]
-            expected_end_s = None if task.expected_s is None else now_s + task.expected_s
-            started = Running(devices=taken, started_s=now_s, expected_end_s=expected_end_s)
-            heapq.heappush(ends, (end_s, len(running) + len(played), started))
-            played.append(PlayedSweep(task=task, devices=taken, start_s=now_s, end_s=end_s))
-        if not ends:
-            if waiting:
-                raise ValueError(f"{len(waiting)} tasks wait for devices that nobody holds")
-            break
-        now_s, _, ended = heapq.heappop(ends)
-        free.update(ended.devices)
-    return played
 
 
 def remaining_s(
@@ -91,7 +30,8 @@ def remaining_s(
 ) -> float | None:
     """Return how long all that waits and runs will still take; None when no duration is known.
 
-    Tasks without an estimate count as the mean of the others. Costs some 50 us per task.
+    Tasks without an estimate count as the mean of the others. Costs some 50 us per task. Raises
+    ValueError when something waits that never starts.
     """
     if not tasks and not running:
         return 0.0
@@ -102,13 +42,32 @@ def remaining_s(
     if not known_s:
         return None
     mean_s = fmean(known_s)
-    durations_s = {}
-    for task in tasks:
-        durations_s[task.key] = mean_s if task.expected_s is None else task.expected_s
-    queue = Queue(tasks, blocks=blocks, seed=seed, packs=packs)
-    played = simulate(queue, durations_s, blocks, running=running, now_s=now_s)
-    ends_s = [attempt.end_s(now_s) for attempt in running] + [task.end_s for task in played]
-    return max(0.0, max(ends_s) - now_s)
+    waiting = Queue(tasks, blocks=blocks, seed=seed, packs=packs)
+    free = set(blocks.order)
+    begun_s, num_begun = now_s, 0
+    ends: list[tuple[float, int, Running]] = []
+    for attempt in running:
+        free.difference_update(attempt.devices)
+        heapq.heappush(ends, (attempt.end_s(now_s), num_begun, attempt))
+        num_begun += 1
+
+    def fits(num_gpus: int) -> bool:
+        return len(ends) < blocks.most_at_once and blocks.fits(num_gpus, free)
+
+    while waiting or ends:
+        while task := waiting.pop(fits, [attempt for _, _, attempt in ends], now_s):
+            taken = blocks.rooms(task.num_gpus, free)[0][: task.num_gpus]
+            free.difference_update(taken)
+            end_s = now_s + (mean_s if task.expected_s is None else task.expected_s)
+            expected_end_s = None if task.expected_s is None else end_s
+            started = Running(devices=taken, started_s=now_s, expected_end_s=expected_end_s)
+            heapq.heappush(ends, (end_s, num_begun, started))
+            num_begun += 1
+        if not ends:
+            raise ValueError(f"{len(waiting)} tasks wait for devices that nobody holds")
+        now_s, _, ended = heapq.heappop(ends)
+        free.update(ended.devices)
+    return max(0.0, now_s - begun_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,14 +120,11 @@ _SHARE_OF_A_CORE = 0.005  # what estimating may cost
 
 
 class Eta:
-    """Estimates by `remaining_s`: waiting tasks, running attempts, now -> seconds."""
+    """Estimates when all of a sweep will have ended, by `remaining_s`."""
 
-    def __init__(
-        self,
-        remaining_s: Callable[[Sequence[Task], Sequence[Running], float], float | None],
-        clock: Callable[[], float],
-    ) -> None:
-        self._remaining_s, self._clock = remaining_s, clock
+    def __init__(self, blocks: Blocks, seed: int, packs: bool, clock: Callable[[], float]) -> None:
+        self._remaining_s = partial(remaining_s, blocks=blocks, seed=seed, packs=packs)
+        self._clock = clock
         self._seen_s: list[float] = []
         self._end_s: float | None = None
         self._next_s = clock()
@@ -192,6 +148,6 @@ class Eta:
             if task.expected_s is None:
                 task = replace(task, expected_s=usual_s)
             tasks.append(task)
-        left_s = self._remaining_s(tasks, running, now_s)
+        left_s = self._remaining_s(tasks, running=running, now_s=now_s)
         self._end_s = None if left_s is None else now_s + left_s
         self._next_s = self._clock() + (self._clock() - now_s) / _SHARE_OF_A_CORE

@@ -12,8 +12,7 @@ from pathlib import Path
 from scalemark.host.memory import GAVE_UP, num_kernel_kills
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.run_folder import RunFolder, last_error, open_regular
-from sweeper.running.orphans import end_started_by
-from sweeper.running.readable import is_readable
+from sweeper.running.orphans import end_started_by, is_readable
 from sweeper.starts import Process
 
 LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once

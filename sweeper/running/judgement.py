@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from enum import Enum
 
 from conf.schema import RetryConfig
 from scalemark.host.memory import OUT_OF_HOST_MEMORY, other_limit, says_so
@@ -139,13 +138,6 @@ DISTURBED = "disturbed"
 """Another one: completed, while other programs computed on its GPUs."""
 
 
-class Next(Enum):
-    """The fate of a repeat after an attempt."""
-
-    RETRY = "retry"
-    FINAL = "final"
-
-
 def check(retry: RetryConfig) -> None:
     """Raise SweepRefusedError, naming the setting, for counts that cannot be."""
     for field in fields(retry):
@@ -175,25 +167,13 @@ def ended_so(outcome: Outcome, *, crashed: bool, disturbed: bool = False) -> str
     return outcome.value
 
 
-def next_of(
-    retry: RetryConfig,
-    outcome: Outcome,
-    *,
-    crashed: bool,
-    disturbed: bool = False,
-    num_ended: Mapping[str, int],
-) -> Next:
-    """Decide what to do after an attempt.
-
-    `num_ended` counts the repeat's attempts, this one included, by `ended_so`. Each way to end is
-    counted on its own, so that a crash uses up no retry that is meant for a time-out.
+def is_tried_again(retry: RetryConfig, ended: str, num_ended: int) -> bool:
+    """Decide after an attempt that `ended_so`, the repeat's `num_ended`-th that did. Each way to
+    end is counted on its own, so that a crash uses up no retry that is meant for a time-out.
     """
-    ended = ended_so(outcome, crashed=crashed, disturbed=disturbed)
-    if ended == Outcome.INTERRUPTED:
-        return Next.RETRY
     if ended in (Outcome.COMPLETED, Outcome.UNSUPPORTED):
-        return Next.FINAL
-    return Next.RETRY if num_ended.get(ended, 0) <= getattr(retry, ended) else Next.FINAL
+        return False
+    return ended == Outcome.INTERRUPTED or num_ended <= getattr(retry, ended)
 
 
 def larger_than(spec: TrialSpec, failed_spec: TrialSpec) -> bool:

@@ -1,4 +1,4 @@
-"""Ends what dead orchestrators and killed attempts left running on this host."""
+"""Asks whether processes have ended, and ends what dead orchestrators and killed attempts left."""
 
 from __future__ import annotations
 
@@ -51,6 +51,15 @@ def kill(pid: int) -> None:
         _has_ended(descriptor, _END_WITHIN_S)
     finally:
         os.close(descriptor)
+
+
+def is_readable(descriptor: int) -> bool:
+    """Return whether it has something to read, or has come to its end: True for a pidfd whose
+    process has ended. Never waits; unlike select.select this takes numbers above 1023.
+    """
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _kill_all(is_wanted: Callable[[Path], bool]) -> tuple[int, list[int]]:

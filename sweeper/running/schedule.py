@@ -5,9 +5,8 @@ trials alike; a trial that others leave too few GPUs for is passed over. Packed:
 the longest expected first, and back-filling: the first in that order that fits now starts, be it of
 a later round.
 
-Narrow tasks overtake a wide one that does not fit. After too long a time it is reserved, as in EASY
-back-filling (Lifka, "The ANL/IBM SP scheduling system", 1995): until it starts, only what will have
-ended by then starts before it. Pure: no clock, no input, no output.
+Narrow tasks overtake a wide one that does not fit. After too long a time it is reserved: nothing
+else starts until it does. Pure: no clock, no input, no output.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from sweeper.devices.blocks import Blocks
 
 PATIENCE = 2.0
 """A wide task may be overtaken for so many times the longest of what it is expected to take, and
-what runs meanwhile. Draining devices for it keeps some of them idle for no longer than the longest,
-so it is done so seldom."""
+what runs meanwhile: draining devices for it keeps some of them idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +68,13 @@ class Queue:
 
     def __init__(self, tasks: Iterable[Task], *, blocks: Blocks, seed: int, packs: bool) -> None:
         self.reserved: Task | None = None
-        self._drained_s = 0.0  # when it can start; never moved to later
-        self._blocks, self._seed, self._packs = blocks, seed, packs
+        self._num_devices, self._seed, self._packs = len(blocks.order), seed, packs
         self._tasks: dict[int, Task] = {}
         self._places: dict[int, _Place] = {}
         self._retry_of: dict[int, int] = {}  # key -> number of its retry, also of those that left
         self._lines: dict[int, list[_Place]] = {}  # width -> sorted; none is empty
         # width -> since when the first in its line is being overtaken
         self._overtaken_since_s: dict[int, float] = {}
-        # width and round that may use what was drained for one of them
-        self._followers: tuple[int, int] | None = None
         self._num_retries = 0
         for task in tasks:
             self.add(task)
@@ -163,17 +158,15 @@ class Queue:
         blocked = [head for head in heads if head.num_gpus not in fitting]
         if not self.reserved:
             self.reserved = self._overtaken_too_long(blocked, running, now_s)
-            if self.reserved:
-                self._drained_s = self._free_s(self.reserved.num_gpus, running, now_s)
-        if self.reserved and self.reserved.num_gpus in fitting:
-            self._followers = (self.reserved.num_gpus, self.reserved.round)
-            return self.reserved
-        if self.reserved and running:
-            return self._first_within(fitting, self._drained_s - now_s)
-        if self.reserved:  # another sweep has the devices, for who knows how long
+        if self.reserved:
+            if self.reserved.num_gpus in fitting:
+                return self.reserved
+            if running:
+                return None
+            # another sweep has the devices, for who knows how long
             self._overtaken_since_s.pop(self.reserved.num_gpus, None)
             self.reserved = None
-        chosen = self._follower(fitting) or next(head for head in heads if head.num_gpus in fitting)
+        chosen = next(head for head in heads if head.num_gpus in fitting)
         for head in blocked:
             if self._overtakes(chosen, head):
                 self._overtaken_since_s.setdefault(head.num_gpus, now_s)
@@ -196,41 +189,10 @@ class Queue:
         waited_s = now_s - self._overtaken_since_s[task.num_gpus]
         return task if waited_s > PATIENCE * longest_s else None
 
-    def _free_s(self, width: int, running: Sequence[Running], now_s: float) -> float:
-        """Guess when so many devices of one group will be free."""
-        end_s = dict.fromkeys(self._blocks.order, now_s)
-        for attempt in running:
-            end_s.update(dict.fromkeys(attempt.devices, attempt.end_s(now_s)))
-        groups = self._blocks.groups(width)
-        return min(sorted(end_s[device] for device in group)[width - 1] for group in groups)
-
-    def _first_within(self, fitting: Collection[int], limit_s: float) -> Task | None:
-        """Return the first that fits and is expected to take no longer."""
-        short = []
-        for width in fitting:
-            for place in self._lines[width]:
-                if -place.minus_expected_s <= limit_s:
-                    short.append(place)
-                    break
-        return self._tasks[min(short).key] if short else None
-
-    def _follower(self, fitting: Collection[int]) -> Task | None:
-        """Return another task of the width and round that devices were drained for, so that
-        draining is paid for once.
-        """
-        if self._followers is None:
-            return None
-        width, round_ = self._followers
-        if width in fitting and self._lines[width][0].round <= round_:
-            return self._tasks[self._lines[width][0].key]
-        self._followers = None
-        return None
-
     def _join(self, task: Task, retry: int) -> None:
-        num_devices = len(self._blocks.order)
-        if task.num_gpus > num_devices:
+        if task.num_gpus > self._num_devices:
             raise ValueError(
-                f"repeat {task.key} wants {task.num_gpus} devices; there are {num_devices}"
+                f"repeat {task.key} wants {task.num_gpus} devices; there are {self._num_devices}"
             )
         if task.key in self._tasks:
             raise ValueError(f"repeat {task.key} waits already")

@@ -28,7 +28,7 @@ from scalemark.records import switches
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.axes import Engine
 from scalemark.run_folder import RunFolder
-from sweeper.running.readable import is_readable
+from sweeper.running.orphans import is_readable
 from sweeper.starts.process import signal_group
 from sweeper.starts.spawn import Spawn, Spawned
 from sweeper.starts.supervisor import Supervisor

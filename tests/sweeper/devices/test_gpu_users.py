@@ -39,9 +39,9 @@ def inventory_of(*uuids: str, kind: DeviceKind = DeviceKind.GPU) -> Inventory:
     return Inventory(kind=kind, gpus=found, num_devices=len(found))
 
 
-def look(monkeypatch, boxed: list[FakeGpu], *, from_mib: float = 64.0, **driver):
+def look(monkeypatch, boxed: list[FakeGpu], **driver):
     FakeDriver(boxed, **driver).install(monkeypatch)
-    return GpuUsers(inventory_of(*(gpu.uuid for gpu in boxed)), from_mib).look()
+    return GpuUsers(inventory_of(*(gpu.uuid for gpu in boxed))).look()
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_only_gpus_that_the_mask_leaves_are_looked_at(monkeypatch, colleague):
     for gpu in box:
         gpu.computing = {colleague: 1000}
     FakeDriver(box).install(monkeypatch)
-    found = GpuUsers(inventory_of("GPU-3", "GPU-2"), 64.0).look()
+    found = GpuUsers(inventory_of("GPU-3", "GPU-2")).look()
     assert [gpu.name for gpu in found] == ["GPU 3", "GPU 2"], "by nvidia-smi's numbers"
 
 
@@ -121,13 +121,6 @@ def test_less_than_a_cuda_context_is_not_much(monkeypatch, mib, is_in_use):
     listed[0].computing, unlisted[0].unlisted_mib = {NO_PROCESS: mib}, mib
     assert bool(look(monkeypatch, listed)) is is_in_use
     assert bool(look(monkeypatch, unlisted)) is is_in_use
-
-
-def test_how_much_is_much_can_be_set(monkeypatch):
-    box = gpus(1)
-    box[0].computing = {NO_PROCESS: 900}
-    assert look(monkeypatch, box, from_mib=901) == ()
-    assert len(look(monkeypatch, box, from_mib=900)) == 1
 
 
 def test_another_containers_processes_are_known_by_their_memory(monkeypatch):
@@ -216,35 +209,27 @@ def test_a_driver_that_tells_nothing_leaves_all_gpus_free(monkeypatch):
     assert look(monkeypatch, box) == ()
 
 
-def test_an_exclusive_gpu_is_in_use_by_the_smallest_process(monkeypatch):
-    box = gpus(2)
-    for gpu in box:
-        gpu.compute_mode = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
-    box[0].computing = {NO_PROCESS: 1}
-    assert [gpu.name for gpu in look(monkeypatch, box)] == ["GPU 0"]
-
-
 def test_a_mig_device_is_looked_at_by_itself(monkeypatch):
     devices = [FakeGpu("MIG-a"), FakeGpu("MIG-b", computing={NO_PROCESS: 400})]
     FakeDriver([FakeGpu("GPU-0", mig_devices=devices)]).install(monkeypatch)
-    (found,) = GpuUsers(inventory_of("MIG-a", "MIG-b"), 64.0).look()
+    (found,) = GpuUsers(inventory_of("MIG-a", "MIG-b")).look()
     assert str(found) == f"MIG-b (pid {NO_PROCESS}, 400 MiB)"
 
 
 def test_without_a_driver_or_gpus_nothing_is_in_use(monkeypatch):
-    assert GpuUsers(inventory_of("GPU-0"), 64.0).look() == ()
+    assert GpuUsers(inventory_of("GPU-0")).look() == ()
     box = gpus(1)
     box[0].computing = {NO_PROCESS: 400}
     driver = FakeDriver(box)
     driver.install(monkeypatch)
-    users = GpuUsers(inventory_of("GPU-0", kind=DeviceKind.SIMULATED_GPU), 64.0)
+    users = GpuUsers(inventory_of("GPU-0", kind=DeviceKind.SIMULATED_GPU))
     assert (users.look(), driver.is_open) == ((), 0)
 
 
 def test_nvml_is_opened_once(monkeypatch):
     driver = FakeDriver(gpus(1))
     driver.install(monkeypatch)
-    users = GpuUsers(inventory_of("GPU-0"), 64.0)
+    users = GpuUsers(inventory_of("GPU-0"))
     users.look()
     users.look()
     assert driver.is_open == 1

@@ -1,6 +1,5 @@
 """One exclusive attempt per host, or several that share no GPU; the end of a process, however it ends, gives all back."""
 
-import itertools
 import os
 import shutil
 import signal
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
-from sweeper.devices.host_lock import TURN_S, VARIABLE, HostLock
+from sweeper.devices.host_lock import VARIABLE, HostLock
 from sweeper.errors import SweepRefusedError
 from tests.conftest import PROJECT
 from tests.slurm import until
@@ -144,152 +143,72 @@ def test_sharing_attempts_share_no_stand_in(lock, other):
         assert lock.try_hold(shares_host=False) is None
 
 
-class Loop:
-    """A real process that holds and gives back as it is reported; every turn of its sweep is over at once."""
-
-    def __init__(self, folder) -> None:
-        script = (
-            "import itertools, sys; from sweeper.devices.host_lock import HostLock, TURN_S\n"
-            "lock = HostLock(clock=itertools.count(0.0, TURN_S).__next__)\n"
-            "for told in sys.stdin:\n"
-            "    if told == 'try\\n':\n"
-            "        held = lock.try_hold(shares_host=False)\n"
-            "        print('held' if held else lock.held_by, flush=True)\n"
-            "    else:\n"
-            "        held.close(); print('closed', flush=True)\n"
-        )
-        environment = os.environ | {VARIABLE: str(folder), "PYTHONPATH": str(PROJECT)}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-
-    def tell(self, what: str) -> str:
-        self.process.stdin.write(f"{what}\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
-
-
-@pytest.fixture
-def loops(folder):
-    started = [Loop(folder), Loop(folder)]
-    yield started
-    for each in started:
-        if each.process.returncode is None:
-            each.process.communicate()
-
-
-def test_two_sweeps_that_each_want_the_host_alternate(loops):
-    ran = []
-    for number in itertools.islice(itertools.cycle((0, 1)), 6):
-        runs, waits = loops[number], loops[1 - number]
-        assert runs.tell("try") == "held"
-        ran.append(number)
-        assert "holds" in waits.tell("try")
-        assert runs.tell("close") == "closed"
-        assert "waiting.lock, and it is its turn" in runs.tell("try")
-    assert ran == [0, 1] * 3
-
-
-def test_nobody_makes_way_for_a_process_that_has_ended(loops):
-    runs, waits = loops
-    assert runs.tell("try") == "held"
-    assert "holds" in waits.tell("try")
-    waits.process.kill()
-    waits.process.communicate()
-    assert runs.tell("close") == "closed"
-    assert runs.tell("try") == "held"
-
-
-class Sweep:
-    """One more on this host, with a clock that is set by hand."""
-
-    def __init__(self, folder) -> None:
-        self.now_s = 0.0
-        self.lock = HostLock({VARIABLE: str(folder)}, clock=lambda: self.now_s)
-
-
 @pytest.fixture
 def sweeps(folder):
-    return Sweep(folder), Sweep(folder)
+    """Two more of this host."""
+    return HostLock({VARIABLE: str(folder)}), HostLock({VARIABLE: str(folder)})
+
+
+def test_two_sweeps_that_each_want_the_host_alternate(sweeps):
+    for number in (0, 1, 0, 1):
+        runs, waits = sweeps[number], sweeps[1 - number]
+        with runs.try_hold(shares_host=False):
+            assert waits.try_hold(shares_host=False) is None
+        assert runs.try_hold(shares_host=False) is None
+        assert "waiting.lock, and it is its turn" in runs.held_by
 
 
 def test_a_sweep_makes_way_once(sweeps):
     runs, waits = sweeps
-    with runs.lock.try_hold(shares_host=False):
-        assert waits.lock.try_hold(shares_host=False) is None
-    runs.now_s = TURN_S
-    assert runs.lock.try_hold(shares_host=False) is None
-    with runs.lock.try_hold(shares_host=False):
+    with runs.try_hold(shares_host=False):
+        assert waits.try_hold(shares_host=False) is None
+    assert runs.try_hold(shares_host=False) is None
+    with runs.try_hold(shares_host=False):
         pass
-    with runs.lock.try_hold(shares_host=False):
-        pass  # a turn of its own
 
 
-def test_a_sweep_goes_on_until_its_turn_is_over(sweeps):
-    runs, waits = sweeps
-    for runs.now_s in (0.0, TURN_S / 2, TURN_S - 1):
-        with runs.lock.try_hold(shares_host=False):
-            assert waits.lock.try_hold(shares_host=False) is None
-    runs.now_s = TURN_S
-    assert runs.lock.try_hold(shares_host=False) is None
-
-
-def test_a_turn_begins_anew_after_another_sweep_had_the_host(sweeps):
-    runs, waits = sweeps
-    with runs.lock.try_hold(shares_host=False):
+def test_nobody_makes_way_for_a_process_that_has_ended(lock, other):
+    with lock.try_hold(shares_host=False):
+        waits = other(shares_host=False)
+        assert not waits.holds
+        waits.kill()
+    with lock.try_hold(shares_host=False):
         pass
-    runs.now_s = TURN_S
-    with waits.lock.try_hold(shares_host=False):
-        assert runs.lock.try_hold(shares_host=False) is None
-    with runs.lock.try_hold(shares_host=False):
-        assert waits.lock.try_hold(shares_host=False) is None
-    assert runs.lock.try_hold(shares_host=False)
 
 
-def test_a_sweep_alone_never_makes_way(sweeps):
-    runs, _ = sweeps
-    for runs.now_s in range(0, 10 * int(TURN_S), int(TURN_S)):
-        held = runs.lock.try_hold(shares_host=False)
-        assert held
-        held.close()
+def test_a_sweep_alone_never_makes_way(lock):
+    for _ in range(3):
+        with lock.try_hold(shares_host=False):
+            pass
 
 
 def test_who_got_the_host_waits_no_longer(sweeps):
     runs, waits = sweeps
-    with runs.lock.try_hold(shares_host=False):
-        assert waits.lock.try_hold(shares_host=False) is None
-    with waits.lock.try_hold(shares_host=False):
+    with runs.try_hold(shares_host=False):
+        assert waits.try_hold(shares_host=False) is None
+    with waits.try_hold(shares_host=False):
         pass
-    runs.now_s = TURN_S
-    assert runs.lock.try_hold(shares_host=False)
+    assert runs.try_hold(shares_host=False)
 
 
 def test_a_sharing_sweep_makes_way_with_all_it_has(sweeps):
     shares, waits = sweeps
-    first, second = (shares.lock.try_hold([gpu], shares_host=True) for gpu in ("GPU-a", "GPU-b"))
-    assert waits.lock.try_hold(shares_host=False) is None
-    shares.now_s = TURN_S
+    first, second = (shares.try_hold([gpu], shares_host=True) for gpu in ("GPU-a", "GPU-b"))
+    assert waits.try_hold(shares_host=False) is None
     for each in (first, second):
-        assert shares.lock.try_hold(["GPU-c"], shares_host=True) is None
-        assert waits.lock.try_hold(shares_host=False) is None
+        assert shares.try_hold(["GPU-c"], shares_host=True) is None
+        assert waits.try_hold(shares_host=False) is None
         each.close()
-    assert shares.lock.try_hold(["GPU-c"], shares_host=True) is None
-    with waits.lock.try_hold(shares_host=False):
-        assert shares.lock.try_hold(["GPU-c"], shares_host=True) is None
+    assert shares.try_hold(["GPU-c"], shares_host=True) is None
+    with waits.try_hold(shares_host=False):
+        assert shares.try_hold(["GPU-c"], shares_host=True) is None
 
 
 def test_a_sweep_that_only_lacks_a_gpu_makes_nobody_end_what_runs(sweeps):
-    one, other = sweeps
-    with one.lock.try_hold(shares_host=False):
-        assert other.lock.try_hold(["GPU-a"], shares_host=True) is None
-    with one.lock.try_hold(["GPU-a"], shares_host=True):
-        assert other.lock.try_hold(["GPU-a"], shares_host=True) is None
-        one.now_s = TURN_S
-        assert one.lock.try_hold(["GPU-b"], shares_host=True)
+    runs, waits = sweeps
+    with runs.try_hold(["GPU-a"], shares_host=True):
+        assert waits.try_hold(["GPU-a"], shares_host=True) is None
+        assert runs.try_hold(["GPU-b"], shares_host=True)
 
 
 @pytest.mark.parametrize("shares_host", [True, False])

@@ -93,7 +93,7 @@ def test_a_change_of_the_users_own_program_is_judged(judge):
     program("new", 1100.0)
     Path("new/other.py").write_text("")
     planned = judge("--baseline", trial, "command.run=python3 new/other.py", "--dry-run")
-    assert re.search("^change .*, of unknown duration: ", planned.stdout, re.MULTILINE)
+    assert re.search("^change .*: command.run=", planned.stdout, re.MULTILINE)
 
     ended = judge("--baseline", trial, "command.run=python3 new/train.py", "--margin", "5")
     assert ended.exit_code == 0, ended.stderr
@@ -135,10 +135,6 @@ REFUSED = (
     ("launcher.share_host=true", "batch_size=128"),
     ("batch_size",),
     ("batch_size=128", "--budget", "4"),
-    ("batch_size=128", "--budget-min", "0"),
-    ("batch_size=128", "--budget-min", "-1"),
-    ("batch_size=128", "--budget-min", "nan"),
-    ("batch_size=128", "--budget-min", "0.0001"),
     ("batch_size=128", "--margin", "0"),
     ("batch_size=128", "--db", "none.db"),
     ("batch_size=128", "--baseline", "ffff"),
@@ -156,27 +152,6 @@ def test_what_cannot_be_judged_is_refused_before_anything_runs(judge, snapshot):
         said[" ".join(arguments)] = re.sub(r"takes \S+ s,", "takes SECONDS,", plain)
     assert said == snapshot
     assert rows("SELECT count(*) FROM attempts") == [(1,)]
-
-
-def test_minutes_that_are_spent_leave_it_undecided_with_what_it_needs(judge):
-    program("best", 1000.0)
-    trial = sweep("command=python3 best/train.py", "read=metric")
-    program("new", 1000.0)
-    # earlier runs take a moment, the change a second and more: one of them, and time is spent
-    slow = Path("new/train.py").read_text() + "time.sleep(1.2)\n"
-    Path("new/train.py").write_text(slow)
-    change = "command.run=python3 new/train.py"
-    limits = ("--budget", "20", "--budget-min", str(1.5 / 60), "--fresh")
-
-    planned = judge("--baseline", trial, change, *limits, "--dry-run")
-    assert "at most 20 attempts in 2 s, which hold about " in planned.stdout
-    ended = judge("--baseline", trial, change, *limits, "--json")
-    found = json.loads(ended.stdout)
-    assert (ended.exit_code, found["verdict"]) == (1, "undecided")
-    assert found["why"].startswith("the time is spent: ")
-    assert (found["budget"], found["budget_s"]) == (20, 1.5)
-    assert found["attempts"] == 1
-    assert rows("SELECT verdict FROM judgements") == [("undecided",)]
 
 
 def test_a_program_that_is_not_in_this_folder_or_misspelled_is_refused(judge, monkeypatch):

@@ -11,7 +11,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading.earlier import CompletedRepeat
 from sweeper.devices.machine import Inventory
-from sweeper.early_stopping.races import Race, make_races, with_races
+from sweeper.early_stopping.races import Race, make_races, without_decided
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan import make_plan
 from sweeper.planning.plan_view import Planned, plan_json, print_plan
@@ -126,8 +126,9 @@ def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]]) -> 
 
     num_completed = {trial_id: len(own) for trial_id, own in speeds.items()}
     plan = make_plan(specs, [], SweepConfig(repeats=5), num_completed)
-    raced, races = with_races(plan, make_races(specs, ["strategy"], 5, read))
-    return Planned(plan=raced, estimate=Estimate(), races=races)
+    races = make_races(specs, ["strategy"], 5, read)
+    plan = without_decided(plan, races)
+    return Planned(plan=plan, estimate=Estimate(), is_racing=True, contests=races)
 
 
 BOTH = [small(), small(**PS_CPU)]
@@ -140,7 +141,7 @@ def test_a_plan_tells_the_least_and_the_most_that_is_run():
     lines = out.getvalue().splitlines()
     assert [line.rpartition("5 to run")[2] for line in lines[2:5]] == [" at most", " at most", ""]
     assert lines[5:7] == [
-        "sweep.race: races: 1, decided earlier: 0; attempts: 3 at least, 10 at most; trials without a rival run in full",
+        "sweep.race: 1 race, 0 decided earlier; trials without a rival run in full",
         "at most 15 attempts to run; no recorded durations of such trials on this machine: no estimate",
     ]
     out = io.StringIO()
@@ -159,8 +160,6 @@ def test_a_race_that_earlier_results_decide_is_not_run():
         "race": "trivial-x1",
         "trials": [spec.trial_id for spec in BOTH],
         "decided": True,
-        "attempts_at_least": 0,
-        "attempts_at_most": 0,
     }
     undecided = planned(BOTH, {BOTH[0]: [100.0], BOTH[1]: [99.0]})
     assert [trial.num_repeats for trial in undecided.plan.trials] == [4, 4]

@@ -5,10 +5,12 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
+from store.database import open_for_reading
 from store.schema import SweepRow
+from store.sweeps.sweep_status import sweep_status
 from store.writer import Writer
 from sweeper.__main__ import main
-from sweeper.live.status import snapshots
+from sweeper.live.status import snapshot_of
 from tests.filled import begin
 from tests.specs import small
 
@@ -25,8 +27,10 @@ def test_the_command_that_runs_the_rest_is_as_it_was_typed(command, said):
         begin(writer, {small(): 1})
         with writer.engine.begin() as connection:
             connection.execute(sa.update(SweepRow).values(command=command))
-    (snapshot,) = snapshots("r.db", None)
-    assert any(note.endswith(f"what is left is run by: {said}") for note in snapshot.notes)
+    (status,) = sweep_status(open_for_reading("r.db"), None)
+    assert any(
+        note.endswith(f"what is left is run by: {said}") for note in snapshot_of(status).notes
+    )
 
 
 def test_a_command_can_be_copied_from_a_narrow_terminal(capsys, monkeypatch):

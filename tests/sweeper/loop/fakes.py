@@ -267,9 +267,6 @@ class Notes:
     def show(self, *_: object) -> None:
         raise AssertionError("nobody looks")
 
-    def attempt_started(self, started: object) -> None:
-        """It is in the story of the ledger."""
-
     def label(self, trial: PlannedTrial) -> str:
         return trial.label
 

@@ -7,11 +7,10 @@ import pytest
 from conf.schema import RetryConfig
 from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.outcomes import State, Verdict
-from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.host_lock import NoHostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
-from sweeper.loop.room import Rooms
+from sweeper.loop.dispatch import Rooms
 from tests.specs import small
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from tests.sweeper.loop.fakes import NO_PROCESS, Loop, Script
@@ -120,45 +119,6 @@ def test_who_holds_a_gpu_is_said_again_when_another_does(stack, box):
     assert loop.notes.texts == [WAITING, WAITING.replace(str(NO_PROCESS), str(NO_PROCESS + 1))]
 
 
-def test_waiting_for_gpus_can_be_limited(stack, box):
-    take(box[1])
-    loop = Loop(
-        stack,
-        [trial(4, seed=1), trial(1, seed=2)],
-        inventory=FOUR,
-        launcher={"wait_for_gpus_s": 50.0},
-    )
-    assert loop.run() == {State.COMPLETED: 1}
-    assert 60.0 <= loop.clock.now_s < 62.0, "counted from when nothing could be started"
-    assert (loop.orchestrator.num_left, loop.ledger.ended) == (1, False)
-    assert loop.notes.texts == [
-        WAITING,
-        f"launcher.wait_for_gpus_s=50: GPU 1 (pid {NO_PROCESS}) is in use by others; nothing more "
-        "is started",
-    ]
-
-
-def test_a_limit_of_0_runs_what_fits_and_waits_for_nothing(stack, box):
-    take(box[1])
-    specs = [trial(4, seed=1), trial(1, seed=2)]
-    loop = Loop(stack, specs, inventory=FOUR, launcher={"wait_for_gpus_s": 0.0})
-    assert loop.run() == {State.COMPLETED: 1}
-    assert (loop.orchestrator.num_left, loop.clock.now_s) == (1, 10.0)
-
-
-def test_waiting_begins_anew_after_each_trial(stack, box):
-    take(box[1])
-    loop = Loop(
-        stack,
-        [trial(4, seed=1), trial(4, seed=2)],
-        inventory=FOUR,
-        launcher={"wait_for_gpus_s": 50.0},
-    )
-    loop.at |= {40.0: lambda: release(box[1]), 45.0: lambda: take(box[1])}
-    loop.at[90.0] = lambda: release(box[1])
-    assert loop.run() == {State.COMPLETED: 2}
-
-
 def test_a_stop_ends_the_waiting(stack, box):
     take(box[1])
     loop = Loop(stack, [trial(4)], inventory=FOUR)
@@ -214,18 +174,11 @@ class SharedHost(NoHostLock):
 
 
 def test_what_a_sweep_of_another_user_runs_is_none_of_the_others(box):
-    """Its processes do not tell that a sweep started them. A bug: wait_for_gpus_s ended ours."""
+    """Its processes do not tell that a sweep started them."""
     take(box[1])
     take(box[2])
     slots = Slots(FOUR, share_host=True, max_parallel=None)
-    rooms = Rooms(
-        slots,
-        SharedHost("GPU-1"),
-        FOUR,
-        print,
-        shares_host=True,
-        gpu_users=GpuUsers(FOUR, 64.0),
-    )
+    rooms = Rooms(slots, SharedHost("GPU-1"), FOUR, print, shares_host=True)
     room = rooms.take(trial(2))
-    assert rooms.others == f"GPU 2 (pid {NO_PROCESS}) is in use by others"
-    assert room.grant.devices == (0, 3), "of GPU 1 we had the lock, and somebody used it"
+    assert room is not None
+    assert set(room.grant.devices) == {0, 3}

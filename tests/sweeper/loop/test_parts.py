@@ -3,13 +3,11 @@
 import pytest
 
 from store.errors import AwayError, LockedError, LostDatabaseError
-from sweeper.devices.gpu_users import GpuUsers
 from sweeper.devices.host_lock import Held
 from sweeper.devices.slots import Slots
+from sweeper.loop.dispatch import Backoff, Rooms
 from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.room import Rooms
 from sweeper.loop.stopping import Stop, Stopping
-from sweeper.loop.waiting import Backoff
 from tests.specs import small
 from tests.sweeper.loop.fakes import FakeClock, FakeLedger
 from tests.sweeper.world import EIGHT
@@ -108,8 +106,7 @@ class FakeLock:
 def test_a_room_that_another_sweep_has_is_free_again_for_us():
     reported, lock = [], FakeLock("process 7")
     slots = Slots(EIGHT, share_host=False, max_parallel=None)
-    users = GpuUsers(EIGHT, 64.0)
-    rooms = Rooms(slots, lock, EIGHT, reported.append, shares_host=False, gpu_users=users)
+    rooms = Rooms(slots, lock, EIGHT, reported.append, shares_host=False)
     assert rooms.take(small()) is None
     assert (rooms.held_by, slots.fits(1)) == ("process 7", False)
     lock.by, lock.num_orphans = "", 2

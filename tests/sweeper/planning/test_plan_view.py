@@ -110,20 +110,6 @@ def test_one_gpu_is_singular_and_kinds_that_differ_are_named(snapshot):
     assert shown(mixed, on_gpus(["H100", "H100", "H200"]))[1] == snapshot
 
 
-@pytest.mark.parametrize(
-    ("axes", "is_noted"),
-    [
-        ([{"precision": "bf16"}, {"precision": "fp32"}], True),
-        ([{"precision": "bf16"}, {"precision": "bf16", "xla": "on"}], False),
-        ([{"precision": "fp32"}, {"precision": "tf32"}], False),
-    ],
-)
-def test_a_plan_of_half_precision_without_xla_says_once_what_xla_brought(axes, is_noted):
-    plan = plan_of([small(device_kind="gpu", **own) for own in axes])
-    lines = shown(plan, on_gpus(["H200"]))
-    assert sum(line.startswith("xla=off: on an H200") for line in lines) == is_noted
-
-
 def test_a_small_plan_lists_every_trial_and_counts_cells_left_out():
     left_out = [(f"num_gpus={num_gpus} xla=on", "too many") for num_gpus in range(10, 20)]
     specs = grid(2)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scalemark.records.machine import Figure, Probed
-from sweeper.probing.probe_words import lines_of
+from sweeper.probe import lines_of
 from tests.sweeper.probing.probes import box, figures, probe_of
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from scalemark.cli.terminal import silent
 from scalemark.records.machine import ProbeRequest
-from sweeper.probing.process import COMPILING_S, STALL_S, Measured, measure, patience_s
+from sweeper.probe import COMPILING_S, STALL_S, Measured, measure, patience_s
 from tests.sweeper.probing.probes import box
 
 REQUEST = ProbeRequest(device_kind="cpu_device", num_devices=2, precisions=())

@@ -1,14 +1,13 @@
 """A repeat is tried again as often as its settings say for the way it ended, and no more."""
 
 import math
-from functools import partial
 
 import pytest
 
 from conf.schema import RetryConfig
 from scalemark.records.outcomes import Outcome
 from sweeper.errors import SweepRefusedError
-from sweeper.running.judgement import Next, check, ended_so, larger_than, next_of, size_ranks
+from sweeper.running.judgement import check, ended_so, is_tried_again, larger_than, size_ranks
 from tests.specs import small
 
 
@@ -16,16 +15,9 @@ def num_attempts(
     retry: RetryConfig, outcome: Outcome, *, crashed: bool = False, most: int = 1000
 ) -> float:
     """How many attempts are made when all of them end the same way."""
+    ended = ended_so(outcome, crashed=crashed)
     for number in range(1, most):
-        if (
-            next_of(
-                retry,
-                outcome,
-                crashed=crashed,
-                num_ended={ended_so(outcome, crashed=crashed): number},
-            )
-            is Next.FINAL
-        ):
+        if not is_tried_again(retry, ended, number):
             return number
     return math.inf
 
@@ -78,23 +70,18 @@ def test_what_is_unsupported_or_completed_is_never_tried_again(outcome):
 
 
 def test_what_completed_while_others_used_its_gpus_is_tried_once_more_by_default():
-    ended = {"disturbed": 1}
-    again = partial(next_of, crashed=False, disturbed=True, num_ended=ended)
-    assert again(RetryConfig(), Outcome.COMPLETED) is Next.RETRY
-    assert again(RetryConfig(disturbed=0), Outcome.COMPLETED) is Next.FINAL
-    assert again(RetryConfig(), Outcome.FAILED) is Next.RETRY, "counted on its own, none so far"
+    ended = ended_so(Outcome.COMPLETED, crashed=False, disturbed=True)
+    assert is_tried_again(RetryConfig(), ended, 1)
+    assert not is_tried_again(RetryConfig(), ended, 2)
+    assert not is_tried_again(RetryConfig(disturbed=0), ended, 1)
     assert ended_so(Outcome.FAILED, crashed=False, disturbed=True) == "failed"
-
-
-def test_interrupts_and_other_ways_to_end_use_up_no_retries():
-    ended = {"interrupted": 7, "timed_out": 1, "crashed": 1}
-    assert next_of(RetryConfig(), Outcome.FAILED, crashed=True, num_ended=ended) is Next.RETRY
 
 
 def test_every_outcome_is_decided_upon():
     for outcome in Outcome:
         for crashed in (False, True):
-            assert next_of(RetryConfig(), outcome, crashed=crashed, num_ended={}) in Next
+            ended = ended_so(outcome, crashed=crashed)
+            assert is_tried_again(RetryConfig(), ended, 1) in (True, False)
 
 
 @pytest.mark.parametrize(

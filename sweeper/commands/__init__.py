@@ -1,1 +1,0 @@
-"""Each file brings the command of its name."""

@@ -1,1 +1,0 @@
-"""Measures what this machine can do before a sweep: `scalemark probe`."""
