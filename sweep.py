@@ -30,10 +30,9 @@ from simulator.costs.box import profiles
 from store.database import own_command
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
+from sweeper.grid.arguments import Taken, with_program, with_trial
 from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null
-from sweeper.grid.from_trial import Taken, with_trial
-from sweeper.grid.program_arguments import with_program
 from sweeper.report import Report, in_lines
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED

@@ -31,12 +31,12 @@ from sweeper import launchers
 from sweeper.devices.gpu_users import GpuUsers
 from sweeper.early_stopping.races import Race, make_races, results_in, without_decided
 from sweeper.errors import SweepRefusedError
+from sweeper.grid.arguments import Taken
 from sweeper.grid.compose import Grid
-from sweeper.grid.from_trial import Taken
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.stopping import Stop
-from sweeper.loop.tools import Policy, Tools
+from sweeper.loop.supervision import Policy, Tools
 from sweeper.planning.plan import Plan, make_plan, resolve_grid
 from sweeper.planning.plan_view import Planned, machine_line, plan_json, print_plan
 from sweeper.planning.settings import check, check_folders

@@ -11,7 +11,7 @@ import pytest
 
 from conf import program
 from scalemark.records.machine import DeviceKind
-from sweeper.grid.program_arguments import with_program
+from sweeper.grid.arguments import with_program
 from tests.conf.test_resolve import config
 from tests.conftest import PROJECT
 

@@ -7,6 +7,7 @@ refuses them. NUMA nodes and nearby cores come from the kernel.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,61 @@ from typing import Any
 import pynvml
 
 from scalemark.records.machine import Gpu, GpuLink, PcieLevel
-from sweeper.devices import cores
+
+SYS = Path("/sys")
+
+
+def allowed_cores(sys: Path = SYS) -> tuple[int, ...]:
+    """Return the cores this process may run on, hardware threads of one physical core side by side.
+
+    A run of neighbors in it shares as few physical cores with the rest as possible.
+    """
+
+    def physical(core: int) -> tuple[int, int]:
+        siblings = read_list(sys / f"devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+        return min(siblings, default=core), core
+
+    return tuple(sorted(os.sched_getaffinity(0), key=physical))
+
+
+def numa_node(pci_bus_id: str, sys: Path = SYS) -> int | None:
+    """Return the NUMA node of a PCI device; None where the kernel does not know it."""
+    text = _read(_device(pci_bus_id, sys) / "numa_node")
+    return int(text) if text.isdecimal() else None  # -1: the firmware did not say
+
+
+def near_cores(pci_bus_id: str, node: int | None, sys: Path = SYS) -> tuple[int, ...]:
+    """Return the cores of a device's NUMA node, else those that the kernel names for the device."""
+    if node is not None:
+        of_node = read_list(sys / f"devices/system/node/node{node}/cpulist")
+        if of_node:
+            return of_node
+    return read_list(_device(pci_bus_id, sys) / "local_cpulist")
+
+
+def read_list(path: Path) -> tuple[int, ...]:
+    """Return a list that the kernel writes as `0-3,8`; empty where there is no such file."""
+    cores: list[int] = []
+    text = _read(path)
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        cores.extend(range(int(first), int(last or first) + 1))
+    return tuple(cores)
+
+
+def _device(pci_bus_id: str, sys: Path) -> Path:
+    """Return the folder of a PCI device: NVML writes 8 digits of its domain, the kernel 4."""
+    domain, _, address = pci_bus_id.lower().partition(":")
+    return sys / f"bus/pci/devices/{domain[-4:]}:{address}"
+
+
+def _read(path: Path) -> str:
+    """Return the text of a kernel file; empty where this machine or container has none."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
 
 _DRIVER_FILES = (
     "dev/nvidiactl",
@@ -51,7 +106,7 @@ class ProhibitedError(pynvml.NVMLError):  # type: ignore[misc]
 NOTHING = FoundGpus(gpus=(), links=(), driver="")
 
 
-def find_gpus(sys: Path = cores.SYS, root: Path = Path("/")) -> FoundGpus:
+def find_gpus(sys: Path = SYS, root: Path = Path("/")) -> FoundGpus:
     """Return all physical GPUs, whatever is visible to this process; none without a driver.
 
     Raises NVMLError, also where no GPU answers, and where a driver is there and its library is not.
@@ -100,7 +155,7 @@ def _check_mode(handle: object) -> None:
 
 def _gpu(handle: object, sys: Path) -> Gpu:
     pci_bus_id = pynvml.nvmlDeviceGetPciInfo(handle).busId
-    node = cores.numa_node(pci_bus_id, sys)
+    node = numa_node(pci_bus_id, sys)
     power_limit_mw = known(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     gpu = Gpu(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
@@ -110,7 +165,7 @@ def _gpu(handle: object, sys: Path) -> Gpu:
         compute_capability="{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
         power_limit_w=None if power_limit_mw is None else float(power_limit_mw) / 1000,
         numa_node=node,
-        cores=cores.near_cores(pci_bus_id, node, sys),
+        cores=near_cores(pci_bus_id, node, sys),
     )
     mode = known(pynvml.nvmlDeviceGetMigMode, handle)
     if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:

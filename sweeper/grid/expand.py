@@ -26,8 +26,7 @@ from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.explain import explain, nearest
-from sweeper.grid.variable_text import variable_problem
+from sweeper.grid.explain import explain, nearest, variable_problem
 
 # settings, not axes
 WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")

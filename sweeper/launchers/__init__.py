@@ -31,10 +31,9 @@ from conf.schema import Config
 from scalemark.abilities import LAUNCHERS
 from scalemark.records.machine import Machine
 from scalemark.records.trial import TrialSpec
-from sweeper.devices.blocks import Blocks
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
-from sweeper.devices.slots import Grant, Slots
+from sweeper.devices.slots import Blocks, Grant, Slots
 from sweeper.errors import SweepRefusedError
 from sweeper.starts import Start
 

@@ -16,12 +16,10 @@ from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HostSlots
 from sweeper.loop.backlog import Backlog, Repeat
-from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.recording import Recorder
 from sweeper.loop.starting import Starter
-from sweeper.loop.stopping import Stopping
-from sweeper.loop.supervision import Given, Over, Room, Supervision
-from sweeper.loop.tools import Policy, Tools
+from sweeper.loop.stopping import Heartbeat, Stopping
+from sweeper.loop.supervision import Given, Over, Policy, Room, Supervision, Tools
 
 # Each claim is a transaction: what has ended meanwhile shall not wait for hundreds of them.
 MOST_CLAIMS_AT_ONCE = 20

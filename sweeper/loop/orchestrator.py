@@ -12,7 +12,7 @@ it ended. Read this file first, then the parts in the order in which it calls th
 `sweeper.sweep` makes an Orchestrator and calls `run`, which turns once for whatever is due.
 Each turn it
 
-1. gives a sign that it lives (heartbeat.py), and obeys signals (supervision.py, stopping.py);
+1. gives a sign that it lives (stopping.py), and obeys signals (supervision.py);
 2. looks at what runs: what has ended is judged, and recorded (recording.py) by way of
    `Dispatcher.record`, which frees its devices;
 3. has `Dispatcher.start_what_fits` (dispatch.py) take devices, claim the repeat in the database,
@@ -37,11 +37,9 @@ from sweeper.early_stopping.observer import Contest
 from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
-from sweeper.loop.heartbeat import Heartbeat
 from sweeper.loop.recording import Recorder
-from sweeper.loop.stopping import Stopping
-from sweeper.loop.supervision import Over, Supervision
-from sweeper.loop.tools import Policy, Tools
+from sweeper.loop.stopping import Heartbeat, Stopping
+from sweeper.loop.supervision import Over, Policy, Supervision, Tools
 from sweeper.planning.plan import PlannedTrial
 from sweeper.planning.simulate import Eta
 from sweeper.report import Ran

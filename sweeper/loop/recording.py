@@ -18,10 +18,8 @@ from sweeper.early_stopping.observer import Contest, Observer
 from sweeper.errors import SweepRefusedError
 from sweeper.live.view import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
-from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.stopping import Stopping
-from sweeper.loop.supervision import Given, Over, Supervision
-from sweeper.loop.tools import Policy, Tools
+from sweeper.loop.stopping import Heartbeat, Stopping
+from sweeper.loop.supervision import Given, Over, Policy, Supervision, Tools
 from sweeper.planning.simulate import Eta
 from sweeper.report import Failure, Ran, first_unread
 from sweeper.running import judgement

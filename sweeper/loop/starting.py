@@ -15,10 +15,8 @@ from scalemark.records.outcomes import Outcome
 from store.errors import StoreError
 from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat
-from sweeper.loop.heartbeat import Heartbeat
-from sweeper.loop.stopping import Stopping
-from sweeper.loop.supervision import Given, Over, Room, Run, Supervision
-from sweeper.loop.tools import Policy, Tools
+from sweeper.loop.stopping import Heartbeat, Stopping
+from sweeper.loop.supervision import Given, Over, Policy, Room, Run, Supervision, Tools
 from sweeper.running.attempt import Attempt
 from sweeper.starts.environment import environment
 

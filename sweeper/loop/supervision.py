@@ -1,23 +1,87 @@
-"""Watches the attempts that run, ends them when asked to, and judges how they ended."""
+"""Bundles what the loop works with, watches the attempts that run, and ends them when asked to."""
 
 from __future__ import annotations
 
+import select
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from conf.schema import OnInterrupt
-from scalemark.records.attempt import Placement
+from conf.schema import LauncherConfig, OnInterrupt, RetryConfig, SweepConfig
+from scalemark.host.processes import HEARTBEAT_TIMEOUT
+from scalemark.records.attempt import Placement, RankLimits
 from scalemark.records.measurement import AttemptResult
 from scalemark.text.wording import counted
-from sweeper.devices.host_lock import Held
-from sweeper.devices.slots import Grant
-from sweeper.live.progress import Started
+from store.sweeps.ledger import Ledger
+from sweeper.devices.host_lock import Held, Lock
+from sweeper.devices.slots import Grant, Slots
+from sweeper.launchers import HostSlots
+from sweeper.live.progress import Progress, Started
 from sweeper.loop.backlog import Repeat
 from sweeper.loop.stopping import Stop
-from sweeper.loop.tools import Policy
-from sweeper.running.attempt import Attempt, Ended
+from sweeper.running.attempt import Attempt, Ended, Limits
+from sweeper.running.recover import Recovered
+from sweeper.running.run_folders import RunFolders
 from sweeper.running.schedule import Running
+from sweeper.starts import Start
+
+
+def wait_readable(descriptors: Iterable[int], timeout_s: float) -> None:
+    """Sleep until one of these has something to read, or has come to its end. Also for numbers
+    above 1023, which select.select refuses.
+    """
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    poll.poll(timeout_s * 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """Parts that the loop works with."""
+
+    ledger: Ledger
+    recover: Callable[[], Recovered | None]  # closes what killed orchestrators had in flight
+    slots: Slots | HostSlots
+    host_lock: Lock
+    start: Start
+    folders: RunFolders
+    progress: Progress
+    stop: Stop
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[Iterable[int], float], None] = wait_readable
+
+    def tell(self, text: str) -> None:
+        self.progress.note(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The user's settings."""
+
+    sweep: SweepConfig
+    launcher: LauncherConfig
+    retry: RetryConfig
+    # others take a process that is silent for so long for dead: the heartbeat timeout
+    heartbeat_timeout_s: float = HEARTBEAT_TIMEOUT.total_seconds()
+
+    @property
+    def limits(self) -> Limits:
+        launcher = self.launcher
+        return Limits(
+            timeout_s=launcher.timeout_s,
+            start_timeout_s=launcher.start_timeout_s,
+            step_timeout_s=launcher.step_timeout_s,
+            grace_s=launcher.grace_s,
+        )
+
+    @property
+    def rank_limits(self) -> RankLimits:
+        return RankLimits(
+            start_timeout_s=self.launcher.rank_start_timeout_s,
+            timeout_s=self.launcher.rank_timeout_s,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

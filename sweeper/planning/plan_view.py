@@ -25,7 +25,7 @@ from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.observer import Contest
 from sweeper.early_stopping.races import Race
-from sweeper.grid.from_trial import Taken
+from sweeper.grid.arguments import Taken
 from sweeper.planning.plan import Plan, PlannedTrial, varying_axes
 from sweeper.planning.simulate import Estimate
 

@@ -14,7 +14,7 @@ from scalemark.text.wording import duration_text
 from simulator.costs.work import step_work
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.queries import Row
-from sweeper.devices.blocks import Blocks
+from sweeper.devices.slots import Blocks
 from sweeper.planning.plan import Plan
 from sweeper.running.schedule import Queue, Running, Task
 

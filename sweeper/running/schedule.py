@@ -16,7 +16,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from sweeper.devices.blocks import Blocks
+from sweeper.devices.slots import Blocks
 
 PATIENCE = 2.0
 """A wide task may be overtaken for so many times the longest of what it is expected to take, and

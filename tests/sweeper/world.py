@@ -23,7 +23,7 @@ from sweeper.early_stopping.races import make_races, results_in
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.stopping import Stop
-from sweeper.loop.tools import Policy, Tools
+from sweeper.loop.supervision import Policy, Tools
 from sweeper.planning.plan import make_plan
 from sweeper.running.recover import recover
 from sweeper.running.run_folders import RunFolders

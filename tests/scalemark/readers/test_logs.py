@@ -15,7 +15,7 @@ from scalemark.readers import open_reader
 from scalemark.readers.__main__ import overrides
 from scalemark.readers.log_text import log_text
 from scalemark.readers.search import FoundReader, search
-from sweeper.grid.program_arguments import with_program
+from sweeper.grid.arguments import with_program
 
 LOGS = Path(__file__).parent / "logs"
 WANTED: dict[str, dict[str, Any]] = tomllib.loads((LOGS / "sources.toml").read_text())

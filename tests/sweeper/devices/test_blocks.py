@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweeper.devices.blocks import Blocks
+from sweeper.devices.slots import Blocks
 
 EIGHT = Blocks(order=tuple(range(8)), aligned=True, most_at_once=8)
 ALL_FREE = set(range(8))

@@ -9,7 +9,7 @@ from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.program_arguments import with_program
+from sweeper.grid.arguments import with_program
 from tests.command.programs import spec_of
 from tests.conf.test_resolve import config
 

@@ -13,7 +13,7 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
-from sweeper.grid.from_trial import Taken
+from sweeper.grid.arguments import Taken
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.planning.plan_view import (
     MOST_CELLS,

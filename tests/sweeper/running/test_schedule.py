@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweeper.devices.blocks import Blocks
+from sweeper.devices.slots import Blocks
 from sweeper.planning.simulate import remaining_s
 from sweeper.running.schedule import PATIENCE, Queue, Running, Task
 

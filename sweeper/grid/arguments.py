@@ -1,0 +1,307 @@
+"""Lets the command line name an earlier trial, as `from=TRIAL batch_size=128`, and a program as
+people type it, as `command="python train.py {zero}"`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_type_hints
+
+import sqlalchemy as sa
+import yaml
+from omegaconf import OmegaConf
+
+from conf.schema import CommandConfig
+from scalemark.abilities import choices_of
+from scalemark.host.own_code import ROOT, typed
+from scalemark.program import template
+from scalemark.records.axes import Engine
+from scalemark.records.free_axes import PREFIX
+from scalemark.records.overrides import (
+    ID_DIGITS,
+    SETTING,
+    exact_value,
+    key_of,
+    overrides,
+    with_changes,
+)
+from scalemark.records.trial import AXES, TrialSpec
+from scalemark.text.untrusted import command_line
+from scalemark.text.wording import joined
+from simulator.costs.box import overrides_of
+from store.database import DEFAULT_FILE, default_url, locate, open_for_reading, reading
+from store.filters import ID_BEGINNING, begins_id, id_begins_with
+from store.schema import AttemptRow, MachineRow, TrialRow
+from sweeper.errors import SweepRefusedError
+
+_MOST_NAMED = 3
+_FLAG = f"--{SETTING}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a sweep took from an earlier trial."""
+
+    trial: str  # its id
+    arguments: tuple[str, ...]  # those of it that nothing on the command line replaced
+
+    @property
+    def line(self) -> str:
+        return f"from trial {self.trial[:ID_DIGITS]}: {joined(self.arguments)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromTrial:
+    """The arguments of a sweep, with those of the trial that they name."""
+
+    arguments: Sequence[str]
+    taken: Taken | None = None  # None where none is named
+
+
+def with_trial(arguments: Sequence[str]) -> FromTrial:
+    """Return the arguments with those of an earlier trial in the place of `from=TRIAL`.
+
+    The trial is in the database that the sweep writes to. Raises SweepRefusedError for anything
+    but the beginning of one trial's id, and StoreError where there is no database.
+    """
+    named, others = _named(arguments)
+    if not named:
+        return FromTrial(arguments=arguments)
+    url = default_url()
+    for argument in others:
+        if key_of(argument) == "store.url":
+            url = argument.partition("=")[2]
+    beginning = named[0].lower()
+    if len(named) > 1 or not begins_id(beginning):
+        raise SweepRefusedError(
+            f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}, of one trial; see "
+            f"{_listing(url)}"
+        )
+    trial_id, known = _overrides(url, beginning)
+    settings = [argument for argument in others if "=" in argument and not argument.startswith("-")]
+    flags = [argument for argument in others if argument not in settings]
+    _check_changes(beginning, known, settings)
+    changed = with_changes(known, settings)
+    kept = tuple(argument for argument in known if argument in changed)
+    taken = Taken(trial=trial_id, arguments=kept)
+    return FromTrial(arguments=[*flags, *changed], taken=taken)
+
+
+def _listing(url: str) -> str:
+    """Return the command that lists the trials; `judge` makes any database the usual one."""
+    named = [] if url == DEFAULT_FILE else ["--db", url]
+    return f"{typed('store')} {command_line(['list', *named])}"
+
+
+def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str]) -> None:
+    """Refuse what cannot change a trial, but is one of its own."""
+    keys = {key_of(argument) for argument in trial}
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name == "experiment" and (both := sorted(_chosen_by(value) & keys)):
+            raise SweepRefusedError(
+                f"{SETTING}={beginning} and {change} both choose {', '.join(both)}; leave one out"
+            )
+        if name in ("command", "command.run") and "model" in keys:
+            raise SweepRefusedError(
+                f"{SETTING}={beginning} is a trial of a model, and command= runs a program; leave "
+                "one out"
+            )
+
+
+def _chosen_by(experiment: str) -> set[str]:
+    """Return the axes that an experiment sets; none of one that is not there."""
+    path = ROOT / "conf" / "experiment" / f"{experiment}.yaml"
+    if not path.is_file():
+        return set()
+    params = OmegaConf.select(OmegaConf.load(path), "hydra.sweeper.params") or {}
+    return set(params) - {"data"}  # which experiment=explain sets for trials that read nothing
+
+
+def _named(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what `from` names, and the other arguments."""
+    named, others = [], []
+    waiting = iter(arguments)
+    for argument in waiting:
+        key, equals, value = argument.partition("=")
+        if key == _FLAG and not equals:
+            named.append(next(waiting, ""))
+        elif key in (SETTING, _FLAG) and equals:
+            named.append(value)
+        else:
+            others.append(argument)
+    return named, others
+
+
+def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
+    """Return the id of the one trial that begins so, and its overrides."""
+    engine = open_for_reading(url)
+    with reading(engine) as connection:
+        begins = sa.select(TrialRow.id, TrialRow.spec).where(id_begins_with(beginning))
+        rows = connection.execute(begins.order_by(TrialRow.id)).all()
+        if len(rows) != 1:
+            near = list(_near(connection, beginning, [row.id for row in rows]))
+            what = "not just one trial" if rows else "no such trial"
+            alike = f"near it are {', '.join(near)}, and " if near else ""
+            raise SweepRefusedError(
+                f"{SETTING}={beginning}: {what} in {locate(url).name}; {alike}{_listing(url)} "
+                "shows all"
+            )
+        trial_id, spec = rows[0]
+        newest = (
+            sa.select(MachineRow.hardware_profile)
+            .join(AttemptRow, AttemptRow.machine_id == MachineRow.id)
+            .where(AttemptRow.trial_id == trial_id)
+            .order_by(AttemptRow.id.desc())
+        )
+        profile = connection.scalar(newest.limit(1))
+    try:
+        arguments = overrides(TrialSpec.from_json(spec), overrides_of(profile) if profile else ())
+    except ValueError as error:
+        raise SweepRefusedError(f"{SETTING}={beginning}: {error}; name another trial") from None
+    return trial_id, arguments
+
+
+def _near(connection: sa.Connection, beginning: str, ambiguous: Sequence[str]) -> Iterator[str]:
+    """Yield trials whose ids begin alike, with as much as tells them apart."""
+    ids = list(ambiguous)
+    for length in range(len(beginning) - 1, 1, -1):
+        if not ids:
+            alike = sa.select(TrialRow.id).where(TrialRow.id.startswith(beginning[:length]))
+            ids = list(connection.scalars(alike.order_by(TrialRow.id).limit(_MOST_NAMED)))
+    for trial_id in ids[:_MOST_NAMED]:
+        yield trial_id[: max(ID_DIGITS, len(beginning) + bool(ambiguous))]
+
+
+_TEXTS = ("command.run", "command.read", "command.items_per_step", "command.name")
+_FILES = (".yaml", ".yml")
+_OF_OWN_MODELS = ("model", "data", "strategy")  # groups that say nothing to a program
+_WORDS = re.compile(r"[\w.,+-]+", re.ASCII)
+_FLAGS = (  # of Hydra, before a word of theirs
+    *("--cfg", "-c", "--info", "-i", "--package", "-p"),
+    *("--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
+)
+_KINDS: Mapping[object, tuple[str, tuple[type, ...]]] = {
+    str: ("text", (str, int, float)),
+    bool: ("true or false", (bool,)),
+    list[str]: ("a list, as [zero]", (list,)),
+}
+_OTHER_ENGINES = {engine.value for engine in Engine if engine is not Engine.command}
+
+
+def with_program(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments as Hydra takes them.
+
+    `command=TEXT` becomes command.run with its text quoted, `command=FILE.yaml` the settings of
+    that file, `read=TEXT` command.read; all of these mean engine=command. Raises SweepRefusedError.
+    """
+    if any(argument.startswith("command=") for argument in arguments):
+        _check_words(arguments)
+    taken: list[str] = []
+    is_program = False
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals or key not in ("command", "read", *_TEXTS):
+            taken.append(argument)
+            continue
+        is_program = True
+        if key == "command" and _is_file(text):
+            taken += _of_file(Path(text))
+        else:
+            setting = {"command": "command.run", "read": "command.read"}.get(key, key)
+            taken.append(f"{setting}={exact_value(_unquoted(text))}")
+    if not is_program:
+        return taken
+    for argument in arguments:
+        _check_axis(argument)
+    engines = [argument for argument in arguments if argument.startswith("engine=")]
+    for argument in engines:
+        if set(argument.partition("=")[2].split(",")) <= _OTHER_ENGINES:
+            raise SweepRefusedError(
+                f"{argument}: it runs no program of yours, and command= or read= names one; leave "
+                f"{argument} out"
+            )
+    return taken if engines else [f"engine={Engine.command}", *taken]
+
+
+def _check_words(arguments: Sequence[str]) -> None:
+    """Raise SweepRefusedError for words of a command line that stand beside command=."""
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        if "=" not in argument and not argument.startswith(("-", "~")) and before not in _FLAGS:
+            raise SweepRefusedError(
+                f"{argument}: found beside the command line; put the whole of that in quotes, as "
+                "command='python train.py --gpus {num_gpus}'"
+            )
+
+
+def _check_axis(argument: str) -> None:
+    """Raise SweepRefusedError for what only our own models know, as optimizer=lion."""
+    name, _, text = argument.partition("=")
+    choices = choices_of(AXES[name]) if name in AXES else []
+    if name in _OF_OWN_MODELS:
+        why = "it is of scalemark's own models"
+    elif choices and _WORDS.fullmatch(text) and not set(text.split(",")).issubset(choices):
+        why = f"the {name} of scalemark is one of {', '.join(choices)}"
+    else:
+        return
+    own = f"my_{name}" if template.is_taken(name) else name
+    raise SweepRefusedError(
+        f"{argument}: {why}; for a program write +{PREFIX}{own}={text} instead, and {{{own}}} into "
+        "the command"
+    )
+
+
+def _is_file(text: str) -> bool:
+    """Return whether this names a file of settings; `train.py --config llama.yaml` is a command."""
+    return text.endswith(_FILES) and (" " not in text or Path(text).is_file())
+
+
+def _of_file(path: Path) -> Iterator[str]:
+    """Yield the settings of a file."""
+    try:
+        read = yaml.safe_load(path.read_text())
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise SweepRefusedError(
+            f"command={path}: {line}{error.problem or error.context}; text with braces, brackets "
+            "or a colon stands in quotes, as read: 'regex:images/sec: ([0-9.]+)'"
+        ) from error
+    except FileNotFoundError:
+        raise SweepRefusedError(
+            f"command={path}: there is no such file; wanted a file of settings, by a path from "
+            f"{Path.cwd()}, or a command line"
+        ) from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = str(error).splitlines()[0]
+        raise SweepRefusedError(f"command={path}: {reason}") from error
+    if not isinstance(read, dict):
+        raise SweepRefusedError(
+            f"command={path}: wanted settings, one per line, as run: python train.py --gpus "
+            "{num_gpus}"
+        )
+    known = get_type_hints(CommandConfig)
+    for name, value in read.items():
+        if name not in known:
+            raise SweepRefusedError(
+                f"command={path}: {name}: no such setting; there are {', '.join(known)}"
+            )
+        if value is None and name != "run":
+            continue
+        wanted, types = _KINDS[known[name]]
+        if not isinstance(value, types):
+            raise SweepRefusedError(f"command={path}: {name}: wanted {wanted}")
+        if isinstance(value, list):
+            yield f"command.{name}=[{','.join(map(str, value))}]"
+        else:
+            yield f"command.{name}={exact_value(value if known[name] is bool else str(value))}"
+
+
+def _unquoted(text: str) -> str:
+    """Return the text without the quotes around all of it, which people type for Hydra."""
+    for quote in ("'", '"'):
+        if len(text) > 1 and text[0] == text[-1] == quote and quote not in text[1:-1]:
+            return text[1:-1]
+    return text
