@@ -92,13 +92,6 @@ def test_a_display_does_not_use_a_gpu(monkeypatch, colleague):
     assert look(monkeypatch, box) == ()
 
 
-def test_a_desktop_beside_a_colleague_changes_nothing(monkeypatch, colleague):
-    box = gpus(1)
-    box[0].drawing, box[0].computing = {NO_PROCESS: 700}, {colleague: 100}
-    (found,) = look(monkeypatch, box)
-    assert found.used_bytes == 100 * 2**20
-
-
 def test_what_a_trial_started_is_none_of_the_others(monkeypatch):
     ours = subprocess.Popen(
         [sys.executable, "-c", "print(flush=True); input()"],
@@ -141,14 +134,6 @@ def test_old_drivers_have_one_figure_of_memory(monkeypatch):
     box[1].unlisted_mib = 100
     (found,) = look(monkeypatch, box, is_old=True)
     assert found.name == "GPU 1"
-
-
-def test_old_drivers_list_processes_too(monkeypatch, colleague):
-    """A bug: pynvml's error of a driver before 510, which is no NVMLError, ended the sweep."""
-    box = gpus(2)
-    box[1].computing = {colleague: 900}
-    (found,) = look(monkeypatch, box, is_old=True)
-    assert found.by.startswith(f"pid {colleague} sleep of ")
 
 
 @pytest.fixture
@@ -224,12 +209,3 @@ def test_without_a_driver_or_gpus_nothing_is_in_use(monkeypatch):
     driver.install(monkeypatch)
     users = GpuUsers(inventory_of("GPU-0", kind=DeviceKind.SIMULATED_GPU))
     assert (users.look(), driver.is_open) == ((), 0)
-
-
-def test_nvml_is_opened_once(monkeypatch):
-    driver = FakeDriver(gpus(1))
-    driver.install(monkeypatch)
-    users = GpuUsers(inventory_of("GPU-0"))
-    users.look()
-    users.look()
-    assert driver.is_open == 1

@@ -136,13 +136,6 @@ def test_gpus_of_another_sweep_are_told_from_our_own(lock, other):
     assert lock.is_anothers("GPU-a")
 
 
-def test_sharing_attempts_share_no_stand_in(lock, other):
-    assert other("cpu-device-0", shares_host=True).holds
-    with lock.try_hold(["cpu-device-1"], shares_host=True):
-        assert lock.try_hold(["cpu-device-0"], shares_host=True) is None
-        assert lock.try_hold(shares_host=False) is None
-
-
 @pytest.fixture
 def sweeps(folder):
     """Two more of this host."""
@@ -232,10 +225,6 @@ def test_closing_gives_the_locks_back_and_a_second_time_does_nothing(lock, other
 def test_two_attempts_of_one_process_are_kept_apart_too(lock):
     with lock.try_hold(["GPU-a"], shares_host=True), lock.try_hold(["GPU-b"], shares_host=True):
         assert lock.try_hold(["GPU-a"], shares_host=True) is None
-
-
-def test_a_gpu_named_twice_is_locked_once(lock):
-    assert lock.try_hold(["GPU-a", "GPU-a"], shares_host=True)
 
 
 def test_closing_frees_locks_that_a_fork_has_open(lock):
@@ -401,15 +390,6 @@ def test_a_link_in_the_place_of_the_default_folder_is_refused(tmp_path, monkeypa
     )  # the user knows
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(folder):
-    folder.write_text("")
-    with pytest.raises(
-        SweepRefusedError,
-        match=r"/locks: Not a directory; its locks keep .* SCALEMARK_LOCK_DIR=",
-    ):
-        HostLock({VARIABLE: str(folder)})
-
-
 def test_a_file_system_without_locks_is_refused(lock, monkeypatch):
     def fail(*_):
         raise OSError(37, "No locks available")
@@ -417,11 +397,6 @@ def test_a_file_system_without_locks_is_refused(lock, monkeypatch):
     monkeypatch.setattr("fcntl.flock", fail)
     with pytest.raises(SweepRefusedError, match=r"No locks available; .* choose a local folder"):
         lock.try_hold(shares_host=False)
-
-
-def test_the_name_of_an_old_mig_device_is_a_file_name_too(lock, folder):
-    with lock.try_hold(["MIG-GPU-a/1/0"], shares_host=True):
-        assert (folder / "MIG-GPU-a_1_0.lock").exists()
 
 
 def test_who_takes_the_host_over_ends_what_a_killed_holder_left(lock, other, folder, tmp_path):

@@ -93,7 +93,7 @@ def test_a_change_of_the_users_own_program_is_judged(judge):
     program("new", 1100.0)
     Path("new/other.py").write_text("")
     planned = judge("--baseline", trial, "command.run=python3 new/other.py", "--dry-run")
-    assert re.search("^change .*: command.run=", planned.stdout, re.MULTILINE)
+    assert "python3 new/other.py" in planned.stdout
 
     ended = judge("--baseline", trial, "command.run=python3 new/train.py", "--margin", "5")
     assert ended.exit_code == 0, ended.stderr

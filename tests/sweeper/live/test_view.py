@@ -121,12 +121,6 @@ def test_no_line_is_wider_than_the_terminal(num, width):
             assert sum(f"seed={slot} " in line and f"GPU {slot} " in line for line in lines) == 1
 
 
-def test_in_a_pipe_nothing_is_cut():
-    lines = drawn(shown_on(running(0, label="x" * 300)), width=100_000, terminal=False)
-    assert any("x" * 300 in line for line in lines)
-    assert any("no room for it" in line for line in lines)
-
-
 def test_what_was_interrupted_is_no_failure_and_not_done():
     states = {State.COMPLETED: 2, State.INTERRUPTED: 1, State.RUNNING: 2, State.PENDING: 1}
     counts = counts_of(states, num_running=1)
@@ -169,13 +163,6 @@ def test_speeds_are_shown_as_they_land_with_what_makes_them_doubtful():
 )
 def test_the_bar_has_counts_and_the_time_that_is_left(counts, eta_s, reported):
     assert drawn(shown_on(counts=counts, eta_s=eta_s))[2].endswith(f"  {reported}")
-
-
-def test_notes_stand_above_the_attempts():
-    lines = drawn(shown_on(*EIGHT, notes=("stopping: waits for 2 attempts",)))
-    assert lines.index("stopping: waits for 2 attempts") < next(
-        place for place, line in enumerate(lines) if line.startswith("GPU 0-3")
-    )
 
 
 def test_markup_in_names_is_shown_as_it_is():

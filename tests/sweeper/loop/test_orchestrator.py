@@ -58,43 +58,6 @@ def test_every_state_is_written_down(stack):
     assert rows("SELECT count(*) FROM step_samples") == [(3,)]
 
 
-def test_rounds_of_repeats_run_in_random_orders_of_their_own(stack):
-    world = World(stack, [small(seed=seed) for seed in range(1, 7)], repeats=3)
-    assert world.run() == {State.COMPLETED: 18}
-    ran = [
-        seed
-        for (seed,) in rows(
-            "SELECT seed FROM attempts JOIN trials ON trials.id = trial_id ORDER BY attempts.id"
-        )
-    ]
-    rounds = [ran[first : first + 6] for first in (0, 6, 12)]
-    assert all(sorted(round_) == [1, 2, 3, 4, 5, 6] for round_ in rounds)
-    assert len(set(map(tuple, rounds))) == 3
-
-
-def test_a_crash_is_tried_again_and_what_failed_by_itself_is_not(stack):
-    world = World(stack, [small(seed=900), small(seed=901), small(seed=1)])
-    assert world.run() == {State.COMPLETED: 2, State.FAILED: 1}
-    assert world.orchestrator.ran.num_retries == 1
-    assert [state for _, state in story(900)] == [
-        "pending",
-        "claimed",
-        "running",
-        "failed",
-        "pending",
-        "claimed",
-        "running",
-        "completed",
-    ]
-    assert [state for _, state in story(901)] == ["pending", "claimed", "running", "failed"]
-    assert rows(
-        "SELECT attempt, outcome FROM attempts JOIN trials ON trials.id = trial_id WHERE seed = 900 ORDER BY attempts.id"
-    ) == [
-        (1, "failed"),
-        (2, "completed"),
-    ]
-
-
 def test_side_by_side_no_slot_is_given_twice(stack):
     specs = [small(seed=seed, num_gpus=num) for seed in range(1, 6) for num in (1, 2, 4, 8)]
     world = World(stack, specs, launcher={"share_host": True, "max_parallel": 4})
@@ -114,22 +77,6 @@ def test_side_by_side_no_slot_is_given_twice(stack):
         elif state == "completed":
             del held[repeat_id]
     assert not held
-
-
-@pytest.mark.parametrize(
-    ("choice", "outcome"),
-    [(OnInterrupt.stop, State.INTERRUPTED), (OnInterrupt.finish, State.COMPLETED)],
-)
-def test_asked_to_stop_once_it_ends_or_finishes_what_runs(stack, choice, outcome):
-    seed = 903 if choice is OnInterrupt.stop else 1
-    world = World(
-        stack, [small(seed=seed), small(seed=seed, num_gpus=2)], sweep={"on_interrupt": choice}
-    )
-    _when_started(world, lambda: os.kill(os.getpid(), signal.SIGINT))
-    states = world.run()
-    assert world.orchestrator.was_interrupted
-    assert states == {outcome: 1}
-    assert world.orchestrator.num_left == 1
 
 
 def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):

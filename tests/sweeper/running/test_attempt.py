@@ -124,11 +124,6 @@ def test_what_the_trainer_wrote_is_the_result(begin):
     assert (found.outcome, has_crashed) == (Outcome.COMPLETED, False)
 
 
-def test_what_failed_by_its_own_account_has_not_crashed(begin):
-    found, has_crashed = result(begin, COMPLETE.replace("completed", "failed") + "exit_code = 1")
-    assert (found.outcome, has_crashed) == (Outcome.FAILED, False)
-
-
 def test_a_crash_after_writing_is_a_failure(begin):
     found, has_crashed = result(begin, COMPLETE + "exit_code = 7")
     assert (found.outcome, has_crashed) == (Outcome.FAILED, True)
@@ -269,12 +264,6 @@ def test_a_kill_by_someone_else_is_not_taken_for_out_of_memory(begin):
         "killed by SIGKILL from outside (perhaps for lack of memory): see log.txt in its run folder"
     )
     assert (found.outcome, found.message, has_crashed) == (Outcome.FAILED, message, True)
-
-
-def test_a_real_time_signal_has_a_number(begin):
-    assert result(begin, "import os; os.kill(os.getpid(), 37)")[0].message.startswith(
-        "ended by signal 37"
-    )
 
 
 def test_of_a_huge_log_only_the_end_is_searched(begin):
@@ -464,16 +453,6 @@ class CountedFolder(RunFolder):
         return RunFolder.read_doing(self)
 
 
-def test_files_are_read_twice_a_second_at_most(begin, clock):
-    _, attempt = begin(WAIT, seen_as=CountedFolder)
-    assert attempt.next_look_s() == LOOK_EVERY_S
-    look_at(attempt, clock, 0.4)
-    assert attempt.next_look_s() == pytest.approx(0.1)
-    assert CountedFolder.num_reads == 0
-    look_at(attempt, clock, 0.5)
-    assert CountedFolder.num_reads == 1
-
-
 def test_an_attempt_without_a_folder_is_ended_at_its_deadline(begin, clock):
     folder, attempt = begin(WAIT)
     shutil.rmtree(folder.path)
@@ -653,18 +632,3 @@ def test_a_kill_by_the_kernel_is_certain_of_one_trial_alone(
     found = judge(folder, ended, LIMITS).result
     assert found.outcome == outcome
     assert message in found.message
-
-
-def test_it_is_reported_whether_others_may_have_run_beside_it(begin):
-    _, attempt = begin("", is_ready="", shares_host=True)
-    assert finish(attempt).shares_host
-
-
-def test_a_result_survives_its_json():
-    result = AttemptResult(
-        outcome=Outcome.FAILED,
-        message="é\n",
-        measurement=None,
-        op_placement={"update": {"X @ CPU:0": 1}},
-    )
-    assert AttemptResult.from_json(result.to_json()) == result

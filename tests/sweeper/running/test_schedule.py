@@ -180,11 +180,6 @@ def test_each_exclusive_round_has_an_order_of_its_own():
     assert len({tuple(order) for order in [*rounds, list(range(20))]}) == 4
 
 
-def test_another_seed_gives_another_order():
-    tasks = [task(key) for key in range(20)]
-    assert drained(queue(*tasks, seed=1)) != drained(queue(*tasks, seed=2))
-
-
 def test_an_interrupted_sweep_goes_on_in_the_order_it_began_with():
     tasks = [task(key) for key in range(20)]
     order = drained(queue(*tasks, packs=False))
@@ -344,26 +339,6 @@ def test_a_task_that_fits_is_not_overtaken_by_a_retry_of_an_earlier_round():
     assert waiting.pop(lambda _: True, [], 0.0) == task(9, 1, 10)
     assert waiting.pop(lambda width: width == 1, [], 1e4).num_gpus == 1
     assert waiting.reserved is None
-
-
-def test_a_task_does_not_inherit_the_patience_of_one_that_is_gone():
-    waiting = queue(task(1, 8, 20), *(task(key, 1, 10) for key in range(2, 6)))
-    pop_beside_one(waiting, 0.0, 10.0)
-    waiting.remove(1)
-    waiting.push(task(6, 8, 20))
-    waiting.push(task(7, 1, 10))
-    pop_beside_one(waiting, 1e4, 1e4 + 10)
-    assert waiting.reserved is None
-
-
-def test_a_removed_task_is_no_longer_reserved():
-    waiting = queue(task(1, 8, 20), *(task(key, 1, 10) for key in range(2, 6)))
-    pop_beside_one(waiting, 0.0, 10.0)
-    pop_beside_one(waiting, 1e4, 1e4 + 10)
-    assert waiting.reserved.key == 1
-    waiting.remove(1)
-    assert waiting.reserved is None
-    assert pop_beside_one(waiting, 1e4 + 10, 1e4 + 20).num_gpus == 1
 
 
 @pytest.mark.integration
