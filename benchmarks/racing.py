@@ -33,7 +33,6 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
-from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.slots import Blocks
 from sweeper.early_stopping.observer import Observer
 from sweeper.early_stopping.races import Race, make_races

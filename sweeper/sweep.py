@@ -24,8 +24,8 @@ from scalemark.records.validation import storable
 from scalemark.text.untrusted import command_line, quoted, without_secrets
 from store.database import check_writable, file_of, open_existing
 from store.errors import StoreError
+from store.ledger import Ledger
 from store.reading import earlier
-from store.sweeps.ledger import Ledger
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper import launchers
 from sweeper.devices.gpu_users import GpuUsers

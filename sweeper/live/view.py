@@ -25,7 +25,7 @@ from scalemark.records.measurement import IMAGES, AttemptResult, unit_of
 from scalemark.records.outcomes import Outcome, State, Verdict, without_last_lines
 from scalemark.text.untrusted import quoted, visible
 from scalemark.text.wording import fixed
-from store.sweeps.sweep_status import SweepState
+from store.reading.sweeps import SweepState
 
 BAR_WIDTH = 40
 LABEL_WIDTH = 36  # of lines in a log, where no label is known to be longer

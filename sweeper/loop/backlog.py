@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from scalemark.records.trial import TrialSpec
-from store.sweeps.ledger import OpenRepeat
+from store.ledger import OpenRepeat
 from sweeper.devices.slots import Blocks
 from sweeper.planning.plan import PlannedTrial
 from sweeper.running.schedule import Queue, Task

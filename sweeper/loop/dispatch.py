@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from scalemark.records.attempt import HOST_LOST
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
-from store.sweeps.ledger import ClaimResult
+from store.ledger import ClaimResult
 from sweeper.devices.gpu_users import GpuUsers, said_in_use
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory

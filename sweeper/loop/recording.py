@@ -14,6 +14,7 @@ from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import counted
 from store.errors import StoreError
+from store.rows import FinishedAttempt
 from sweeper.early_stopping.observer import Contest, Observer
 from sweeper.errors import SweepRefusedError
 from sweeper.live.view import EndedAttempt

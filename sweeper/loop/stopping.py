@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TypeVar
 
 from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
-from store.sweeps.ledger import Ledger
+from store.ledger import Ledger
 from sweeper.errors import SweepRefusedError
 
 

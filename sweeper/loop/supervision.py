@@ -13,7 +13,7 @@ from scalemark.host.processes import HEARTBEAT_TIMEOUT
 from scalemark.records.attempt import Placement, RankLimits
 from scalemark.records.measurement import AttemptResult
 from scalemark.text.wording import counted
-from store.sweeps.ledger import Ledger
+from store.ledger import Ledger
 from sweeper.devices.host_lock import Held, Lock
 from sweeper.devices.slots import Grant, Slots
 from sweeper.launchers import HostSlots

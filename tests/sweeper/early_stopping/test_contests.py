@@ -10,7 +10,6 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
-from store.sweeps.ledger import OpenRepeat
 from sweeper.devices.slots import Blocks
 from sweeper.early_stopping.judge import Proposal
 from sweeper.early_stopping.observer import Contest, Observer, Saved

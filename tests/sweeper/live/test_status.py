@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from store.database import open_for_reading
+from store.reading.sweeps import sweep_status
 from store.schema import SweepRow
-from store.sweeps.sweep_status import sweep_status
 from store.writer import Writer
 from sweeper.__main__ import main
 from sweeper.live.status import snapshot_of
