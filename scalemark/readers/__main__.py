@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from textwrap import fill
@@ -28,6 +29,7 @@ LAST_LINES = 20
 _MOST_LOGS = 5
 _MOST_ROWS = 8
 _MOST_SHOWN = 300  # characters of a line
+_COLUMNS = ("reader", "number", "readings", "first", "last", "item", "of")
 
 
 def main(
@@ -36,16 +38,7 @@ def main(
     """Return 0 where one number is the speed, 1 where none is or several may be it, 2 where the
     file is no text.
     """
-    try:
-        exit_code = _read(_asked(arguments, program), program)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads this has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READ
-    return exit_code
-
-
-def _read(asked: argparse.Namespace, program: str) -> int:
+    asked = _asked(arguments, program)
     path: Path = asked.log
     try:
         text = log_text(path)
@@ -56,10 +49,14 @@ def _read(asked: argparse.Namespace, program: str) -> int:
         print(f"{program}: {why}", file=sys.stderr)
         return UNREADABLE
     result = search(text.lines, path)
-    if asked.json:
-        print(json.dumps(_as_json(path, text, result), indent=1))
-    elif result.fits:
-        print("\n".join(_words(path, text, result)))
+    try:
+        if asked.json:
+            print(json.dumps(_as_json(path, text, result), indent=1))
+        elif result.fits:
+            _print_fits(path, text, result)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads this has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not result.fits:
         print(f"{program}: {_nothing(path, text)}", file=sys.stderr)
     return READ if result.fits and not result.is_unsure else NOTHING
@@ -93,38 +90,34 @@ def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _words(path: Path, text: LogText, result: Search) -> list[str]:
+def _print_fits(path: Path, text: LogText, result: Search) -> None:
     lines = "line" if len(text.lines) == 1 else "lines"
     headline = f"{quoted(str(path))}: {len(text.lines):,} {lines}"
     if not text.is_whole:
         headline += f", of the begin and the end of {text.num_bytes:,} bytes"
-    rows: list[tuple[str, ...]] = [("reader", "number", "readings", "first", "last", "item", "of")]
-    rows += [_row(fit) for fit in result.fits[:_MOST_ROWS]]
+    print(f"{headline}\n")
+    rows = [_COLUMNS, *map(_row, result.fits[:_MOST_ROWS])]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    table = []
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        table.append("  ".join(cells).rstrip())
-    said = [headline, "", *table, ""]
+        print("  ".join(cells).rstrip())
     if result.others:
         labels = [f"{other.label or 'a number'} ({other.role.aside})" for other in result.others]
-        said += [f"left out, as rates of something else: {', '.join(labels[:_MOST_ROWS])}", ""]
-    return [*said, *_advice(result)]
+        print(f"\nleft out, as rates of something else: {', '.join(labels[:_MOST_ROWS])}")
+    print("", *_advice(result), sep="\n")
 
 
 def _row(fit: FoundReader) -> tuple[str, ...]:
     shown = fit.rated or list(fit.readings)
     kind, colon, _ = fit.read.partition(":")
-    label = quoted(fit.candidate.label, 40) if fit.candidate else ""
-    of = {True: "one GPU", False: "all GPUs", None: "-"}[fit.per_gpu]
     return (
         f"{kind}:..." if colon else kind,
-        label or "-",
+        quoted(fit.candidate.label, 40) if fit.candidate and fit.candidate.label else "-",
         str(len(shown)),
         _shown(shown[0]),
         _shown(shown[-1]),
         fit.item or "-",
-        of,
+        {True: "one GPU", False: "all GPUs", None: "-"}[fit.per_gpu],
     )
 
 
@@ -143,11 +136,11 @@ def _advice(result: Search) -> list[str]:
             f"{best.file} is a file of results: let the program write it below {{run_dir}}, and "
             "give its path from there"
         )
-    if best.num_unusable:
-        unusable = next(reading.unusable for reading in best.readings if reading.unusable)
+    unusable = [reading.unusable for reading in best.readings if reading.unusable]
+    if unusable:
         said.append(
-            f"{best.num_unusable} of {len(best.readings)} readings have no usable rate, "
-            f"as {unusable!r}"
+            f"{len(unusable)} of {len(best.readings)} readings have no usable rate, "
+            f"as {unusable[0]!r}"
         )
     if best.counts_items:
         said.append(
@@ -210,22 +203,15 @@ def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
 
 def _entry(fit: FoundReader) -> dict[str, object]:
     shown = fit.rated or list(fit.readings)
-    entry: dict[str, object] = {
+    return {
         "read": fit.read,
         "readings": len(fit.readings),
-        "unusable": fit.num_unusable,
+        "unusable": sum(bool(reading.unusable) for reading in fit.readings),
         "item": fit.item or None,
         "per_gpu": fit.per_gpu,
+        "first": asdict(shown[0]),
+        "last": asdict(shown[-1]),
     }
-    for name, reading in (("first", shown[0]), ("last", shown[-1])):
-        entry[name] = {
-            "throughput": reading.throughput,
-            "step": reading.step,
-            "step_s": reading.step_s,
-            "is_total": reading.is_total,
-            "is_mean": reading.is_mean,
-        }
-    return entry
 
 
 if __name__ == "__main__":

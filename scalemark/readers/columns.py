@@ -6,9 +6,10 @@ import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 
-from scalemark.readers.bars import BEFORE_RATE, bar_of
+from scalemark.readers.kinds.tqdm import BEFORE_RATE, bar_of
 from scalemark.readers.numbers import NUMBER, SECONDS, usable_rate
 from scalemark.readers.step_forms import COUNTED, STEP_WORDS, literal
 from scalemark.readers.words import OF_ITEMS, Role, phase_of, role_of, words_of
@@ -32,7 +33,7 @@ _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec
     rf"\s?(?:(?:s|secs?|seconds?|min|minutes?)\s*\)?\s*[:=]|-?\s?{STEP_WORDS}\b(?!/s))", re.I
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
-_BOUNDARY = re.compile(r"[,;|\t{}\[\]]|\s{2,}|\)\s|\s-\s")
+_BOUNDARY = re.compile(r"[,;|\t\n{}\[\]]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{NUMBER}(?!\s?%)")
 _IS_NAME = re.compile(r"['\"]?\s*[:=]")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
@@ -58,7 +59,7 @@ _FACTS = (  # what lines of known programs do not say of themselves
 )
 
 
-@dataclass(slots=True)
+@dataclass
 class Column:
     """Numbers that stand between the same words on several lines."""
 
@@ -78,10 +79,15 @@ class Column:
         if count:
             self.counts.append(count)
 
-    @property
+    @cached_property
     def values(self) -> list[float]:
         values = [usable_rate(text) for text in self.texts]
         return [value for value in values if value is not None]
+
+    @property
+    def counts_steps(self) -> bool:
+        """Return whether its times are of as many steps as their labels say, each of the same."""
+        return bool(self.counts) and len(set(self.counts)) == 1
 
 
 def columns_of(lines: Sequence[str]) -> Iterator[Column]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -27,7 +27,7 @@ from scalemark.readers.columns import (
     labels_before,
 )
 from scalemark.readers.fields import MEAN
-from scalemark.readers.numbers import NUMBER, number
+from scalemark.readers.numbers import number
 from scalemark.readers.step_forms import (
     STEP_WORDS,
     grows,
@@ -43,14 +43,11 @@ from scalemark.readers.words import (
     is_batch,
     is_elapsed,
     is_step,
-    words_of,
 )
 
-MOST_LINES = 20_000
 _MOST_CHARACTERS = 2_000
 _MOST_ABOVE = 40  # lines between that of the step and that of the rate
 _MOST_CANDIDATES = 12
-_MOST_CHECKED = 4_000  # lines on which a pattern is tried
 _ROUGHLY = 0.1  # by which counts and times of whole seconds may be off
 _EXACT = 0.005  # spread of what is the same but for rounding
 _STEADY = 0.03  # spread of what should be constant
@@ -60,6 +57,7 @@ _LOSS = re.compile(
     r"([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",
     re.IGNORECASE,
 )
+_COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{STEP_WORDS})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,27 +103,27 @@ class LineCandidate:
 
 def candidates(lines: Sequence[str]) -> list[LineCandidate]:
     """Return what may be the speed of training, the best first; then the rates of other things."""
-    lines = [line[:_MOST_CHARACTERS] for line in lines[:MOST_LINES]]
-    every = list(columns_of(lines))
-    made: list[LineCandidate] = []
-    for column in every:
-        if not column.role.aside and column.values:
-            _check(column, every, lines)
-        candidate = None if column.role.aside else _candidate(column, lines)
-        if candidate:
-            made.append(candidate)
-    made.sort(key=lambda candidate: candidate.merit, reverse=True)
-    best = made[:_MOST_CANDIDATES]
+    lines = [line[:_MOST_CHARACTERS] for line in lines]
+    columns = [column for column in columns_of(lines) if column.values]
+    best: list[LineCandidate] = []
+    others: list[LineCandidate] = []
+    for column in columns:
+        if not column.role.aside:
+            _check(column, columns, lines)
+        role = column.role
+        if not role.aside:
+            candidate = _candidate(column, lines)
+            if candidate:
+                best.append(candidate)
+        elif not role.is_bare_time:
+            label = column.label.strip()
+            others.append(LineCandidate(role=role, label=label, values=column.values))
+    best.sort(key=lambda candidate: candidate.merit, reverse=True)
     if not best:
         alone = step_pattern_alone([line for line in lines if not is_other(line)])
         if alone:
             best = [LineCandidate(role=Role(name=""), pattern=alone[0], counted=alone[1])]
-    others = [
-        LineCandidate(role=column.role, label=column.label.strip(), values=column.values)
-        for column in every
-        if column.role.aside and column.values and not column.role.is_bare_time
-    ]
-    return [*best, *others[:_MOST_CANDIDATES]]
+    return [*best[:_MOST_CANDIDATES], *others[:_MOST_CANDIDATES]]
 
 
 def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> None:
@@ -135,22 +133,23 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
         column.role = replace(role, aside="elapsed")  # a time since something began
     if role.name != "throughput" or role.per_gpu is not None:
         return
-    times = [other for other in columns if other.role.name in ("step_s", "step_ms")]
-    for other in times:
-        if other.places != column.places or other.role.is_mean:
+    own = [lines[place] for place in column.places]
+    for other in columns:
+        if other.role.name not in ("step_s", "step_ms") or other.role.is_mean:
             continue
-        for item, counts in _counts(lines, column.places):
-            per_ms = 1e3 if other.role.name == "step_ms" else 1.0
-            ratios = [
-                count / step_s * per_ms / rate
-                for count, step_s, rate in zip(counts, other.values, values, strict=False)
-            ]
+        if other.places != column.places:
+            continue
+        per_ms = 1e3 if other.role.name == "step_ms" else 1.0
+        for label, _, counts in _labelled(own, counted_item):
+            rows = zip(counts, other.values, values, strict=False)
+            ratios = [count / time * per_ms / rate for count, time, rate in rows]
             share = round(statistics.median(ratios)) if ratios else 0
-            step = step_pattern([lines[place] for place in column.places])
+            step = step_pattern(own)
             if share > 1 and (not step or share == _usual_gap(step, lines)):
                 continue  # the steps since the line before
             if share >= 1 and all(abs(ratio / share - 1) < _STEADY for ratio in ratios):
-                column.role = replace(role, per_gpu=share > 1, item=role.item or item)
+                item = role.item or counted_item(label)
+                column.role = replace(role, per_gpu=share > 1, item=item)
 
 
 def _is_growing(values: Sequence[float]) -> bool:
@@ -159,38 +158,59 @@ def _is_growing(values: Sequence[float]) -> bool:
     return len(gaps) > 1 and 0 < max(gaps) <= 3 * min(gaps) and values[-1] > 1.5 * values[0]
 
 
-def _counts(lines: Sequence[str], places: Sequence[int]) -> Iterator[tuple[str, list[float]]]:
-    """Yield the counts of items that stand on all of these lines."""
-    for match in VALUE.finditer(lines[places[0]]):
-        for label in labels_before(lines[places[0]], match.start()):
-            item = counted_item(label)
-            if item:
-                pattern = re.compile(rf"(?<!\w){literal(label)}({NUMBER})")
-                matches = [pattern.search(lines[place]) for place in places]
-                texts = [match[1] for match in matches if match]
-                counts = [value for text in texts if (value := number(text)) is not None]
-                if len(counts) == len(places):
-                    yield item, counts
-            break
+def _labelled(
+    texts: Sequence[str], is_meant: Callable[[str], object]
+) -> Iterator[tuple[str, str, list[float]]]:
+    """Yield label, pattern and values of the numbers of a meaning that all texts have."""
+    for match in VALUE.finditer(texts[-1]):
+        for label in labels_before(texts[-1], match.start()):
+            if not is_meant(label):
+                continue
+            boundary = r"(?<![\w/.])" if label[:1].isalnum() else ""
+            pattern = f"{boundary}{literal(label)}"
+            compiled = re.compile(rf"{pattern}([\d.,]+)")
+            matches = [compiled.search(text) for text in texts]
+            values = [number(found[1]) for found in matches if found]
+            known = [value for value in values if value is not None]
+            if len(known) == len(texts):
+                yield label, pattern, known
+
+
+def _as_item_rate(column: Column, lines: Sequence[str]) -> None:
+    """Take steps per second that are more than a program can print as items of another name."""
+    if column.role.name != "steps_per_s" or len(column.values) < 2:
+        return
+    lines_per_rate = min(after - before for before, after in pairwise(column.places))
+    rate = statistics.median(column.values)
+    step = step_pattern([lines[place] for place in column.places]) or step_pattern_above(
+        lines, column.places, _MOST_ABOVE
+    )
+    gap = _usual_gap(step, lines) if step else 1.0
+    if gap / rate < _FASTEST_LINE_S * lines_per_rate:
+        column.role = replace(column.role, name="throughput", item="timesteps")
+
+
+def _usual_gap(pattern: str, lines: Sequence[str]) -> float:
+    compiled = re.compile(pattern)
+    matches = [compiled.search(line) for line in lines]
+    steps = [number(match["step"]) or 0.0 for match in matches if match]
+    gaps = [after - before for before, after in pairwise(steps) if after > before]
+    return statistics.median(gaps) if gaps else 1.0
 
 
 def _candidate(column: Column, lines: Sequence[str]) -> LineCandidate | None:
-    """Return a column with its pattern; None for a time without a step, for numbers that are none,
-    and where no pattern reads it alone.
+    """Return a column with its pattern; None for a time without a step, and where no pattern reads
+    it alone.
     """
-    if not column.values:
-        return None
-    column = _as_item_rate(column, lines)
-    for lead, number_pattern in _number_patterns(column, lines):
-        pattern = _with_step(column, number_pattern, lines)
+    _as_item_rate(column, lines)
+    build = _Builder(column, lines)
+    for lead, label in _labels(column, lines):
+        pattern = build.pattern(label)
         if lead and pattern:
             pattern = f"{lead}{pattern}"
-        if pattern and _reads_alone(pattern, column, lines):
-            role = column.role
-            if re.search(rf"\(\?P<{MEAN}", pattern):
-                role = replace(role, is_mean=True)
+        if pattern and _reads_alone(pattern, build.group, column, lines):
             return LineCandidate(
-                role=role,
+                role=replace(column.role, is_mean=build.group.startswith(MEAN)),
                 pattern=pattern,
                 label=f"{column.label}…{column.unit}".strip(),
                 values=column.values,
@@ -200,38 +220,13 @@ def _candidate(column: Column, lines: Sequence[str]) -> LineCandidate | None:
     return None
 
 
-def _as_item_rate(column: Column, lines: Sequence[str]) -> Column:
-    """Return steps per second that are more than a program can print as items of another name."""
-    if column.role.name != "steps_per_s" or len(column.values) < 2:
-        return column
-    lines_per_rate = min(after - before for before, after in pairwise(column.places))
-    rate = statistics.median(column.values)
-    step = step_pattern([lines[place] for place in column.places]) or step_pattern_above(
-        lines, column.places, _MOST_ABOVE
-    )
-    gap = _usual_gap(step, lines) if step else 1.0
-    if gap / rate < _FASTEST_LINE_S * lines_per_rate:
-        column.role = replace(column.role, name="throughput", item="timesteps")
-    return column
-
-
-def _usual_gap(pattern: str, lines: Sequence[str]) -> float:
-    compiled = re.compile(pattern)
-    matches = [compiled.search(line) for line in lines[:_MOST_CHECKED]]
-    steps = [number(match["step"]) or 0.0 for match in matches if match]
-    gaps = [after - before for before, after in pairwise(steps) if after > before]
-    return statistics.median(gaps) if gaps else 1.0
-
-
-def _number_patterns(column: Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield patterns of what a line begins with, and of the number between its words, from short
+def _labels(column: Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield patterns of what a line begins with, and of the words before the number, from short
     ones to those with more words.
     """
     line, start = lines[column.places[-1]], column.starts[-1]
-    label = literal(column.label.lstrip("([{'\""))
-    label = _counted(column, label)
-    boundary = r"(?<![\w/.])" if label[:1].isalnum() else ""
-    own = f"{boundary}{label}{_number(column)}"
+    label = _counted(column, literal(column.label.lstrip("([{'\"")))
+    own = rf"(?<![\w/.]){label}" if label[:1].isalnum() else label
     yield "", own
     header = HEADER.match(line)
     lead = re.match(r"[A-Za-z][A-Za-z ]*", line[header.end() if header else 0 :])
@@ -241,138 +236,147 @@ def _number_patterns(column: Column, lines: Sequence[str]) -> Iterator[tuple[str
     for words in (2, 4):
         more = re.search(rf"(?:\S+\s+){{{words}}}$", f"{before} ")
         if more and start >= len(column.label):
-            yield "", rf"(?<!\S){literal(more[0].rstrip() + ' ')}{label}{_number(column)}"
-
-
-_COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{STEP_WORDS})", re.I)
+            yield "", rf"(?<!\S){literal(more[0].rstrip() + ' ')}{label}"
 
 
 def _counted(column: Column, pattern: str) -> str:
     """Return a pattern that reads of how many steps a time is, where its label says so."""
-    if not _is_of(column):
+    if not column.counts_steps:
         return pattern
     return _COUNTED_LITERAL.sub(r"(?P<per_steps>\\d+)\1", pattern, count=1)
 
 
-def _is_of(column: Column) -> bool:
-    """Return whether times are of as many steps as their labels say, each of the same."""
-    return bool(column.counts) and len(set(column.counts)) == 1
+class _Builder:
+    """Builds the pattern of a column: its number, with what else its lines say of steps and items.
 
-
-def _with_step(column: Column, number_pattern: str, lines: Sequence[str]) -> str | None:
-    """Return the pattern of a number with its step; None for a time that no step stands beside."""
-    own = [lines[place] for place in column.places]
-    step = step_pattern(own)
-    step_at, number_at = re.search(step or "$.", own[-1]), re.search(number_pattern, own[-1])
-    if step and step_at and number_at:
-        begin = number_at.start(_group(column))
-        if number_at.start() < step_at.end() <= begin:
-            between = _counted(column, literal(own[-1][step_at.end() : begin]))
-            return _with_more(column, [f"{step}{between}{_number(column)}"], own)
-        if step_at.start() < number_at.start():
-            return _with_more(column, [step, number_pattern], own)
-        if not step.startswith("^"):
-            return _with_more(column, [number_pattern, step], own)
-    above = step_pattern_above(lines, column.places, _MOST_ABOVE)
-    record = _record(column, lines) if column.role.name in OF_ITEMS else {}
-    if record:
-        rate = number_pattern
-        if "elapsed_s" in record and f"(?P<{MEAN}" not in rate:
-            rate = rate.replace("(?P<throughput>", f"(?P<{MEAN}throughput>")
-        parts = [rate, *(record[name] for name in ("step", "elapsed_s", "items") if name in record)]
-        return "|".join(parts if "step" in record or not above else [above, *parts])
-    if above:
-        return f"{above}|{number_pattern}"
-    if column.role.is_bare_time or (column.role.name == "step_s" and _is_of(column) and not step):
-        return None if column.role.is_bare_time else number_pattern
-    return _with_more(column, [number_pattern], own)
-
-
-def _record(column: Column, lines: Sequence[str]) -> dict[str, str]:
-    """Return the patterns of items so far, time and step on lines below that of a rate, as tables
-    have them; nothing where the items do not grow.
+    All that stands on the line of the number is read in the order in which it stands. What stands
+    on other lines of a record, as tables have them, becomes an alternative.
     """
-    ends = [*column.places[1:], len(lines)]
-    rows = [
-        lines[place + 1 : min(end, place + 1 + _MOST_ABOVE)]
-        for place, end in zip(column.places, ends, strict=True)
-    ]
-    patterns: dict[str, str] = {}
-    for group in ("items", "elapsed_s", "step"):
-        for line in rows[-1]:
-            pattern = _grown([*_first_like(rows[:-1], line), line], group)
-            if pattern:
-                patterns.setdefault(group, pattern)
-    if "items" not in patterns:
-        return {}
-    if "elapsed_s" in patterns and not _are_so_far(column, patterns, rows):
-        del patterns["elapsed_s"]
-    return patterns
 
+    def __init__(self, column: Column, lines: Sequence[str]) -> None:
+        self._column = column
+        self._own = [lines[place] for place in column.places]
+        self._step = step_pattern(self._own)
+        self._above = None
+        self._more: dict[str, str] = {}
+        self.group = _group(column)  # the name of the number's group
+        self._number = _number(column, self.group)
+        if self._step is None:
+            self._above = step_pattern_above(lines, column.places, _MOST_ABOVE)
+            if column.role.name in OF_ITEMS:
+                self._more = self._of_record(lines)
+        self._is_record = bool(self._more)
+        if not self._is_record and not self._above:
+            self._more = self._of_line()
 
-def _first_like(rows: Sequence[Sequence[str]], like: str) -> list[str]:
-    """Return of each row the line with the same words."""
-    words = words_of(re.sub(r"\d+", "", like))
-    return [line for row in rows for line in row if words_of(re.sub(r"\d+", "", line)) == words]
+    def pattern(self, label: str) -> str | None:
+        """Return the pattern of the number behind a label; None for a time without a step."""
+        rate = f"{label}{self._number}"
+        if self._is_record:
+            steps = [self._above] if self._above and "step" not in self._more else []
+            return "|".join([*steps, rate, *self._more.values()])
+        if self._above:
+            return f"{self._above}|{rate}"
+        column, last = self._column, self._own[-1]
+        if self._step is None and column.role.is_bare_time:
+            return None
+        if self._step is None and column.role.name == "step_s" and column.counts_steps:
+            return rate
+        parts = [rate]
+        if self._step:
+            step_at, rate_at = re.search(self._step, last), re.search(rate, last)
+            if step_at and rate_at:
+                begin = rate_at.start(self.group)
+                if rate_at.start() < step_at.end() <= begin:  # the step is part of the label
+                    between = _counted(column, literal(last[step_at.end() : begin]))
+                    parts = [f"{self._step}{between}{self._number}"]
+                else:
+                    parts.append(self._step)
+        return self._joined(parts)
 
-
-def _are_so_far(column: Column, patterns: dict[str, str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the rates are all items over all of the time."""
-    items, times = re.compile(patterns["items"]), re.compile(patterns["elapsed_s"])
-    shares = []
-    for rate, row in zip(column.values, rows, strict=False):
-        text = "\n".join(row)
-        counted, elapsed = items.search(text), times.search(text)
-        if counted and elapsed:
-            count, time_s = number(counted["items"]), number(elapsed["elapsed_s"])
-            shares.append(rate * (time_s or 0.0) / (count or 1.0))
-    return bool(shares) and abs(statistics.median(shares) - 1) < _ROUGHLY
-
-
-def _with_more(column: Column, parts: Sequence[str], own: Sequence[str]) -> str:
-    """Return the parts as one pattern, with the items so far, the time since a mean began and the
-    loss, where all of the lines have them.
-    """
-    pattern = ".*?".join(parts)
-    bare = pattern
-    items = _grown(own, "items") or _grown(own, "items_per_step")
-    elapsed = _grown(own, "elapsed_s") if column.role.name == "throughput" else ""
-    for extra in (items, elapsed):
-        pattern = _joined(pattern, extra, own) if extra else pattern
-    if elapsed:
-        pattern = _by_elapsed(pattern, bare, own)
-    loss = _loss_pattern(own)
-    return _joined(pattern, loss, own) if loss else pattern
-
-
-def _by_elapsed(pattern: str, bare: str, own: Sequence[str]) -> str:
-    """Return a pattern whose rate is a mean where the time since the begin says so, and without
-    that time, or the items, where they do not agree.
-    """
-    if not _is_mean_by(pattern, own):
-        return bare
-    if f"(?P<{MEAN}" in pattern:
+    def _joined(self, parts: Sequence[str]) -> str:
+        """Return one pattern of the parts, and of all others with which it still fits all lines."""
+        pattern = ".*?".join(self._in_order(parts))
+        kept = list(parts)
+        for extra in self._more.values():
+            longer = ".*?".join(self._in_order([*kept, extra]))
+            compiled = re.compile(longer)
+            if all(compiled.search(line) for line in self._own):
+                kept.append(extra)
+                pattern = longer
         return pattern
-    return pattern.replace("(?P<throughput>", f"(?P<{MEAN}throughput>")
+
+    def _in_order(self, parts: Sequence[str]) -> list[str]:
+        def place(part: str) -> int:
+            match = re.search(part, self._own[-1])
+            return match.end() if match else 0
+
+        return sorted(parts, key=place)
+
+    def _of_line(self) -> dict[str, str]:
+        """Return patterns of the items so far, the time since a mean began and the loss."""
+        more = _growing(self._own, ("items",)) or _growing(self._own, ("items_per_step",))
+        if self._column.role.name == "throughput":
+            more |= _growing(self._own, ("elapsed_s",))
+        if "elapsed_s" in more and not self._is_mean_by(more, self._own):
+            more = {}
+        loss = _LOSS.search(self._own[-1])
+        if loss:
+            more["loss"] = rf"\b{literal(loss[1])}(?P<loss>[-+\d.eE]+|nan|inf)"
+        return more
+
+    def _of_record(self, lines: Sequence[str]) -> dict[str, str]:
+        """Return patterns of what stands on the lines below that of the rate; nothing where no
+        items grow there.
+        """
+        places = self._column.places
+        ends = [*places[1:], len(lines)]
+        records = [
+            "\n".join(lines[place : min(end, place + 1 + _MOST_ABOVE)])
+            for place, end in zip(places, ends, strict=True)
+        ]
+        below = [record.partition("\n")[2] for record in records]
+        more = _growing(below, ("step", "elapsed_s", "items"))
+        if "items" not in more:
+            return {}
+        if "elapsed_s" in more and not self._is_mean_by(more, records):
+            del more["elapsed_s"]
+        return more
+
+    def _is_mean_by(self, more: Mapping[str, str], texts: Sequence[str]) -> bool:
+        """Return whether rate times time since the begin grows as the steps do, or the items; then
+        the rate is read as a mean.
+        """
+        counted = more.get("items") or self._step
+        if counted is None:
+            return False
+        count_of, time_of = re.compile(counted), re.compile(more["elapsed_s"])
+        means: list[float] = []
+        windows: list[float] = []
+        time_before = count_before = 0.0
+        for rate, text in zip(self._column.values, texts, strict=False):
+            count_at, time_at = count_of.search(text), time_of.search(text)
+            count = number(count_at["items" if "items" in more else "step"]) if count_at else None
+            time_s = number(time_at["elapsed_s"]) if time_at else None
+            if not count or time_s is None:
+                continue
+            if means and count > count_before:
+                windows.append(rate * (time_s - time_before) / (count - count_before))
+            means.append(rate * time_s / count)
+            time_before, count_before = time_s, count
+        usual = statistics.median(means or [0.0])
+        if "items" in more and not 1 - _ROUGHLY < usual < 1 + _ROUGHLY:
+            return False
+        apart = _spread(means[1:])
+        if apart >= _STEADY or _spread(windows) <= max(2 * apart, _EXACT):
+            return False
+        if self.group == "throughput":
+            self.group = f"{MEAN}throughput"
+            self._number = _number(self._column, self.group)
+        return True
 
 
-def _joined(pattern: str, extra: str, own: Sequence[str]) -> str:
-    """Return a pattern with another one before or behind it, or between its parts."""
-    parts = pattern.split(".*?")
-    for place in range(len(parts), -1, -1):
-        joined = ".*?".join([*parts[:place], extra, *parts[place:]])
-        compiled = re.compile(joined)
-        if all(compiled.search(line) for line in own):
-            return joined
-    return pattern
-
-
-def _loss_pattern(own: Sequence[str]) -> str:
-    match = _LOSS.search(own[-1])
-    return rf"\b{literal(match[1])}(?P<loss>[-+\d.eE]+|nan|inf)" if match else ""
-
-
-_MEANINGS: dict[str, Callable[[str], object]] = {
+_MEANINGS: Mapping[str, Callable[[str], object]] = {
     "elapsed_s": is_elapsed,
     "items": counted_item,
     "items_per_step": is_batch,
@@ -380,48 +384,16 @@ _MEANINGS: dict[str, Callable[[str], object]] = {
 }
 
 
-def _grown(own: Sequence[str], group: str) -> str:
-    """Return the pattern of a number that grows from line to line: of items, or of elapsed time."""
-    is_it = _MEANINGS[group]
-    for match in VALUE.finditer(own[-1]) if len(own) > 1 else ():
-        for label in labels_before(own[-1], match.start()):
-            if not is_it(label):
-                continue
-            boundary = r"(?<![\w/.])" if label[:1].isalnum() else ""
-            pattern = rf"{boundary}{literal(label)}(?P<{group}>[\d.,]+)"
-            compiled = re.compile(pattern)
-            matches = [compiled.search(line) for line in own]
-            texts = [found[group] for found in matches if found]
-            values = [value for text in texts if (value := number(text)) is not None]
+def _growing(texts: Sequence[str], groups: Sequence[str]) -> dict[str, str]:
+    """Return patterns of the numbers that grow from text to text, or of a batch that stays."""
+    more: dict[str, str] = {}
+    for group in groups if len(texts) > 1 else ():
+        for _, label, values in _labelled(texts, _MEANINGS[group]):
             is_batch_size = group == "items_per_step" and len(set(values)) == 1
-            if len(values) == len(own) and (is_batch_size or grows(values, strictly=True)):
-                return pattern
-    return ""
-
-
-def _is_mean_by(pattern: str, own: Sequence[str]) -> bool:
-    """Return whether rate times time since the begin grows as the steps do, or the items."""
-    compiled = re.compile(pattern)
-    name = f"{MEAN}throughput" if f"(?P<{MEAN}throughput>" in pattern else "throughput"
-    counted = "items" if "(?P<items>" in pattern else "step"
-    if f"(?P<{counted}>" not in pattern:
-        return False
-    rows: list[tuple[float, float, float]] = []
-    for line in own:
-        match = compiled.search(line)
-        values = [number(match[group]) for group in (name, "elapsed_s", counted)] if match else []
-        if len(values) == 3 and None not in values:
-            rows.append((values[0] or 0.0, values[1] or 0.0, values[2] or 0.0))
-    means = [rate * time_s / count for rate, time_s, count in rows if count]
-    windows = [
-        row[0] * (row[1] - before[1]) / (row[2] - before[2])
-        for before, row in pairwise(rows)
-        if row[2] > before[2]
-    ]
-    if counted == "items" and not 1 - _ROUGHLY < statistics.median(means or [0.0]) < 1 + _ROUGHLY:
-        return False
-    apart = _spread(means[1:])
-    return apart < _STEADY and _spread(windows) > max(2 * apart, _EXACT)
+            if is_batch_size or grows(values, strictly=True):
+                more[group] = rf"{label}(?P<{group}>[\d.,]+)"
+                break
+    return more
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -429,15 +401,12 @@ def _spread(values: Sequence[float]) -> float:
     return max(abs(value / usual - 1) for value in values) if usual else float("inf")
 
 
-def _reads_alone(pattern: str, column: Column, lines: Sequence[str]) -> bool:
+def _reads_alone(pattern: str, group: str, column: Column, lines: Sequence[str]) -> bool:
     """Return whether a pattern reads the numbers of a column, and no others."""
     compiled = re.compile(pattern)
-    group = _group(column)
-    if group not in compiled.groupindex:
-        group = f"{MEAN}{group}"
     wanted = dict(zip(column.places, column.starts, strict=True))
     num_missed = 0
-    for place, line in enumerate(lines[:_MOST_CHECKED]):
+    for place, line in enumerate(lines):
         match = compiled.search(line)
         is_rate = match is not None and match[group] is not None
         if is_rate and match and match.start(group) != wanted.get(place):
@@ -454,7 +423,7 @@ def _group(column: Column) -> str:
     return f"{MEAN}{role.name}" if role.is_mean else role.name
 
 
-def _number(column: Column) -> str:
+def _number(column: Column, group: str) -> str:
     """Return the pattern of a number with its unit; a group says what it is."""
     written = "".join(column.texts)
     characters = r"\d.,"
@@ -463,4 +432,4 @@ def _number(column: Column) -> str:
     if "_" in written:
         characters += "_"
     multiple = "[kKMGBT]?" if re.search(r"\d[kKMGBT]", written) else ""
-    return rf"(?P<{_group(column)}>[{characters}]+{multiple}){literal(column.unit)}"
+    return rf"(?P<{group}>[{characters}]+{multiple}){literal(column.unit)}"

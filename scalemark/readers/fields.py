@@ -1,15 +1,17 @@
-"""Makes a reading of named values: patterns, `METRIC` lines and JSON share these names."""
+"""Makes readings of named values: patterns, `METRIC` lines, JSON and databases share the names."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 
 from scalemark.readers.numbers import number, seconds, whole
 from scalemark.readers.reading import ReadError, Reading
 from scalemark.readers.steps import StepCounter
-from scalemark.readers.words import item_of, seconds_per_step
+from scalemark.readers.words import TOKENS_SO_FAR, Role, chosen, item_of, role_of, seconds_per_step
 from scalemark.text.untrusted import quoted
 
 RATES = (
@@ -25,7 +27,11 @@ PLACES = (
     *("step", "epoch", "epoch_steps", "time_s", "item"),
     *("items", "items_per_step", "elapsed_s", "per_steps"),
 )
-NAMES = (*RATES, *(f"{MEAN}{name}" for name in RATES), *PLACES)
+_BARE = {f"{MEAN}{name}": name for name in RATES}
+ALL_RATES = frozenset((*RATES, *_BARE))
+"""Names of rates, those of means included."""
+
+NAMES = ALL_RATES.union(PLACES)
 _ITEMS_OF = {"item_s": 1.0, "item_ms": 1e3, "kitem_s": 1e3}  # items whose time is that many seconds
 _MOST_METRICS = 100  # of one reading
 _MOST_SHOWN = 40  # characters of what is no rate
@@ -35,7 +41,7 @@ _ALIKE = 0.8  # how alike a misspelt name is to the one that was meant
 def refuse_misspelt(names: Iterable[str]) -> None:
     """Raises ReadError for a name that is nearly one of ours; others are metrics."""
     for name in names:
-        meant = get_close_matches(name, NAMES, n=1, cutoff=_ALIKE)
+        meant = get_close_matches(name, sorted(NAMES), n=1, cutoff=_ALIKE)
         if name not in NAMES and meant:
             raise ReadError(
                 f"found {quoted(name, _MOST_SHOWN)!r}, which would be a metric of that name; "
@@ -50,18 +56,21 @@ class FieldReader:
         self._steps = StepCounter()
         self._num_lines = 0  # that stand for steps, where none is printed
         self._first: tuple[float, float] | None = None  # steps and items of the first line
-        self._last: tuple[float, float] | None = None  # seconds and items of the line before
+        self._last = (0.0, 0.0)  # seconds and items of the line before
 
     def reading(self, given: Mapping[str, str]) -> Reading | None:
         """Return the reading of a line; None where a rank has said the same before."""
-        fields = {_without_mean(name): text for name, text in given.items()}
+        fields = {_BARE.get(name, name): text for name, text in given.items()}
         is_mean = fields.keys() != given.keys()
-        step = self._step(fields)
-        if step is None and "step" in fields and whole(fields["step"]) is not None:
-            return None
+        step = whole(fields.get("step", ""))
+        if step is not None:
+            epoch = whole(fields.get("epoch", ""))
+            step = self._steps.count(step, epoch, whole(fields.get("epoch_steps", "")) or 0)
+            if step is None:
+                return None
         throughput, step_s, unusable = _rate(fields)
-        metrics = _metrics(fields)
-        items_per_step = usable(fields.get("items_per_step", ""))[0]
+        metrics = metrics_of(fields)
+        items_per_step = usable(fields["items_per_step"])[0] if "items_per_step" in fields else None
         is_empty = not (throughput or step_s or unusable or items_per_step)
         if is_empty and step is None and not metrics and "items" not in fields:
             return None
@@ -83,16 +92,9 @@ class FieldReader:
             metrics=metrics,
         )
 
-    def _step(self, fields: Mapping[str, str]) -> int | None:
-        step = whole(fields.get("step", ""))
-        if step is None:
-            return None
-        epoch = whole(fields.get("epoch", ""))
-        return self._steps.count(step, epoch, whole(fields.get("epoch_steps", "")) or 0)
-
     def _counted(self, fields: Mapping[str, str], step: int | None) -> float | None:
         """Return the items of a step, or of a line, by how many there were so far."""
-        items = number(fields.get("items", ""))
+        items = number(fields["items"]) if "items" in fields else None
         if items is None:
             return None
         self._num_lines += 1
@@ -111,21 +113,84 @@ class FieldReader:
             return None
         if items is None:
             items = (mean or 0.0) * elapsed_s
-        last_s, last_items = self._last or (0.0, 0.0)
-        self._last = (elapsed_s, items)
+        (last_s, last_items), self._last = self._last, (elapsed_s, items)
         if elapsed_s <= last_s or items <= last_items:  # it began anew
             return mean
         return (items - last_items) / (elapsed_s - last_s)
 
 
-def rates_in(names: Iterable[str]) -> frozenset[str]:
-    """Return those names that say how fast."""
-    return frozenset(name for name in names if _without_mean(name) in RATES)
+class ObjectReader:
+    """Makes readings of objects of named values, of which names tell which is the rate and which
+    the step. What was found in one object is kept for those that follow.
+    """
+
+    _STEPS = (  # the best first
+        *("step", "global_step", "num_updates", "iteration", "iter", "current_steps"),
+        *("_step", "steps", "update"),
+    )
+    _LLAMA_FACTORY = frozenset(
+        ("loss", "learning_rate", "epoch", "reward", "accuracy", "throughput")
+    )
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = dict(given)  # what a value is -> its name
+        self._fields = FieldReader()
+        self._rate: Role | None = None  # of the value that looks like a rate
+        self._is_first = True  # of several readings, none is of the whole run
+
+    def reading(self, values: Mapping[str, str], item: str) -> Reading | None:
+        """Return the reading of an object; of several rates, that of `item` is taken."""
+        if not set(RATES) & self._given.keys():
+            self._look_for_rate(values, item)
+        if "step" not in self._given:
+            self._look_for_step(values)
+        taken = {name: values[key] for name, key in self._given.items() if key in values}
+        if not taken:
+            return None
+        asked = {*self._given.values(), *RATES, "epoch", "item"}  # and no metrics
+        others = {key: value for key, value in values.items() if key not in asked}
+        reading = self._fields.reading(others | taken)
+        if reading is None or self._rate is None:
+            return reading
+        is_total = self._rate.is_total and reading.step is None and self._is_first
+        self._is_first = False
+        return replace(
+            reading,
+            is_total=is_total,
+            is_mean=self._rate.is_mean,
+            item=reading.item or self._rate.item,
+            per_gpu=self._rate.per_gpu,
+        )
+
+    def _look_for_rate(self, values: Mapping[str, str], item: str) -> None:
+        """Take the first value with the name of a rate, items before steps, and keep to it."""
+        roles = {key: role_of(key.rpartition(".")[2]) or role_of(key) for key in values}
+        is_llama_factory = "current_steps" in values or values.keys() <= self._LLAMA_FACTORY
+        if "throughput" in values and is_llama_factory:
+            roles["throughput"] = TOKENS_SO_FAR
+        elif is_in_the_midst(values):
+            roles["train_tokens_per_second"] = TOKENS_SO_FAR
+        best = chosen(roles, item)
+        if best:
+            key, self._rate = best
+            self._given[self._rate.name] = key
+
+    def _look_for_step(self, values: Mapping[str, str]) -> None:
+        for name in self._STEPS:
+            for key, value in values.items():
+                if key.rpartition(".")[2].lower() == name and whole(value) is not None:
+                    self._given["step"] = key
+                    return
 
 
-def _without_mean(name: str) -> str:
-    bare = name.removeprefix(MEAN)
-    return bare if bare in RATES else name
+def is_in_the_midst(values: Mapping[str, str]) -> bool:
+    """Return whether a line of Hugging Face's Trainer has the tokens that were seen so far.
+
+    `Trainer.log` adds them over the time since it began. They are gathered from all processes,
+    unlike those of the end, which has its samples, too.
+    """
+    so_far = {"train_tokens_per_second", "num_input_tokens_seen"}
+    return so_far <= values.keys() and "train_samples_per_second" not in values
 
 
 def _rate(fields: Mapping[str, str]) -> tuple[float | None, float | None, str]:
@@ -140,12 +205,13 @@ def _rate(fields: Mapping[str, str]) -> tuple[float | None, float | None, str]:
             return rate, None, doubt
         if name in _ITEMS_OF:
             return _ITEMS_OF[name] / rate, None, ""
-        num_steps = usable(fields.get("per_steps", ""))[0] or 1.0
-        return None, seconds_per_step(name, rate) / num_steps, ""
+        num_steps = number(fields["per_steps"]) if "per_steps" in fields else None
+        return None, seconds_per_step(name, rate) / (num_steps or 1.0), ""
     return None, None, ""
 
 
-def _metrics(fields: Mapping[str, str]) -> dict[str, float]:
+def metrics_of(fields: Mapping[str, str]) -> dict[str, float]:
+    """Return the numbers among values whose names are none of ours."""
     metrics: dict[str, float] = {}
     for name, text in fields.items():
         value = None if name in NAMES else number(text)
@@ -163,3 +229,15 @@ def _usable(value: float | None, text: str) -> tuple[float | None, str]:
     if value is None or not math.isfinite(value) or value <= 0:
         return None, quoted(text.strip(), _MOST_SHOWN)
     return value, ""
+
+
+def first_object(line: str, begin: int = 0) -> object:
+    """Return the first JSON object of a line from `begin` on; None where there is none."""
+    begin = line.find("{", begin)
+    if begin < 0:
+        return None
+    try:
+        content: object = json.JSONDecoder().raw_decode(line, begin)[0]
+    except (ValueError, RecursionError):
+        return None
+    return content

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 
 _PLAIN = r"[-+]?(?:\d(?:[\d_]|,(?=\d))*+(?:\.\d++)?+|\.\d++)(?:[eE][-+]?\d+)?+"
 NUMBER = rf"(?:{_PLAIN}(?:[kKMGBT](?![A-Za-z0-9]))?|[-+]?(?:nan|inf)\b)"
 """A number within a line; a unit may follow at once, as in `561.94ms`."""
 
 _FORM = re.compile(r"([-+]?)(\d[\d,_]*(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?\s?([kKMGBT]?)")
-_WORDS = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 _MULTIPLES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 SECONDS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
@@ -51,9 +51,9 @@ def number(text: str) -> float | None:
     A comma before each three digits groups them, a single other one is a decimal comma.
     """
     text = text.strip().rstrip(",.;")
-    word = _WORDS.get(text.lower().lstrip("+-"))
-    if word is not None:
-        return -word if text.startswith("-") else word
+    with suppress(ValueError):
+        value = float(text)
+        return math.nan if math.isnan(value) else value  # one object: readings compare equal
     form = _FORM.fullmatch(text)
     if not form:
         return None

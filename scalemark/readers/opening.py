@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parent / "kinds"
 KINDS = tuple(sorted([*PROGRAMS, *(path.stem for path in _FOLDER.glob("[a-z]*.py"))]))
 """What may stand before the colon of `read`."""
 
-_MOST_SHOWN = 60
+_MOST_QUOTED = 60
 
 
 def open_reader(text: str, item: str = "") -> Reader:
@@ -27,15 +27,19 @@ def open_reader(text: str, item: str = "") -> Reader:
     Raises ReadError for an unknown kind, with the nearest one, and for a wrong argument.
     """
     kind, colon, argument = text.partition(":")
-    kind = kind.strip()
+    kind, argument = kind.strip(), argument.strip()
     if kind not in KINDS:
-        raise ReadError(_no_such(kind))
-    if colon and not argument.strip():
+        close = get_close_matches(kind.lower(), KINDS, n=1)
+        meant = f"choose one of {', '.join(KINDS)}, and `scalemark read LOG` says which"
+        if close:
+            meant = f"did you mean {close[0]}?"
+        raise ReadError(f"found read={quoted(kind, _MOST_QUOTED)}, which is no reader; {meant}")
+    if colon and not argument:
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
     if kind in PROGRAMS:
-        refuse_argument(kind, argument.strip())
+        refuse_argument(kind, argument)
         return _Cleaned(PatternReader(PROGRAMS[kind].pattern, PROGRAMS[kind]))
-    reader: Reader = import_module(f"scalemark.readers.kinds.{kind}").create(argument.strip())
+    reader: Reader = import_module(f"scalemark.readers.kinds.{kind}").create(argument)
     reader.wanted_item = item
     return _Cleaned(reader)
 
@@ -61,9 +65,11 @@ class _Cleaned:
     def read_line(self, line: str) -> Reading | None:
         line = cleaned(line)
         rank, text = named_rank(line)
+        if rank is not None and self._rank is not None and rank != self._rank:
+            both_are_numbers = isinstance(rank, int) and isinstance(self._rank, int)
+            if not both_are_numbers or rank > self._rank:  # type: ignore[operator]
+                return None
         plain = without_grouping(text)
-        if self._is_passed_over(rank):
-            return None
         reading = self._reader.read_line(plain)
         if reading is None and plain != line:
             reading = self._reader.read_line(line)  # a pattern of the user may name the rank
@@ -71,27 +77,8 @@ class _Cleaned:
             self._rank = rank
         return reading
 
-    def _is_passed_over(self, rank: int | str | None) -> bool:
-        if rank is None or self._rank is None or rank == self._rank:
-            return False
-        return not isinstance(rank, int) or not isinstance(self._rank, int) or rank > self._rank
-
     def read_files(self, folder: Path) -> Iterator[Reading]:
         return self._reader.read_files(folder)
-
-
-def _no_such(kind: str) -> str:
-    found = f"found read={quoted(kind, _MOST_SHOWN)}"
-    close = get_close_matches(kind.lower(), KINDS, n=1)
-    if close:
-        return f"{found}, which is no reader; did you mean {close[0]}?"
-    return (
-        f"{found}, which is no reader; choose one of {', '.join(KINDS)}, "
-        "and `scalemark read LOG` says which one reads a log"
-    )
-
-
-_MOST_QUOTED = 60
 
 
 def refuse_argument(kind: str, argument: str) -> None:
@@ -116,7 +103,12 @@ def settings(kind: str, argument: str, names: Collection[str]) -> tuple[str, dic
         elif name in names and value:
             given[name] = value
         else:
-            raise ReadError(_wrong(kind, part.strip(), names))
+            close = get_close_matches(name, list(names), n=1)
+            meant = f"choose one of {', '.join(names)}"
+            raise ReadError(
+                f"found {quoted(part.strip(), _MOST_QUOTED)!r} in read={kind}:..., wanted "
+                f"NAME=VALUE; {f'did you mean {close[0]}=...?' if close else meant}"
+            )
     return first, given
 
 
@@ -129,9 +121,3 @@ def path_below(kind: str, path: str) -> PurePosixPath:
             "run folder, as metrics.jsonl: let the program write into {run_dir}"
         )
     return wanted
-
-
-def _wrong(kind: str, part: str, names: Collection[str]) -> str:
-    close = get_close_matches(part.partition("=")[0], list(names), n=1)
-    meant = f"did you mean {close[0]}=...?" if close else f"choose one of {', '.join(names)}"
-    return f"found {quoted(part, _MOST_QUOTED)!r} in read={kind}:..., wanted NAME=VALUE; {meant}"

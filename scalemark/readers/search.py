@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from scalemark.readers.log_text import named_rank, read_text
 from scalemark.readers.numbers import without_grouping
 from scalemark.readers.opening import KINDS, open_reader
 from scalemark.readers.reading import ReadError, Reading
+
+FIRST_LINES, LAST_LINES = 1_500, 300
+"""Lines of a long log that readers are tried on; the one that is proposed reads all."""
 
 _OF_PROGRAMS = ("metric", "mlperf", "mlflow", "hugging_face", "keras", *PROGRAMS)
 _TRAINER_SAYS = frozenset(("learning_rate", "train_runtime"))
@@ -63,10 +67,6 @@ class FoundReader:
         return known[-1] if known else None
 
     @property
-    def num_unusable(self) -> int:
-        return sum(bool(reading.unusable) for reading in self.readings)
-
-    @property
     def settings(self) -> dict[str, str]:
         """Return the lines of configuration that read the log, by name."""
         lines = {"read": self.read}
@@ -84,7 +84,7 @@ class Search:
     """All that is found in a log, the best first, and the rates of other things than training."""
 
     fits: tuple[FoundReader, ...]
-    others: tuple[LineCandidate, ...]
+    others: tuple[LineCandidate, ...] = ()
 
     @property
     def is_unsure(self) -> bool:
@@ -97,63 +97,68 @@ def search(lines: Sequence[str], path: Path | None = None) -> Search:
 
     `path` is the folder of what a program left, or one file of it.
     """
-    results = tuple(_of_results(path)) if path and path.is_file() else ()
+    results = _of_results(path) if path and path.is_file() else None
     if results:
-        return Search(fits=results, others=())
+        return Search(fits=(results,))
     folder = path if path and path.is_dir() else None
-    plain = [without_grouping(line) for line in _of_one_rank(lines)]
-    derived = candidates(plain)
-    readers = [
+    if len(lines) <= FIRST_LINES + LAST_LINES:
+        return _search(lines, folder)
+    sampled = _search([*lines[:FIRST_LINES], *lines[-LAST_LINES:]], folder)
+    if not sampled.fits:
+        return _search(lines, folder)
+    best, *rest = sampled.fits
+    whole = replace(best, readings=readings_of(best.read, lines, folder))
+    return replace(sampled, fits=(whole, *rest))
+
+
+def _search(lines: Sequence[str], folder: Path | None) -> Search:
+    derived = candidates([without_grouping(line) for line in _of_one_rank(lines)])
+    fits = [
         reader
         for reader in (*_by_kinds(lines, folder), *_by_patterns(derived, lines))
         if any(reading.has_rate or reading.step is not None for reading in reader.readings)
     ]
     others = [candidate for candidate in derived if not candidate.pattern]
-    return Search(fits=tuple(sorted(readers, key=_rank)), others=tuple(others))
+    return Search(fits=tuple(sorted(fits, key=_rank)), others=tuple(others))
 
 
-def _of_results(file: Path) -> Iterator[FoundReader]:
-    """Yield what readers find in a file that no program prints: a document of JSON, or a table."""
+def _of_results(file: Path) -> FoundReader | None:
+    """Return what is found in a file that no program prints: a document of JSON, or a table."""
     if file.stat().st_size > _MOST_BYTES:
-        return
-    text = read_text(file) or ""
+        return None
     if file.name in FILES:
         reading = HuggingFaceReader().read_file(file)
         if reading:
-            yield FoundReader(read="hugging_face", readings=(reading,), file=file.name)
-            return
-    begin = text[:_BEGIN].splitlines()[:2]
-    is_table = len(begin) == 2 and bool(_HEADER.fullmatch(begin[0]))
-    if not (is_table and begin[0].count(",") == begin[1].count(",")) and not is_document(text):
-        return
+            return FoundReader(read="hugging_face", readings=(reading,), file=file.name)
+    text = read_text(file) or ""
+    header, _, row = text[:_BEGIN].partition("\n")
+    is_header = bool(_HEADER.fullmatch(header.strip()))
+    is_table = is_header and header.count(",") == row.partition("\n")[0].count(",")
+    if not (is_table or is_document(text)):
+        return None
+    read = f"json:{file.name}"
     try:
-        read = f"json:{file.name}"
         readings = readings_of(read, (), file.parent)
     except ReadError:
-        return
-    if any(reading.has_rate for reading in readings):
-        yield FoundReader(read=read, readings=readings, file=file.name)
+        return None
+    if not any(reading.has_rate for reading in readings):
+        return None
+    return FoundReader(read=read, readings=readings, file=file.name)
 
 
 def _of_one_rank(lines: Sequence[str]) -> list[str]:
-    """Return the lines without what a launcher puts before them; of several ranks those of one."""
+    """Return the lines without what a launcher puts before them; of several ranks those of one:
+    the first that prints more than half as much as the one that prints most.
+    """
     named = [named_rank(line) for line in lines]
-    numbers = [rank for rank, _ in named if isinstance(rank, int)]
-    texts = [rank for rank, _ in named if isinstance(rank, str)]
-    # a line of each rank says the same, and the first ones may say nothing
-    kept: int | str | None = None
-    if numbers:
-        kept = max(set(numbers), key=lambda rank: (numbers.count(rank) * 2 > _most(numbers), -rank))
-    elif texts:
-        kept = texts[0]
-        for rank in texts:
-            if texts.count(rank) > 2 * texts.count(kept):
-                kept = rank
+    counts = Counter(rank for rank, _ in named if rank is not None)
+    if not counts:
+        return [text for _, text in named]
+    most = max(counts.values())
+    talkative = [rank for rank, count in counts.items() if 2 * count > most]
+    numbers = [rank for rank in talkative if isinstance(rank, int)]
+    kept = min(numbers) if numbers else talkative[0]
     return [text for rank, text in named if rank is None or rank == kept]
-
-
-def _most(ranks: Sequence[int]) -> int:
-    return max(ranks.count(rank) for rank in set(ranks))
 
 
 def _rank(reader: FoundReader) -> int:
@@ -172,7 +177,11 @@ def _rank(reader: FoundReader) -> int:
 def _by_kinds(lines: Sequence[str], folder: Path | None) -> Iterator[FoundReader]:
     for kind in _TRIED:
         readings = readings_of(kind, lines, folder)
-        if kind != "hugging_face" or _is_of_trainer(readings):
+        # the Trainer of Hugging Face says more than its progress bar, which others show too
+        is_of_trainer = any(
+            reading.is_total or _TRAINER_SAYS & reading.metrics.keys() for reading in readings
+        )
+        if kind != "hugging_face" or is_of_trainer:
             yield FoundReader(read=kind, readings=readings)
 
 
@@ -194,8 +203,3 @@ def readings_of(read: str, lines: Iterable[str], folder: Path | None) -> tuple[R
     of_lines = (reader.read_line(line) for line in lines)
     of_files = reader.read_files(folder) if folder else iter(())
     return tuple(reading for reading in chain(of_lines, of_files) if reading)
-
-
-def _is_of_trainer(readings: Iterable[Reading]) -> bool:
-    """Return whether more than a progress bar was found, which others show too."""
-    return any(reading.is_total or _TRAINER_SAYS & reading.metrics.keys() for reading in readings)

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from scalemark.readers.fields import usable
+from scalemark.readers.fields import ObjectReader, is_in_the_midst, metrics_of, usable
 from scalemark.readers.kinds.tqdm import BarReader
 from scalemark.readers.log_text import named_below, read_json
-from scalemark.readers.numbers import number, usable_rate, whole
+from scalemark.readers.numbers import number, usable_rate
 from scalemark.readers.opening import refuse_argument
 from scalemark.readers.reading import Reading
-from scalemark.readers.steps import StepCounter
-from scalemark.readers.words import TOKENS_SO_FAR, Role, chosen, item_of, role_of
+from scalemark.readers.words import Role, chosen, item_of
 
 ABOUT = (
     "hugging_face reads the Trainer's log lines and progress bar, and all_results.json, "
@@ -31,15 +31,11 @@ _PAIR = re.compile(r"['\"]([^'\"]+)['\"]\s*:\s*['\"]?([^'\",}]+)")
 _METRIC_LINE = re.compile(r"^\s*(train_\w+)\s*=\s*(\S+)\s*$")  # of `***** train metrics *****`
 _BATCH = re.compile(r"\bTotal train batch size \(w\. parallel.*\) = ([\d,]+)\s*$")
 _KNOWN = frozenset(("loss", "learning_rate", "train_runtime", "train_loss", "grad_norm"))
-_LLAMA_FACTORY_NAMES = frozenset(
-    ("loss", "learning_rate", "epoch", "reward", "accuracy", "throughput")
-)
-_STEPS = ("step", "global_step", "global_step/max_steps")
-_SAMPLES, _TOKENS = "train_samples_per_second", "train_tokens_per_second"
+_OF_MAX_STEPS = "global_step/max_steps"
 _TOTALS = {
-    _SAMPLES: Role(name="throughput", item="samples", per_gpu=False),
+    "train_samples_per_second": Role(name="throughput", item="samples", per_gpu=False),
     # of include_tokens_per_second: per device, as TrainingArguments says
-    _TOKENS: Role(name="throughput", item="tokens", per_gpu=True),
+    "train_tokens_per_second": Role(name="throughput", item="tokens", per_gpu=True),
 }
 _ROUNDED = 0.0005  # what a number may be off that is rounded to thousandths
 _MOST_ROUNDED = 0.002  # of the samples of a step
@@ -58,7 +54,7 @@ class HuggingFaceReader:
     def __init__(self) -> None:
         self.wanted_item = ""
         self._bar = BarReader(is_of_run=True)
-        self._steps = StepCounter()
+        self._objects = ObjectReader({})
         self._has_total = self._has_batch = False
 
     def read_line(self, line: str) -> Reading | None:
@@ -69,10 +65,10 @@ class HuggingFaceReader:
         if batch and item_of(self.wanted_item) != "tokens":
             self._has_batch = True
             return Reading(items_per_step=number(batch[1]), item="samples", per_gpu=False)
-        found = _LINE.match(line)
-        if not found:
+        match = _LINE.match(line)
+        if not match:
             return self._bar.read_line(line)
-        values = {name: text.strip() for name, text in _PAIR.findall(found[1])}
+        values = {name: text.strip() for name, text in _PAIR.findall(match[1])}
         if not _KNOWN & values.keys():
             return None
         return self._total(values) or self._logged(values)
@@ -86,30 +82,38 @@ class HuggingFaceReader:
                     return
 
     def read_file(self, path: Path) -> Reading | None:
-        """Return what one of these files says of the whole run."""
-        return self._total(_values_of(read_json(path)))
+        """Return what a results file, or the last entry of a trainer's state, says of the run."""
+        content = read_json(path)
+        history = content.get("log_history") if isinstance(content, dict) else None
+        for entry in history if isinstance(history, list) else ():
+            if isinstance(entry, dict) and "train_runtime" in entry:
+                content = entry
+        if not isinstance(content, dict):
+            return None
+        return self._total({str(name): str(value) for name, value in content.items()})
 
     def _total(self, values: Mapping[str, str]) -> Reading | None:
         """Return the reading of the whole run, where these values have one."""
-        rates = {name: rate for name, rate in _TOTALS.items() if name in values}
-        found = chosen(rates, self.wanted_item)
-        if found is None or _is_in_the_midst(values):
+        rates = {name: role for name, role in _TOTALS.items() if name in values}
+        best = chosen(rates, self.wanted_item)
+        if best is None or is_in_the_midst(values):
             return None
-        name, rate = found
+        name, role = best
         amount, doubt = usable(values[name])
         self._has_total = True
+        others = {key: text for key, text in values.items() if key != name}
         return Reading(
             throughput=amount,
-            items_per_step=self._items_per_step(amount, rate, values),
+            items_per_step=self._items_per_step(amount, role, values),
             unusable=doubt,
             is_total=True,
-            item=rate.item,
-            per_gpu=rate.per_gpu,
-            metrics=_metrics(values, without=name),
+            item=role.item,
+            per_gpu=role.per_gpu,
+            metrics=metrics_of(others),
         )
 
     def _items_per_step(
-        self, items_per_s: float | None, rate: Role, values: Mapping[str, str]
+        self, items_per_s: float | None, role: Role, values: Mapping[str, str]
     ) -> float | None:
         """Return the items of a step over the run; None where rounding hides them.
 
@@ -118,79 +122,20 @@ class HuggingFaceReader:
         """
         steps_per_s = usable_rate(values.get("train_steps_per_second", ""))
         runtime_s = usable_rate(values.get("train_runtime", "")) or 0.0
-        if items_per_s is None or steps_per_s is None or (self._has_batch and not rate.per_gpu):
+        if items_per_s is None or steps_per_s is None or (self._has_batch and not role.per_gpu):
             return None
         num_steps = self._bar.total
         if num_steps and abs(num_steps - steps_per_s * runtime_s) <= _ROUNDED * runtime_s:
             return items_per_s * runtime_s / num_steps
         return items_per_s / steps_per_s if _ROUNDED / steps_per_s < _MOST_ROUNDED else None
 
-    def _logged(self, values: Mapping[str, str]) -> Reading | None:
+    def _logged(self, values: dict[str, str]) -> Reading | None:
         """Return what a line in the midst of training says: its loss, and its rate."""
-        step = _step_of(values)
-        if step is not None:
-            step = self._steps.count(step)
-            if step is None:
+        if _OF_MAX_STEPS in values:
+            values["global_step"] = values.pop(_OF_MAX_STEPS).partition("/")[0]
+        reading = self._objects.reading(values, self.wanted_item)
+        if reading is None:
+            if "global_step" in values or "step" in values:
                 return None
-        name, rate = _rate_among(values, self.wanted_item) or ("", None)
-        amount, doubt = usable(values[name]) if rate else (None, "")
-        throughput, step_s = amount, None
-        if rate and rate.name == "steps_per_s":
-            throughput, step_s = None, 1 / amount if amount else None
-        return Reading(
-            throughput=throughput,
-            step=step,
-            step_s=step_s,
-            is_mean=bool(rate and (rate.is_mean or rate.name == "steps_per_s")),
-            item=rate.item if rate else "",
-            per_gpu=rate.per_gpu if rate else None,
-            unusable=doubt,
-            metrics=_metrics(values, without=name),
-        )
-
-
-def _is_in_the_midst(values: Mapping[str, str]) -> bool:
-    """Return whether a line in the midst of training has the tokens that were seen so far.
-
-    `Trainer.log` adds them over the time since it began. They are gathered from all processes,
-    unlike those of the end, which has its samples, too.
-    """
-    return {_TOKENS, "num_input_tokens_seen"} <= values.keys() and _SAMPLES not in values
-
-
-def _step_of(values: Mapping[str, str]) -> int | None:
-    for name in _STEPS:
-        if name in values:
-            return whole(values[name].partition("/")[0])
-    return None
-
-
-def _rate_among(values: Mapping[str, str], item: str) -> tuple[str, Role] | None:
-    """Return the name of items/s, or else of steps/s; a rate of the last step before a mean."""
-    rates = {name: role_of(name) for name in values}
-    rates = {
-        name: rate
-        for name, rate in rates.items()
-        if rate and rate.name in ("throughput", "steps_per_s")
-    }
-    if "throughput" in rates and values.keys() <= _LLAMA_FACTORY_NAMES:
-        rates["throughput"] = TOKENS_SO_FAR
-    if _is_in_the_midst(values):
-        rates[_TOKENS] = TOKENS_SO_FAR
-    return chosen(rates, item)
-
-
-def _metrics(values: Mapping[str, str], without: str) -> dict[str, float]:
-    numbers = {name: number(text) for name, text in values.items() if name != without}
-    return {name: value for name, value in numbers.items() if value is not None}
-
-
-def _values_of(content: object) -> dict[str, str]:
-    """Return the values of a results file, or of the last entry of a trainer's state."""
-    if not isinstance(content, dict):
-        return {}
-    history = content.get("log_history")
-    if isinstance(history, list):
-        ends = [entry for entry in history if isinstance(entry, dict) and "train_runtime" in entry]
-        content = ends[-1] if ends else {}
-    return {str(name): str(value) for name, value in content.items()}
+            return Reading(metrics=metrics_of(values))
+        return replace(reading, is_mean=reading.is_mean or reading.step_s is not None)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 
-from scalemark.readers.numbers import number, seconds, whole
+from scalemark.readers.fields import metrics_of
+from scalemark.readers.numbers import seconds, whole
 from scalemark.readers.opening import refuse_argument
 from scalemark.readers.reading import OutputReader, Reading
 
@@ -53,7 +54,14 @@ class KerasReader(OutputReader):
         if trained:
             self._num_samples = whole(trained[1]) or 0
         bar = _BAR.search(line)
-        return self._reading(bar) if bar else None
+        if bar is None:
+            return None
+        step, total = int(bar["step"]), int(bar["total"] or 0)
+        is_behind = self._num_began < self._num_ranks and step > self._half
+        if is_behind or not self._is_of_this_epoch(total) or step <= self._done:
+            return None
+        self._done = step
+        return self._reading(bar, step, total)
 
     def _begin(self, epoch: str) -> None:
         """Begin an epoch, unless another rank has; each call of `fit` has a first one."""
@@ -66,31 +74,22 @@ class KerasReader(OutputReader):
         self._half = self._done // 2
         self._done, self._is_open = 0, True
 
-    def _reading(self, bar: re.Match[str]) -> Reading | None:
-        step = int(bar["step"])
-        total = int(bar["total"] or 0)
-        if self._num_began < self._num_ranks and step > self._half:
-            return None
-        if not self._is_of_this_epoch(total) or step <= self._done:
-            return None
-        time_s = seconds(bar["time"]) if bar["time"] else None
-        values = {name: number(text) for name, text in _METRIC.findall(bar["after"])}
-        metrics = {name: value for name, value in values.items() if value is not None}
-        if bar["per"] == "sample" or total == self._num_samples > 0:  # Keras before 2.3
-            self._done = step
-            rate = 1 / time_s if time_s else None
-            return Reading(
-                throughput=rate, is_mean=True, item="samples", per_gpu=False, metrics=metrics
-            )
-        if bar["epoch_s"] and not time_s and total == step:  # verbose=2 of Keras 2
-            time_s = int(bar["epoch_s"]) / step or None
-        self._done = step
-        return Reading(
-            step=self._before + step, step_s=time_s or None, is_mean=True, metrics=metrics
-        )
-
     def _is_of_this_epoch(self, total: int) -> bool:
         if self._is_open:
             self._total, self._is_open = total, False
             return True
         return total in (self._total, self._done) or self._total == 0
+
+    def _reading(self, bar: re.Match[str], step: int, total: int) -> Reading:
+        time_s = seconds(bar["time"]) if bar["time"] else None
+        metrics = metrics_of(dict(_METRIC.findall(bar["after"])))
+        if bar["per"] == "sample" or total == self._num_samples > 0:  # Keras before 2.3
+            rate = 1 / time_s if time_s else None
+            return Reading(
+                throughput=rate, is_mean=True, item="samples", per_gpu=False, metrics=metrics
+            )
+        if bar["epoch_s"] and not time_s and total == step:  # verbose=2 of Keras 2
+            time_s = int(bar["epoch_s"]) / step
+        return Reading(
+            step=self._before + step, step_s=time_s or None, is_mean=True, metrics=metrics
+        )

@@ -11,11 +11,23 @@ Two programs have their patterns here, since their lines do not say all that is 
 
 from __future__ import annotations
 
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from scalemark.readers.fields import MEAN, PLACES, RATES, FieldReader, rates_in, refuse_misspelt
-from scalemark.readers.patterns import compiled, matched
+from scalemark.readers.fields import (
+    ALL_RATES,
+    MEAN,
+    PLACES,
+    RATES,
+    FieldReader,
+    refuse_misspelt,
+)
 from scalemark.readers.reading import OutputReader, ReadError, Reading
+from scalemark.text.untrusted import quoted
 
 ABOUT = (
     "regex:PATTERN reads lines by a regular expression: one group is items/s; or named groups: "
@@ -80,7 +92,7 @@ class PatternReader(OutputReader):
                 "as (?P<step>[0-9]+), or write (?:...) for those that are no number"
             )
         refuse_misspelt(self._names)
-        if self._names and "step" not in self._names and not rates_in(self._names):
+        if self._names and "step" not in self._names and not ALL_RATES & set(self._names):
             raise ReadError(
                 f"{shown} names metrics only ({', '.join(self._names)}); "
                 f"one group must be step, {', '.join(RATES[:-1])} or {RATES[-1]}"
@@ -88,7 +100,7 @@ class PatternReader(OutputReader):
         self._fields = FieldReader()
         self._waiting: dict[str, str] = {}  # what lines above said
         # of a record of several lines, what the last one to come must have
-        self._awaited = frozenset({"items"} & set(self._names)) or rates_in(self._names)
+        self._awaited = frozenset({"items"} & set(self._names)) or ALL_RATES & set(self._names)
 
     def read_line(self, line: str) -> Reading | None:
         match = matched(self._pattern, line)
@@ -106,3 +118,88 @@ class PatternReader(OutputReader):
         if reading is None or self._program is None:
             return reading
         return replace(reading, item=self._program.item, per_gpu=self._program.per_gpu)
+
+
+# Python's `re` tries alternatives until one fits. A repeat within a repeat, as `(a+)+$`, has so
+# many that a line of fifty characters takes longer than the training. Three bounds: such patterns
+# are refused, a pattern sees the begin of a line, and a timer ends what still takes too long.
+MOST_CHARACTERS = 2_000
+MOST_S = 1.0
+_MANY = re.compile(r"[*+]|\{\d*,\d*\}")
+_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()]|[*+?|]|\{\d*,\d*\}|.", re.DOTALL)
+
+
+class _TooLongError(Exception):
+    pass
+
+
+def compiled(text: str) -> re.Pattern[str]:
+    """Return a pattern. Raises ReadError for one that cannot be used, with what to do."""
+    shown = f"regex {quoted(text, 100)!r}"
+    try:
+        pattern = re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ReadError(f"{shown} is no regular expression: {error}") from error
+    inner = _repeated_repeat(text)
+    if inner:
+        raise ReadError(
+            f"{shown} may take exponential time: {quoted(inner, 40)} repeats what "
+            "itself repeats or has alternatives; write a class for it, as [0-9.,]+"
+        )
+    return pattern
+
+
+def matched(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
+    """Return the first match in the begin of a line. Raises ReadError where that takes MOST_S."""
+    try:
+        with _timer():
+            return pattern.search(line[:MOST_CHARACTERS])
+    except _TooLongError:
+        raise ReadError(
+            f"regex {quoted(pattern.pattern, 100)!r} took more than {MOST_S:g} s for a line of "
+            f"{min(len(line), MOST_CHARACTERS)} characters; write a pattern without repeats "
+            "that can begin and end in many places, as [0-9.,]+ instead of .*"
+        ) from None
+
+
+def _repeated_repeat(text: str) -> str:
+    """Return a repeated group that holds a repeat or an alternative; empty: there is none."""
+    open_groups: list[tuple[int, bool]] = []  # where they begin, whether they repeat something
+    closed: tuple[int, bool] | None = None  # the group that ended just before
+    for piece in _PIECE.finditer(text):
+        token = piece[0]
+        is_repeat = bool(_MANY.fullmatch(token))
+        is_possessive = text[piece.end() : piece.end() + 1] == "+"
+        if closed and closed[1] and is_repeat and not is_possessive:
+            return text[closed[0] : piece.end()]
+        closed = None
+        is_of_syntax = token == "?" and text[piece.start() - 1] == "("
+        if token == "(":
+            open_groups.append((piece.start(), False))
+        elif token == ")" and open_groups:
+            closed = open_groups.pop()
+            is_repeat = closed[1]
+        elif token in "|?" and not is_of_syntax:
+            is_repeat = True
+        if is_repeat and open_groups:
+            open_groups[-1] = (open_groups[-1][0], True)
+    return ""
+
+
+@contextmanager
+def _timer() -> Iterator[None]:
+    """End what takes MOST_S; only the main thread can be ended so, others have no timer."""
+
+    def end(*_: object) -> None:
+        raise _TooLongError
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, end)
+    rest_s, interval_s = signal.setitimer(signal.ITIMER_REAL, MOST_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, rest_s, interval_s)
+        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)

@@ -1,5 +1,11 @@
-"""Reads progress bars of tqdm, as Lightning, Ultralytics and the Trainer of Hugging Face show them.
+"""Reads progress bars: of tqdm, of rich as Lightning uses it, and of tqdm-loggable.
 
+```
+Epoch 0:  17%|█▋        | 3/18 [00:14<01:13,  4.87s/it, loss=2.1]
+1500it [00:15, 98.5it/s]                                                  the total is not known
+Epoch 0/2  ━━━╸━━━━━━━━━━ 3/18 0:00:14 • 0:01:13 0.21it/s train_loss: 2.1
+Progress on:train 1.46kit/10.0kit rate:2.2it/s remaining:1:05:32 elapsed:11:01 postfix:loss=3.6
+```
 Their rate is smoothed: windows come from the steps and when the bar was redrawn. Where each rank
 shows its own bar, the one that is ahead counts.
 """
@@ -7,21 +13,108 @@ shows its own bar, the one that is ahead counts.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from scalemark.readers.bars import Bar, bar_of
+from scalemark.readers.numbers import NUMBER, number, whole
 from scalemark.readers.reading import OutputReader, Reading
 from scalemark.readers.steps import StepCounter
+from scalemark.readers.words import role_of, seconds_per_step
 
 ABOUT = (
     "tqdm[:TEXT] reads progress bars with it/s or s/it, or of items, as img/s: of the first bar "
     "that is not about loading, validating or testing, or of those with TEXT, as tqdm:Epoch"
 )
+_COUNT = r"\d[\d.]*[kKMG]?"
+_RATE = r"(?<![\d.,])(?P<rate>[\d.,]+[kKMG]?|\?)\s*(?P<unit>[A-Za-z]+/s|m?s/[A-Za-z]+)\b"
+_FORMS = (
+    re.compile(
+        rf"(?P<before>[^━╸╺]*)[━╸╺][━╸╺\s]*(?P<done>\d+)/(?P<total>\d+|--)\s+\d+:\d+:\d+\s*•\s*"
+        rf"(?:[\d:-]+\s+)?{_RATE}(?P<after>.*)"
+    ),
+    re.compile(
+        rf".*?Progress on:(?P<before>.*?)\s*(?P<done>{_COUNT})(?:it)?/"
+        rf"(?P<total>{_COUNT}|\?)(?:it)?\s+rate:{_RATE}(?:.*?postfix:(?P<after>.*))?"
+    ),
+    re.compile(
+        rf"(?P<before>.*?)(?<![\w.])(?P<done>{_COUNT})(?:it)?/(?P<total>{_COUNT}|\?)(?:it)?\s*"
+        rf"(?:\[\s*)?(?:[\d:]+(?:<[^,\]]*)?,\s*)?{_RATE}(?P<after>[^\]]*)"
+    ),
+    re.compile(
+        rf"(?P<before>.*?)(?<![\d.])(?P<done>{_COUNT})(?P<total>)\s?[A-Za-z]+\s\[[\d:]+,\s*"
+        rf"{_RATE}(?P<after>[^\]]*)"
+    ),
+)
+BEFORE_RATE = re.compile(r"\[[\d:]+(?:<[^,\]]*)?,\s*$")
+"""What a bar of tqdm has before its rate: the time since it began, and what is left."""
+
+_EPOCH = re.compile(r"\bepoch\D{0,3}(\d+)|^\s*\[?(\d+)/\d+\]?\s", re.IGNORECASE)
+_PAIR = re.compile(rf"([A-Za-z_][\w/.-]*)\s*[=:]\s*({NUMBER})")
+_LETTER = re.compile(r"[^\W\d_]")
+_OF_DATA_SETS = "examples"  # the unit of the bars of Hugging Face Datasets, before training
+_MOST_CHARACTERS = 2_000
 _OTHER = re.compile(
     r"download|load|map|token|filter|generat|extract|valid|eval|test|sanity|predict|sav|convert"
     r"|preprocess|class\b|cache|scan|infer|fetch|pack|dataset|quantiz|compil|captur",
     re.IGNORECASE,
 )
 _FEW = 10  # steps of an epoch, where its bar does not say how many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One update of a progress bar."""
+
+    name: str  # what stands before it, without digits: the bars of all epochs have one name
+    epoch: int | None  # where the text before it says which
+    done: int  # steps, or items where `item` is said
+    total: int  # 0: not known
+    step_s: float | None
+    throughput: float | None  # items/s of a bar that counts items
+    item: str
+    metrics: dict[str, float]
+
+
+def bar_of(line: str) -> Bar | None:
+    """Return the bar of a line; None where it shows none of steps or items."""
+    if "/s" not in line and "s/" not in line:
+        return None
+    matches = (form.match(line[:_MOST_CHARACTERS]) for form in _FORMS)
+    match = next(filter(None, matches), None)
+    done = _count(match["done"]) if match else None
+    if not match or done is None:
+        return None
+    amount, unit = number(match["rate"]), match["unit"]
+    if amount and unit.startswith("s/"):  # of a bar that is slow, as 1.2s/img
+        unit, amount = f"{unit[2:]}/s", 1 / amount
+    role = role_of("", unit)
+    if role is None or role.item == _OF_DATA_SETS:
+        return None
+    is_of_items = role.name == "throughput"
+    if is_of_items and not BEFORE_RATE.search(line[: match.start("rate")]):
+        return None  # a rate of something else beside a step
+    pairs = {name: number(text) for name, text in _PAIR.findall(match["after"] or "")}
+    before = re.split(r"\b\d{1,3}%", match["before"])[0]
+    epoch = _EPOCH.search(before)
+    # columns of numbers that some put before a bar are no part of its name
+    words = re.sub(r"\d+", "", before.partition(":")[0]).split()
+    return Bar(
+        name=" ".join(word for word in words if _LETTER.search(word))[:40],
+        epoch=int(epoch[1] or epoch[2]) if epoch else None,
+        done=done,
+        total=_count(match["total"]) or 0,
+        step_s=seconds_per_step(role.name, amount) if amount and not is_of_items else None,
+        throughput=amount or None if is_of_items else None,
+        item=role.item,
+        metrics={name: value for name, value in pairs.items() if value is not None},
+    )
+
+
+def _count(text: str) -> int | None:
+    """Return a count, which may be rounded, as 1.46k; None for a fraction."""
+    value = number(text)
+    if value is not None and text[-1:].isalpha():
+        return round(value)
+    return whole(text)
 
 
 def create(argument: str) -> BarReader:

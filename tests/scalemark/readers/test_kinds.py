@@ -2,6 +2,8 @@
 
 import json
 import math
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,7 +137,7 @@ def test_the_wanted_item_chooses_among_rates():
     reading = open_reader("json", "tokens").read_line(line)
     assert reading
     assert (reading.throughput, reading.item) == (8192, "tokens")
-    write_run("run", samples_per_sec="2000 8 10\n", tokens_per_sec="2000 8192 10\n")
+    write_run(("run", 2000, 8, 10, "samples_per_sec"), ("run", 2000, 8192, 10, "tokens_per_sec"))
     (reading,) = open_reader("mlflow", "tokens").read_files(Path.cwd())
     assert (reading.throughput, reading.item) == (8192, "tokens")
 
@@ -446,33 +448,44 @@ def test_tqdm_takes_the_bars_with_a_text():
     assert [one.step_s for one in read("tqdm:Run", *lines)] == [0.25]
 
 
-def write_run(run: str, **metrics: str) -> None:
-    for name, content in metrics.items():
-        path = Path("mlruns/0", run, "metrics", *name.split("__"))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+def write_run(*rows: tuple[str, int, float, int, str]) -> None:
+    """Write rows of run, milliseconds, value, step and name as MLflow does."""
+    with closing(sqlite3.connect("mlflow.db")) as database, database:
+        database.execute("CREATE TABLE metrics (run_uuid, timestamp, value, step, key, is_nan)")
+        database.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, 0)", rows)
 
 
 def test_mlflow_reads_the_newest_run_with_other_metrics_beside():
-    write_run("a_old", tokens_per_second="1000 1 1\n")
-    write_run("b_new", train__tokens_per_second="2000 5.5 10\n3000 6.5 20\n", loss="2000 2.5 10\n")
+    write_run(
+        ("old", 1000, 1.0, 1, "tokens_per_second"),
+        ("new", 2000, 5.5, 10, "train/total_tokens_per_second"),
+        ("new", 2000, 2.5, 10, "loss"),
+        ("new", 3000, 6.5, 20, "train/total_tokens_per_second"),
+        ("new", 4000, 2.4, 30, "loss"),
+    )
+    rated = Reading(throughput=5.5, step=10, time_s=2, item="tokens", per_gpu=False)
     assert list(open_reader("mlflow").read_files(Path.cwd())) == [
-        Reading(throughput=5.5, step=10, time_s=2, item="tokens", metrics={"loss": 2.5}),
-        Reading(throughput=6.5, step=20, time_s=3, item="tokens"),
+        replace(rated, metrics={"loss": 2.5}),
+        replace(rated, throughput=6.5, step=20, time_s=3),
     ]
+
+
+def test_mlflow_takes_the_name_of_the_metric():
+    write_run(("run", 2000, 5.5, 10, "speed_of_it"))
+    assert list(open_reader("mlflow").read_files(Path.cwd())) == []
+    (reading,) = open_reader("mlflow:key=speed_of_it").read_files(Path.cwd())
+    assert reading.throughput == 5.5
 
 
 @pytest.mark.integration
 @pytest.mark.filterwarnings(
     "ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"  # MLflow 3.17 on SQLAlchemy 2.1
 )
-@pytest.mark.parametrize("store", ["sqlite:///{here}/run/mlflow.db", "file:{here}/run/mlruns"])
-def test_mlflow_reads_what_mlflow_writes(store: str, monkeypatch):
+def test_mlflow_reads_what_mlflow_writes():
     from mlflow import MlflowClient  # here, because it takes seconds
 
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     Path("run").mkdir()
-    client = MlflowClient(store.format(here=Path.cwd()))
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/run/mlflow.db")
     for speed in (1.5, 100.5):
         run = client.create_run("0").info.run_id
         for step in (10, 20):
@@ -488,24 +501,4 @@ def test_mlflow_reads_what_mlflow_writes(store: str, monkeypatch):
 
 def test_a_database_that_is_none_of_mlflow_is_left_alone():
     Path("mlflow.db").write_text("no database")
-    assert list(open_reader("mlflow").read_files(Path.cwd())) == []
-
-
-def test_a_total_that_mlflow_has_of_each_step_is_none_of_the_run():
-    write_run("run", total_tokens_per_sec="2000 5.5 10\n3000 6.5 20\n")
-    readings = list(open_reader("mlflow").read_files(Path.cwd()))
-    assert [(one.is_total, one.per_gpu) for one in readings] == [(False, False)] * 2
-
-
-def test_mlflow_takes_the_name_of_the_metric():
-    write_run("run", speed_of_it="2000 5.5 10\n")
-    assert list(open_reader("mlflow").read_files(Path.cwd())) == []
-    (reading,) = open_reader("mlflow:key=speed_of_it").read_files(Path.cwd())
-    assert reading.throughput == 5.5
-
-
-def test_files_that_are_no_metrics_are_left_alone():
-    write_run("run", tokens_per_second="not a metric\n")
-    Path("metrics").mkdir()
-    Path("metrics/tokens_per_second").write_bytes(b"\xff\xfe\x00")
     assert list(open_reader("mlflow").read_files(Path.cwd())) == []

@@ -228,6 +228,17 @@ def test_no_lines_make_the_search_fail(lines: list[str]):
         )
 
 
+def test_of_a_long_log_the_proposed_reader_reads_all_lines():
+    lines = [f"step {n} | {100 + n % 7} tokens/s | loss 2.5" for n in range(5_000)]
+    readings = search(lines).fits[0].readings
+    assert [reading.step for reading in readings] == list(range(5_000))
+
+
+def test_a_rate_in_the_midst_of_a_long_log_is_found():
+    lines = [*["start"] * 3_000, *(f"step {n} | 100 tokens/s" for n in range(9)), *["end"] * 3_000]
+    assert len(search(lines).fits[0].readings) == 9
+
+
 def test_lines_of_validation_are_no_training():
     lines = [
         "Epoch(train)  [1][  50/7330]  time: 0.5173  data_time: 0.0203",

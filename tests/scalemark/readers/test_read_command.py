@@ -50,13 +50,8 @@ def test_a_script_reads_json(capsys):
     assert run(TITAN, "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert set(said["proposed"]) == {"read", "item", "per_gpu"}
-    assert said["found"][0]["last"] == {
-        "throughput": 10007.0,
-        "step": 5,
-        "step_s": None,
-        "is_total": False,
-        "is_mean": False,
-    }
+    last = said["found"][0]["last"]
+    assert (last["throughput"], last["step"], last["is_mean"]) == (10007.0, 5, False)
 
 
 def test_a_log_without_a_rate_shows_its_last_lines(capsys, snapshot):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from scalemark.readers import ReadError, Reading, open_reader
-from scalemark.readers.patterns import compiled, matched
+from scalemark.readers.kinds.regex import compiled, matched
 
 
 def read(pattern: str, *lines: str) -> list[Reading]:
