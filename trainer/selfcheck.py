@@ -191,8 +191,11 @@ def _asked(
 def _modes(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[Mode]:
     """Return the modes that were asked for, else all of so many hosts."""
     modes = {mode.name: mode for mode in all_modes() if mode.is_distributed == (asked.hosts > 1)}
-    chosen = [name for word in asked.modes or () for name in word.strip(",").split(",")]
-    if unknown := set(chosen) - set(modes):
+    chosen: list[str] = []
+    for word in asked.modes or ():
+        chosen += word.strip(",").split(",")
+    unknown = set(chosen) - set(modes)
+    if unknown:
         parser.error(
             f"no mode {', '.join(sorted(unknown))} with --hosts {asked.hosts}; "
             f"choose from {', '.join(modes)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,11 @@ class Stepped:
 
 def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model and machine that has steps."""
-    tables = varied_tables(source.results, across="num_gpus")
-    shown = [(table, *_stepped(source, table)) for table in tables]
-    able = [part for part in shown if part[1]]
+    able = []
+    for table in varied_tables(source.results, across="num_gpus"):
+        stepped, notes = _stepped(source, table)
+        if stepped:
+            able.append((table, stepped, notes))
     if not able:
         raise NothingToShow("no step is stored of a completed attempt")
     names = file_names([table for table, _, _ in able])
@@ -55,25 +58,32 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
 
 def _stepped(source: PlotSource, table: Table) -> tuple[list[Stepped], list[str]]:
     """Return trials that have steps, and a note on those left out."""
-    attempts = {result.trial_id: completed(source, result) for result in table.results}
-    samples = source.steps([one["attempt"] for of in attempts.values() for one in of])
-    stepped = {}
-    for trial_id, of in attempts.items():
-        stepped[trial_id] = [one["attempt"] for one in of if one["attempt"] in samples]
-    able = [result for result in table.results if stepped[result.trial_id]]
+    attempts: dict[str, list[int]] = {}
+    for result in table.results:
+        rows = completed(source, result)
+        attempts[result.trial_id] = [row["attempt"] for row in rows]
+    samples = source.steps(list(chain.from_iterable(attempts.values())))
+    able = []
+    for result in table.results:
+        ids = [attempt for attempt in attempts[result.trial_id] if attempt in samples]
+        attempts[result.trial_id] = ids
+        if ids:
+            able.append(result)
     kept, notes = at_most(able)
     names = row_names(table)
     trials = []
     for result in kept:
-        ids = stepped[result.trial_id]
+        ids = attempts[result.trial_id]
         attempt = typical(source, result)
-        shown = attempt["attempt"]
-        times = [ms for attempt in ids for ms in measured_ms(samples[attempt])]
+        shown = attempt["attempt"] if attempt["attempt"] in samples else ids[-1]
+        times: list[float] = []
+        for attempt_id in ids:
+            times += measured_ms(samples[attempt_id])
         trial = Stepped(
             name=names[result.trial_id],
             result=result,
             measured_ms=tuple(times),
-            series=samples[shown if shown in samples else ids[-1]],
+            series=samples[shown],
             is_steady=bool(attempt["steady"]),
         )
         trials.append(trial)
@@ -98,9 +108,10 @@ def _picture(
     palette: Palette,
 ) -> Picture:
     series = _fastest_on_most(stepped)
-    figure, grid = figures.panels(1 + (len(series) + 1) // 2, 1.5)
+    num_rows = (len(series) + 1) // 2
+    figure, grid = figures.panels(1 + num_rows, 1.5)
     rows_height_in = rows_in([trial.name for trial in stepped])
-    heights = [max(rows_height_in + 0.5, 0.8), *(1.4 for _ in grid[1:])]
+    heights = [max(rows_height_in + 0.5, 0.8), *([1.4] * num_rows)]
     for axes in grid:
         axes.remove()
     figure.set_figheight(sum(heights) + 1.0)
@@ -108,21 +119,18 @@ def _picture(
     title, setting = headings(table, "step times")
     figures.set_title(figure, title)
     _draw_distributions(figure.add_subplot(rows[0, :]), stepped, source.looks, palette)
+    marks = list(notes)
     for place, trial in enumerate(series):
         axes = figure.add_subplot(rows[1 + place // 2, place % 2])
         _draw_series(axes, trial, palette.color(source.looks[trial.result.strategy]), palette)
+        if not trial.is_steady:
+            marks.append(f"warm-up not ended: {trial.name}")
     figures.add_legend(figure, _handles(palette))
-    marks = [f"warm-up not ended: {trial.name}" for trial in series if not trial.is_steady]
     about = list(notes)
     if len(series) < len(stepped):
         about.append(f"step by step: {len(series)} of {len(stepped)}, the fastest on most devices")
     return Picture(
-        name=name,
-        figure=figure,
-        setting=setting,
-        results=table.results,
-        marks=[*notes, *marks],
-        about=about,
+        name=name, figure=figure, setting=setting, results=table.results, marks=marks, about=about
     )
 
 
@@ -138,15 +146,16 @@ def _draw_distributions(
 ) -> None:
     """Draw from the 5th to the 95th percentile, the middle half as a bar, the median as a tick."""
     name_rows(axes, [trial.name for trial in stepped])
+    ends: list[float] = []
     for row, trial in enumerate(stepped):
         if not trial.measured_ms:
             continue
+        ends += trial.measured_ms
         low, first, middle, third, high = np.percentile(trial.measured_ms, (5, 25, 50, 75, 95))
         color = palette.color(looks[trial.result.strategy])
         axes.plot([low, high], [row, row], color=color, linewidth=1, gid="range")
         axes.plot([first, third], [row, row], color=color, linewidth=6, gid="middle half")
         axes.plot([middle], [row], color=palette.ink, marker="|", markersize=9, gid="median")
-    ends = [ms for trial in stepped for ms in trial.measured_ms]
     if ends and max(ends) > 16 * max(min(ends), 1e-9):
         axes.set_xscale("log")
         axes.set_xlabel("ms per step, measured steps (log)")
@@ -157,16 +166,20 @@ def _draw_distributions(
 
 def _draw_series(axes: Axes, trial: Stepped, color: str, palette: Palette) -> None:
     """Draw every call, warm-up shaded; a line over the window, at its median."""
-    steps = [step.step for step in trial.series]
-    axes.plot(steps, [_ms(step) for step in trial.series], color=color, linewidth=1, gid="steps")
-    num_warm_up = sum(step.phase == Phase.WARM_UP for step in trial.series)
+    steps, times = [], []
+    num_warm_up = 0
+    for step in trial.series:
+        steps.append(step.step)
+        times.append(_ms(step))
+        num_warm_up += step.phase == Phase.WARM_UP
+    axes.plot(steps, times, color=color, linewidth=1, gid="steps")
     window = steps[num_warm_up:]
     if num_warm_up:
         end = window[0] if window else steps[-1] + trial.series[-1].num_steps
         axes.axvspan(steps[0] - 0.5, end - 0.5, **_shade(palette))
-    times = measured_ms(trial.series)
-    if window and times:
-        median = float(np.median(times))
+    measured = measured_ms(trial.series)
+    if window and measured:
+        median = float(np.median(measured))
         axes.hlines(median, window[0], window[-1], color=palette.ink, gid="median", **_MEDIAN)
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))

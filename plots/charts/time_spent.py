@@ -54,8 +54,10 @@ class Spent:
 
 def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model and machine."""
-    tables = varied_tables(source.results, across="num_gpus")
-    tables = [table for table in tables if any(result.attempt_ids for result in table.results)]
+    tables = []
+    for table in varied_tables(source.results, across="num_gpus"):
+        if any(result.attempt_ids for result in table.results):
+            tables.append(table)
     if not tables:
         raise NothingToShow("published figures have no attempts")
     for table, name in zip(tables, file_names(tables), strict=True):

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -15,7 +16,7 @@ from decimal import Decimal
 from itertools import zip_longest
 from typing import Any, TextIO
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
@@ -85,16 +86,16 @@ def finite(value: Any) -> Any:
         printed = [field.name for field in fields(value) if not field.metadata.get("unprinted")]
         return {name: finite(getattr(value, name)) for name in printed}
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return dict(zip(value, map(finite, value.values()), strict=True))
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
+        return list(map(finite, value))
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, Decimal):
         return finite(float(value))
-    return bytes(value).hex() if isinstance(value, bytes | memoryview) else str(value)
+    return as_text(value)
 
 
 def for_people(cell: object) -> str:
@@ -145,12 +146,11 @@ def no_room_for(
     if not console.is_terminal:
         return []
     least = dict(zip(columns, _least_widths(columns, rows, _WORDS), strict=True))
-    room = console.width + 1
     dropped: list[str] = []
     for name in spare:
-        if sum(least.values()) + len(least) > room:
-            dropped += [name] if name in least else []
-            least.pop(name, None)
+        if name in least and sum(least.values()) + len(least) > console.width + 1:
+            dropped.append(name)
+            del least[name]
     return dropped
 
 
@@ -178,38 +178,60 @@ def print_columns(
     headings = list(map(visible, columns))
     cells = [list(map(visible, row)) for row in rows]
     dropped = no_room_for(console, headings, cells, spare)
-    if dropped:
-        kept = [place for place, name in enumerate(headings) if name not in dropped]
-        headings = [headings[place] for place in kept]
-        cells = [[row[place] for place in kept] for row in cells]
+    for name in dropped:
+        place = headings.index(name)
+        for row in (headings, *cells):
+            del row[place]
     widths, gap = fitted(headings, cells, console.width if console.is_terminal else piped_width)
     is_right = [name in right for name in headings]
     if any(headings):
-        folds = list(map(folded, headings, widths, [_HEADINGS] * len(widths)))
-        _print_row(console, folds, widths, gap, is_right, ["bold"] * len(widths))
+        folds = [
+            _lines_of(console, *part, _HEADINGS) for part in zip(headings, widths, strict=True)
+        ]
+        if console.is_terminal:  # headings end above the first row
+            most = max(map(len, folds))
+            folds = [[""] * (most - len(lines)) + lines for lines in folds]
+        _print_row(console, folds, widths, gap, is_right, range(len(widths)))
+    bold_of: dict[int, list[int]] = defaultdict(list)
+    for number, place in bold:
+        bold_of[number].append(place)
     for number, row in enumerate(cells):
-        styles = ["bold" if (number, place) in bold else "" for place in range(len(row))]
-        _print_row(console, list(map(folded, row, widths)), widths, gap, is_right, styles)
+        folds = [_lines_of(console, *part, _WORDS) for part in zip(row, widths, strict=True)]
+        _print_row(console, folds, widths, gap, is_right, bold_of[number])
     if dropped:
         tell_left_out(dropped, "--json has them")
 
 
+def _lines_of(console: Console, text: str, width: int, units: re.Pattern[str]) -> list[str]:
+    """Fold a cell; on a terminal, which would break the line, words are cut that are too long."""
+    lines = folded(text, width, units).split("\n")
+    if not console.is_terminal:
+        return lines
+    cut: list[str] = []
+    for line in lines:
+        cut += chop_cells(line, width) or [""]
+    return cut
+
+
 def _print_row(
     console: Console,
-    cells: Sequence[str],
+    cells: Sequence[Sequence[str]],
     widths: Sequence[int],
     gap: int,
     is_right: Sequence[bool],
-    styles: Sequence[str],
+    bold: Collection[int],
 ) -> None:
     """Print the lines of folded cells, padded with spaces but at their ends."""
-    for parts in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
+    for parts in zip_longest(*cells, fillvalue=""):
         line = Text()
-        for part, width, to_right, style in zip(parts, widths, is_right, styles, strict=True):
-            spaces = " " * (width - cell_len(part))
-            line.append(spaces if to_right else "")
-            line.append(part, style)
-            line.append(" " * gap if to_right else spaces + " " * gap)
+        for place, part in enumerate(parts):
+            spaces = " " * (widths[place] - cell_len(part))
+            if is_right[place]:
+                line.append(spaces)
+            line.append(part, "bold" if place in bold else "")
+            if not is_right[place]:
+                line.append(spaces)
+            line.append(" " * gap)
         line.rstrip()
         console.print(line, soft_wrap=True)
 

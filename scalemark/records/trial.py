@@ -232,9 +232,9 @@ def _canonical(values: Mapping[str, object]) -> str:
 
 def _check(spec: TrialSpec) -> None:
     """Raise ValueError for a value out of bounds, and for values that exclude each other."""
-    for one in _CHECKED:
-        problem = one.problem(getattr(spec, one.name))
-        if problem and not spec.lacks(one):
+    for axis in _CHECKED:
+        problem = axis.problem(spec.value(axis))
+        if problem and not spec.lacks(axis):
             raise ValueError(problem)
     if spec.engine == Engine.command:
         _check_command(spec)
@@ -344,11 +344,10 @@ def strategy_axes(axes: Mapping[str, object]) -> tuple[str, ...]:
 
 def strategy_of_free_axes(axes: Mapping[str, object], names: Iterable[str]) -> str:
     """Return as `zero=2 NCCL_ALGO=inherited`; a variable that a trial lacks is inherited."""
-    values = {name: axes.get(name) for name in names}
-    words = [
-        f"{bare_name(name)}={INHERITED if value is None else value}"
-        for name, value in values.items()
-    ]
+    words = []
+    for name in names:
+        value = axes.get(name)
+        words.append(f"{bare_name(name)}={INHERITED if value is None else value}")
     return " ".join(words)
 
 
@@ -358,16 +357,16 @@ def inherited_strategy_axes(trials: Sequence[Mapping[str, object]]) -> list[tupl
     Alone a program's trial without a free axis is called as the program is; beside others, whose
     strategies name variables and nothing else, it is the one that inherits these.
     """
-    own = [strategy_axes(axes) for axes in trials]
+    own = list(map(strategy_axes, trials))
     of_program: dict[object, set[str]] = defaultdict(set)
     for axes, names in zip(trials, own, strict=True):
         of_program[axes["model"]].update(names)
-    found = []
+    inherited = []
     for axes, names in zip(trials, own, strict=True):
         others = tuple(sorted(of_program[axes["model"]]))
         is_named = not names and all(map(is_env_variable, others))
-        found.append(others if is_named else ())
-    return found
+        inherited.append(others if is_named else ())
+    return inherited
 
 
 def all_axes(specs: Iterable[TrialSpec]) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
@@ -85,15 +86,15 @@ def build_all(record: type[_Record], values: Sequence[object], where: str) -> li
     may have a million lines.
     """
     try:
-        made = [record(**one) for one in values]  # type: ignore[arg-type]  # checked below
-        if all(
-            _all_fit(hint, [getattr(one, name) for one in made])
-            for name, hint in get_type_hints(record).items()
-        ):
-            return made
-    except (TypeError, ValueError):
-        pass  # below, one by one, with the place of what is wrong
-    return [build(record, one, f"{where} {number}") for number, one in enumerate(values, 1)]
+        made = [record(**value) for value in values]  # type: ignore[arg-type]  # checked below
+        for name, hint in get_type_hints(record).items():
+            if not _all_fit(hint, list(map(attrgetter(name), made))):
+                raise ValueError(name)
+    except (TypeError, ValueError):  # one by one, with the place of what is wrong
+        made = []
+        for number, value in enumerate(values, 1):
+            made.append(build(record, value, f"{where} {number}"))
+    return made
 
 
 def check_one_of(name: str, value: str, choices: type[StrEnum]) -> None:
@@ -114,17 +115,19 @@ def storable(text: str) -> str:
 def checked(record: type[Any], reported: object, where: str = "") -> dict[str, Any]:
     """Return the values for a dataclass's fields, each as the type of its field."""
     values = _object(reported, where)
-    checks, required, known = _shape(record)  # type: ignore[arg-type]  # of mypy's: a class is hashable
-    if missing := required - values.keys():
+    checks, required = _shape(record)  # type: ignore[arg-type]  # of mypy's: a class is hashable
+    missing = required - values.keys()
+    if missing:
         raise ValueError(f"{_at(where)}{', '.join(sorted(missing))} missing")
-    if unknown := values.keys() - known:
+    unknown = values.keys() - checks.keys()
+    if unknown:
         raise ValueError(
-            f"{_at(where)}unknown: {_shown(', '.join(sorted(unknown)))}; wanted {', '.join(known)}"
+            f"{_at(where)}unknown: {_shown(', '.join(sorted(unknown)))}; wanted {', '.join(checks)}"
         )
-    return {
-        name: checks[name](value, f"{where}.{name}" if where else name)
-        for name, value in values.items()
-    }
+    made = {}
+    for name, value in values.items():
+        made[name] = checks[name](value, f"{where}.{name}" if where else name)
+    return made
 
 
 def check_json(value: object, where: str, depth: int = 0) -> None:
@@ -149,32 +152,28 @@ def check_json(value: object, where: str, depth: int = 0) -> None:
 
 
 @lru_cache(maxsize=64)
-def _shape(record: type[Any]) -> tuple[dict[str, _Check], frozenset[str], dict[str, None]]:
-    """Return the check of each field, the names without default, and all names in their order."""
+def _shape(record: type[Any]) -> tuple[dict[str, _Check], frozenset[str]]:
+    """Return the check of each field in their order, and the names without default."""
     assert is_dataclass(record)
-    reported = fields(record)
-    required = frozenset(
-        field.name
-        for field in reported
-        if field.default is MISSING and field.default_factory is MISSING
-    )
     hints = get_type_hints(record)
-    return (
-        {field.name: _check_of(hints[field.name]) for field in reported},
-        required,
-        dict.fromkeys(field.name for field in reported),
-    )
+    checks = {}
+    required = []
+    for field in fields(record):
+        checks[field.name] = _check_of(hints[field.name])
+        if field.default is MISSING and field.default_factory is MISSING:
+            required.append(field.name)
+    return checks, frozenset(required)
 
 
 def _check_of(wanted: Any) -> _Check:
     """Return the check for a type; it also makes the value, as a tuple of a list."""
-    if check := _PLAIN.get(wanted):
-        return check
+    if wanted in _PLAIN:
+        return _PLAIN[wanted]
     if wanted is Any:
         return _any
     origin, arguments = get_origin(wanted), get_args(wanted)
     if origin in (Union, types.UnionType):
-        (some,) = (one for one in arguments if one is not types.NoneType)
+        (some,) = set(arguments) - {types.NoneType}
         return partial(_optional, _check_of(some))
     if origin is tuple and arguments[-1] is Ellipsis:
         return partial(_list, _check_of(arguments[0]), _ALL_WHOLE.get(arguments[0]))
@@ -192,21 +191,26 @@ def _all_fit(wanted: Any, values: Sequence[Any]) -> bool:
     """Return whether all have this type and any database takes them; False also where it does not
     know.
     """
-    reported = (
-        [value for value in values if value is not None] if wanted == float | None else values
-    )
-    found = set(map(type, reported))
-    if wanted is int and found <= {int}:
-        return not reported or (
-            min(reported) >= -LARGEST_INTEGER and max(reported) <= LARGEST_INTEGER
-        )
-    if wanted in (float, float | None) and found <= {float}:
-        return all(map(math.isfinite, reported))
-    if wanted is str and found <= {str}:
-        for text in set(reported):
+    if wanted == float | None:
+        values = [value for value in values if value is not None]
+        wanted = float
+    if set(map(type, values)) - {wanted}:
+        return False
+    if wanted is int:
+        return _are_small(values)
+    if wanted is float:
+        return all(map(math.isfinite, values))
+    if wanted is str:
+        for text in set(values):
             _text(text, "")
         return True
     return False
+
+
+def _are_small(numbers: Sequence[int]) -> bool:
+    if not numbers:
+        return True
+    return min(numbers) >= -LARGEST_INTEGER and max(numbers) <= LARGEST_INTEGER
 
 
 def _optional(check: _Check, value: object, where: str) -> Any:
@@ -224,30 +228,29 @@ def _record_of(record: type[Any], value: object, where: str) -> Any:
 
 
 def _items(check: _Check, value: object, where: str) -> dict[str, Any]:
-    return {
-        _text(name, where): check(item, f"{where}.{_shown(name)}")
-        for name, item in _object(value, where).items()
-    }
+    items = {}
+    for name, item in _object(value, where).items():
+        items[_text(name, where)] = check(item, f"{where}.{_shown(name)}")
+    return items
 
 
 def _list(check: _Check, whole: set[type] | None, value: object, where: str) -> tuple[Any, ...]:
     """Check a list. Long ones have whole numbers, and are checked all at once."""
     if not isinstance(value, list | tuple):
         raise ValueError(f"{where}={_shown(value)}: wanted a list")
-    if whole and set(map(type, value)) <= whole:
-        reported = [item for item in value if item is not None]
-        if not reported or (min(reported) >= -LARGEST_INTEGER and max(reported) <= LARGEST_INTEGER):
-            return tuple(value)
+    is_whole = whole is not None and set(map(type, value)) <= whole
+    if is_whole and _are_small([item for item in value if item is not None]):
+        return tuple(value)
     return tuple(check(item, f"{where}[{index}]") for index, item in enumerate(value))
 
 
 def _tuple(checks: tuple[_Check, ...], value: object, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple) or len(value) != len(checks):
         raise ValueError(f"{where}={_shown(value)}: wanted a list of {len(checks)} values")
-    return tuple(
-        check(item, f"{where}[{index}]")
-        for index, (check, item) in enumerate(zip(checks, value, strict=True))
-    )
+    made = []
+    for index, (check, item) in enumerate(zip(checks, value, strict=True)):
+        made.append(check(item, f"{where}[{index}]"))
+    return tuple(made)
 
 
 def _object(value: object, where: str) -> dict[str, Any]:
