@@ -18,7 +18,7 @@ import pandas as pd
 
 from analysis.options import selected
 from analysis.results import BaselineRule, Result
-from analysis.scaling.curves import scalings
+from analysis.scaling import scalings
 from analysis.selection import NothingFoundError, Selection, Source, choose
 from scalemark.host.own_code import import_ours, typed
 from scalemark.records.references import Origin
@@ -299,14 +299,14 @@ class Results:
             results = self.where(*filters, **wanted)._chosen().results
         except NothingFoundError as error:
             return _empty(_SCALING_ROW, str(error))
-        by_key = {(result.environment.key, result.trial_id): result for result in results}
         points = []
         for of_setting in scalings(results):
             for curve in of_setting.curves:
                 stop = curve.stops_paying
                 for point in curve.points:
-                    result = by_key[of_setting.environment, point.trial_id]
-                    row = _trial(result) | _cells(SCALING, point)
+                    result, facts, row = point.result, point.facts(), _trial(point.result)
+                    for column in SCALING:
+                        row[column.name] = facts[str(column.fill or column.name)]
                     row[_STOP.name] = stop.num_gpus if stop else None
                     points.append((result, row))
         points.sort(key=lambda point: _order(point[0]))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from analysis import badges
+from analysis import scaling as words
 from analysis.options import (
     All,
     BaselineOption,
@@ -20,12 +21,12 @@ from analysis.options import (
     tell_all_sweeps,
 )
 from analysis.results import BaselineRule
-from analysis.scaling import words
-from analysis.scaling.curves import Scaling, scalings
+from analysis.scaling import Scaling, scalings
 from analysis.selection import Source
-from analysis.titles import reported_notes, title
+from analysis.titles import reported_notes, table_facts, title
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
 from scalemark.records.machine import DeviceKind
+from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
 
@@ -47,21 +48,23 @@ def scaling(
     if as_json:
         return print_json(answers)
     console = make_console()
-    used = {badge for answer in answers for badge in answer.doubts}
-    if any(words.told(answer) for answer in answers):
+    used = {
+        badge for answer in answers for badge in badges.of_environment(answer.table.environment)
+    }
+    if any(answer.telling for answer in answers):
         used |= _print_overview(console, answers)
     else:
         shows_all = True
     if shows_all:
         for answer in answers:
             _print(console, answer)
-            used |= {badge for curve in answer.curves for badge in words.doubts(curve)}
+            used |= {badge for curve in answer.curves for badge in curve.doubts}
     reported = [] if shows_all else reported_notes(read.results)  # --all has it in each table
     for note in (*read.notes, *reported):
         say(console, note)
-    suspect = _first_suspect(answers)
+    suspect = [result for result in read.results if result.is_suspect and result.attempt_ids]
     if suspect:
-        say(console, f"suspect: {chosen.show_command} {suspect} says why")
+        say(console, f"suspect: {chosen.show_command} {suspect[0].attempt_ids[-1]} says why")
     meanings = badges.foot(used)
     if meanings:
         say_meanings(console, meanings)
@@ -84,36 +87,28 @@ def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
     print_columns(console, columns, rows, right, piped_width=width)
     console.print()
     say(console, "Each more: of a first GPU's throughput; below 50 % more GPUs do not pay.")
-    note = words.left_out(answers)
-    if note:
-        say(console, note)
+    num_others = sum(len(answer.curves) - len(answer.telling) for answer in answers)
+    if num_others:
+        what = counted(num_others, "more curve")
+        say(console, f"{what} of one number of devices, of CPU devices or of steps: --all has them")
     return {badge for text in doubts for badge in text.split(", ") if badge}
 
 
 def _print(console: Console, answer: Scaling) -> None:
     console.print()
-    say(console, title(answer.setting), "bold")
-    for note in answer.notes:
+    say(console, title(answer.table.setting), "bold")
+    for note in table_facts(answer.table):
         say(console, note, "dim")
-    for sentence in words.facts(answer):
+    for sentence in words.sentences(answer):
         say(console, sentence)
     if answer.curves:
+        kind = answer.table.environment.device_kind
         shown_as = {
-            "num_gpus": answer.device_kind.plural.removeprefix("simulated "),
-            "throughput": f"{answer.unit} [95 % CI]",
+            "num_gpus": kind.plural.removeprefix("simulated "),
+            "throughput": f"{answer.table.unit} [95 % CI]",
             "speed-up": "speed-up [95 % CI]",
         }
-        if answer.device_kind is DeviceKind.CPU_DEVICE:
+        if kind is DeviceKind.CPU_DEVICE:
             shown_as["each added"] = "each added (none is paid for)"
         columns = [shown_as.get(name, name) for name in words.POINTS]
         print_columns(console, columns, words.rows(answer), right=frozenset(columns[1:]))
-
-
-def _first_suspect(answers: Sequence[Scaling]) -> int | None:
-    """Return the last attempt of the first number that is suspect."""
-    for answer in answers:
-        for curve in answer.curves:
-            for point in curve.points:
-                if not point.is_valid and point.attempts:
-                    return point.attempts[-1]
-    return None

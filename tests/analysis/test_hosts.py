@@ -6,6 +6,7 @@ from itertools import permutations, product
 
 import pytest
 
+from analysis import scaling as words
 from analysis.again import with_num_gpus
 from analysis.explain.ablations import Ablation, AblationFinder, command
 from analysis.explain.explanations import of_each_curve
@@ -14,8 +15,7 @@ from analysis.measured import measured
 from analysis.pivot import RowRank, pivot
 from analysis.published import of_others
 from analysis.results import BaselineRule, with_baselines
-from analysis.scaling import words
-from analysis.scaling.curves import scalings
+from analysis.scaling import scalings
 from analysis.titles import host_notes, short_title, table_title
 from plots.drawing import file_names
 from scalemark.records.machine import DeviceKind
@@ -146,7 +146,7 @@ def test_a_scaling_curve_is_over_one_number_of_hosts():
     found = scalings(
         of_spreads({("distributed_ring", *of): 100.0 * of[0] / of[1] for of in SPREADS})
     )
-    counts = [[point.num_gpus for point in one.curves[0].points] for one in found]
+    counts = [[point.result.num_gpus for point in one.curves[0].points] for one in found]
     assert counts == [[1, 2, 4], [2, 4, 8], [4, 8]]
     *_, last = words.rows(found[1])
     assert last[1:5:2] == ("8 over 2 hosts", "4.00x [3.91, 4.09]")

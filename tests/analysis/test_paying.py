@@ -2,9 +2,9 @@
 
 import random
 
+from analysis import scaling as curves
 from analysis.measured import measured
-from analysis.scaling import curves
-from analysis.scaling.curves import curve_of
+from analysis.scaling import curve_of
 from store.database import open_for_reading
 from store.reading import queries
 from tests.analysis.gpu_box import curve, fill_gpus, on_gpus

@@ -1,1 +1,0 @@
-"""Answers how strategies scale: where more GPUs stop paying, and from where another one leads."""
