@@ -6,7 +6,7 @@ Each line has the median and the 90th percentile of absolute errors, of the pred
 simple rules, the share of 95 % intervals that hold the figure, and the median reach of an interval
 to one side. `--rows` prints each figure.
 
-The constants of `analysis.predict.rules` were chosen by these very figures, so that other tables
+The constants of `analysis.predict` were chosen by these very figures, so that other tables
 may be predicted less well.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.predict.curves import KnownCurve, Prediction, curves, predict
+from analysis.predict import KnownCurve, Prediction, curves, predict
 from analysis.published import of_others
 from analysis.results import Result
 from scalemark.records.references import Reference, ReferenceKind

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from analysis.guard.changes import Change, ChangeState, changes
+from analysis.guard.changes import COLUMNS, Change, ChangeState, cells_of, changes, headline, notes
 from analysis.guard.histories import Record, histories
 from analysis.guard.scan import LEAST
-from analysis.guard.words import COLUMNS, cells_of, headline, notes
 from analysis.options import Filters, OriginOption, Sweep, say, say_command, select
 from analysis.selection import Selection
 from scalemark.cli.terminal import (

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from analysis.options import Filters, OriginOption, SourceOption, Sweep, say, select
-from analysis.predict.curves import KnownCurve, Prediction, curves
-from analysis.predict.curves import predict as predict_one
-from analysis.predict.predict_words import show
+from analysis.predict import Basis, Prediction, curves
+from analysis.predict import predict as predicted
 from analysis.selection import Source
-from analysis.titles import sweep_notes
-from scalemark.cli.terminal import make_console, print_json
+from analysis.titles import number, sweep_notes
+from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.text.wording import as_typed, counted, listed, natural, shortened
 from store.command_line import USAGE, Db, Json
 from store.errors import StoreError
 
@@ -26,6 +28,17 @@ ToOption = Annotated[
         show_default="twice the most that each curve has",
     ),
 ]
+_DOUBTS = {
+    Basis.SLOWER_LINKS: (
+        "slower links begin beyond the measured GPUs, so the loss is taken to grow with each GPU"
+    ),
+    Basis.NO_GAIN: "the last GPUs added next to nothing, so more are taken to add nothing",
+    Basis.ONE_COUNT: (
+        "one count of GPUs alone is measured, so the usual loss of 3 % per doubling is assumed: "
+        "measure a second count"
+    ),
+}
+_MOST_NAMED = 6  # predictions that a doubt or reason names
 
 
 def predict(
@@ -45,7 +58,10 @@ def predict(
     known = curves(read.results)
     if not known:
         raise StoreError("nothing to predict from: no chosen trial has a number")
-    predictions = [prediction for curve in known for prediction in _of_curve(curve, counts, known)]
+    predictions = []
+    for curve in known:
+        for num_gpus in counts or [2 * max(curve.throughput)]:
+            predictions.append(predicted(curve, num_gpus, known))
     nothing = "nothing could be predicted"
     is_all_declined = all(prediction.declined for prediction in predictions)
     if as_json:
@@ -53,19 +69,12 @@ def predict(
         print_json({"error": nothing} | answer if is_all_declined else answer)
     else:
         console = make_console()
-        show(console, predictions)
+        _show(console, predictions)
         for note in sweep_notes(read.results):
             say(console, note)
     if is_all_declined:
         print(f"analysis: {nothing}", file=sys.stderr)
         raise typer.Exit(USAGE)
-
-
-def _of_curve(
-    curve: KnownCurve, counts: Sequence[int], known: Sequence[KnownCurve]
-) -> list[Prediction]:
-    wanted = counts or [2 * max(curve.throughput)]
-    return [predict_one(curve, num_gpus, known) for num_gpus in wanted]
 
 
 def _counts(to: str | None) -> list[int]:
@@ -84,3 +93,80 @@ def _counts(to: str | None) -> list[int]:
             raise StoreError(f"--to {to}: wanted whole numbers of GPUs, as num_gpus=8,16")
         counts.append(int(word))
     return sorted(set(counts))
+
+
+def _show(console: Console, predictions: Sequence[Prediction]) -> None:
+    """Print a table for each environment and unit, then doubts and what was declined."""
+    grouped: dict[tuple[str, str], list[Prediction]] = defaultdict(list)
+    for prediction in predictions:
+        grouped[prediction.environment, prediction.unit].append(prediction)
+    for (_, unit), group in grouped.items():
+        say(console, f"Predicted, not measured: {group[0].machine}", "bold")
+        able = [prediction for prediction in group if prediction.throughput is not None]
+        if able:
+            _print_table(console, sorted(able, key=_order), unit, group[0].origin)
+        for line in (*_doubts(able), *_declined(group)):
+            say(console, line)
+
+
+def _order(prediction: Prediction) -> tuple[object, ...]:
+    setting = " ".join(f"{name}={value}" for name, value in prediction.setting.items())
+    names = natural(prediction.model), natural(prediction.strategy), natural(setting)
+    return *names, prediction.num_gpus
+
+
+def _print_table(
+    console: Console, predictions: Sequence[Prediction], unit: str, origin: str
+) -> None:
+    varied = []  # axes, beside model and strategy, in which the curves differ
+    for name in dict.fromkeys(name for prediction in predictions for name in prediction.setting):
+        values = {str(prediction.setting.get(name)) for prediction in predictions}
+        if name != "model" and len(values) > 1:
+            varied.append(name)
+    heading = f"{unit} [95 %]"
+    columns = ["model", "strategy", *varied, "GPUs", heading, "from"]
+    has_figures = any(prediction.figure is not None for prediction in predictions)
+    if has_figures:
+        columns.append(origin)
+    rows = []
+    for prediction in predictions:
+        cells = [prediction.model, prediction.strategy]
+        cells += [as_typed(prediction.setting.get(axis)) for axis in varied]
+        low, high = number(prediction.low or 0.0), number(prediction.high or 0.0)
+        cells += [
+            str(prediction.num_gpus),
+            f"{number(prediction.throughput or 0.0)} [{low}, {high}]",
+        ]
+        cells.append(counted(prediction.num_counts, "count"))
+        if has_figures:
+            figure, error = prediction.figure, prediction.error
+            off = "" if error is None else f" {error:+.1%}"
+            cells.append("" if figure is None else f"{number(figure)}{off}")
+        rows.append(cells)
+    print_columns(console, columns, rows, right=frozenset(["GPUs", heading, origin]))
+
+
+def _doubts(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """Yield one sentence for each basis that is less than a curve, with what it is of."""
+    for basis, sentence in _DOUBTS.items():
+        of_basis = [prediction for prediction in predictions if prediction.basis is basis]
+        if of_basis:
+            which = "" if len(of_basis) == len(predictions) else f"{_named(of_basis)}: "
+            yield f"{which}{sentence}."
+
+
+def _declined(predictions: Sequence[Prediction]) -> Iterator[str]:
+    by_reason: dict[str, list[Prediction]] = defaultdict(list)
+    for prediction in predictions:
+        if prediction.declined:
+            by_reason[prediction.declined].append(prediction)
+    for reason, declined in by_reason.items():
+        yield f"Not predicted: {_named(declined)}: {reason}."
+
+
+def _named(predictions: Sequence[Prediction]) -> str:
+    names = []
+    for prediction in predictions:
+        where = counted(prediction.num_gpus, "GPU")
+        names.append(f"{prediction.model} {prediction.strategy} on {where}")
+    return listed(shortened(names, _MOST_NAMED))

@@ -12,11 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 
-from analysis.guard.changes import Change, ChangeState, changes
+from analysis.guard.changes import Change, ChangeState, changes, sentence
 from analysis.guard.groups import Floats, Places
 from analysis.guard.histories import NoHistoryError, Record, histories
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
-from analysis.guard.words import sentence
 from analysis.selection import NothingFoundError
 from plots import figure as figures
 from plots.drawing import NothingToShow, Picture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.predict.rules import Basis, carry
+from analysis.predict import Basis, carry
 
 
 def efficient(*shares: float, counts: tuple[int, ...] = (1, 2, 4, 8)) -> dict[int, float]:

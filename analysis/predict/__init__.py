@@ -1,1 +1,0 @@
-"""Predicts how a measured curve goes on to more GPUs."""
