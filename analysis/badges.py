@@ -3,13 +3,12 @@ docs/glossary.md."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.stats.welch import two_modes
-from scalemark.text.wording import listed
 
 _NOISY = 0.1  # width of a 95 % CI, as a share of the number
 
@@ -66,17 +65,3 @@ def foot(used: Iterable[str]) -> str:
 
 
 CLOSE = 1.05  # times: less of a difference does not matter
-SINGLE_RUN = "single run, not conclusive"
-
-
-def undecided(unknown: Sequence[str], out: Sequence[str], *, can_repeat: bool = True) -> list[str]:
-    """Return what stays open against single runs, and against those that a race put out.
-    `can_repeat`: they are trials of ours.
-    """
-    texts = []
-    if unknown:
-        how = " (sweep.repeats=3 would be)" if can_repeat else ""
-        texts.append(f"{SINGLE_RUN} against {listed(unknown)}{how}")
-    if out:
-        texts.append(f"{listed(out)} put out of a race, with too few repeats to be conclusive")
-    return texts

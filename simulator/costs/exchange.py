@@ -169,9 +169,6 @@ class LinkTraffic:
         self.busy_s[link] += num_bytes / (gb_per_s * 1e9)
 
 
-_FUSED_BYTES = {"horovod": 64 * 2**20, "ddp": 25 * 2**20}
-"""Buffers in which these send gradients by default, by their documentation."""
-
 _VARIABLE_BYTES = 4  # variables and their slots are fp32, however gradients are sent
 
 
@@ -198,7 +195,7 @@ def exchange(work: Work, hardware: Hardware) -> Exchange:
         raise ValueError(
             f"variable_update={name}: the cost model does not know what it sends; it knows {known}"
         )
-    sends = Sends.ALL_REDUCE if name in _FUSED_BYTES else VARIABLE_UPDATES[name].sends
+    sends = VARIABLE_UPDATES[name].sends
     if sends is Sends.TO_OWNERS:
         return _to_owners(work, hardware)
     push = LinkTraffic(hardware=hardware)
@@ -206,11 +203,7 @@ def exchange(work: Work, hardware: Hardware) -> Exchange:
     num_casts, share = 0, 1.0
     sizes = _sizes(work)
     if sends is not Sends.NOTHING and work.num_gpus > 1:
-        if name in _FUSED_BYTES:
-            num = max(1, math.ceil(sum(sizes) / _FUSED_BYTES[name]))
-            push.collective([sum(sizes) / num] * num, work.num_gpus, launchers=1)
-            num_casts = 2 * num
-        elif sends is Sends.REDUCE_SCATTER:
+        if sends is Sends.REDUCE_SCATTER:
             _scatter(work, sizes, pull, push)
             num_casts, share = _casts(work, sizes), 1 / work.num_gpus
         else:
@@ -293,7 +286,7 @@ def _element_bytes(work: Work) -> int:
 def _sizes(work: Work) -> tuple[float, ...]:
     """Return the bytes of each message."""
     per_element = _element_bytes(work)
-    if not work.gradient_repacking or work.variable_update in _FUSED_BYTES:
+    if not work.gradient_repacking:
         return tuple(float(per_element * elements) for elements in work.network.tensors)
     packs = min(work.gradient_repacking, work.network.num_parameters)
     return tuple([per_element * work.network.num_parameters / packs] * packs)
@@ -301,11 +294,10 @@ def _sizes(work: Work) -> tuple[float, ...]:
 
 @cache
 def updates() -> tuple[str, ...]:
-    """Return the variable updates that the cost model knows, ours and others'."""
-    known = [
+    """Return the variable updates that the cost model knows."""
+    return tuple(
         name for name, abilities in VARIABLE_UPDATES.items() if abilities.sends is not Sends.UNKNOWN
-    ]
-    return (*known, *_FUSED_BYTES)
+    )
 
 
 def owners_of(sizes: Sequence[float], num: int) -> list[int]:

@@ -38,7 +38,6 @@ _ISSUED = 1 / 3  # of hidden latencies: issuing messages is the host's work, as 
 _SYNC = 0.005  # standard deviation of replicas' step times: all wait for the slowest
 _H2D_BYTES = 4.0  # of a color of a pixel, as batches are copied to GPUs
 _UNDISTORTED = 1.5  # times as many images are decoded per second without distortions
-_OWN_PROCESSES = ("horovod", "ddp")  # a process per GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +135,7 @@ def _compute_s(work: Work, hardware: Hardware) -> float:
 
 def _launch_s(work: Work, compute_s: float, kernels_s: float) -> float:
     """Return by how much kernels come too late, and what each call begins with."""
-    num_gpus = 1 if work.variable_update in _OWN_PROCESSES else work.num_gpus
-    launching_s = kernels_s * (1 + _LAUNCH_CONTENTION * (num_gpus - 1))
+    launching_s = kernels_s * (1 + _LAUNCH_CONTENTION * (work.num_gpus - 1))
     return max(0.0, launching_s - compute_s) + _CALL_S / work.steps_per_execution
 
 

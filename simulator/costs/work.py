@@ -1,4 +1,4 @@
-"""The work of one step: the axes of a trial, or of a published figure, that the cost model sees."""
+"""The work of one step: the axes of a trial that the cost model sees."""
 
 from __future__ import annotations
 
@@ -51,36 +51,21 @@ class Work:
 
     @classmethod
     def of(cls, axes: Mapping[str, Any]) -> Work:
-        """Read the axes of an `analysis.results.Result`, or the fields of a TrialSpec.
-
-        Raises UnknownNetworkError.
-        """
-        precision, _, compiler = str(axes["precision"]).rstrip("?").partition("+")
-        data = str(axes["data"]).rstrip("?")
+        """Read the fields of a TrialSpec. Raises UnknownNetworkError."""
+        sizes = axes["image_px"], axes["num_classes"], axes["seq_len"]
         return cls(
-            network=network(
-                str(axes["model"]).rstrip("?"),
-                axes.get("image_px"),
-                axes.get("num_classes"),
-                axes.get("seq_len"),
-            ),
-            num_gpus=int(axes["num_gpus"]),
-            batch_size=int(axes["batch_size"]),
-            variable_update=axes["variable_update"],
-            local_parameter_device=axes["local_parameter_device"],
-            all_reduce=axes["all_reduce"],
-            precision=precision,
-            xla=bool(compiler) or axes.get("xla", "off") != "off",
-            real_data=data != "synthetic",
-            distortions=bool(axes.get("distortions", data != "synthetic")),
-            gradient_repacking=axes.get("gradient_repacking", 0),
-            compact_gradients=axes.get("compact_gradients", False),
-            staged_vars=axes.get("staged_vars", False),
-            steps_per_execution=axes.get("steps_per_execution", 1),
-            gradient_accumulation=axes.get("gradient_accumulation", 1),
-            optimizer=str(axes.get("optimizer") or "momentum").rstrip("?").lower(),
-            recompute=axes.get("recompute", False),
+            network=network(axes["model"], *sizes),
+            xla=axes["xla"] != "off",
+            real_data=axes["data"] != "synthetic",
+            **{name: axes[name] for name in _SAME},
         )
+
+
+_SAME = (  # axes that the cost model takes as they are
+    *("num_gpus", "batch_size", "gradient_accumulation", "optimizer", "precision", "recompute"),
+    *("variable_update", "local_parameter_device", "all_reduce", "staged_vars", "distortions"),
+    *("gradient_repacking", "compact_gradients", "steps_per_execution"),
+)
 
 
 def step_work(axes: Mapping[str, Any]) -> float | None:

@@ -21,8 +21,6 @@ STRATEGIES = {
     "nccl": ("replicated", "gpu", "nccl"),
     "ring": ("replicated", "gpu", "ring"),
     "mirrored": ("mirrored", "gpu", "nccl"),
-    "horovod": ("horovod", "", "nccl"),
-    "ddp": ("ddp", "", "nccl"),
     "sharded": ("sharded", "gpu", "none"),
     "sharded_nccl": ("sharded", "gpu", "nccl"),
     "sharded_ring": ("sharded", "gpu", "ring"),
@@ -60,7 +58,6 @@ def test_with_variables_on_the_host_one_gpu_fetches_and_sends_all() -> None:
     ("strategy", "pulled", "pushed"),  # bytes of all GPUs, over those of all weights
     [
         ("nccl", 0, 6),
-        ("horovod", 0, 6),
         ("ring", 0, 6),
         ("pscpu", 0, 8),
         ("ps_cpu", 4, 4),
