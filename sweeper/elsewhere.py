@@ -32,6 +32,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -425,10 +426,8 @@ class Far:
 
     def _signal(self, number: int) -> None:
         if self._trainer:
-            try:
+            with suppress(ProcessLookupError):  # it has ended
                 os.killpg(self._trainer.pid, number)
-            except ProcessLookupError:
-                return  # it has ended
 
     def _send_files(self) -> None:
         """Send what is new in a private folder: of a file that grew the rest, of others all."""

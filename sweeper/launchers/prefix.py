@@ -127,25 +127,18 @@ class Launcher:
         """Return names of hosts, empty where an engine chooses, and how many GPUs of each are used;
         None = all. Raises SweepRefusedError.
         """
-        names, counts = [], set()
-        given = ",".join(self.config.launcher.hosts)
+        counts: dict[str, int | None] = {}
         for text in self.config.launcher.hosts:
-            name, colon, count = text.rpartition(":")
-            if not colon:
-                name, count = text, ""
-            if not name or (colon and not count.isdigit()) or name in names:
-                raise SweepRefusedError(
-                    f"launcher.hosts={given}: {text}; wanted names of hosts, each once, with their "
-                    "GPUs, as [a:4,b:4]"
-                )
-            names.append(name)
-            counts.add(int(count) if count else None)
-        if len(counts) > 1:
+            name, _, count = text.partition(":")
+            counts[name] = int(count) if count.isdigit() else None
+            if not name or (count and not count.isdigit()):
+                counts.clear()
+        if len(counts) != len(self.config.launcher.hosts) or len(set(counts.values())) > 1:
             raise SweepRefusedError(
-                f"launcher.hosts={given}: wanted as many GPUs of each host; run a sweep for those "
-                "with more"
+                f"launcher.hosts={','.join(self.config.launcher.hosts)}: wanted names of hosts, "
+                "each once, and as many GPUs of each, as [a:4,b:4]"
             )
-        return names or ("",), counts.pop() if counts else None
+        return list(counts) or [""], next(iter(counts.values()), None)
 
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
         """Return the words of the command for one host. Raises SweepRefusedError."""
@@ -192,17 +185,17 @@ class Launcher:
         return Remote(self._find)
 
     def _find(self, spec: TrialSpec, placement: Placement) -> Sequence[Elsewhere]:
+        hosts = placement.hosts or ("",)
+        if spec.hosts > 1:
+            hosts = tuple(self.rank_host(placement, number) for number in range(spec.hosts))
+        num_gpus = self.num_gpus(spec)
+        there = [self._elsewhere(host, num_gpus, placement.visible_devices) for host in hosts]
         if spec.hosts == 1:
-            host = placement.hosts[0] if placement.hosts else ""
-            return [self._elsewhere(host, self.num_gpus(spec), placement.visible_devices)]
-        ranks = []
-        for number in range(spec.hosts):
-            host = self.rank_host(placement, number)
-            ranks.append(self._elsewhere(host, self.num_gpus(spec), placement.visible_devices))
+            return there
         here = replace(
-            ranks[0], prefix=self.reservation(spec), python=sys.executable, gpus=None, lock=""
+            there[0], prefix=self.reservation(spec), python=sys.executable, gpus=None, lock=""
         )
-        return [replace(here, host="", host_kind=""), *ranks]
+        return [replace(here, host="", host_kind=""), *there]
 
     def num_gpus(self, spec: TrialSpec) -> int:
         """Return how many GPUs of each of its hosts a trial uses."""

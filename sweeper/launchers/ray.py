@@ -26,7 +26,7 @@ class Settings:
 
 ABILITIES = LauncherAbilities(settings=Settings)
 
-from scalemark.host.own_code import command_that_adds, module_command
+from scalemark.host.own_code import module_command
 from scalemark.records.attempt import Placement
 from scalemark.records.trial import TrialSpec
 from sweeper.errors import SweepRefusedError
@@ -80,8 +80,6 @@ class Launcher(prefix.Launcher):
         ended = prefix.ask(command, f"{who}: the Ray cluster")
         if ended.returncode:
             said = (ended.stderr.strip().splitlines() or ["no answer"])[-1]
-            if "No module named 'ray'" in said:
-                said = f"Ray is not installed; {command_that_adds('ray')} adds it"
             raise SweepRefusedError(
                 f"{who}: {said}; start the sweep on a host of the cluster, with its Ray and "
                 "RAY_AUTH_MODE (`ray start --head` starts one)"

@@ -74,37 +74,34 @@ class Launcher(prefix.Launcher):
                     f"launcher=slurm: no {program} on the path; start this on a host that Slurm "
                     "jobs are submitted from (it may want `module load slurm`)"
                 )
-        own = os.environ.get("SLURM_JOB_NODELIST")
-        if own:
-            gpus = {name: num_gpus(gres) for name, gres in _sinfo("%N|%G", f"--nodes={own}")}
-            return list(gpus), self.gpus_of_each(list(gpus.values()), len(gpus), "this Slurm job")
-        num_hosts, partition = self.config.launcher.slurm.num_hosts, self._partition()
-        where = f"the partition {partition}"
-        gpus, limit_min = {}, 0.0
-        for name, state, gres, limit in _sinfo("%N|%a,%T|%G|%l", f"--partition={partition}"):
-            limit_min = max(limit_min, minutes(limit))
-            if not _NOT_UP.search(state):
+        gpus: dict[str, int] = {}
+        settings = self.config.launcher.slurm
+        if own := os.environ.get("SLURM_JOB_NODELIST"):
+            for name, _, _, _, gres in _nodes(f"--nodes={own}"):
                 gpus[name] = num_gpus(gres)
-        time_min = self.config.launcher.slurm.time_min
-        if time_min is not None and not 1 <= time_min <= limit_min:
+            return list(gpus), self.gpus_of_each(list(gpus.values()), len(gpus), "this Slurm job")
+        asked = set(settings.partition.split(",")) if settings.partition else set()
+        names, limit_min = set(), 0.0
+        for name, partition, state, limit, gres in _nodes("--all"):
+            names.add(partition.removesuffix("*"))
+            is_default = partition.endswith("*") and not asked
+            if is_default or partition.removesuffix("*") in asked:
+                limit_min = max(limit_min, minutes(limit))
+                if not _NOT_UP.search(state):
+                    gpus[name] = num_gpus(gres)
+        where = f"the partition {settings.partition or 'that is the default'}"
+        if not asked <= names or not limit_min:
             raise SweepRefusedError(
-                f"launcher.slurm.time_min={time_min}: wanted 1 to {limit_min:g} minutes, which "
-                f"{where} allows"
+                f"launcher.slurm.partition={settings.partition or 'null'}: no such partition; "
+                f"there are {', '.join(sorted(names))}"
             )
+        if settings.time_min is not None and not 1 <= settings.time_min <= limit_min:
+            raise SweepRefusedError(
+                f"launcher.slurm.time_min={settings.time_min}: wanted 1 to {limit_min:g} minutes, "
+                f"which {where} allows"
+            )
+        num_hosts = settings.num_hosts
         return [""] * num_hosts, self.gpus_of_each(list(gpus.values()), num_hosts, where)
-
-    def _partition(self) -> str:
-        """Return the chosen ones. Raises SweepRefusedError where there is none."""
-        marked = [name for (name,) in _sinfo("%P")]  # the default one with a star
-        names = [name.removesuffix("*") for name in marked]
-        default = [name.removesuffix("*") for name in marked if name.endswith("*")]
-        asked = self.config.launcher.slurm.partition or ",".join(default)
-        if not asked or not set(asked.split(",")) <= set(names):
-            raise SweepRefusedError(
-                f"launcher.slurm.partition={asked or 'null'}: no such partition; there are "
-                f"{', '.join(names)}"
-            )
-        return asked
 
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
         task = ("srun", "--ntasks=1", "--cpu-bind=none", "--unbuffered", "--mem=0")
@@ -144,10 +141,11 @@ class Launcher(prefix.Launcher):
         return (*options, *settings.options)
 
 
-def _sinfo(columns: str, *of: str) -> list[list[str]]:
-    """Return rows of words, those of nodes by name. Raises SweepRefusedError."""
-    what = ("--Node", *of) if of else ("--all",)
-    command = ("sinfo", "--noheader", *what, f"--format={columns}")
+def _nodes(of: str) -> list[list[str]]:
+    """Return rows of name, partition, state, time limit and GPUs: one for each partition that a
+    node is of, the default one with a star. Raises SweepRefusedError.
+    """
+    command = ("sinfo", "--noheader", "--Node", of, "--format=%N|%P|%a,%T|%l|%G")
     ended = prefix.ask(command, "launcher=slurm: the cluster")
     if ended.returncode:
         said = " ".join(ended.stderr.split()) or f"exit code {ended.returncode}"

@@ -67,12 +67,7 @@ class Flags:
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> Flags:
-        return cls(
-            job_name=arguments.job_name or "",
-            task_index=arguments.task_index or "",
-            worker_hosts=arguments.worker_hosts or "",
-            ps_hosts=arguments.ps_hosts or "",
-        )
+        return cls(**{name: getattr(arguments, name) or "" for name in asdict(NO_FLAGS)})
 
     def arguments(self) -> list[str]:
         """Return them as on a command line."""
@@ -107,15 +102,10 @@ def read(spec: TrialSpec, flags: Flags, variables: Mapping[str, str]) -> OwnRank
     if flags != NO_FLAGS:
         return _own_rank(flags, spec)
     if variables.get("TF_CONFIG", "").strip() not in ("", "{}"):
-        if not jobs_of(spec):
-            raise UnsupportedTrialError(
-                f"TF_CONFIG is set, and a trial of variable_update={spec.variable_update} has no "
-                "ranks; unset TF_CONFIG"
-            )
         # It may name a rank: taking all of them would train the trial once per task.
         raise UnsupportedTrialError(
-            "TF_CONFIG is set and is not read; name the rank by --job_name, --task_index and "
-            "--worker_hosts, or unset it"
+            "TF_CONFIG is set and is not read; unset it, or name the rank of a trial over several "
+            "hosts by --job_name, --task_index and --worker_hosts"
         )
     return None
 

@@ -43,5 +43,5 @@ def test_ranks_have_the_same_share_and_parameter_servers_none(tmp_path, monkeypa
         device_kind=DeviceKind.GPU, num_gpus=4, hosts=2, variable_update="distributed_replicated"
     )
     job = rank_starts.RanksJob(spec=spec, folder=RunFolder(tmp_path), jobs=("worker", "ps"))
-    assert rank_starts._visible_devices(job, WORKER_1) == "6,7"
-    assert rank_starts._visible_devices(job, Rank(job_name="ps", task_index=1)) == ""
+    assert job.visible_devices(WORKER_1) == "6,7"
+    assert job.visible_devices(Rank(job_name="ps", task_index=1)) == ""
