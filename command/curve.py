@@ -212,7 +212,6 @@ class StepCurve:
     """Takes readings in their order."""
 
     def __init__(self) -> None:
-        self.has_steps = False  # readings without a step are passed over from then on
         self.last_arrival_s = 0.0
         self.unsure_steps = 0
         self.began_anew_s: float | None = None  # the numbers of steps, for the last time
@@ -229,6 +228,11 @@ class StepCurve:
     @property
     def num_steps(self) -> int:
         return int(self._steps)
+
+    @property
+    def has_steps(self) -> bool:
+        """Return whether the program numbers its steps: readings without one are passed over."""
+        return self._last_step is not None
 
     def add(
         self,
@@ -348,7 +352,6 @@ class StepCurve:
         if step is None:
             return None if self.has_steps else 1
         if not self.has_steps:
-            self.has_steps = True
             self._begin()  # these are better than what was read so far
         if self._last_step is not None and step <= self._last_step:
             self._take_back(step)

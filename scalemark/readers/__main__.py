@@ -8,7 +8,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from textwrap import fill
@@ -209,8 +208,19 @@ def _entry(fit: FoundReader) -> dict[str, object]:
         "unusable": sum(bool(reading.unusable) for reading in fit.readings),
         "item": fit.item or None,
         "per_gpu": fit.per_gpu,
-        "first": asdict(shown[0]),
-        "last": asdict(shown[-1]),
+        "first": _numbers(shown[0]),
+        "last": _numbers(shown[-1]),
+    }
+
+
+def _numbers(reading: Reading) -> dict[str, object]:
+    """Return what is finite of a reading; its metrics may be nan, which JSON lacks."""
+    return {
+        "throughput": reading.throughput,
+        "step": reading.step,
+        "step_s": reading.step_s,
+        "is_total": reading.is_total,
+        "is_mean": reading.is_mean,
     }
 
 

@@ -39,7 +39,7 @@ _IS_NAME = re.compile(r"['\"]?\s*[:=]")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
 _CLAIMED = re.compile(r"\b(?:on|with|for|using|across|over|after)\s*$", re.IGNORECASE)
 _OF_BARS = ("it/s", "s/it")
-_AFTER_NUMBER = re.compile(r"\d\S*\s+(?=\D)")
+_AFTER_NUMBER = re.compile(r"(?:\d|\b(?:nan|inf)\b)\S*\s+(?=\D)")
 _ENDS_WITH_NUMBER = re.compile(r"\d[:\])]?\s*$")
 _NO_STEP = re.compile(
     r"checkpoint|sav(?:ed|ing)|load|compil|eval|valid"

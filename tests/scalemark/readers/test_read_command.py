@@ -54,6 +54,11 @@ def test_a_script_reads_json(capsys):
     assert (last["throughput"], last["step"], last["is_mean"]) == (10007.0, 5, False)
 
 
+def test_a_loss_that_is_nan_leaves_the_json_valid(capsys):
+    assert run("step 1 | loss nan | 5 tokens/s\nstep 2 | loss nan | 6 tokens/s\n", "--json") == 0
+    assert "NaN" not in capsys.readouterr().out
+
+
 def test_a_log_without_a_rate_shows_its_last_lines(capsys, snapshot):
     assert run("".join(f"line {number}\n" for number in range(100)) + "\x1b[31mkilled\n") == 1
     assert capsys.readouterr() == ("", snapshot)
