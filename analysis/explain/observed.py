@@ -24,6 +24,7 @@ from simulator.costs.networks import Network, network
 BYTES_PER_PARAMETER = 4  # gradients are sent in fp32 whatever the precision
 COMPACT_BYTES = 2  # of one, with compact_gradients
 LAUNCH_S = 40e-6  # of one kernel, from the host's queue to its start: 20 to 40 us in the guide
+LEAST_LAUNCH_S = 20e-6
 COMPUTED_AGAIN = 4 / 3  # of the operations, where the forward pass is computed twice
 # times the quick check: parameter servers on a DGX-1, the worst of all published figures, lost 146
 LINKS_EXPLAIN = 150.0

@@ -23,6 +23,7 @@ from enum import StrEnum
 from analysis.explain.ablations import ABLATION_ORDER, FLOOR, Ablation, reads
 from analysis.explain.causes import (
     EXCHANGING_NOTHING,
+    MOSTLY_FIXED,
     NEIGHBORS_FROM,
     Bound,
     Case,
@@ -31,6 +32,7 @@ from analysis.explain.causes import (
     at_most_launching_s,
     list_causes,
 )
+from analysis.explain.observed import LAUNCH_S, LEAST_LAUNCH_S, kernels_s
 from analysis.explain.waterfall import Seconds, Waterfall, difference, shares_cores
 from analysis.results import Result
 from scalemark.records.references import Origin
@@ -69,7 +71,7 @@ def diagnose(case: Case) -> Diagnosis:
     for cause in causes:
         if case.fall.share(cause.seconds.value) >= MATTERS:
             heavy.append(cause)
-    bound, why = _judge(heavy) if heavy else _judge_quiet(case, causes)
+    bound, why = _judge(case, heavy) if heavy else _judge_quiet(case, causes)
     doubts = list(_of_trials(case))
     if bound is not None:
         doubts += _of_verdict(case, bound, causes, heavy)
@@ -85,7 +87,7 @@ def diagnose(case: Case) -> Diagnosis:
     )
 
 
-def _judge(heavy: Sequence[Evidence]) -> tuple[Bound | None, str]:
+def _judge(case: Case, heavy: Sequence[Evidence]) -> tuple[Bound | None, str]:
     """Return the bound and why, where causes take 10 % of the step or more."""
     top = heavy[0]
     why = top.because
@@ -100,12 +102,18 @@ def _judge(heavy: Sequence[Evidence]) -> tuple[Bound | None, str]:
         if is_near and not _is_apart(top, rivals[0]):
             rival = rivals[0].bound or UNNAMED
             return None, f"{top.bound} and {rival} are as large as each other"
+    unlimited = _unlimited_launching(case, top.seconds.value)
+    if unlimited and top.bound not in (Bound.INPUT, Bound.LAUNCH):
+        return None, f"{why}; {unlimited}"
     return top.bound, why
 
 
 def _judge_quiet(case: Case, causes: Sequence[Evidence]) -> tuple[Bound | None, str]:
     """Return the bound and why, where no cause takes 10 % of the step."""
     fall, seen = case.fall, case.seen
+    unlimited = _unlimited_launching(case, 0.0)
+    if unlimited:
+        return None, unlimited
     if fall.target.num_gpus == 1:
         is_input_known = seen.data_wait_share is not None
         is_input_known |= Ablation.REDUCING in fall.ablations.results
@@ -125,6 +133,24 @@ def _judge_quiet(case: Case, causes: Sequence[Evidence]) -> tuple[Bound | None, 
     if not causes:
         return None, why
     return causes[0].bound, f"{why}; {causes[0].because}"
+
+
+def _unlimited_launching(case: Case, largest_s: float) -> str:
+    """Return that launching may be most of the step and more than the largest cause, where kernels
+    are counted and nothing else tells what launching costs; empty where it is not.
+    """
+    fall = case.fall
+    counted_s = kernels_s(fall.target.axes)
+    is_limited = fall.fixed or case.seen.launch_gap_share is not None
+    if is_limited or counted_s is None or shares_cores(fall.target):
+        return ""
+    expected_s = min(counted_s * LEAST_LAUNCH_S / LAUNCH_S, fall.base_s.value)
+    if expected_s < max(largest_s, MOSTLY_FIXED * fall.step.value):
+        return ""
+    share = fall.share(expected_s)
+    return (
+        f"launching its kernels may take {share:.0%} of the step; {_shows_fixed(fall)} would tell"
+    )
 
 
 def _shows_fixed(fall: Waterfall) -> str:

@@ -106,7 +106,7 @@ CASES = {
     "many kernels in a short step": (
         [result(9, batch_size=1), result(8.99, batch_size=1, steps_per_execution=10)],
         {},
-        (Bound.COMPUTE, LIKELY),
+        CANNOT_TELL,
     ),
     "nothing limits what launching costs": ([result(9, batch_size=1)], {}, CANNOT_TELL),
     "waiting is seen without any other trial": (
