@@ -294,7 +294,7 @@ class Meanings:
 
     def _check_decimals(self) -> None:
         """Refuse numbers as 1,234 where nothing says which mark is the decimal one."""
-        if self._said.decimal_comma is not None:
+        if self._said.decimal_comma is not None or _has_decimal_points(self._table):
             return
         for column, name in self.columns.items():
             if name not in _NUMBERS:
@@ -513,6 +513,17 @@ def read_number(text: str, *, decimal_comma: bool = False) -> Written | None:
         whole = re.sub(r"\D", "", whole)
     amount = float(f"{sign}{whole or '0'}.{fraction or '0'}{exponent or ''}")
     return Written(amount * _MULTIPLES[multiple], bool(multiple))
+
+
+def _has_decimal_points(table: ForeignTable) -> bool:
+    """Return whether a cell is a number with a point alone, as 82.4."""
+    for _, cells in table.rows:
+        for cell in cells:
+            if not isinstance(cell, str) or "." not in cell or read_number(cell) is None:
+                continue
+            if read_number(cell, decimal_comma=True) is None:
+                return True
+    return False
 
 
 def _is_doubtful(text: str, table: ForeignTable) -> bool:
