@@ -634,6 +634,8 @@ WRONG = [
     (["--zzz"], "axes are written AXIS=VALUE"),
     (["model", "x"], "write model=x"),
     (["strategy=nccl"], "did you mean sharded_nccl or replicated_nccl or distributed_nccl?"),
+    (["strategy=mirrored"], "did you mean variable_update=mirrored?"),
+    (["strategy=mirrored_nccl"], "did you mean variable_update=mirrored all_reduce=nccl?"),
     (["hardware=dgx1"], "did you mean dgx1_p100?"),
     (["num_gpus=17"], "num_gpus=17: there are 16 CPU devices"),
     (["hardware=gpu"], "hardware=gpu: no usable GPU"),

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from hydra.errors import (
@@ -27,8 +28,10 @@ from omegaconf.errors import (
     ValidationError,
 )
 
+import conf
 from conf.schema import Config
 from scalemark import models
+from scalemark.abilities import choices_of
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, PREFIXES, free_axes, is_env_variable, is_free
 from scalemark.records.trial import AXES
@@ -172,7 +175,9 @@ def explain(error: ConfigError, override: str = "") -> str:
         return f"{several[1]}: more than one value, and --cfg shows one trial; give it one value"
     file = re.match(r"In '(.+)': \w+ raised while composing config:\n(.*)", text, re.DOTALL)
     if file:
-        return f"conf/{file[1]}.yaml: {_in_file(file[2])}"
+        name = f"{file[1]}.yaml"  # of our own conf/, or of a folder of the user's
+        shown = f"conf/{name}" if (Path(conf.__file__).parent / name).exists() else name
+        return f"{shown}: {_in_file(file[2])}"
     merged = re.search(r"Error merging override (.*)", text)
     if merged and not override:
         override = merged[1].strip()
@@ -282,6 +287,14 @@ def _no_such_choice(error: MissingConfigException) -> str:
         return f"model={name}: which of its functions? wanted model={name}:FUNCTION"
     if group == "hardware" and name.endswith(".yaml"):
         return f"hardware={name}: there is no such file; wanted the path of a profile"
+    if group == "strategy":
+        for update in choices_of(AXES["variable_update"]):
+            if name == update:
+                return f"strategy={name}: no such strategy; did you mean variable_update={update}?"
+            all_reduce = name.removeprefix(f"{update}_")  # as tables name it
+            if all_reduce != name and all_reduce in choices_of(AXES["all_reduce"]):
+                axes = f"variable_update={update} all_reduce={all_reduce}"
+                return f"strategy={name}: no such strategy; did you mean {axes}?"
     own = ", or FILE.py:FUNCTION of your own" if group == "model" else ""
     return f"{group}={name}: no such {group}; {choices}{own}"
 
@@ -326,6 +339,9 @@ def _in_file(cause: str) -> str:
     """Return one line for a value of a YAML file that cannot be merged."""
     key, value = re.search(r"full_key: (\S+)", cause), re.search(r"^Value '(.*)' of type", cause)
     if not key:
+        chosen = re.search(r"str is not a subclass of (\w+)Config. value: (.+)", cause)
+        if chosen and chosen[1].lower() in _GROUPS:
+            return f"write `- override /{chosen[1].lower()}: {chosen[2]}` below defaults"
         return _first_line(cause)
     return _wrong_value(f"{key[1]}={value[1]}" if value else key[1], cause)
 

@@ -18,15 +18,15 @@ from tests.conf.test_resolve import FOLDER
     [
         (
             "pcie_gb_per_s: fast",
-            "conf/hardware/mine.yaml: hardware.profile.pcie_gb_per_s=fast: wanted a number",
+            "hardware/mine.yaml: hardware.profile.pcie_gb_per_s=fast: wanted a number",
         ),
         (
             "pcie_gb_per_s:",
-            "conf/hardware/mine.yaml: hardware.profile.pcie_gb_per_s: null is nothing; give it a value",
+            "hardware/mine.yaml: hardware.profile.pcie_gb_per_s: null is nothing; give it a value",
         ),
         (
             "pci_gb_per_s: 12",
-            "conf/hardware/mine.yaml: hardware.profile.pci_gb_per_s: Key 'pci_gb_per_s' not in 'ProfileConfig'",
+            "hardware/mine.yaml: hardware.profile.pci_gb_per_s: Key 'pci_gb_per_s' not in 'ProfileConfig'",
         ),
     ],
 )
@@ -126,3 +126,20 @@ def test_no_argument_is_answered_with_what_to_write():
 def test_a_variable_that_hydra_could_not_read_is_refused_before_it_tries():
     with pytest.raises(SweepRefusedError, match="write each value in quotes, as"):
         check_forms(["+env.FOO=int(a)"])
+
+
+def test_a_file_of_ones_own_that_gives_a_group_one_value_is_named_with_what_chooses_one(tmp_path):
+    folder = tmp_path / "exp" / "experiment"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text("# @package _global_\nmodel: trivial\n", encoding="utf-8")
+    own = f"hydra.searchpath=[file://{folder.parent}]"
+    register()
+    with (
+        initialize_config_dir(str(FOLDER), version_base=None),
+        pytest.raises(HydraException) as raised,
+    ):
+        compose("config", overrides=["experiment=mine", own], return_hydra_config=True)
+    GlobalHydra.instance().clear()
+    assert explain(raised.value) == (
+        "experiment/mine.yaml: write `- override /model: trivial` below defaults"
+    )
