@@ -277,6 +277,8 @@ def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
             others = nearest(wanted.name, sorted(filter(is_free, columns)) or ["no free axes"])
             end = " " if others.endswith("?") else "; "
             return f"no trial there has {wanted.name}; {others}{end}"
+        if is_free(wanted.name) and (wanted.value.startswith(("'", '"')) or "," in wanted.value):
+            return r"a value is written without quotes, a comma within it as \,; "
         if wanted.name not in columns or wanted.operator != "=" or "," in wanted.value:
             continue
         column = columns[wanted.name].label("value")

@@ -12,7 +12,7 @@ from scalemark.models.gpt import gpt
 from tests.specs import small
 from tests.trainer.test_towers import MODES, RATE, trained
 from trainer import keras_model
-from trainer.check.exactness import batches_of, largest_difference
+from trainer.check.exactness import largest_difference
 from trainer.keras_model import Example
 from trainer.run import build, open_training
 
@@ -36,6 +36,14 @@ MODELS = {"causal": (causal, TOKENS), "masked, recomputed": (masked, MASKED_TOKE
 TEXT = {"image_px": 0, "seq_len": 16, "num_classes": 256}
 
 
+def _batches_of(example, num_replicas, num_steps):
+    random = np.random.default_rng(7)
+    size = num_replicas * 8
+    for _ in range(num_steps):
+        inputs = random.integers(0, example.num_symbols, (size, *example.input_shape))
+        yield inputs, random.integers(0, example.num_classes, (size, *example.label_shape))
+
+
 @pytest.fixture(scope="module")
 def difference(all_devices):
     """difference(kind, num_replicas, **changes): to one device with the whole batches, after 3 steps."""
@@ -46,7 +54,7 @@ def difference(all_devices):
 
     def largest(kind, num_replicas, **changes):
         model, example = MODELS[kind]
-        batches = list(batches_of(example, num_replicas, 3))
+        batches = list(_batches_of(example, num_replicas, 3))
         key = kind, num_replicas
         if key not in known:
             known[key] = trained(make_devices, 1, batches, model, **RATE).update.weights(0)
