@@ -8,7 +8,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from textwrap import fill
 
@@ -17,7 +16,7 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-from scalemark.readers.log_text import LogError, LogText, log_text, logs_below
+from scalemark.readers.log_text import OUTPUT_FILE, LogError, LogText, log_text
 from scalemark.readers.opening import KINDS, about
 from scalemark.readers.reading import Reading
 from scalemark.readers.search import FoundReader, Search, search
@@ -25,7 +24,6 @@ from scalemark.text.untrusted import quoted, visible
 
 READ, NOTHING, UNREADABLE = 0, 1, 2
 LAST_LINES = 20
-_MOST_LOGS = 5
 _MOST_ROWS = 8
 _MOST_SHOWN = 300  # characters of a line
 _COLUMNS = ("reader", "number", "readings", "first", "last", "item", "of")
@@ -83,7 +81,10 @@ def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "log", type=Path, metavar="LOG", help="a file, or a folder with what a program left"
+        "log",
+        type=Path,
+        metavar="LOG",
+        help="a file, or a run folder: its log.txt, and files of results",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args(arguments)
@@ -167,6 +168,11 @@ def _shown(reading: Reading) -> str:
 
 def _nothing(path: Path, text: LogText) -> str:
     lines = [f"{quoted(str(path))} has no lines; wanted the output of a training program"]
+    if path.is_dir() and not text.lines:
+        lines = [
+            f"{quoted(str(path))} has neither lines in {OUTPUT_FILE} nor a file of results that a "
+            "reader knows; give the path of the log itself"
+        ]
     if text.lines:
         last = [visible(line[:_MOST_SHOWN]) for line in text.lines[-LAST_LINES:]]
         lines = [
@@ -175,11 +181,6 @@ def _nothing(path: Path, text: LogText) -> str:
             f"Its last {len(last)} lines:",
             *(f"  {line}" for line in last),
         ]
-    # a folder is read without its folders, which may be other runs
-    deeper = list(islice(logs_below(path), _MOST_LOGS))
-    if deeper:
-        lines.append("There are logs in folders of it; read one of these:")
-        lines += [f"  {quoted(str(log))}" for log in deeper]
     return "\n".join(lines)
 
 

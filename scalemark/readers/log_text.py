@@ -98,26 +98,23 @@ MOST_FILES = 10_000
 MOST_DEPTH = 8
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """Yield at most MOST_FILES files, those of upper folders first. Links are not followed."""
+def named_below(folder: Path, names: Collection[str]) -> list[Path]:
+    """Return the files of these names, those of upper folders first. Links are not followed."""
+    named: list[Path] = []
     level, seen = [folder], 0
     for _ in range(MOST_DEPTH):
         below: list[Path] = []
-        for one in level:
-            for entry in _entries(one):
+        for upper in level:
+            for entry in _entries(upper):
                 seen += 1
                 if seen > MOST_FILES:
-                    return
+                    return named
                 if entry.is_dir(follow_symlinks=False):
                     below.append(Path(entry.path))
-                elif entry.is_file(follow_symlinks=False):
-                    yield Path(entry.path)
+                elif entry.name in names and entry.is_file(follow_symlinks=False):
+                    named.append(Path(entry.path))
         level = below
-
-
-def named_below(folder: Path, names: Collection[str]) -> list[Path]:
-    """Return the files of these names, those of upper folders first."""
-    return [path for path in files_below(folder) if path.name in names]
+    return named
 
 
 def read_text(path: Path) -> str | None:
@@ -152,9 +149,6 @@ HALF_LINES = 20_000
 """How many lines are read of the begin of a log, and of its end."""
 
 OUTPUT_FILE = "log.txt"  # what our run folders call the output of a program
-_ENDINGS = (".log", ".out", ".err", ".txt", ".jsonl")
-_NAMES = ("stdout", "stderr")
-_MOST_FILES = 10
 _PRINTED = bytes(range(32, 256)) + b"\t\n\r\x08\x0c\x1b"
 _MOST_CONTROLS = 0.1  # of the bytes of a text
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7z": "xz", b"\x28\xb5": "zstd"}
@@ -174,39 +168,18 @@ class LogText:
 
 
 def log_text(path: Path) -> LogText:
-    """Return the lines of a file, or of the logs in a folder. Raises LogError."""
+    """Return the lines of a file, or of the output in a run folder. Raises LogError."""
     try:
         path = path.resolve(strict=True)
         if not path.is_dir():
             return _text_of(path)
-        texts = [_text_of(file) for file in _logs_in(path)]
+        output = path / OUTPUT_FILE
+        if output.is_file() and not output.is_symlink():
+            return _text_of(output)
     except (OSError, RuntimeError) as error:
-        raise LogError(_reason(error)) from error
-    return LogText(
-        lines=tuple(line for text in texts for line in text.lines),
-        num_bytes=sum(text.num_bytes for text in texts),
-        is_whole=all(text.is_whole for text in texts),
-    )
-
-
-def _logs_in(folder: Path) -> list[Path]:
-    """Return the output of a run folder, or else the files that are called like logs."""
-    output = folder / OUTPUT_FILE
-    if output.is_file() and not output.is_symlink():
-        return [output]
-    files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.is_symlink()]
-    return list(filter(_is_called_like_a_log, files))[:_MOST_FILES]
-
-
-def logs_below(folder: Path) -> Iterator[Path]:
-    """Yield the files in folders of this folder that are called like logs, the nearest first."""
-    for path in files_below(folder):
-        if path.parent != folder and _is_called_like_a_log(path):
-            yield path
-
-
-def _is_called_like_a_log(path: Path) -> bool:
-    return path.suffix in _ENDINGS or path.name in _NAMES
+        reason = error.strerror if isinstance(error, OSError) else ""
+        raise LogError(reason or str(error)) from error
+    return LogText(lines=(), num_bytes=0, is_whole=True)
 
 
 def _text_of(path: Path) -> LogText:
@@ -244,8 +217,3 @@ def _refuse_binary(begin: bytes) -> None:
     controls = text.translate(None, _PRINTED)
     if begin and len(controls) >= _MOST_CONTROLS * len(text):
         raise LogError("it is binary; wanted the text that a program printed")
-
-
-def _reason(error: OSError | RuntimeError) -> str:
-    reason = error.strerror if isinstance(error, OSError) else ""
-    return reason or str(error)

@@ -125,23 +125,12 @@ def test_a_folder_is_read_with_what_the_program_left(capsys):
     assert "31.5/s" in said
 
 
-def test_logs_that_lie_deeper_are_named_nearest_first(capsys):
-    for name in ("run/a/b/train.log", "run/c/stdout", "run/c/weights.bin"):
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_text(TITAN)
-    assert main(["run"], program="scalemark read") == 1
-    said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("scalemark read: run has no lines")
-    assert said[-2:] == ["  run/c/stdout", "  run/a/b/train.log"]
-    Path("run/notes.txt").write_text("nothing of a rate\n")
-    assert main(["run"], program="scalemark read") == 1
-    assert capsys.readouterr().err.splitlines()[-2:] == said[-2:]
-
-
-def test_an_empty_folder_has_no_rate(capsys):
-    Path("run").mkdir()
+@pytest.mark.parametrize("name", ["run/train.log", "run/a/log.txt"])
+def test_of_a_folder_without_output_the_log_itself_is_wanted(name: str, capsys):
+    Path(name).parent.mkdir(parents=True)
+    Path(name).write_text(TITAN)
     assert main(["run"]) == 1
-    assert "run has no lines" in capsys.readouterr().err
+    assert "give the path of the log itself" in capsys.readouterr().err
 
 
 def test_secrets_of_a_log_are_not_shown(capsys):
