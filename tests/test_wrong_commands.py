@@ -109,8 +109,6 @@ WRONG = {
     "analysis advise modle=vgg16": "did you mean model?",
     "analysis advise model=vgg17": "no attempt is like",
     "analysis explain --trial zz": "no such trial",
-    "analysis explain --gb-per-s 0": "--gb-per-s",
-    "analysis explain --gb-per-s fast": "--gb-per-s",
     "analysis compare": "Missing argument",
     "analysis compare strategy=ps_cpu": "Missing argument",
     "analysis compare modle=a model=b": "did you mean model?",

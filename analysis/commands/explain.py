@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -12,7 +12,7 @@ import typer
 from analysis.explain import explain_words as words
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import explain_all, of_each_curve
-from analysis.explain.observed import Bandwidth, observer, of_box, of_probe
+from analysis.explain.observed import observer
 from analysis.options import (
     All,
     Brief,
@@ -31,9 +31,7 @@ from analysis.results import Result, has_steps, why_no_steps
 from analysis.selection import Selection, Source, choose, load
 from analysis.titles import environment_notes, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
-from scalemark.host.files import read_probe
 from scalemark.host.own_code import typed
-from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
@@ -43,16 +41,6 @@ from store.filters import ID_BEGINNING, begins_id
 
 Trial = Annotated[
     str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")
-]
-GbPerS = Annotated[
-    float | None,
-    typer.Option(
-        help=(
-            "Bandwidth between GPUs, GB/s; else what scalemark probe measured, or that of the "
-            "machine's hardware profile, where one is known."
-        ),
-        min=1e-3,
-    ),
 ]
 
 NOT_TAKEN_APART = (
@@ -68,7 +56,6 @@ def explain(
     sweep: Sweep = None,
     origin: OriginOption = None,
     source: SourceOption = None,
-    gb_per_s: GbPerS = None,
     shows_all: All = False,
     brief: Brief = False,
     as_json: Json = False,
@@ -94,8 +81,7 @@ def explain(
     targets = _targets(asked, chosen)
     if trial is None:
         targets = of_each_curve(targets, finder)
-    bandwidth = _bandwidths(everything, gb_per_s)
-    explained = explain_all(targets, finder, observer(everything), bandwidth)
+    explained = explain_all(targets, finder, observer(everything))
     if as_json:
         return print_json(explained)
     notes = list(chosen.notes)
@@ -164,20 +150,3 @@ def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:
     if not any(result.axes["batch_size"] for result in with_steps):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
     return with_steps
-
-
-def _bandwidths(everything: Source, gb_per_s: float | None) -> Callable[[Result], Bandwidth | None]:
-    def bandwidth(result: Result) -> Bandwidth | None:
-        if gb_per_s is not None:
-            return Bandwidth(gb_per_s=gb_per_s, known_by="--gb-per-s")
-        kind = result.environment.device_kind
-        if kind is DeviceKind.CPU_DEVICE:
-            return None
-        if kind is DeviceKind.GPU and result.attempt_ids:
-            machine = everything.attempts[result.attempt_ids[-1]]["machine"]
-            probed = of_probe(read_probe(machine, DeviceKind.GPU), result.num_gpus)
-            if probed is not None:
-                return probed
-        return of_box(result)
-
-    return bandwidth

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from analysis.explain.ablations import COMPARED, FLOOR, Ablation, reads
-from analysis.explain.observed import NOTHING, Links, Observed, kernels_s
+from analysis.explain.observed import NOTHING, Observed, kernels_s
 from analysis.explain.waterfall import (
     Beside,
     Cause,
@@ -84,7 +84,6 @@ class Evidence:
     because: str  # a part of a sentence
     trials: tuple[str, ...]  # that show it; of a difference what is subtracted comes last
     is_direct: bool = True  # measured for itself; else inferred from what is not
-    doubt: str = ""  # why the links do not explain it, as a part of a sentence; empty: they may
 
 
 _BOUND = {
@@ -141,13 +140,8 @@ class Case:
     fall: Waterfall
     seen: Observed
     of_ablations: Mapping[Ablation, Observed]
-    links: Links | None
     ways: OtherWays
     waiting: Evidence | None  # for a slow replica
-
-    def denied(self, lost_s: float) -> str:
-        """Return why the links do not explain a loss; empty where they may."""
-        return self.links.deny(lost_s) if self.links else ""
 
 
 def list_causes(case: Case) -> list[Evidence]:
@@ -217,8 +211,7 @@ def _of_parts(case: Case) -> Iterator[Evidence]:
         because = _takes(
             " and ".join(cause for part in parts for cause in part.causes), seconds, fall
         )
-        doubt = case.denied(seconds.value) if bound is Bound.COMMUNICATION else ""
-        yield _shown(bound, EvidenceKind.ABLATION, seconds, because, trials, doubt=doubt)
+        yield _shown(bound, EvidenceKind.ABLATION, seconds, because, trials)
 
 
 def _of_several(part: StepPart, case: Case) -> Iterator[Evidence]:
@@ -250,27 +243,22 @@ def _rest(causes: list[Cause], left_s: float, part: StepPart, case: Case) -> Evi
     seconds = part.seconds
     if left_s != seconds.value:
         seconds = Seconds(value=left_s)
-    denied = case.denied(left_s) if Cause.COMMUNICATION in causes else ""
     bounds = {_BOUND.get(cause) for cause in causes}
-    if len(bounds) == 1 and None not in bounds and not denied:
+    if len(bounds) == 1 and None not in bounds:
         because = _takes(" or ".join(causes), seconds, case.fall)
         return _inferred(bounds.pop(), seconds, because, part)
     because = _lost_to(" or ".join(causes) or "an unknown cause", left_s, case.fall)
-    if denied:
-        because += f"; {denied}"
     if {Cause.CONTENTION, Cause.COMMUNICATION} <= set(causes):
         because += "; independent replicas would tell"
     return _inferred(None, seconds, because, part)
 
 
 def _by_other_way(case: Case, target: Result, at_most_s: float) -> Iterator[Evidence]:
-    """Yield communication that a faster way of exchange shows, unless the links deny it."""
+    """Yield communication that a faster way of exchange shows."""
     other = case.ways.fastest(target)
     if other is None:
         return
     seconds = difference(target, other)
-    if case.denied(seconds.value):
-        return
     if seconds.value > at_most_s:
         seconds = Seconds(value=at_most_s)
     names = [other.strategy]
@@ -434,7 +422,6 @@ def _shown(
     trials: tuple[str, ...],
     *,
     is_direct: bool = True,
-    doubt: str = "",
 ) -> Evidence:
     return Evidence(
         bound=bound,
@@ -443,7 +430,6 @@ def _shown(
         because=because,
         trials=trials,
         is_direct=is_direct,
-        doubt=doubt,
     )
 
 

@@ -16,7 +16,7 @@ from analysis.explain.verdicts import Confidence
 from analysis.options import NextStep, Screen
 from analysis.results import Result
 from analysis.selection import Selection
-from analysis.titles import number, with_interval
+from analysis.titles import with_interval
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.text.wording import listed
 
@@ -115,14 +115,10 @@ def rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
 
 
 def details(explanation: Explanation) -> Iterator[tuple[str, str]]:
-    """Yield sentences with commands: slow replicas, the links, what to try, and what is missing."""
-    slow, links = explanation.slow_replicas, explanation.links
+    """Yield sentences with commands: slow replicas, what to try, and what is missing."""
+    slow = explanation.slow_replicas
     if slow != UNTIMED:
         yield f"{slow_replica(slow)}.", ""
-    if links is not None:
-        gradients = f"{number(links.sent_bytes / 1e6)} MB of gradients"
-        rate = f"{number(links.bytes_per_s / 1e9)} GB/s ({links.known_by})"
-        yield f"{gradients} take {number(1e3 * links.check_s)} ms at {rate}.", ""
     for note in explanation.notes:
         yield f"{note[0].upper()}{note[1:]}.", ""
     for remedy in explanation.remedies:

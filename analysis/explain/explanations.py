@@ -11,11 +11,8 @@ from analysis.explain.causes import Bound, Case, Evidence, EvidenceKind, OtherWa
 from analysis.explain.observed import (
     NOTHING,
     UNTIMED,
-    Bandwidth,
-    Links,
     Observed,
     SlowReplicas,
-    links_of,
 )
 from analysis.explain.remedies import Remedy, against_slow, against_throttling, remedies
 from analysis.explain.verdicts import MATTERS, Diagnosis, diagnose
@@ -66,7 +63,6 @@ class Explanation:
     steps: Steps
     diagnosis: Diagnosis
     seen: Observed
-    links: Links | None
     slow_replicas: SlowReplicas
     remedies: tuple[Remedy, ...]
     missing: tuple[Missing, ...]
@@ -80,11 +76,10 @@ def explain_all(
     targets: Iterable[Result],
     finder: AblationFinder,
     observe: Callable[[Result], Observed],
-    bandwidth: Callable[[Result], Bandwidth | None] = lambda _: None,
 ) -> list[Explanation]:
     """Explain results that have a number; `finder` has all that they may be compared with."""
     ways = OtherWays(finder.results)
-    return [_explain(target, finder, ways, observe, bandwidth(target)) for target in targets]
+    return [_explain(target, finder, ways, observe) for target in targets]
 
 
 def _explain(
@@ -92,16 +87,12 @@ def _explain(
     finder: AblationFinder,
     ways: OtherWays,
     observe: Callable[[Result], Observed],
-    bandwidth: Bandwidth | None,
 ) -> Explanation:
     fall = waterfall(finder.around(target))
     of_ablations = {name: observe(result) for name, result in fall.ablations.results.items()}
     seen = of_ablations[fall.ablations.own]
     slow, waiting = _slow_replicas(fall, seen, of_ablations.get(Ablation.INDEPENDENT, NOTHING))
-    links = links_of(target, seen, bandwidth)
-    case = Case(
-        fall=fall, seen=seen, of_ablations=of_ablations, links=links, ways=ways, waiting=waiting
-    )
+    case = Case(fall=fall, seen=seen, of_ablations=of_ablations, ways=ways, waiting=waiting)
     diagnosis = diagnose(case)
     offered = list(against_throttling(seen))
     if diagnosis.bound is Bound.SLOW_REPLICA:
@@ -116,7 +107,6 @@ def _explain(
         steps=_steps(fall, diagnosis),
         diagnosis=diagnosis,
         seen=seen,
-        links=links,
         slow_replicas=slow,
         remedies=tuple(offered),
         missing=tuple(missing),

@@ -211,7 +211,7 @@ def _of_verdict(
     elif bound is Bound.COMPUTE:
         yield from _of_quiet(fall, causes)
     else:
-        yield causes[0].doubt or "no cause alone takes 10% of the step"
+        yield "no cause alone takes 10% of the step"
 
 
 def _fetches_variables(alone: Result) -> bool:
@@ -260,8 +260,6 @@ def _of_top(fall: Waterfall, top: Evidence, heavy: Sequence[Evidence]) -> Iterat
         yield "its input may be as slow by itself: again without other programs would tell"
     elif not missing and not top.is_direct:
         yield "nothing measured it for itself"
-    if top.doubt:
-        yield top.doubt
     if top.seconds.is_conclusive and fall.share(top.seconds.low or 0.0) < MATTERS:
         yield "its interval reaches below 10% of the step"
     for other in heavy:

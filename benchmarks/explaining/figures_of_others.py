@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.causes import Bound
 from analysis.explain.explanations import Explanation, explain_all
-from analysis.explain.observed import NOTHING, of_box
+from analysis.explain.observed import NOTHING
 from analysis.explain.verdicts import HEALTHY_FROM, Confidence
 from analysis.results import Result, items_per_step
 from analysis.selection import Selection, load
@@ -93,7 +93,7 @@ def _explained(
     found: list[Explanation] = []
     for key, asked in shared.items():
         finder = AblationFinder(beside[key])
-        found += explain_all(asked, finder, lambda _: NOTHING, of_box)
+        found += explain_all(asked, finder, lambda _: NOTHING)
     return found
 
 

@@ -296,12 +296,6 @@ class Probe(JsonRecord):
         return min((figure.value for figure in self.of(what) if figure.value), default=None)
 
     @property
-    def bus_bytes_per_s(self) -> float | None:
-        """Return the largest bus bandwidth of a reduction of any size."""
-        rates = [figure.value for figure in self.of(Probed.ALL_REDUCE) if figure.value]
-        return max(rates, default=None)
-
-    @property
     def problems(self) -> tuple[str, ...]:
         """Return why figures are missing, each reason once."""
         found = [figure.problem for figure in self.figures if figure.problem]

@@ -5,10 +5,8 @@ import shlex
 
 import pytest
 
-from scalemark.host.files import prepare_probes, write_probe
-from scalemark.records.machine import DeviceKind, Figure, Probe, Probed
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import ReplicaTimes
-from tests.analysis.gpu_box import GPU_BOX, on_gpus
 from tests.filled import ENVIRONMENT, MACHINE, SIMULATED_MACHINE, fill
 from tests.specs import small
 
@@ -151,41 +149,6 @@ def test_what_ran_with_other_software_does_not_count(analysis):
     assert found[0]["diagnosis"]["bound"] is None
 
 
-def test_the_quick_check_takes_the_bandwidth_that_is_given(analysis):
-    fill("results.db", repeated(150, make=on_gpus, num_gpus=2), machine=GPU_BOX)
-    (one,) = explained(analysis, "--gb-per-s", "5")
-    assert one["links"]["bytes_per_s"] == 5e9
-    assert one["links"]["check_s"] == pytest.approx(1000 * 4 / 5e9)
-
-
-def test_the_quick_check_takes_what_a_probe_of_the_machine_measured(
-    analysis, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path))
-    fill("results.db", repeated(150, make=on_gpus, num_gpus=2), machine=GPU_BOX)
-    probed = Probe(
-        machine=GPU_BOX.key,
-        host=GPU_BOX.host,
-        device_kind="gpu",
-        devices=tuple(gpu.name for gpu in GPU_BOX.gpus),
-        uuids=tuple(gpu.uuid for gpu in GPU_BOX.gpus),
-        measured_at="2026-11-25T12:00:00.000000+00:00",
-        is_quick=False,
-        all_reduce="nccl",
-        figures=(Figure(what=Probed.ALL_REDUCE, value=16e9, num_bytes=2**28),),
-    )
-    prepare_probes()
-    write_probe(probed)
-    (one,) = explained(analysis)
-    assert one["links"]["bytes_per_s"] == 16e9
-    assert one["links"]["known_by"] == "measured by scalemark probe, 2026-11-25"
-
-
-def test_cpu_devices_have_no_bandwidth(analysis):
-    fill("results.db", ABLATION_ORDER)
-    assert explained(analysis)[0]["links"] is None
-
-
 def test_a_trial_that_brought_no_number_cannot_be_explained(analysis):
     fill("results.db", [(small(num_gpus=2), None)])
     ended = analysis("explain", "--all", "--origin", "measured")
@@ -246,7 +209,7 @@ def test_published_figures_without_a_batch_are_no_steps(analysis):
     assert "the chosen figures have no batch size" in ended.stderr
 
 
-def test_a_published_loss_is_printed_with_what_links_would_take(analysis):
+def test_a_published_loss_is_printed_with_the_command_that_measures_it(analysis):
     asked = (
         "--origin",
         "published",
@@ -256,7 +219,7 @@ def test_a_published_loss_is_printed_with_what_links_would_take(analysis):
         "batch_size=32",
         "data=synthetic",
     )
-    ended = analysis("explain", "--all", "--origin", "measured", *asked, "--gb-per-s", "72")
+    ended = analysis("explain", "--all", "--origin", "measured", *asked)
     assert (
         "29% of the step is lost to contention or communication (90 ms); independent replicas would tell."
         in ended.stdout
@@ -265,7 +228,6 @@ def test_a_published_loss_is_printed_with_what_links_would_take(analysis):
         "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 \\\n"
         "    strategy=replicated_nccl\n" in ended.stdout
     )
-    assert "553 MB of gradients take 7.69 ms at 72.0 GB/s (--gb-per-s)" in ended.stdout
     assert MACHINE.host not in ended.stdout
 
 

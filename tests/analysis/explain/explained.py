@@ -5,8 +5,8 @@ from dataclasses import asdict, replace
 
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import Explanation, explain_all
-from analysis.explain.observed import NOTHING, Bandwidth, Observed
-from analysis.results import Environment, Gpus, Result
+from analysis.explain.observed import NOTHING, Observed
+from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.references import Origin
@@ -22,7 +22,6 @@ GPUS = Environment(
     device_kind=DeviceKind.GPU,
     origin=Origin.MEASURED,
 )
-DGX_1 = replace(GPUS, gpus=Gpus(name="Tesla V100-SXM2-16GB", num=8, num_nvlink_pairs=16))
 CPU_DEVICES = replace(GPUS, key="cpus", machine="box: 8 cores", device_kind=DeviceKind.CPU_DEVICE)
 ELSEWHERE = replace(GPUS, key="else", host="otherbox")
 
@@ -84,16 +83,13 @@ def explained(
     target: Result,
     *others: Result,
     seen: dict[str, Observed] | None = None,
-    gb_per_s: float | None = None,
 ) -> Explanation:
     """`seen`: by trial id what was observed, of all others nothing."""
-    bandwidth = None if gb_per_s is None else Bandwidth(gb_per_s=gb_per_s, known_by="--gb-per-s")
     finder = AblationFinder([target, *others])
     (one,) = explain_all(
         [target],
         finder,
         lambda result: (seen or {}).get(result.trial_id, NOTHING),
-        lambda _: bandwidth,
     )
     return one
 

@@ -13,7 +13,6 @@ from scalemark.records.references import Origin
 from tests.analysis.explain.explained import (
     BATCH,
     CPU_DEVICES,
-    DGX_1,
     DISTORTED,
     ELSEWHERE,
     INDEPENDENT,
@@ -346,28 +345,6 @@ def test_without_independent_replicas_a_loss_alone_is_not_called_communication()
     of_target = f"python sweep.py from={target.trial_id[:8]}"
     assert missing.command == f"{of_target} strategy=independent"
     assert found.measure_all == f"{of_target} experiment=explain"
-
-
-def test_what_links_do_not_explain_is_not_laid_on_communication():
-    """1 ms expected and 356 ms lost was `communication-bound (likely)`."""
-    target, alone, _, many, _ = finder(100, 101, 456, environment=DGX_1)
-    found = explained(target, alone, many, gb_per_s=102.0)
-    assert (found.diagnosis.bound, found.remedies) == (None, ())
-    why = "and do not explain the rest; independent replicas would tell"
-    assert why in found.diagnosis.why
-    slow = explained(target, alone, many, gb_per_s=2.0)
-    assert "do not explain the rest" not in slow.diagnosis.why
-
-
-def test_a_measured_reduction_that_no_link_explains_is_not_sure():
-    ablations = (
-        *finder(100, 101, 456, environment=DGX_1),
-        replace(TWICE_THE_BATCH, environment=DGX_1),
-    )
-    assert verdict(*ablations) == (Bound.COMMUNICATION, SURE)
-    diagnosis = explained(*ablations, gb_per_s=102.0).diagnosis
-    assert (diagnosis.bound, diagnosis.confidence) == (Bound.COMMUNICATION, LIKELY)
-    assert any("do not explain the rest" in doubt for doubt in diagnosis.doubts)
 
 
 def test_one_trial_only_is_no_ground_for_a_verdict():
