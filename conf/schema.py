@@ -142,11 +142,6 @@ class RetryConfig:
     """Numbers of retries, by the end of an attempt; after an interrupt there is always one."""
 
     crashed: int = setting("retries after an end without a result, as by a signal", default=1)
-    failed: int = setting("retries after an error of the program", default=0)
-    out_of_memory: int = setting("retries after out of memory", default=0)
-    timed_out: int = setting("retries after launcher.timeout_s", default=0)
-    hung: int = setting("retries after a hang", default=0)
-    invalid: int = setting("retries after an invalid result", default=0)
     disturbed: int = setting("retries after other programs computed on the trial's GPUs", default=1)
 
 

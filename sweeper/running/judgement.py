@@ -156,7 +156,7 @@ def disturbances(result: AttemptResult) -> list[str]:
 
 
 def ended_so(outcome: Outcome, *, crashed: bool, disturbed: bool = False) -> str:
-    """Return how an attempt ended, as the settings `retry.*` name it.
+    """Return how an attempt ended: as a setting of `retry.*` names it, or else its outcome.
 
     `crashed` is as `sweeper.running.judgement.Judged` has it, `disturbed` as `disturbances` finds.
     """
@@ -169,11 +169,13 @@ def ended_so(outcome: Outcome, *, crashed: bool, disturbed: bool = False) -> str
 
 def is_tried_again(retry: RetryConfig, ended: str, num_ended: int) -> bool:
     """Decide after an attempt that `ended_so`, the repeat's `num_ended`-th that did. Each way to
-    end is counted on its own, so that a crash uses up no retry that is meant for a time-out.
+    end is counted on its own, so that a crash uses up no retry that is meant for a disturbance.
     """
-    if ended in (Outcome.COMPLETED, Outcome.UNSUPPORTED):
-        return False
-    return ended == Outcome.INTERRUPTED or num_ended <= getattr(retry, ended)
+    if ended == CRASHED:
+        return num_ended <= retry.crashed
+    if ended == DISTURBED:
+        return num_ended <= retry.disturbed
+    return ended == Outcome.INTERRUPTED
 
 
 def larger_than(spec: TrialSpec, failed_spec: TrialSpec) -> bool:

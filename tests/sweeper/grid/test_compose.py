@@ -85,9 +85,9 @@ OVERRIDES = [
     "sweep.exclude=[a,b]",
     "sweep.exclude=[]",
     "retry={crashed:3}",
-    "retry={crashed:4,hung:1}",
+    "retry={crashed:4,disturbed:0}",
     "retry.crashed=2",
-    "++retry.hung=5",
+    "++retry.disturbed=5",
     "~experiment",
     "~prefetch",
     "+axes.zero=1",
@@ -111,7 +111,7 @@ OVERRIDES = [
 @example(texts=["num_gpus=1", "batch_size=${num_gpus}", "num_gpus=4"])
 @example(texts=["batch_size=16", "experiment=following", "num_gpus=4"])
 @example(texts=["sweep.reason=num_gpus", "num_gpus=4", "seed='${${sweep.reason}}'"])
-@example(texts=["++retry.hung=5", "retry.crashed=2", "retry={hung:1}"])
+@example(texts=["++retry.disturbed=5", "retry.crashed=2", "retry={disturbed:0}"])
 @example(texts=["data=photos", "data.dir=/tmp/a", 'data.dir="${.name}"'])
 def test_a_cell_is_composed_as_stock_hydra_composes_it(composer, texts):
     try:

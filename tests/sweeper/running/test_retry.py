@@ -22,34 +22,15 @@ def num_attempts(
     return math.inf
 
 
-@pytest.mark.parametrize(
-    ("outcome", "setting"),
-    [
-        (Outcome.FAILED, "failed"),
-        (Outcome.OUT_OF_MEMORY, "out_of_memory"),
-        (Outcome.TIMED_OUT, "timed_out"),
-        (Outcome.HUNG, "hung"),
-        (Outcome.INVALID, "invalid"),
-    ],
-)
-@pytest.mark.parametrize("count", [0, 1, 3])
-def test_each_outcome_is_tried_again_as_often_as_its_setting_says(outcome, setting, count):
-    others = dict.fromkeys(
-        ("crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid", "disturbed"), 50
-    )
-    assert num_attempts(RetryConfig(**others | {setting: count}), outcome) == 1 + count
-
-
 def test_a_crash_is_tried_once_more_by_default():
     assert num_attempts(RetryConfig(), Outcome.FAILED, crashed=True) == 2
     assert num_attempts(RetryConfig(), Outcome.FAILED, crashed=False) == 1
-    assert num_attempts(RetryConfig(crashed=0, failed=5), Outcome.FAILED, crashed=True) == 1
+    assert num_attempts(RetryConfig(crashed=0), Outcome.FAILED, crashed=True) == 1
 
 
 @pytest.mark.parametrize("outcome", [Outcome.TIMED_OUT, Outcome.HUNG, Outcome.OUT_OF_MEMORY])
 def test_what_was_ended_for_a_known_reason_has_no_result_but_did_not_crash(outcome):
     assert ended_so(outcome, crashed=True) == outcome
-    assert num_attempts(RetryConfig(crashed=9), outcome, crashed=True) == 1
 
 
 def test_what_the_sweep_interrupted_is_always_tried_again():
@@ -61,12 +42,9 @@ def test_an_interrupt_by_somebody_else_counts_as_a_crash():
     assert ended_so(Outcome.INTERRUPTED, crashed=True) == "crashed"
 
 
-@pytest.mark.parametrize("outcome", [Outcome.UNSUPPORTED, Outcome.COMPLETED])
-def test_what_is_unsupported_or_completed_is_never_tried_again(outcome):
-    generous = RetryConfig(
-        crashed=9, failed=9, out_of_memory=9, timed_out=9, hung=9, invalid=9, disturbed=9
-    )
-    assert num_attempts(generous, outcome) == 1
+@pytest.mark.parametrize("outcome", [each for each in Outcome if each != Outcome.INTERRUPTED])
+def test_what_neither_crashed_nor_was_disturbed_is_never_tried_again(outcome):
+    assert num_attempts(RetryConfig(crashed=9, disturbed=9), outcome) == 1
 
 
 def test_what_completed_while_others_used_its_gpus_is_tried_once_more_by_default():
@@ -77,16 +55,7 @@ def test_what_completed_while_others_used_its_gpus_is_tried_once_more_by_default
     assert ended_so(Outcome.FAILED, crashed=False, disturbed=True) == "failed"
 
 
-def test_every_outcome_is_decided_upon():
-    for outcome in Outcome:
-        for crashed in (False, True):
-            ended = ended_so(outcome, crashed=crashed)
-            assert is_tried_again(RetryConfig(), ended, 1) in (True, False)
-
-
-@pytest.mark.parametrize(
-    "setting", ["crashed", "failed", "out_of_memory", "timed_out", "hung", "invalid", "disturbed"]
-)
+@pytest.mark.parametrize("setting", ["crashed", "disturbed"])
 @pytest.mark.parametrize("count", [-1, 101])
 def test_counts_that_cannot_be_are_refused_by_name(setting, count):
     with pytest.raises(
@@ -97,7 +66,7 @@ def test_counts_that_cannot_be_are_refused_by_name(setting, count):
 
 def test_counts_that_can_be_are_not_refused():
     check(RetryConfig())
-    check(RetryConfig(crashed=100, hung=0))
+    check(RetryConfig(crashed=100, disturbed=0))
 
 
 @pytest.mark.parametrize(
