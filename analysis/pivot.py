@@ -304,6 +304,28 @@ def pivot(
     return _pivot(results, rows_by, columns_by)
 
 
+def over_growing_hosts(tables: Sequence[Table]) -> list[Table]:
+    """Join tables that differ in their hosts alone, where these grow with the GPUs: there are more
+    GPUs over more hosts, and one number of hosts for each number of GPUs.
+    """
+    grouped: dict[Label, list[Table]] = defaultdict(list)
+    for each in tables:
+        setting = {axis: str(of) for axis, of in each.setting.items() if axis != "hosts"}
+        grouped[each.environment.key, each.unit, tuple(setting.items())].append(each)
+    joined = []
+    for of in grouped.values():
+        results = [result for each in of for result in each.results]
+        spreads = sorted({(result.num_gpus, result.hosts) for result in results})
+        hosts = [number for _, number in spreads]
+        is_one_each = len({num_gpus for num_gpus, _ in spreads}) == len(spreads)
+        if len(of) == len(set(hosts)) > 1 and is_one_each and hosts == sorted(hosts):
+            shared = {**of[0].setting, "hosts": f"{hosts[0]} to {hosts[-1]}"}
+            joined.append(table(results, of[0].rows_by, of[0].columns_by, shared))
+        else:
+            joined += of
+    return joined
+
+
 def _by_environment(results: Sequence[Result]) -> list[list[Result]]:
     grouped: dict[str, list[Result]] = defaultdict(list)
     for result in results:

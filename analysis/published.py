@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -52,7 +53,36 @@ def of_others(
         if where not in environments:
             environments[where] = _environment(*where)
         results.append(_result(row, environments[where]))
-    return with_baselines(results, rule)
+    return with_baselines(_with_strong_scaling(results), rule)
+
+
+def _with_strong_scaling(results: Sequence[Result]) -> list[Result]:
+    """Say so of results of tables whose batch of all GPUs stays the same when GPUs are added."""
+    curves: dict[str, str] = {}
+    batches: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    for result in results:
+        axes = dict(result.axes)
+        batch_size, num_gpus = axes.pop("batch_size"), axes.pop("num_gpus")
+        axes.pop("hosts", None)
+        is_of_table = result.environment.origin is Origin.ELSEWHERE
+        if is_of_table and batch_size and not {"scaling", "gradient_accumulation"} & axes.keys():
+            curve = _digest(repr((result.environment.key, result.item, axes)), 16)
+            curves[result.trial_id] = curve
+            batches[curve].add((num_gpus, batch_size))
+    strong = set()
+    for curve, points in batches.items():
+        in_all = {num_gpus * batch_size for num_gpus, batch_size in points}
+        if len(points) > 1 and len(in_all) == 1:
+            strong.add(curve)
+    told = []
+    for result in results:
+        of_curve = curves.get(result.trial_id)
+        if of_curve in strong:
+            axes = {**result.axes, "scaling": "strong"}
+            told.append(replace(result, curve=of_curve, axes=axes))
+        else:
+            told.append(result)
+    return told
 
 
 def of_newest_night(trials: Sequence[Row], *, names_night: bool) -> list[Row]:

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from analysis import badges
-from analysis.pivot import Table, pivot
-from analysis.results import Result, over, scales_strongly
+from analysis.pivot import Table, over_growing_hosts, pivot
+from analysis.results import GlobalBatch, Result, over, scales_strongly
 from analysis.titles import named, number, spread, table_facts
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import OF_PRECISION
@@ -157,7 +157,7 @@ class Scaling:
 
 def scalings(results: Sequence[Result]) -> list[Scaling]:
     """Return one answer per model, setting and environment."""
-    return [_scaling(table) for table in pivot(results)]
+    return [_scaling(table) for table in over_growing_hosts(pivot(results))]
 
 
 def curve_of(results: Sequence[Result]) -> list[Result]:
@@ -313,7 +313,10 @@ def sentences(scaling: Scaling) -> list[str]:
     lines = [] if scaling.curves else ["No trial has a number."]
     if scaling.failures:
         lines.append(f"Without a number: {listed(shortened(scaling.failures, _MOST_NAMED))}.")
-    if scaling.scaling == "strong":
+    batch_size = scaling.table.setting.get("batch_size")
+    if scaling.scaling == "strong" and isinstance(batch_size, GlobalBatch):
+        lines.append(f"Strong scaling: the batch of all GPUs stays {int(batch_size)}.")
+    elif scaling.scaling == "strong":
         lines.append("Strong scaling: all GPUs share one batch of constant size.")
     elif scaling.scaling == "weak":
         lines.append("Weak scaling: the batch grows with the number of GPUs.")

@@ -82,6 +82,7 @@ _BARE = {
     "precision": "{}",
     "data": "{} data",
     "scaling": "{} scaling",
+    "hosts": "{} hosts",
     "strategy": "{}",
     "environment": "{}",
 }
@@ -114,7 +115,7 @@ def named(axis: str, value: object) -> str:
         return f"{axis} {INHERITED}"
     if value in (None, ""):
         return f"{axis} not reported"
-    if axis == "hosts":
+    if axis == "hosts" and str(value).isdecimal():  # or `1 to 4`
         return counted(int(str(value)), "host")
     if axis == "command":
         return program_name(str(value))

@@ -76,6 +76,58 @@ def test_the_axis_that_is_named_plays_the_part_of_the_strategy(analysis):
     assert {one["setting"]["model"] for one in found} == {"gpt2"}
 
 
+def scalings_of(analysis, rows: str) -> list[dict]:
+    Path("mine.csv").write_text(rows)
+    import_files("results.db", ["mine.csv"], said=ImportOptions(constants={"model": "m"}))
+    return json.loads(analysis("scaling", "--origin", "elsewhere", "--json").stdout)
+
+
+NODES = "num_gpus,hosts,throughput\n1,1,100\n2,1,195\n4,1,380\n8,1,740\n16,2,1400\n32,4,2600\n"
+
+
+def test_hosts_that_grow_with_the_gpus_make_one_curve(analysis):
+    (answer,) = scalings_of(analysis, NODES)
+    (curve,) = answer["curves"]
+    assert [(point["num_gpus"], point["hosts"]) for point in curve["points"]] == [
+        (1, 1), (2, 1), (4, 1), (8, 1), (16, 2), (32, 4),
+    ]  # fmt: skip
+    assert curve["points"][-1]["speed_up"] == 26.0
+    assert curve["points"][-1]["efficiency"] == pytest.approx(0.8125)
+    assert curve["stops_paying"] is None
+    ended = analysis("scaling", "--all", "--origin", "elsewhere")
+    assert "m (1 to 4 hosts)\n" in ended.stdout
+    assert "1 host," not in ended.stdout
+
+
+@pytest.mark.parametrize("row", ["8,2,720", "4,2,300"], ids=["two at 8 GPUs", "more at fewer"])
+def test_other_numbers_of_hosts_stay_apart(analysis, row):
+    rows = NODES.replace("4,1,380\n", "") + row
+    answers = scalings_of(analysis, rows)
+    assert len(answers) == len({line.split(",")[1] for line in rows.splitlines()[1:]})
+
+
+STRONG = "num_gpus,batch_size,throughput\n1,16,135.95\n4,4,420.2\n8,2,655.05\n"
+
+
+def test_a_batch_that_stays_the_same_over_all_gpus_is_strong_scaling(analysis):
+    (answer,) = scalings_of(analysis, STRONG)
+    assert answer["scaling"] == "strong"
+    (curve,) = answer["curves"]
+    speed_ups = [round(point["speed_up"], 2) for point in curve["points"]]
+    assert speed_ups == [1.0, 3.09, 4.82]
+    ended = analysis("scaling", "--all", "--origin", "elsewhere")
+    assert "Strong scaling: the batch of all GPUs stays 16." in ended.stdout
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [STRONG + "4,16,500\n", STRONG.replace("8,2", "8,4")],
+    ids=["two at 4 GPUs", "another in all"],
+)
+def test_other_batches_are_not_called_strong_scaling(analysis, rows):
+    assert {answer["scaling"] for answer in scalings_of(analysis, rows)} == {"weak"}
+
+
 def test_repeats_of_a_table_make_intervals(analysis):
     take_in()
     (row,) = json.loads(

@@ -56,7 +56,7 @@ def test_weak_and_strong_scaling_are_distinguished(analysis):
     strong = [pair for spec in specs for pair in around(spec, 80.0 + 10 * spec.num_gpus)]
     fill_gpus([*strong, *curve([100.0, 190.0], **PS)])
     reported = lines(analysis("scaling", "--all"))
-    assert "Strong scaling: all GPUs share one batch of constant size." in reported
+    assert "Strong scaling: the batch of all GPUs stays 8." in reported
     assert "Weak scaling: the batch grows with the number of GPUs." in reported
     ways = {one["scaling"] for one in json.loads(analysis("scaling", "--json").stdout)}
     assert ways == {"weak", "strong"}
