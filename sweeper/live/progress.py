@@ -17,8 +17,8 @@ from scalemark.cli.terminal import make_console, silence
 from scalemark.records.axes import Engine
 from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Doing, Phase, State
-from scalemark.records.trial import TrialSpec, strategy_axes
+from scalemark.records.outcomes import State
+from scalemark.records.trial import strategy_axes
 from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
@@ -28,6 +28,7 @@ from sweeper.live.view import (
     RunningAttempt,
     Snapshot,
     counts_of,
+    doing_text,
     plain_line,
     render,
 )
@@ -161,20 +162,3 @@ class Progress:
         silence(sys.stderr)
         if sys.stdout.isatty():
             silence(sys.stdout)
-
-
-def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
-    """Say it to people, as "loading TensorFlow", "tracing" or "measuring, step 12 of about 40"."""
-    try:
-        doing, newest = folder.read_doing(), folder.newest_step()
-        is_loaded = folder.loaded.exists()
-    except (OSError, ValueError):  # its deadlines decide what comes of it
-        return "unknown"
-    if doing is Doing.BUILDING and spec.engine == Engine.tensorflow:
-        return "tracing" if is_loaded else "loading TensorFlow"
-    if doing is not Doing.STEPPING or newest is None:
-        return str(doing)
-    step, about = newest.step + 1, spec.min_warm_up_steps + spec.num_steps
-    phase = "warming up" if newest.phase == Phase.WARM_UP else "measuring"
-    # min_window_s decides, or warm-up
-    return f"{phase}, step {step} of about {about}" if step <= about else f"{phase}, step {step}"

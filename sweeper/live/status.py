@@ -22,8 +22,7 @@ from store.reading.sweeps import (
     SweepStatus,
     sweep_status,
 )
-from sweeper.live.progress import doing_text
-from sweeper.live.view import EndedAttempt, RunningAttempt, Snapshot, counts_of, render
+from sweeper.live.view import EndedAttempt, RunningAttempt, Snapshot, counts_of, doing_text, render
 
 
 def status(

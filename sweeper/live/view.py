@@ -20,9 +20,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES, AttemptResult, unit_of
-from scalemark.records.outcomes import Outcome, State, Verdict, without_last_lines
+from scalemark.records.outcomes import (
+    Doing,
+    Outcome,
+    Phase,
+    State,
+    Verdict,
+    without_last_lines,
+)
+from scalemark.records.trial import TrialSpec
+from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import quoted, visible
 from scalemark.text.wording import fixed
 from store.reading.sweeps import SweepState
@@ -174,6 +184,23 @@ def plain_line(
     if eta_s is not None and num_done < total:
         line.append(f"  ETA {clock_text(eta_s)}")
     return line
+
+
+def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
+    """Say it to people, as "loading TensorFlow", "tracing" or "measuring, step 12 of about 40"."""
+    try:
+        doing, newest = folder.read_doing(), folder.newest_step()
+        is_loaded = folder.loaded.exists()
+    except (OSError, ValueError):  # its deadlines decide what comes of it
+        return "unknown"
+    if doing is Doing.BUILDING and spec.engine == Engine.tensorflow:
+        return "tracing" if is_loaded else "loading TensorFlow"
+    if doing is not Doing.STEPPING or newest is None:
+        return str(doing)
+    step, about = newest.step + 1, spec.min_warm_up_steps + spec.num_steps
+    phase = "warming up" if newest.phase == Phase.WARM_UP else "measuring"
+    # min_window_s decides, or warm-up
+    return f"{phase}, step {step} of about {about}" if step <= about else f"{phase}, step {step}"
 
 
 def clock_text(seconds: float) -> str:

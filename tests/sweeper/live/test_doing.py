@@ -4,7 +4,7 @@ import pytest
 
 from scalemark.records.outcomes import Doing
 from scalemark.run_folder import RunFolder
-from sweeper.live.progress import doing_text
+from sweeper.live.view import doing_text
 from tests.command.programs import spec_of
 from tests.specs import small
 
