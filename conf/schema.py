@@ -142,6 +142,7 @@ class RetryConfig:
     """Numbers of retries, by the end of an attempt; after an interrupt there is always one."""
 
     crashed: int = setting("retries after an end without a result, as by a signal", default=1)
+    failed: int = setting("retries after an error of the program", default=0)
     disturbed: int = setting("retries after other programs computed on the trial's GPUs", default=1)
 
 

@@ -441,6 +441,7 @@ GRIDS: dict[str, Sequence[str]] = {
         f"command={_COMMAND} {{free_port}} {{kind}}",
         f"read={tiny_program.READ}",
         "+axes.kind=1,2",
+        "retry.failed=1",
         *_DEADLINES,
     ),
 }

@@ -173,6 +173,8 @@ def is_tried_again(retry: RetryConfig, ended: str, num_ended: int) -> bool:
     """
     if ended == CRASHED:
         return num_ended <= retry.crashed
+    if ended == Outcome.FAILED:
+        return num_ended <= retry.failed
     if ended == DISTURBED:
         return num_ended <= retry.disturbed
     return ended == Outcome.INTERRUPTED

@@ -25,7 +25,7 @@ def num_attempts(
 def test_a_crash_is_tried_once_more_by_default():
     assert num_attempts(RetryConfig(), Outcome.FAILED, crashed=True) == 2
     assert num_attempts(RetryConfig(), Outcome.FAILED, crashed=False) == 1
-    assert num_attempts(RetryConfig(crashed=0), Outcome.FAILED, crashed=True) == 1
+    assert num_attempts(RetryConfig(crashed=0, failed=5), Outcome.FAILED, crashed=True) == 1
 
 
 @pytest.mark.parametrize("outcome", [Outcome.TIMED_OUT, Outcome.HUNG, Outcome.OUT_OF_MEMORY])
@@ -42,9 +42,15 @@ def test_an_interrupt_by_somebody_else_counts_as_a_crash():
     assert ended_so(Outcome.INTERRUPTED, crashed=True) == "crashed"
 
 
-@pytest.mark.parametrize("outcome", [each for each in Outcome if each != Outcome.INTERRUPTED])
-def test_what_neither_crashed_nor_was_disturbed_is_never_tried_again(outcome):
-    assert num_attempts(RetryConfig(crashed=9, disturbed=9), outcome) == 1
+@pytest.mark.parametrize("outcome", sorted(set(Outcome) - {Outcome.INTERRUPTED, Outcome.FAILED}))
+def test_what_ended_otherwise_is_never_tried_again(outcome):
+    assert num_attempts(RetryConfig(crashed=9, failed=9, disturbed=9), outcome) == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_an_error_of_the_program_is_tried_again_as_often_as_its_setting_says(count):
+    retry = RetryConfig(crashed=9, failed=count, disturbed=9)
+    assert num_attempts(retry, Outcome.FAILED) == 1 + count
 
 
 def test_what_completed_while_others_used_its_gpus_is_tried_once_more_by_default():
@@ -55,7 +61,7 @@ def test_what_completed_while_others_used_its_gpus_is_tried_once_more_by_default
     assert ended_so(Outcome.FAILED, crashed=False, disturbed=True) == "failed"
 
 
-@pytest.mark.parametrize("setting", ["crashed", "disturbed"])
+@pytest.mark.parametrize("setting", ["crashed", "failed", "disturbed"])
 @pytest.mark.parametrize("count", [-1, 101])
 def test_counts_that_cannot_be_are_refused_by_name(setting, count):
     with pytest.raises(
