@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import pkgutil
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -292,12 +292,13 @@ def file_names(tables: Sequence[Table]) -> list[str]:
 
 def unique(names: Sequence[str]) -> list[str]:
     """Number names from the second of each on."""
-    seen: Counter[str] = Counter()
-    numbered = []
+    numbered: list[str] = []
     for name in names:
-        seen[name] += 1
-        suffix = "" if seen[name] == 1 else f"-{seen[name]}"
-        numbered.append(f"{name}{suffix}".removeprefix("-"))
+        own, number = name, 1
+        while own in numbered:
+            number += 1
+            own = f"{name}-{number}".removeprefix("-")
+        numbered.append(own)
     return numbered
 
 

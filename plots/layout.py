@@ -207,16 +207,23 @@ _MOST_NAMED = 3  # strategies or reasons in a note
 class Doubts:
     """Why numbers are in doubt."""
 
-    of: Mapping[str, tuple[str, ...]]  # by trial; only of trials in doubt
+    # by environment and trial: a trial may run under two versions; only of those in doubt
+    of: Mapping[tuple[str, str], tuple[str, ...]]
     shared: tuple[str, ...]  # reasons against every number, which are said once
 
     def own(self, result: Result) -> list[str]:
         """Return the reasons against this number that others do not share."""
-        return [reason for reason in self.of.get(result.trial_id, ()) if reason not in self.shared]
+        reasons = self.of.get(_place_of(result), ())
+        return [reason for reason in reasons if reason not in self.shared]
 
     def is_marked(self, result: Result) -> bool:
         """Return whether its cell needs a mark of its own."""
-        return not result.is_valid and (bool(self.own(result)) or not self.of.get(result.trial_id))
+        is_known = bool(self.of.get(_place_of(result)))
+        return not result.is_valid and (bool(self.own(result)) or not is_known)
+
+
+def _place_of(result: Result) -> tuple[str, str]:
+    return result.environment.key, result.trial_id
 
 
 _NO_DOUBTS = Doubts(of={}, shared=())
@@ -233,7 +240,7 @@ def doubts_of(results: Sequence[Result], selection: Selection) -> Doubts:
         attempt_ids += result.attempt_ids
     rows = listing.attempt_details(open_for_reading(selection.db), attempt_ids)
     attempts = {row["attempt"]: row for row in rows}
-    reasons: dict[str, tuple[str, ...]] = {}
+    reasons: dict[tuple[str, str], tuple[str, ...]] = {}
     for result in suspect:
         texts: dict[str, None] = {}
         for attempt_id in result.attempt_ids:
@@ -243,11 +250,11 @@ def doubts_of(results: Sequence[Result], selection: Selection) -> Doubts:
                 texts.update(dict.fromkeys(stored))
             elif not attempt["verdict"] and not attempt["steady"]:
                 texts["warm-up had not ended when measuring began"] = None
-        reasons[result.trial_id] = tuple(texts)
+        reasons[_place_of(result)] = tuple(texts)
     shared: tuple[str, ...] = ()
     if len(suspect) == len(numbers) > 1:
         common = set.intersection(*map(set, reasons.values()))
-        shared = tuple(sorted(common, key=reasons[suspect[0].trial_id].index))
+        shared = tuple(sorted(common, key=reasons[_place_of(suspect[0])].index))
     return Doubts(of=reasons, shared=shared)
 
 

@@ -92,6 +92,7 @@ def test_names_hold_no_paths_and_stay_short_and_different():
 
 def test_the_same_name_twice_is_numbered():
     assert unique(["a", "b", "a", "", ""]) == ["a", "b", "a-2", "", "2"]
+    assert unique(["a", "a-2", "a"]) == ["a", "a-2", "a-3"]
 
 
 @pytest.mark.usefixtures("filled")

@@ -256,6 +256,20 @@ def test_a_doubt_that_all_numbers_share_is_said_once_above():
     assert texts(found.tables[0]) == {"replicated_none": ["100", "150*"]}
 
 
+def test_a_doubt_about_a_trial_is_that_of_the_version_that_ran_it():
+    fill("r.db", [(small(), 100.0)])
+    other = ENVIRONMENT | {"packages": ENVIRONMENT["packages"] | {"tensorflow": "2.22.0"}}
+    fill("r.db", [(small(), 120.0)], name="second", environment=other)
+    suspect(["steps drift"], 1)
+    suspect(["2 of 2 cores were busy"], 2)
+    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
+    assert found.doubts == ()
+    assert [texts(table) for table in found.tables] == [
+        {"replicated_none": ["100*"]},
+        {"replicated_none": ["120*"]},
+    ]
+
+
 def test_an_invalid_number_is_not_shown():
     fill("r.db", [(small(), 100.0)])
     with changing("r.db") as connection:
