@@ -27,7 +27,7 @@ from scalemark.text.untrusted import masked
 from scalemark.text.wording import SortKey, as_typed, counted, natural
 from store.database import default_url, open_existing, open_for_reading
 from store.errors import NoSweepError, StoreError
-from store.filters import nearest
+from store.filters import escaped, nearest
 from store.reading.sweeps import every_sweep
 from sweeper.errors import SweepRefusedError
 
@@ -367,7 +367,7 @@ def _filter(name: str, wanted: Wanted) -> str:
     if isinstance(wanted, str):
         return f"{name}{wanted}" if _OPERATOR.match(wanted) else f"{name}={wanted}"
     if isinstance(wanted, Iterable):
-        values = [as_typed(value).replace(",", r"\,") for value in wanted]
+        values = [escaped(as_typed(value)) for value in wanted]
         return f"{name}={','.join(values)}"
     return f"{name}={as_typed(wanted)}"
 

@@ -182,7 +182,7 @@ def explained(engine: sa.Engine) -> AbstractContextManager[None]:
 def own_command(database: str | sa.Engine, program: str, *words: str) -> str:
     """Return a command of `store`, `plots` or `analysis` to paste, without a password."""
     url = database if isinstance(database, str) else _url_of(database)
-    named = [] if url == default_url() else ["--db", url]
+    named = [] if _is_default(url) else ["--db", url]
     return f"{typed(program)} {command_line([*words, *named])}".rstrip()
 
 
@@ -190,3 +190,13 @@ def _url_of(engine: sa.Engine) -> str:
     if engine.dialect.name == "sqlite":
         return engine.url.database or ""
     return engine.url.render_as_string(hide_password=True)
+
+
+def _is_default(url: str) -> bool:
+    """Return whether it names the default database, whatever is said of driver and password."""
+    default = default_url()
+    if "://" not in url or "://" not in default:
+        return url == default
+    asked, known = sa.make_url(url), sa.make_url(default)
+    place = (asked.host, asked.port, asked.username, asked.database)
+    return place == (known.host, known.port, known.username, known.database)

@@ -334,10 +334,12 @@ def _of_markdown(path: Path, text: str) -> ForeignTable:
     num_rules = 0
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
-        num_rules += line.startswith("|") and _RULE.fullmatch(line) is not None
+        # a later row of nothing but a dash each has no numbers
+        is_rule = _RULE.fullmatch(line) is not None and (len(rows) == 1 or "--" in line)
+        num_rules += line.startswith("|") and is_rule
         if num_rules > 1 or (line and not line.startswith("|")):
             raise StoreError(f"{path} line {number}: more than one table; wanted a file each")
-        if line and not _RULE.fullmatch(line):
+        if line and not is_rule:
             cells = _CELL_END.split(line[1:].removesuffix("|"))
             cells = [cell.strip().strip("*`").replace("\\|", "|") for cell in cells]
             rows.append((f"{path} line {number}", cells))

@@ -5,10 +5,12 @@ import os
 import sys
 
 import pytest
+import sqlalchemy as sa
 import typer
 
 from scalemark.cli.terminal import reader_may_leave
 from store.command_line import App, Json, run
+from store.database import own_command
 from store.errors import StoreError
 
 
@@ -75,3 +77,14 @@ def test_an_error_without_json_leaves_stdout_empty(called, capsys):
     assert called("refuses") == 2
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "store: no such trial: as_json=False\n")
+
+
+@pytest.mark.parametrize(("database", "named"), [("runs", False), ("others", True)])
+def test_a_command_to_paste_names_the_database_unless_it_is_the_default(
+    monkeypatch, database, named
+):
+    monkeypatch.setenv("SCALEMARK_DB", "postgresql://me:secret@host/runs")
+    engine = sa.create_engine(f"postgresql+psycopg://me:secret@host/{database}")
+    shown = own_command(engine, "store", "list")
+    assert ("--db" in shown) is named
+    assert "secret" not in shown
