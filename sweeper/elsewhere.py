@@ -42,8 +42,13 @@ ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
 END_WITHIN_S = 30.0  # of the command, once the attempt has ended
 FAILED, INTERRUPTED = "failed", "interrupted"  # of scalemark.records.outcomes.Outcome
-_SENT = ("SCALEMARK_", "TF_", "XLA_", "NCCL_", "OMP_", "KMP_")  # variables that travel
+# variables that travel: those that change numbers, see `scalemark.host.software.VARIABLES`
+_SENT = (
+    *("SCALEMARK_", "TF_", "XLA_", "NCCL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "OMP_"),
+    *("GOMP_", "MKL_", "KMP_", "TORCH", "PYTORCH_", "JAX_"),
+)
 _KEPT_BACK = ("SCALEMARK_DB", "SCALEMARK_ORCHESTRATOR", "SCALEMARK_LOCK_DIR")
+_KEPT_BACK += ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")  # of this host
 # what ssh, kubectl, srun and Ray say of a host that another try may reach
 _NO_HOST = re.compile(
     r"(?i)connection (refused|timed out|closed|reset)|no route to host|could not resolve|"

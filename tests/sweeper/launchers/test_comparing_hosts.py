@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from scalemark.host import software
+from scalemark.host.software import VARIABLES
 from scalemark.records.machine import DeviceKind
+from sweeper.elsewhere import sent_variables
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers.prefix import Launcher, SeenHost
 from tests.conf.test_resolve import config
@@ -19,6 +21,12 @@ ONE = SeenHost(
     software=software.describe(),
     facts=FACTS,
 )
+
+
+def test_variables_that_change_numbers_travel_and_those_of_the_host_do_not():
+    sent = sent_variables(dict.fromkeys((f"{name}X" for name in VARIABLES), "1"))
+    assert {f"{name}X" for name in VARIABLES} - set(sent) == {"LD_PRELOADX"}
+    assert sent_variables({"CUDA_VISIBLE_DEVICES": "1", "PATH": "/bin"}) == sent_variables({})
 
 
 def with_facts(**facts: object) -> SeenHost:
