@@ -70,13 +70,18 @@ def _rerun(result: Result, num_repeats: int) -> list[str]:
 def with_num_gpus(spec: TrialSpec, num_gpus: int) -> TrialSpec:
     """Return it on so many GPUs, over as many hosts where these can share them, else on one.
 
-    Strong scaling keeps the batch of all GPUs.
+    Strong scaling keeps the batch of all GPUs, which `divides_batch` says they can share.
     """
     hosts = spec.hosts if num_gpus % spec.hosts == 0 else 1
     batch_size = spec.batch_size
     if spec.scaling == "strong":
-        batch_size = max(1, batch_size * spec.num_gpus // num_gpus)
+        batch_size = batch_size * spec.num_gpus // num_gpus
     return replace(with_hosts(spec, hosts), num_gpus=num_gpus, batch_size=batch_size)
+
+
+def divides_batch(spec: TrialSpec, num_gpus: int) -> bool:
+    """Return whether so many GPUs can share the batch evenly, as strong scaling wants."""
+    return spec.scaling != "strong" or spec.batch_size * spec.num_gpus % num_gpus == 0
 
 
 def with_hosts(spec: TrialSpec, hosts: int) -> TrialSpec:

@@ -12,6 +12,7 @@ from analysis.advise.questions import Objective, Question
 from analysis.advise.ranking import Behind, Ranking
 from analysis.again import (
     command,
+    divides_batch,
     repeated,
     with_batch,
     with_hosts,
@@ -226,7 +227,8 @@ def _cells(
                 examples[result.strategy] = result
         for strategy, example in examples.items():
             own = [result for result in alike if result.strategy == strategy]
-            if _may_win(ranking, objective, own or alike, num_gpus):
+            can_run = divides_batch(pick.spec, num_gpus)
+            if can_run and _may_win(ranking, objective, own or alike, num_gpus):
                 way = {axis: example.axes.get(axis) for axis in example.strategy_axes}
                 spec = with_way(with_hosts(with_num_gpus(pick.spec, num_gpus), hosts), way)
                 where = question.environment.counted(num_gpus, hosts)
@@ -276,7 +278,8 @@ def _more_gpus(
     each = machine["num_gpus"] if machine else 0
     num_machines = 1 if pick.is_on_one_machine else pick.hosts
     more = min(2 * most, each * num_machines)
-    if pick.num_gpus == most and more > most and _may_win(ranking, objective, [pick], more):
+    is_wider = pick.num_gpus == most and more > most and divides_batch(pick.spec, more)
+    if is_wider and _may_win(ranking, objective, [pick], more):
         why = f"the machine has {counted(each, 'GPU')}: does it scale on?"
         yield why, with_num_gpus(pick.spec, more)
 

@@ -7,7 +7,7 @@ from itertools import permutations, product
 import pytest
 
 from analysis import scaling as words
-from analysis.again import with_num_gpus
+from analysis.again import divides_batch, with_num_gpus
 from analysis.explain.ablations import Ablation, AblationFinder, command
 from analysis.explain.explanations import of_each_curve
 from analysis.labels import lines
@@ -25,6 +25,7 @@ from store.reading import queries
 from tests.analysis.made import made
 from tests.filled import fill
 from tests.over_hosts import OVER_TWO_MACHINES, SPREADS, WAYS, mixed, spread
+from tests.specs import small
 from tests.store.test_references import MINE
 
 
@@ -157,6 +158,13 @@ def test_another_number_of_gpus_keeps_the_hosts_where_they_can_share_it():
     assert [
         (one.num_gpus, one.hosts) for one in (with_num_gpus(spec, num) for num in (16, 4, 2, 1))
     ] == [*((16, 4), (4, 4), (2, 1), (1, 1))]
+
+
+def test_strong_scaling_goes_on_where_the_gpus_can_share_the_batch():
+    spec = small(num_gpus=4, batch_size=25, scaling="strong")
+    assert [num for num in (1, 2, 5, 8, 10) if divides_batch(spec, num)] == [1, 2, 5, 10]
+    assert with_num_gpus(spec, 10).batch_size == 10
+    assert divides_batch(small(num_gpus=4, batch_size=25), 8)
 
 
 def test_each_number_of_hosts_is_explained_by_itself():
