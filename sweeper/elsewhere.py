@@ -47,8 +47,10 @@ _SENT = (
     *("SCALEMARK_", "TF_", "XLA_", "NCCL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "OMP_"),
     *("GOMP_", "MKL_", "KMP_", "TORCH", "PYTORCH_", "JAX_"),
 )
-_KEPT_BACK = ("SCALEMARK_DB", "SCALEMARK_ORCHESTRATOR", "SCALEMARK_LOCK_DIR")
-_KEPT_BACK += ("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")  # of this host
+_KEPT_BACK = (  # of this host
+    *("SCALEMARK_DB", "SCALEMARK_ORCHESTRATOR", "SCALEMARK_LOCK_DIR"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH"),
+)
 # what ssh, kubectl, srun and Ray say of a host that another try may reach
 _NO_HOST = re.compile(
     r"(?i)connection (refused|timed out|closed|reset)|no route to host|could not resolve|"

@@ -330,7 +330,7 @@ def _of_delimited(path: Path, text: str) -> ForeignTable:
 
 
 def _of_markdown(path: Path, text: str) -> ForeignTable:
-    rows = []
+    rows: list[tuple[str, list[str]]] = []
     num_rules = 0
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
