@@ -19,11 +19,11 @@ if __name__ == "__main__":
 from scalemark.readers.log_text import OUTPUT_FILE, LogError, LogText, log_text
 from scalemark.readers.opening import KINDS, about
 from scalemark.readers.reading import Reading
-from scalemark.readers.search import FoundReader, Search, search
+from scalemark.readers.search import FIRST_LINES, LAST_LINES, FoundReader, Search, search
 from scalemark.text.untrusted import quoted, visible
 
 READ, NOTHING, UNREADABLE = 0, 1, 2
-LAST_LINES = 20
+_SHOWN_LINES = 20  # of a log in which nothing is found
 _MOST_ROWS = 8
 _MOST_SHOWN = 300  # characters of a line
 _COLUMNS = ("reader", "number", "readings", "first", "last", "item", "of")
@@ -101,6 +101,11 @@ def _print_fits(path: Path, text: LogText, result: Search) -> None:
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         print("  ".join(cells).rstrip())
+    if result.is_sampled:
+        print(
+            f"\nthe first reads all lines, the others the first {FIRST_LINES:,} and the last "
+            f"{LAST_LINES:,}"
+        )
     if result.others:
         labels = [f"{other.label or 'a number'} ({other.role.aside})" for other in result.others]
         print(f"\nleft out, as rates of something else: {', '.join(labels[:_MOST_ROWS])}")
@@ -174,7 +179,7 @@ def _nothing(path: Path, text: LogText) -> str:
             "reader knows; give the path of the log itself"
         ]
     if text.lines:
-        last = [visible(line[:_MOST_SHOWN]) for line in text.lines[-LAST_LINES:]]
+        last = [visible(line[:_MOST_SHOWN]) for line in text.lines[-_SHOWN_LINES:]]
         lines = [
             f"no reader found a rate in {quoted(str(path))}; write a pattern for a line of it, as "
             "read=regex:img/s ([0-9.]+), or let the program print METRIC throughput=123.4. "
@@ -193,6 +198,7 @@ def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
         "proposed": best.settings if best else None,
         "overrides": overrides(best) if best else None,
         "unsure": result.is_unsure,
+        "sampled": result.is_sampled,
         "found": [_entry(fit) for fit in result.fits],
         "left_out": [
             {"label": other.label, "of": other.role.aside, "rate": other.usual}

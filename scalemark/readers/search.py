@@ -85,6 +85,7 @@ class Search:
 
     fits: tuple[FoundReader, ...]
     others: tuple[LineCandidate, ...] = ()
+    is_sampled: bool = False  # all readers but the proposed one read a part of the lines
 
     @property
     def is_unsure(self) -> bool:
@@ -108,7 +109,7 @@ def search(lines: Sequence[str], path: Path | None = None) -> Search:
         return _search(lines, folder)
     best, *rest = sampled.fits
     whole = replace(best, readings=readings_of(best.read, lines, folder))
-    return replace(sampled, fits=(whole, *rest))
+    return replace(sampled, fits=(whole, *rest), is_sampled=bool(rest))
 
 
 def _search(lines: Sequence[str], folder: Path | None) -> Search:

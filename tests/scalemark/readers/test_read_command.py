@@ -168,3 +168,16 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     command = f"{sys.executable} -m scalemark read train.log --json | head -c 1"
     ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert ended.stderr == ""
+
+
+def test_of_a_long_log_it_says_which_readers_read_a_part_of_the_lines(capsys):
+    lines = [f"step {step}: loss {1 / step:.4f}, 12.5 images/s" for step in range(1, 3001)]
+    text = "\n".join(f'{line}\n{{"step": {step}}}' for step, line in enumerate(lines, 1))
+    assert run(text) == 0
+    said = capsys.readouterr().out
+    assert "the first reads all lines, the others the first 1,500 and the last 300" in said
+    assert "  3000  " in said
+    assert run(text, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["sampled"] is True
+    assert run("\n".join(lines[:100]), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["sampled"] is False
