@@ -190,8 +190,7 @@ def power(
 ) -> float:
     """Return the chance that Welch's interval finds a difference of logarithms.
 
-    The square of a noncentral t is a noncentral F, which scipy knows also of differences that
-    nobody would overlook.
+    The square of a noncentral t is a noncentral F, which scipy computes for large differences, too.
     """
     from scipy.special import ncfdtr
 

@@ -106,7 +106,7 @@ class ScalingCurve:
 
     strategy: str
     points: tuple[CurvePoint, ...]  # at least one
-    stops_paying: PaysUpTo | None  # None: all that were tried pay, or it cannot be told
+    stops_paying: PaysUpTo | None  # None: all that were tried pay, or it is unknown
 
     @property
     def doubts(self) -> list[str]:

@@ -130,7 +130,7 @@ def details(explanation: Explanation) -> Iterator[tuple[str, str]]:
 
 
 def slow_replica(slow: SlowReplicas) -> str:
-    """Return which replica is slow, or why that cannot be told."""
+    """Return which replica is slow, or why it is unknown."""
     if slow.unknown or slow.slowest is None:
         return f"Which replica is slow cannot be told: {slow.unknown}"
     if not slow.slow:

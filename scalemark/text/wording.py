@@ -24,11 +24,6 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def listed_phrases(phrases: Sequence[str]) -> str:
-    """Return `a, with b; and c`, where commas are part of what is listed."""
-    return phrases[0] if len(phrases) == 1 else f"{'; '.join(phrases[:-1])}; and {phrases[-1]}"
-
-
 def shortened(names: Sequence[str], most: int) -> list[str]:
     """Return each once; of more than `most` the first ones, and how many more there are."""
     found = list(dict.fromkeys(names))
