@@ -246,19 +246,20 @@ def fitted(steps: Column, arrivals: Column, means: Column, begin_s: float) -> Fi
     resumed_at = max(0.0, steps[0] - float(np.median(np.diff(steps))))
     steps, arrivals, means = steps[since], arrivals[since], means[since]
     is_last = np.append(np.diff(arrivals) > 0, True)  # of lines that came at once
-    steps, arrivals, means = steps[is_last], arrivals[is_last], means[is_last]
-    if len(steps) < 2 or arrivals[-1] - arrivals[0] < LEAST_SPAN_S:
+    if is_last.sum() < 2 or arrivals[-1] - arrivals[0] < LEAST_SPAN_S:
         return None
-    gaps = np.diff(steps)
-    per_mean = (
+    of_each_line = np.concatenate([[0.0], np.diff(steps) / means[1:]])
+    per_rate = (
         steps / means,
         (steps - resumed_at) / means,
-        np.concatenate([[0.0], np.cumsum(gaps / means[1:])]),
+        np.cumsum(of_each_line),
     )
-    fits = [fit for fit in (_line(column, arrivals) for column in per_mean[:2]) if fit]
-    between = _line(per_mean[2], arrivals)
-    if between:
-        fits.append(replace(between, is_mean=False))
+    arrivals = arrivals[is_last]
+    fits = []
+    for column, is_mean in zip(per_rate, (True, True, False), strict=True):
+        fit = _line(column[is_last], arrivals)
+        if fit:
+            fits.append(replace(fit, is_mean=is_mean))
     if not fits:
         return None
     best = min(fit.misfit for fit in fits)

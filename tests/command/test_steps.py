@@ -7,7 +7,7 @@ import pytest
 
 from command.curve import Clock, CurveError, StepCurve
 from command.measuring import warm_up
-from command.points import Points
+from command.points import Points, fitted
 from scalemark.readers.reading import Reading
 
 
@@ -166,3 +166,18 @@ SLOW = [2.0, 1.5, 1.2]
 def test_the_window_begins_with_the_first_steady_calls(durations_s, min_steps, wanted):
     steps_per_call = 10 if min_steps == 20 else 1
     assert warm_up(durations_s, steps_per_call, min_steps) == wanted
+
+
+def test_rates_of_all_lines_count_where_a_busy_machine_reads_many_at_once():
+    step_s = np.tile([0.0001, 0.0004, 0.0001, 0.0001, 0.0001], 2000)
+    printed_s = np.cumsum(step_s)
+    read_s = np.ceil(printed_s / 0.09) * 0.09  # the last lines of most reads tell of quick steps
+    read_s[-1] = printed_s[-1]
+    steps = np.arange(1.0, len(step_s) + 1)
+
+    fit = fitted(steps, read_s, 16 / step_s, begin_s=-math.inf)
+
+    assert fit is not None
+    assert not fit.is_mean
+    assert fit.items_per_step == pytest.approx(16, rel=0.02)
+    assert fit.misfit < 0.02
