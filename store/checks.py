@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.schema import CreateTable
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
@@ -28,9 +26,8 @@ from store.database import locate, open_existing
 from store.engine import ONLY_READS
 from store.errors import DamagedError, StoreError
 from store.exchange.rebuild import RENAMED
-from store.ledger import REMOVED
 from store.rows import digest, environment_values, machine_gpus
-from store.schema import Base
+from store.schema import Base, condition_of
 from store.sqlite import SqliteFile, cause_of, connect_read_only, end_if_interrupted
 from store.trial_rows import free_columns, free_value
 from store.version import MAKE_AGAIN
@@ -94,7 +91,9 @@ def _findings(engine: sa.Engine, path: Path | None, progress: Progress) -> Itera
             progress("pages and indices", 0, 0)
             yield from _readable(FILE, partial(_pages, path), _DAMAGED)
             yield from _foreign_keys(path)
-            yield from _cells(path)
+            for of_schema in Base.metadata.sorted_tables:
+                cells = partial(_senseless, path, of_schema)
+                yield from _readable(of_schema.name, cells, _MADE_BY_HAND)
         with engine.connect() as connection:
             reader = connection.execution_options(**ONLY_READS[engine.dialect.name])
             for table, remedy, made in _CHECKS:
@@ -142,24 +141,18 @@ def _foreign_keys(path: Path) -> Iterator[Finding]:
         yield Finding(table=table, row=row, what=what, remedy=_MADE_BY_HAND)
 
 
-def _cells(path: Path) -> Iterator[Finding]:
-    """Find cells of another type in tables from before STRICT ones: copies of these refuse them."""
-    with closing(connect_read_only(path)) as old, closing(sqlite3.connect(":memory:")) as strict:
-        for table in Base.metadata.sorted_tables:
-            is_strict = f"SELECT strict FROM pragma_table_list WHERE name = '{table.name}'"
-            if old.execute(is_strict).fetchone()[0]:
-                continue
-            strict.execute(str(CreateTable(table).compile(dialect=sqlite.dialect())))
-            names = ", ".join(f'"{column.name}"' for column in table.columns)
-            marks = ", ".join("?" * len(table.columns))
-            for row in old.execute(f"SELECT {names} FROM {table.name}"):
-                try:
-                    strict.execute(f"INSERT INTO {table.name} VALUES ({marks})", row)
-                except sqlite3.IntegrityError as error:
-                    what = f"{error}: a cell of another type"
-                    key = str(row[0])
-                    yield Finding(table=table.name, row=key, what=what, remedy=_MADE_BY_HAND)
-            strict.rollback()
+def _senseless(path: Path, table: sa.Table) -> _Problems:
+    """Find cells that the conditions of their table refuse: SQLite's check does not look at them in
+    a database that is opened for reading alone.
+    """
+    key = next(iter(table.primary_key)).name
+    with closing(connect_read_only(path)) as connection:
+        for column in table.columns:
+            if condition := condition_of(column):
+                wrong = f'"{column.name}" IS NOT NULL AND NOT ({condition})'
+                rows = connection.execute(f'SELECT "{key}" FROM {table.name} WHERE {wrong}')
+                for (row,) in rows:
+                    yield row, f"{column.name}: a cell without sense"
 
 
 def _rows(connection: sa.Connection, table: type[Base], *more: Any) -> Iterator[sa.RowMapping]:
@@ -287,17 +280,14 @@ JOIN attempts ON attempts.trial_id = repeats.trial_id AND attempts.sweep_id = re
      AND attempts.repeat = repeats.repeat AND attempts.attempt = repeats.num_attempts
 WHERE repeats.state IN ({", ".join(repr(outcome.value) for outcome in Outcome)})
       AND repeats.state <> attempts.outcome"""
-# A running attempt is not there yet, removed ones have an event, and of what is imported only a
-# part may have been chosen.
-_COUNTS = f"""
+# A running attempt is not there yet, and of what is imported only a part may have been chosen.
+_COUNTS = """
 SELECT id, 'it has ' || num || ' attempts that ended; it counts ' || wanted
 FROM (
   SELECT repeats.id, sweeps.origin,
          repeats.num_attempts - CASE WHEN repeats.state = 'running' THEN 1 ELSE 0 END AS wanted,
          (SELECT count(*) FROM attempts WHERE attempts.trial_id = repeats.trial_id
-          AND attempts.sweep_id = repeats.sweep_id AND attempts.repeat = repeats.repeat)
-         + (SELECT count(*) FROM events WHERE events.repeat_id = repeats.id
-            AND events.detail = '{REMOVED}') AS num
+          AND attempts.sweep_id = repeats.sweep_id AND attempts.repeat = repeats.repeat) AS num
   FROM repeats JOIN sweeps ON sweeps.id = repeats.sweep_id
 ) AS counted
 WHERE num > wanted OR (num < wanted AND origin = '')"""

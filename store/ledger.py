@@ -418,9 +418,6 @@ NO_ATTEMPT: dict[str, Any] = dict.fromkeys(
     ("started_at", "run_dir", "placement", "pid", "start_ticks")
 )
 # details of events
-REMOVED = "the attempt was removed for good"
-"""Detail of the event of an attempt whose row earlier versions removed."""
-
 CONTINUED = "continued"
 """Detail of the event by which a later command opens a repeat again."""
 KILLED = "its orchestrator was killed"

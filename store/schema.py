@@ -250,8 +250,6 @@ class SweepRow(Base):
     # folder of the run folders; null before the first attempt has ended
     run_dir: Mapped[str | None]
     origin: Mapped[str]  # the database or file it was imported from; empty: measured into this one
-    # null; earlier versions kept here what agents of a shared sweep went by
-    settings: Mapped[dict[str, Any] | None] = mapped_column(JsonObject(none_as_null=True))
 
 
 def _axis_column(axis: Axis) -> Any:
@@ -344,8 +342,6 @@ class OrchestratorRow(Base):
     # null while it runs, and after a crash until somebody notices
     ended_at: Mapped[datetime | None]
     note: Mapped[str]  # for people, by itself or by who ended it
-    # null; of agents of earlier versions: without a sign for longer they were dead
-    lease_s: Mapped[float | None]
 
 
 # SQLite uses the index only for a condition of the same text
@@ -377,8 +373,6 @@ class RepeatRow(Base):
     num_attempts: Mapped[int]  # made so far, a running one included
     # who took it last; null: nobody has it
     orchestrator_id: Mapped[int | None] = mapped_column(ForeignKey("orchestrators.id"))
-    # null; of shared sweeps of earlier versions: the place in which agents took it
-    turn: Mapped[int | None]
     # of the attempt that runs, as all below; null when none does
     started_at: Mapped[datetime | None]
     run_dir: Mapped[str | None]
@@ -615,7 +609,7 @@ def _be_strict(table: Table) -> None:
     """Let SQLite refuse cells of another type, and text that is no JSON."""
     table.dialect_options["sqlite"]["strict"] = True
     for column in table.columns:
-        condition = _condition(column)
+        condition = condition_of(column)
         if condition:
             check = CheckConstraint(
                 f'"{column.name}" IS NULL OR {condition}', name=f"{table.name}_{column.name}_cells"
@@ -623,7 +617,7 @@ def _be_strict(table: Table) -> None:
             table.append_constraint(check.ddl_if(dialect="sqlite"))
 
 
-def _condition(column: Column[Any]) -> str:
+def condition_of(column: Column[Any]) -> str:
     """Return what holds of every cell that is not null; empty where STRICT says it all."""
     name = f'"{column.name}"'
     if isinstance(column.type, UtcDateTime):

@@ -18,7 +18,7 @@ from scalemark.records.free_axes import name_in_records
 from scalemark.records.trial import AXES, TrialSpec
 from store.rows import in_chunks, insert_all
 from store.schema import Flag, Real, TrialRow, Whole, is_lacked
-from store.version import drop_views, renew_views, replace_views
+from store.version import drop_views, replace_views
 
 _TRIALS = cast(sa.Table, TrialRow.__table__)
 _KINDS: Mapping[type[AxisValue], sa.types.TypeEngine[Any]] = {
@@ -89,14 +89,13 @@ def add_missing_columns(connection: sa.Connection) -> None:
     """Give the table a column for every defined axis, and the views theirs, inside the caller's
     transaction.
     """
-    renew_views(connection)
     _make_room_for(connection, ())
 
 
 _OF_SQLITE: Mapping[str, sa.types.TypeEngine[Any]] = {
-    **dict.fromkeys(("INT", "BOOLEAN"), Flag()),  # the second in tables that are not STRICT
-    **dict.fromkeys(("INTEGER", "BIGINT"), Whole()),
-    **dict.fromkeys(("REAL", "DOUBLE", "FLOAT"), Real()),
+    "INT": Flag(),
+    "INTEGER": Whole(),
+    "REAL": Real(),
 }
 
 

@@ -300,16 +300,6 @@ def replace_views(connection: sa.Connection) -> None:
         _replace(connection, name, view.format(**parts))
 
 
-def renew_views(connection: sa.Connection) -> None:
-    """Replace the views of a database from before they had an origin."""
-    columns = sa.inspect(connection).get_columns("scaling")
-    if not any(column["name"] == "origin" for column in columns):
-        for name in ("simulated_throughput", "simulated_scaling"):
-            connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
-        drop_views(connection)
-        replace_views(connection)
-
-
 def drop_views(connection: sa.Connection) -> None:
     """Drop those of `WITH_AXES`: no server changes the type of a column that a view names."""
     for name in WITH_AXES:

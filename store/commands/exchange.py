@@ -32,10 +32,7 @@ MOST_SHOWN = 20
 
 def export_(
     db: Db,
-    out: Annotated[
-        str,
-        typer.Option(help="File that is written; of mlflow its tracking URI.", show_default=False),
-    ],
+    out: Annotated[str, typer.Option(help="File that is written.", show_default=False)],
     wanted: Annotated[ExportFormat, typer.Option("--format", help="How it is written.")],
     filters: Annotated[
         list[str] | None,
@@ -43,13 +40,10 @@ def export_(
             help="As model=resnet50 'num_gpus>=4'; without, everything.", show_default=False
         ),
     ] = None,
-    experiment: Annotated[str, typer.Option(help="mlflow: name of the experiment.")] = "scalemark",
     as_json: Json = False,
 ) -> None:
-    """Write all attempts that count, or those that the filters choose, for other programs: a row,
-    or a run of MLflow, for each.
-    """
-    done = export(db, out, wanted, filters or (), experiment=experiment)
+    """Write a row for each attempt that counts, or that the filters choose, for other programs."""
+    done = export(db, out, wanted, filters or ())
     if as_json:
         return print_json(done)
     print(f"{counted(done.num_attempts, 'attempt')} exported to {done.path}")

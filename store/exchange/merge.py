@@ -26,6 +26,7 @@ from store.checks import check
 from store.database import explained, locate, open_for_writing
 from store.errors import StoreError
 from store.exchange.rebuild import free_name
+from store.schema import Base
 from store.sqlite import SqliteFile, copy_whole
 from store.trial_rows import insert_trials
 
@@ -52,7 +53,7 @@ _OF_ATTEMPTS: dict[str, tuple[str, ...]] = {
     "notes": ("sweep_id", "trial_id", "attempt_id", "note"),
 }
 _ATTEMPT = ("sweep_id", "trial_id", "repeat", "attempt")
-_OF_HOST = ("orchestrator_id", "turn", "started_at", "run_dir", "placement", "pid", "start_ticks")
+_OF_HOST = ("orchestrator_id", "started_at", "run_dir", "placement", "pid", "start_ticks")
 """What only the host of a running repeat knows."""
 
 _NOT_COMPARED = ("id", "run_dir", "deleted_at", "attempt_id")
@@ -160,7 +161,7 @@ class _Merging:
         return self._connection.execute(sa.text(sql), values)
 
     def _columns(self, table: str) -> list[str]:
-        return [str(row.name) for row in self._sql(f"PRAGMA main.table_info({table})")]
+        return [column.name for column in Base.metadata.tables[table].columns]
 
     def _taken(self, table: str, columns: Sequence[str]) -> tuple[dict[str, str], str]:
         """Return each column as SQL, with ids of this database, and the joins that it needs."""
@@ -225,8 +226,6 @@ class _Merging:
             origin = row["origin"] or f"{other_id} {self._name}"
             # what comes back to where it was measured is at home
             values["origin"] = "" if origin.split(" ")[0] == own_id else origin
-            if "settings" in values:  # what its agents went by
-                values["settings"] = None
             names = ", ".join(values)
             wanted = ", ".join(f":{name}" for name in values)
             self._sql(f"INSERT INTO main.sweeps ({names}) VALUES ({wanted})", **values)

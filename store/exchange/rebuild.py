@@ -31,6 +31,7 @@ from scalemark.run_folder import SWEEP_FILE, RunFolder, read_left, read_regular
 from store import schema
 from store.database import open_for_writing, writing
 from store.errors import StoreError
+from store.ledger import CONTINUED, KILLED
 from store.rows import (
     FinishedAttempt,
     add_attempts,
@@ -43,8 +44,6 @@ from store.trial_rows import insert_trials
 from store.writer import add_left_out
 
 _FIRST_FILES = ("trial.json", "machine.json", "placement.json")
-_KILLED = ("its orchestrator was killed", "its agent was killed")
-_STOPPED = ("the sweep was interrupted", "its agent was ended by ")
 # RunFolders: MODEL-STRATEGY-xN-ID-rREPEAT-aATTEMPT
 _NAME = re.compile(r"-r(\d{1,9})-a(\d{1,9})(?:-\d+)?")
 _UID = re.compile("[0-9a-f]{16}")
@@ -247,7 +246,7 @@ def _result(folder: RunFolder, end: AttemptEnd | None) -> AttemptResult:
     result = folder.read_result()
     if result is not None:
         return replace(result, outcome=end.outcome, message=end.message) if end else result
-    outcome, message = Outcome.INTERRUPTED.value, _KILLED[0]
+    outcome, message = Outcome.INTERRUPTED.value, KILLED
     if end:
         outcome, message = end.outcome, end.message
     if outcome == Outcome.COMPLETED:
@@ -338,14 +337,15 @@ def _changes(
 
 def _changes_of(attempt: FolderAttempt, following: FolderAttempt | None) -> Iterator[StateChange]:
     number, ended_at = attempt.begin.attempt, attempt.ended_at
-    outcome, message = State(attempt.attempt.result.outcome), attempt.attempt.result.message
-    was_killed = outcome is State.INTERRUPTED and message.startswith(_KILLED)
+    outcome = State(attempt.attempt.result.outcome)
+    is_interrupted = outcome is State.INTERRUPTED
+    was_killed = is_interrupted and attempt.attempt.duration_s is None  # nobody saw it end
     yield StateChange(attempt.begin.started_at, number, State.RUNNING)
-    yield StateChange(ended_at, number, outcome, _KILLED[0] if was_killed else "")
+    yield StateChange(ended_at, number, outcome, KILLED if was_killed else "")
     if was_killed:
-        yield StateChange(ended_at, number, State.PENDING, _KILLED[0])
-    elif following and message.startswith(_STOPPED):
-        yield StateChange(following.begin.started_at, number, State.PENDING, "continued")
+        yield StateChange(ended_at, number, State.PENDING, KILLED)
+    elif following and is_interrupted and not attempt.crashed:
+        yield StateChange(following.begin.started_at, number, State.PENDING, CONTINUED)
     elif following:
         why = "crashed" if attempt.crashed else outcome.value
         yield StateChange(ended_at, number, State.PENDING, f"tried again after {why}")

@@ -62,8 +62,8 @@ def num_completed(
     return {row["trial_id"]: row["num"] for row in selected(engine, statement)}
 
 
-_PUT_OUT = ("race: % behind %", "race: % slower than %")
-"""Reasons that sweeper.early_stopping.rule gives, and gave once, for a trial that is too slow."""
+_PUT_OUT = "race: % behind %"
+"""The reason that sweeper.early_stopping.rule gives for a trial that is too slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +155,9 @@ def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
             last,
             sa.and_(last.c.trial_id == RepeatRow.trial_id, last.c.sweep_id == RepeatRow.sweep_id),
         )
-        .join(OrchestratorRow, OrchestratorRow.sweep_id == RepeatRow.sweep_id)
+        .join(OrchestratorRow, OrchestratorRow.id == RepeatRow.orchestrator_id)
         .join(MachineRow, MachineRow.id == OrchestratorRow.machine_id)
-        .where(RepeatRow.state == State.SKIPPED, sa.or_(*map(RepeatRow.reason.like, _PUT_OUT)))
+        .where(RepeatRow.state == State.SKIPPED, RepeatRow.reason.like(_PUT_OUT))
         .distinct()
     )
     with reading(engine) as connection:

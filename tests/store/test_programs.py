@@ -177,29 +177,6 @@ def test_free_axes_are_columns_of_a_table(mixed, kind):
     assert attempts["item"].tolist()[:3] == ["tokens"] * 3
 
 
-@pytest.mark.integration
-@pytest.mark.filterwarnings(
-    "ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"
-)
-def test_free_axes_and_the_item_are_parameters_of_an_mlflow_run(mixed):
-    """A bug: runs that differ in a free axis alone looked the same in MLflow."""
-    from mlflow import MlflowClient
-
-    export(mixed, "sqlite:///mlflow.db", ExportFormat.MLFLOW)
-    client = MlflowClient(tracking_uri="sqlite:///mlflow.db")
-    experiment = client.get_experiment_by_name("scalemark")
-    found = {}
-    for run in client.search_runs([experiment.experiment_id]):
-        names = ("item", "axes.zero", "axes.offload")
-        found[run.data.metrics["throughput"]] = [run.data.params.get(name) for name in names]
-    assert found == {
-        10.0: ["tokens", "0", "cpu"],
-        20.0: ["tokens", "2", "cpu"],
-        40.0: ["tokens", "10", "none"],
-        50.0: ["tokens", None, None],
-    }
-
-
 def test_a_list_of_other_items_than_images_names_them(mixed):
     header, *rows = store_command("list", "--db", mixed).stdout.splitlines()
     assert "throughput  item" in header
