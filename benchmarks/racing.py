@@ -153,7 +153,7 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
     def read(trial_ids: Sequence[str]) -> Mapping[str, tuple[CompletedRepeat, ...]]:
         return {trial_id: by_id[trial_id].repeats[: num_run[trial_id]] for trial_id in trial_ids}
 
-    races = make_races([cell.spec for cell in cells], ["strategy"], most_repeats, read)
+    races = make_races([cell.spec for cell in cells], most_repeats, read)
     open_ = [
         OpenRepeat(
             repeat_id=place * most_repeats + turn,
@@ -166,7 +166,7 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
     ]
     trials = [PlannedTrial(spec=cell.spec, num_repeats=most_repeats) for cell in cells]
     backlog = Backlog(
-        planned_repeats(open_, trials, lambda spec: None, {}, {}),
+        planned_repeats(open_, trials, lambda spec: None, {}),
         Blocks(order=tuple(range(8)), aligned=True, most_at_once=8),
         seed=seed,
         packs=False,
@@ -195,7 +195,7 @@ def main(num_grids: int) -> None:
 
 def _in_turn(queue: Queue, observer: Observer) -> Iterator[Task]:
     """Each repeat that is still wanted when its turn comes; exclusive, as a sweep runs."""
-    while (task := queue.pop(lambda num_gpus: True, (), 0.0)) is not None:
+    while (task := queue.pop(lambda num_gpus: True, is_idle=True)) is not None:
         if observer.wants(task):
             yield task
         else:

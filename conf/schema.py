@@ -200,17 +200,11 @@ class SweepConfig:
         "leave out repeats that could hardly change which strategy leads (docs/racing.md)",
         default=False,
     )
-    race_over: list[str] = setting(
-        "trials that differ in these axes alone race each other", default=["strategy"]
-    )
     on_failure: OnFailure = setting(
         "after a failed trial go on with the others, or stop", default=OnFailure["continue"]
     )
     on_interrupt: OnInterrupt = setting(
         "at the first Ctrl-C stop what is running, or let it finish", default=OnInterrupt.stop
-    )
-    skip_larger_after_oom: bool = setting(
-        "after out of memory skip trials with only a larger batch or image", default=False
     )
     rerun: bool = setting("run finished trials again", default=False)
     dry_run: bool = setting("print the plan and stop", default=False)

@@ -37,10 +37,10 @@ from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.stopping import Stop
 from sweeper.loop.supervision import Policy, Tools
+from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, make_plan, resolve_grid
 from sweeper.planning.plan_view import Planned, machine_line, plan_json, print_plan
 from sweeper.planning.settings import check, check_folders
-from sweeper.planning.simulate import Estimate
 from sweeper.program_software import check_programs, describe_programs, words_of_programs
 from sweeper.report import Report
 from sweeper.running.recover import recover
@@ -88,7 +88,7 @@ class Sweep:
         if settings.race:
             rerun = settings.rerun
             read = results_in(engine, key, software_key, shares_host=shares_host, rerun=rerun)
-            races = make_races(specs, settings.race_over, settings.repeats, read)
+            races = make_races(specs, settings.repeats, read)
             plan = without_decided(plan, races)
         waiting = [trial.spec.trial_id for trial in plan.trials if trial.num_repeats]
         num_of_other_software, failed_last = 0, {}

@@ -92,7 +92,6 @@ def test_faults_end_trials_as_they_end_real_ones():
         "hardware=p100_pcie_8",
         "model=resnet50",
         "launcher.step_timeout_s=10",
-        "sweep.skip_larger_after_oom=true",
         f"hydra.sweeper.grids={faults}",
     )
     assert ended.returncode == 1

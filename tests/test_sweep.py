@@ -98,9 +98,7 @@ def test_auto_is_resolved_printed_and_stored():
 def test_a_dry_run_prints_the_plan_and_makes_nothing():
     ended = sweep("experiment=cloud_article", "sweep.dry_run=true", "model=vgg16,alexnet")
     assert ended.returncode == 0
-    assert (
-        "\n2 models x 4 strategies x 1, 2, 4, 8 devices = 32 trials, 8 left out\n" in ended.stdout
-    )
+    assert "\nand 12 more trials: sweep.dry_run=true sweep.plan_format=json " in ended.stdout
     assert ended.stdout.count("\nleft out: ") == 1
     assert " (8 cells)\n" in ended.stdout
     assert (
@@ -154,17 +152,6 @@ def test_the_experiments_of_transformers_are_what_they_say(
     assert {spec["optimizer"] for spec in specs} == {"adamw"}
     assert {spec.get("gradient_accumulation", 1) for spec in specs} == {1, 4}
     assert (len(specs), len(plan["left_out"])) == (num_trials, num_left_out)
-
-
-def test_a_dry_run_of_many_trials_has_a_line_per_axis():
-    ended = sweep("experiment=cloud_article", "sweep.dry_run=true")
-    assert ended.returncode == 0
-    assert (
-        "\n5 models x 4 strategies x 1, 2, 4, 8 devices = 80 trials, 20 left out\n" in ended.stdout
-    )
-    assert "  sweep.dry_run=true sweep.plan_format=json lists every trial\n" in ended.stdout
-    assert "left out: all_reduce=nccl" in ended.stdout
-    assert " (20 cells)\n" in ended.stdout
 
 
 def test_a_plan_is_printed_where_its_sweep_would_be_refused():

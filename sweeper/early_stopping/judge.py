@@ -44,10 +44,10 @@ from sweeper.early_stopping.rule import (
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Grid
 from sweeper.grid.expand import WHOLE_SWEEP
+from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, PlannedTrial, resolve_grid
 from sweeper.planning.plan_view import Planned
 from sweeper.planning.settings import check, check_folders
-from sweeper.planning.simulate import Estimate
 from sweeper.program_software import check_programs
 from sweeper.sweep import Sweep, open_writer
 

@@ -1,6 +1,6 @@
 """Sorts trials into races, and judges each by what its contenders have shown.
 
-A race has trials that differ in what races alone: in the strategy, unless the user says otherwise.
+A race has trials that differ in their strategy alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from statistics import median
 import sqlalchemy as sa
 
 from scalemark.records.axes import Engine
-from scalemark.records.free_axes import bare_name, full_name
 from scalemark.records.measurement import unit_of
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes, width_name
@@ -21,11 +20,10 @@ from scalemark.text.wording import fixed
 from store.reading.earlier import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.early_stopping.observer import Contest, ReadResults, Saved
 from sweeper.early_stopping.rule import Contender, Ruling, rule_race
-from sweeper.errors import SweepRefusedError
-from sweeper.grid.explain import nearest
 from sweeper.planning.plan import Plan, varying_axes
 
-STRATEGY = "strategy"  # in sweep.race_over: variable_update, local_parameter_device and all_reduce
+RACING: Sequence[str] = STRATEGY_AXES
+"""Axes in which the trials of a race differ."""
 
 
 class RaceResults:
@@ -105,25 +103,15 @@ class Race(Contest):
         return f"race {self.label}: {standing}; {saved}"
 
 
-def make_races(
-    specs: Sequence[TrialSpec], race_over: Sequence[str], most_repeats: int, read: ReadResults
-) -> list[Race]:
-    """Sort trials into races in the order of the plan; trials without a rival are in none.
-
-    `race_over` names free axes with or without their prefix. Raises SweepRefusedError for what is
-    no axis of these trials, and StoreError.
+def make_races(specs: Sequence[TrialSpec], most_repeats: int, read: ReadResults) -> list[Race]:
+    """Sort trials into races in the order of the plan; trials without a rival are in none. Raises
+    StoreError.
     """
     known = all_axes(specs)
-    racing: set[str] = set()
-    for name in race_over:
-        if name == STRATEGY:
-            racing.update(STRATEGY_AXES)
-        else:
-            racing.add(_full_name(name, specs, known))
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
     for spec in specs:
         shared = spec.axes
-        for axis in racing.union(_program_axes(spec, race_over)):
+        for axis in _racing_axes(spec):
             shared.pop(axis, None)
         key = tuple(shared.get(axis) for axis in known)
         groups.setdefault(key, []).append(spec)
@@ -133,64 +121,41 @@ def make_races(
     races: list[Race] = []
     racing_ids: list[str] = []
     for group in crowds:
-        own = racing.union(_program_axes(group[0], race_over))
+        racing = _racing_axes(group[0])
         trial_ids = tuple(spec.trial_id for spec in group)
-        label = _label(group[0], sorted(telling - own), own)
-        races.append(Race(label, trial_ids, _names(group, own), results))
+        label = _label(group[0], sorted(telling - racing))
+        races.append(Race(label, trial_ids, _names(group, racing), results))
         racing_ids += trial_ids
     results.learn(racing_ids)
     return races
 
 
-def _full_name(name: str, specs: Sequence[TrialSpec], known: Sequence[str]) -> str:
-    full = full_name(name, known)
-    if full in known:
-        return full
-    bare = [bare_name(axis) for axis in known]
-    differing = ", ".join(_differing(specs, known)) or "nothing"
-    raise SweepRefusedError(
-        f"sweep.race_over={name}: no axis of these trials; {nearest(name, bare)}They differ in "
-        f"{differing}"
-    )
+def _racing_axes(spec: TrialSpec) -> set[str]:
+    """Return the axes of a strategy; of a program those free axes that its strategy is named by."""
+    if spec.engine == Engine.command:
+        return {*RACING, *strategy_axes(spec.axes)}
+    return set(RACING)
 
 
-def _program_axes(spec: TrialSpec, race_over: Sequence[str]) -> tuple[str, ...]:
-    """Return the free axes of which the strategy of a program is the name, where these race."""
-    if spec.engine == Engine.command and STRATEGY in race_over:
-        return strategy_axes(spec.axes)
-    return ()
-
-
-def _differing(specs: Sequence[TrialSpec], axes: Sequence[str]) -> list[str]:
-    return [axis for axis in axes if len({spec.axes.get(axis) for spec in specs}) > 1]
-
-
-def _label(spec: TrialSpec, telling: Sequence[str], racing: Set[str]) -> str:
-    """Name the model, strategy and GPU count, unless they race, and what else tells races apart."""
-    words = []
-    if "model" not in racing:
-        words.append(spec.model)
-    if spec.engine != Engine.command and racing.isdisjoint(STRATEGY_AXES):
-        words.append(spec.strategy)
-    if "num_gpus" not in racing:
-        words.append(width_name(spec.num_gpus, 1 if "hosts" in racing else spec.hosts))
-    named = ["-".join(words)]
+def _label(spec: TrialSpec, telling: Sequence[str]) -> str:
+    """Name the model, the GPU count, and what else tells races apart."""
+    words = [f"{spec.model}-{width_name(spec.num_gpus, spec.hosts)}"]
     for axis in telling:
         if axis not in ("num_gpus", "hosts"):
-            named.append(f"{axis}={spec.axes.get(axis)}")
-    return " ".join(named).strip() or "of all"
+            words.append(f"{axis}={spec.axes.get(axis)}")
+    return " ".join(words)
 
 
 def _names(specs: Sequence[TrialSpec], racing: Set[str]) -> tuple[str, ...]:
-    """Return the article's names of strategies, where these differ, with the other axes that do."""
-    differing = _differing(specs, sorted(racing))
-    others = [axis for axis in differing if axis not in STRATEGY_AXES]
+    """Return the names of strategies, or of a program's the free axes that differ."""
+    free = []
+    for axis in sorted(racing.difference(STRATEGY_AXES)):
+        if len({spec.axes.get(axis) for spec in specs}) > 1:
+            free.append(axis)
     names = []
     for spec in specs:
-        words = [f"{axis}={spec.axes.get(axis)}" for axis in others]
-        if len(others) < len(differing):
-            words.insert(0, spec.strategy)
-        names.append(" ".join(words))
+        values = [f"{axis}={spec.axes.get(axis)}" for axis in free]
+        names.append(" ".join(values) or spec.strategy)
     return tuple(names)
 
 

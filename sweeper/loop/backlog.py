@@ -92,25 +92,22 @@ def planned_repeats(
     waiting: Sequence[OpenRepeat],
     trials: Collection[PlannedTrial],
     expected_s: Callable[[TrialSpec], float | None],
-    sizes: Mapping[str, int],
     num_completed: Mapping[str, int],
     width: Callable[[TrialSpec], int] = lambda spec: spec.num_gpus,
 ) -> Iterable[Repeat]:
-    """A repeat's round is its place among those of its trial, after `num_completed` that count as
-    run; `sizes`, by trial id, divide each round further.
+    """Yield the repeats that wait. The round of each is its place among those of its trial, after
+    `num_completed` that count as run.
     """
-    num_sizes = 1 + max(sizes.values(), default=0)
     by_id = {trial.spec.trial_id: trial for trial in trials}
     expected = {trial_id: expected_s(trial.spec) for trial_id, trial in by_id.items()}
     rounds: Counter[str] = Counter(num_completed)
     for repeat in waiting:
         trial = by_id[repeat.trial_id]
-        round_ = rounds[repeat.trial_id] * num_sizes + sizes.get(repeat.trial_id, 0)
-        rounds[repeat.trial_id] += 1
         task = Task(
             key=repeat.repeat_id,
             num_gpus=width(trial.spec),
             expected_s=expected[repeat.trial_id],
-            round=round_,
+            round=rounds[repeat.trial_id],
         )
+        rounds[repeat.trial_id] += 1
         yield Repeat(open=repeat, trial=trial, task=task)

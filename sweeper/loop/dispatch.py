@@ -181,9 +181,7 @@ class Dispatcher:
         for _ in range(MOST_CLAIMS_AT_ONCE):
             if self._starter.given or self._stopping.is_stopping:
                 return
-            task = self._backlog.queue.pop(
-                self._rooms.slots.fits, self._supervision.running(), self._tools.clock()
-            )
+            task = self._backlog.queue.pop(self._rooms.slots.fits, is_idle=self._is_idle)
             if task is None:
                 if self._is_idle and self._backlog:
                     self._backoff.say()

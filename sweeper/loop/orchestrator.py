@@ -40,10 +40,9 @@ from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.recording import Recorder
 from sweeper.loop.stopping import Heartbeat, Stopping
 from sweeper.loop.supervision import Over, Policy, Supervision, Tools
+from sweeper.planning.estimate import Eta
 from sweeper.planning.plan import PlannedTrial
-from sweeper.planning.simulate import Eta
 from sweeper.report import Ran
-from sweeper.running import judgement
 from sweeper.running.judgement import judge
 from sweeper.running.orphans import is_readable
 
@@ -72,17 +71,14 @@ class Orchestrator:
         self._supervision = Supervision(policy, tools.stop, tell)
         self._stopping = Stopping(tools.stop, self._supervision.runs, tell)
         self._heartbeat = Heartbeat(ledger, self._stopping, policy.heartbeat_timeout_s, tell, clock)
-        sizes: dict[str, int] = {}
-        if sweep.skip_larger_after_oom:
-            sizes = judgement.size_ranks([trial.spec for trial in trials])
         completed: dict[str, int] = {}
         for contest in contests:
             completed.update(contest.num_completed)
         repeats = planned_repeats(
-            ledger.open_repeats(), trials, expected_s, sizes, completed, tools.slots.width
+            ledger.open_repeats(), trials, expected_s, completed, tools.slots.width
         )
         self._backlog = Backlog(repeats, blocks, seed=sweep.seed, packs=packs)
-        self._eta = Eta(blocks, sweep.seed, packs, clock)
+        self._eta = Eta(blocks, clock)
         self._recorder = Recorder(
             tools,
             policy,
@@ -163,10 +159,6 @@ class Orchestrator:
             dispatcher.start_what_fits()
         self._show_if_due()
         is_open = len(self._backlog) > 0
-        if self.num_left and not is_open and not runs and not dispatcher.starting:
-            # those that they waited for will not run: larger than one that ran out of memory
-            self._recorder.steer()
-            is_open = len(self._backlog) > 0
         if runs or dispatcher.starting:
             return True
         return is_open and not self._stopping.is_stopping

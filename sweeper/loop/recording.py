@@ -12,7 +12,6 @@ from scalemark.records.axes import Engine
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome, State, Verdict
 from scalemark.text.untrusted import without_secrets
-from scalemark.text.wording import counted
 from store.errors import StoreError
 from store.rows import FinishedAttempt
 from sweeper.early_stopping.observer import Contest, Observer
@@ -21,7 +20,7 @@ from sweeper.live.view import EndedAttempt
 from sweeper.loop.backlog import Backlog, Repeat
 from sweeper.loop.stopping import Heartbeat, Stopping
 from sweeper.loop.supervision import Given, Over, Policy, Supervision, Tools
-from sweeper.planning.simulate import Eta
+from sweeper.planning.estimate import Eta
 from sweeper.report import Failure, Ran, first_unread
 from sweeper.running import judgement
 from sweeper.running.run_folders import read_end, recorded_left, write_end
@@ -89,12 +88,14 @@ class Recorder:
         final = outcome if again is None else None
         self.observer.ended(repeat.task.key, final)
         waiting = [*self._backlog.waiting(), *self.observer.expected()]
-        self._eta.update(waiting, self._supervision.running())
+        self._eta.update(waiting, self._supervision.started())
         ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
         self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
         self.steer(repeat)
         if again is None and outcome is not Outcome.COMPLETED:
-            self._follow(repeat, outcome)
+            if self._policy.sweep.on_failure is OnFailure.stop and not self._stopping.is_stopping:
+                self._stopping.starts_no_more = True
+                self._progress.note("sweep.on_failure=stop: nothing more is started")
             log = f"{finished.run_dir}/log.txt"
             self.ran.failures.append(
                 Failure(label=repeat.trial.label, ended=outcome, why=result.message, log=log)
@@ -156,31 +157,6 @@ class Recorder:
         if self._stopping.is_stopping or not is_tried_again:
             return None
         return f"tried again after {ended_so}"
-
-    def _follow(self, repeat: Repeat, outcome: Outcome) -> None:
-        """Draw conclusions for other repeats from one that did not complete."""
-        if outcome is Outcome.OUT_OF_MEMORY and self._policy.sweep.skip_larger_after_oom:
-            self._skip_larger(repeat)
-        if self._policy.sweep.on_failure is OnFailure.stop and not self._stopping.is_stopping:
-            self._stopping.starts_no_more = True
-            self._progress.note("sweep.on_failure=stop: nothing more is started")
-
-    def _skip_larger(self, failed: Repeat) -> None:
-        spec, held_back = failed.trial.spec, self.observer.held_back
-        waiting = [task.key for task in (*self._backlog.waiting(), *held_back.values())]
-        larger = [
-            key for key in waiting if judgement.larger_than(self._backlog[key].trial.spec, spec)
-        ]
-        if not larger:
-            return
-        size = f"seq_len={spec.seq_len}" if spec.seq_len else f"image_px={spec.image_px}"
-        reason = f"out_of_memory at batch_size={spec.batch_size} {size}"
-        self.skip(larger, reason)
-        for key in larger:
-            if held_back.pop(key, None) is None:
-                self._backlog.remove(key)
-        skipped = counted(len(larger), "repeat")
-        self._progress.note(f"{reason}: skipped {skipped} of larger trials")
 
 
 def _placement(given: Given) -> Placement:

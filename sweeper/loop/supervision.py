@@ -23,7 +23,6 @@ from sweeper.loop.stopping import Stop
 from sweeper.running.attempt import Attempt, Ended, Limits
 from sweeper.running.recover import Recovered
 from sweeper.running.run_folders import RunFolders
-from sweeper.running.schedule import Running
 from sweeper.starts import Start
 
 
@@ -163,13 +162,3 @@ class Supervision:
 
     def started(self) -> list[Started]:
         return [run.given.started for run in self.runs]
-
-    def running(self) -> list[Running]:
-        """Return what the scheduler needs to know of them."""
-        running = []
-        for started in self.started():
-            end_s = None if started.expected_s is None else started.started_s + started.expected_s
-            running.append(
-                Running(devices=started.devices, started_s=started.started_s, expected_end_s=end_s)
-            )
-        return running

@@ -1,4 +1,4 @@
-"""Shows a plan to people, as a table or as one line per axis, and to scripts as JSON."""
+"""Shows a plan to people as a table, and to scripts as JSON."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.observer import Contest
 from sweeper.early_stopping.races import Race
 from sweeper.grid.arguments import Taken
+from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, PlannedTrial, varying_axes
-from sweeper.planning.simulate import Estimate
 
-MOST_LISTED = 20  # trials; of more each axis has a line, and JSON has all
-MOST_VALUES = 6  # of an axis, in the line that counts trials
+MOST_LISTED = 20  # trials in the table; JSON has all
 MOST_REASONS = 10
 MOST_CELLS = 3  # per reason; of more the number is shown
 _LISTS_ALL = "sweep.dry_run=true sweep.plan_format=json"
@@ -83,16 +82,15 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
             markup=False,
         )
     table = _table(plan, headings)
+    racing = {trial_id for race in planned.races for trial_id in race.trial_ids}
+    rows = []
+    for trial, cells in list(zip(plan.trials, table, strict=True))[:MOST_LISTED]:
+        at_most = " at most" if trial.spec.trial_id in racing else ""
+        rows.append([*cells.values(), _repeats_text(trial, at_most)])
+    print_columns(console, [*(table[0] if table else ()), "repeats"], rows)
     if len(plan.trials) > MOST_LISTED:
-        for line in _axis_lines(plan, table, headings):
-            console.print(line, markup=False)
-    else:
-        racing = {trial_id for race in planned.races for trial_id in race.trial_ids}
-        rows = []
-        for trial, cells in zip(plan.trials, table, strict=True):
-            at_most = " at most" if trial.spec.trial_id in racing else ""
-            rows.append([*cells.values(), _repeats_text(trial, at_most)])
-        print_columns(console, [*(table[0] if table else ()), "repeats"], rows)
+        num_more = counted(len(plan.trials) - MOST_LISTED, "more trial")
+        console.print(f"and {num_more}: {_LISTS_ALL} lists all", markup=False)
     for line in (*_left_out(plan), *_notes(planned)):
         console.print(line, markup=False)
 
@@ -180,54 +178,6 @@ def _table(plan: Plan, headings: Mapping[str, str]) -> list[dict[str, str]]:
     return rows
 
 
-def _axis_lines(
-    plan: Plan, table: Sequence[Mapping[str, str]], headings: Mapping[str, str]
-) -> Iterator[str]:
-    """Count the trials by what varies, as `5 models x 1, 2, 4 GPUs = 15 trials`; then give a line
-    per axis.
-    """
-    values: dict[str, list[str]] = {}
-    for heading in table[0]:
-        values[heading] = list(dict.fromkeys(cells[heading] for cells in table))
-    varying = {"model", "strategy"}
-    for axis in varying_axes(plan.specs):
-        varying.add(headings.get(axis, axis))
-    factors, num_cells = [], 1
-    for heading, own in values.items():
-        if heading in varying and len(own) > 1:
-            factors.append(_factor(heading, own))
-            num_cells *= len(own)
-    num_left_out = len(plan.left_out)
-    num_trials = len(plan.trials)
-    if num_cells == num_trials + num_left_out:  # left out of a whole grid
-        num_trials = num_cells
-    line = f"{num_trials} trials of {'; '.join(factors)}"
-    if num_cells == num_trials:
-        line = f"{' x '.join(factors)} = {num_trials} trials"
-    if num_left_out:
-        line += f", {num_left_out} left out"
-    yield line
-    width = max(map(len, values))
-    for heading, own in values.items():
-        yield f"  {heading:<{width}}  {', '.join(own)}"
-    repeats = Counter(_repeats_text(trial) for trial in plan.trials)
-    yield f"  {'repeats':<{width}}  {_listed(repeats, '{0}: {1}')}"
-    yield f"  {_LISTS_ALL} lists every trial"
-
-
-def _factor(heading: str, values: Sequence[str]) -> str:
-    if heading == "model":
-        return f"{len(values)} models"
-    if heading == "strategy":
-        return f"{len(values)} strategies"
-    if len(values) > MOST_VALUES:
-        return f"{len(values)} values of {heading}"
-    listed = ", ".join(values)
-    if heading in ("GPUs", "devices", "hosts"):
-        return f"{listed} {heading}"
-    return f"{heading} {listed}"
-
-
 def _listed(counts: Counter[Any], form: str) -> str:
     return ", ".join(form.format(name, num) for name, num in counts.items())
 
@@ -265,7 +215,7 @@ def _notes(planned: Planned) -> Iterator[str]:
         yield f"sweep.exclude: {rule}: matches no trial of this grid"
     races, expected = planned.races, planned.estimate.describe(plan)
     if planned.is_racing and not races:
-        yield "sweep.race: nothing races, for no two trials differ in sweep.race_over alone"
+        yield "sweep.race: nothing races, for no two trials differ in their strategy alone"
     if races:
         num_decided = sum(race.is_decided for race in races)
         yield (

@@ -9,11 +9,10 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
-from conf.schema import Config, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
+from conf.schema import Config, LauncherConfig, PlanFormat, StoreConfig
 from scalemark.abilities import LAUNCHERS, LOCAL
 from scalemark.host.own_code import lack_of_tensorflow
 from scalemark.records.axes import Engine
-from sweeper.early_stopping.races import STRATEGY
 from sweeper.errors import SweepRefusedError
 from sweeper.running import judgement
 
@@ -50,7 +49,11 @@ def check(config: Config) -> str:
         )
     _check_launcher(config.launcher)
     _check_heeded(config.launcher)
-    _check_race(config.sweep)
+    if config.sweep.race and config.sweep.repeats < 2:
+        raise SweepRefusedError(
+            "sweep.race=true: with sweep.repeats=1 each trial runs once, and there is nothing to "
+            "save; say how often each may run at most, as sweep.repeats=5, or leave it out"
+        )
     judgement.check(config.retry)
     name = config.sweep.name
     if name is None:
@@ -82,26 +85,6 @@ def _check_hardware(config: Config) -> None:
         f"{setting}; add engine=simulated, or choose hardware=auto, gpu or cpu to measure on real "
         "devices"
     )
-
-
-def _check_race(sweep: SweepConfig) -> None:
-    over = list(sweep.race_over)
-    if not sweep.race:
-        if over != SweepConfig().race_over:
-            raise SweepRefusedError(
-                f"sweep.race_over=[{','.join(over)}]: nothing races; add sweep.race=true, or "
-                "leave it out"
-            )
-        return
-    if not over:
-        raise SweepRefusedError(
-            f"sweep.race_over=[]: nothing would race; name axes, or leave it out for [{STRATEGY}]"
-        )
-    if sweep.repeats < 2:
-        raise SweepRefusedError(
-            "sweep.race=true: with sweep.repeats=1 each trial runs once, and there is nothing to "
-            "save; say how often each may run at most, as sweep.repeats=5, or leave it out"
-        )
 
 
 def _check_launcher(launcher: LauncherConfig) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 from conf.schema import RetryConfig
 from scalemark.host.memory import OUT_OF_HOST_MEMORY, other_limit, says_so
 from scalemark.records.attempt import HOST_LOST, RANK_LOST
 from scalemark.records.measurement import AttemptResult, said_of_others
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
-from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from sweeper.errors import SweepRefusedError
 from sweeper.running.attempt import Ended, Limits
@@ -178,37 +176,3 @@ def is_tried_again(retry: RetryConfig, ended: str, num_ended: int) -> bool:
     if ended == DISTURBED:
         return num_ended <= retry.disturbed
     return ended == Outcome.INTERRUPTED
-
-
-def larger_than(spec: TrialSpec, failed_spec: TrialSpec) -> bool:
-    """Return whether a trial has a larger batch or input than one that ran out of memory.
-
-    All else must be equal, and neither may be smaller.
-    """
-    if spec == failed_spec or _without_sizes(spec) != _without_sizes(failed_spec):
-        return False
-    return all(getattr(spec, size) >= getattr(failed_spec, size) for size in _SIZES)
-
-
-def size_ranks(specs: Sequence[TrialSpec]) -> dict[str, int]:
-    """Rank trials that differ in size alone, the smallest first: trial id -> 0, 1, ..."""
-    families: dict[TrialSpec, list[TrialSpec]] = {}
-    for spec in specs:
-        families.setdefault(_without_sizes(spec), []).append(spec)
-    ranks: dict[str, int] = {}
-    for family in families.values():
-        family.sort(key=_num_inputs)
-        ranks.update((spec.trial_id, rank) for rank, spec in enumerate(family))
-    return ranks
-
-
-_SIZES = ("batch_size", "image_px", "seq_len")
-
-
-def _num_inputs(spec: TrialSpec) -> int:
-    """Count the pixels and tokens of a batch."""
-    return spec.batch_size * max(1, spec.image_px**2 + spec.seq_len)
-
-
-def _without_sizes(spec: TrialSpec) -> TrialSpec:
-    return replace(spec, batch_size=1, image_px=1, seq_len=1)

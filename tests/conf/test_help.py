@@ -40,7 +40,7 @@ def test_every_setting_of_a_sweep_stands_there_with_its_default():
     assert "  sweep.repeats=1                 fresh processes per trial" in text
     assert "(skip, error)" in text
     assert "  store.url=results.db" in text
-    assert "  sweep.race_over=[strategy]" in text
+    assert "  sweep.exclude=[]" in text
     assert max(map(len, text.splitlines())) <= WIDTH
 
 

@@ -11,6 +11,7 @@ from scalemark.records.trial import TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
 from sweeper.devices.slots import Blocks
+from sweeper.early_stopping import races
 from sweeper.early_stopping.judge import Proposal
 from sweeper.early_stopping.observer import Contest, Observer, Saved
 from sweeper.early_stopping.races import make_races
@@ -44,7 +45,7 @@ class Played:
 
     def play(self, contests: Sequence[Contest]) -> None:
         """Run until nothing waits."""
-        repeats = planned_repeats(list(self._open()), self._trials, lambda spec: None, {}, {})
+        repeats = planned_repeats(list(self._open()), self._trials, lambda spec: None, {})
         blocks = Blocks(order=tuple(range(8)), aligned=False, most_at_once=1)
         backlog = Backlog(repeats, blocks, seed=1, packs=False)
 
@@ -53,7 +54,7 @@ class Played:
 
         observer = Observer(contests, backlog, skip, self.texts.append)
         observer.steer_all()
-        while task := backlog.queue.pop(lambda num_gpus: True, (), 0.0):
+        while task := backlog.queue.pop(lambda num_gpus: True, is_idle=True):
             spec = backlog[task.key].trial.spec
             if not observer.wants(task):
                 backlog.queue.put_back(task)
@@ -96,7 +97,7 @@ def race(
     for spec, speeds in (earlier or {}).items():
         repeats = [CompletedRepeat(throughput=speed) for speed in speeds]
         played.completed[spec.trial_id] += repeats
-    contests = make_races(list(shown), ["seed"], max(map(len, shown.values())), played.read)
+    contests = make_races(list(shown), max(map(len, shown.values())), played.read)
     played.play(contests)
     return played
 
@@ -107,6 +108,11 @@ def seeds(**speeds: Sequence[Shown]) -> dict[TrialSpec, Sequence[Shown]]:
 
 
 FAILED = Outcome.FAILED
+
+
+@pytest.fixture(autouse=True)
+def seeds_race(monkeypatch):
+    monkeypatch.setattr(races, "RACING", ("seed",))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +152,7 @@ def test_a_race_runs_what_it_needs_and_says_who_leads(speeds, earlier, num_run, 
     played = race(speeds, earlier)
     assert played.num_run == num_run
     assert (played.saved.num_run, played.saved.num_spared) == saved
-    assert played.texts == [f"race trivial-replicated_none-x1: {text}"]
+    assert played.texts == [f"race trivial-x1: {text}"]
 
 
 def test_who_was_put_out_is_no_tie_and_says_why():
@@ -154,7 +160,7 @@ def test_who_was_put_out_is_no_tie_and_says_why():
     quiet = {small(seed=seed, num_gpus=2): [100.0 + seed / 100] * 5 for seed in (1, 2, 3, 4)}
     wide = seeds(s5=[1101.0, 1105.0, 1100.0, 1102.0, 1104.0], s6=[1010.0, *[1080.0] * 4])
     played = race(quiet | wide)
-    (reported,) = [text for text in played.texts if "none-x1" in text]
+    (reported,) = [text for text in played.texts if "trivial-x1" in text]
     assert "seed=5 leads with 1103.0 images/s; saved " in reported
     assert any(" % behind seed=5 after" in reason for reason in played.given_up.values())
 

@@ -13,10 +13,10 @@ from store.reading.earlier import CompletedRepeat
 from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.races import Race, make_races, without_decided
 from sweeper.errors import SweepRefusedError
+from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import make_plan
 from sweeper.planning.plan_view import Planned, plan_json, print_plan
 from sweeper.planning.settings import check
-from sweeper.planning.simulate import Estimate
 from tests.filled import MACHINE
 from tests.over_hosts import spread
 from tests.programs import program
@@ -36,83 +36,52 @@ def ids(specs):
     return tuple(spec.trial_id for spec in specs)
 
 
-def races_of(specs: list[TrialSpec], race_over: list[str]) -> list[Race]:
-    return make_races(specs, race_over, 5, lambda trial_ids: {})
+def races_of(specs: list[TrialSpec]) -> list[Race]:
+    return make_races(specs, 5, lambda trial_ids: {})
 
 
 @pytest.mark.parametrize(
-    ("specs", "over", "groups", "labels"),
+    ("specs", "groups", "labels"),
     [
         (
             [small(num_gpus=num_gpus, **axes) for num_gpus in (1, 2) for axes in WAYS],
-            "strategy",
             [slice(0, 2), slice(2, 4)],
             ["trivial-x1", "trivial-x2"],
         ),
         (
             [small(batch_size=size, **axes) for size in (2, 4) for axes in WAYS],
-            "strategy",
             [slice(0, 2), slice(2, 4)],
             ["trivial-x1 batch_size=2", "trivial-x1 batch_size=4"],
         ),
         (  # what each model has of its own is in no name
             [small(model="trivial", **axes) for axes in WAYS]
             + [small(model="vgg16", image_px=224, **axes) for axes in WAYS],
-            "strategy",
             [slice(0, 2), slice(2, 4)],
             ["trivial-x1", "vgg16-x1"],
         ),
-        (OVER_HOSTS, "strategy", [slice(0, 2), slice(2, 4)], ["trivial-x4", "trivial-x4h2"]),
-        (
-            OVER_HOSTS,
-            "hosts",
-            [slice(0, 4, 2), slice(1, 4, 2)],
-            ["trivial-distributed_ring-x4", "trivial-distributed_ps-x4"],
-        ),
-        ([small(num_gpus=1), small(num_gpus=2)], "strategy", [], []),
-        (PROGRAMS, "zero", [slice(0, 4, 2), slice(1, 4, 2)], None),
-        (PROGRAMS, "axes.zero", [slice(0, 4, 2), slice(1, 4, 2)], None),
-        (PROGRAMS, "strategy", [slice(0, 4)], None),
-        ([*COMPARED, program(2, 0)], "strategy", [slice(0, 2)], None),
+        (OVER_HOSTS, [slice(0, 2), slice(2, 4)], ["trivial-x4", "trivial-x4h2"]),
+        ([small(num_gpus=1), small(num_gpus=2)], [], []),
+        (PROGRAMS, [slice(0, 4)], None),
+        ([*COMPARED, program(2, 0)], [slice(0, 2)], None),
     ],
 )
-def test_trials_race_where_all_else_is_equal(specs, over, groups, labels):
-    races = races_of(specs, [over])
+def test_trials_race_where_all_but_the_strategy_is_equal(specs, groups, labels):
+    races = races_of(specs)
     assert [race.trial_ids for race in races] == [ids(specs[group]) for group in groups]
     if labels is not None:
         assert [race.label for race in races] == labels
 
 
 @pytest.mark.parametrize(
-    ("specs", "over", "names"),
+    ("specs", "names"),
     [
-        ([small(**axes) for axes in WAYS], ["strategy"], ("replicated_none", "ps_cpu")),
-        (
-            [small(precision=precision, **axes) for precision in ("fp32", "bf16") for axes in WAYS],
-            ["strategy", "precision"],
-            (
-                "replicated_none precision=fp32",
-                "ps_cpu precision=fp32",
-                "replicated_none precision=bf16",
-                "ps_cpu precision=bf16",
-            ),
-        ),
-        ([small(num_gpus=1), small(num_gpus=2)], ["num_gpus"], ("num_gpus=1", "num_gpus=2")),
-        (OVER_HOSTS[::2], ["hosts"], ("hosts=1", "hosts=2")),
-        (PROGRAMS[:2], ["strategy"], ("axes.offload=cpu", "axes.offload=none")),
+        ([small(**axes) for axes in WAYS], ("replicated_none", "ps_cpu")),
+        (PROGRAMS[:2], ("axes.offload=cpu", "axes.offload=none")),
     ],
 )
-def test_contenders_are_named_by_what_races(specs, over, names):
-    (race,) = races_of(specs, over)
+def test_contenders_are_named_by_their_strategies(specs, names):
+    (race,) = races_of(specs)
     assert race.names == names
-
-
-def test_an_axis_that_is_none_is_refused():
-    with pytest.raises(
-        SweepRefusedError,
-        match=r"race_over=zeros: no axis of these trials; did you mean zero\? They differ in axes\.zero$",
-    ):
-        races_of([program(1, 0), program(1, 2)], ["strategy", "zeros"])
 
 
 def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]]) -> Planned:
@@ -126,7 +95,7 @@ def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]]) -> 
 
     num_completed = {trial_id: len(own) for trial_id, own in speeds.items()}
     plan = make_plan(specs, [], SweepConfig(repeats=5), num_completed)
-    races = make_races(specs, ["strategy"], 5, read)
+    races = make_races(specs, 5, read)
     plan = without_decided(plan, races)
     return Planned(plan=plan, estimate=Estimate(), is_racing=True, contests=races)
 
@@ -165,22 +134,11 @@ def test_a_race_that_earlier_results_decide_is_not_run():
     assert [trial.num_repeats for trial in undecided.plan.trials] == [4, 4]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"race": True}, r"with sweep\.repeats=1 each trial runs once"),
-        ({"race": True, "repeats": 3, "race_over": []}, r"sweep\.race_over=\[\]: nothing would"),
-        (
-            {"repeats": 3, "race_over": ["precision"]},
-            r"sweep\.race_over=\[precision\]: nothing races; add sweep\.race=true",
-        ),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused(settings, message):
+def test_a_race_of_single_runs_is_refused():
     config = Config(
         launcher=LauncherConfig(name="local"),
         hardware=HardwareConfig(device_kind="auto"),
-        sweep=SweepConfig(**settings),
+        sweep=SweepConfig(race=True),
     )
-    with pytest.raises(SweepRefusedError, match=message):
+    with pytest.raises(SweepRefusedError, match=r"with sweep\.repeats=1 each trial runs once"):
         check(config)

@@ -10,18 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.host import software
 from scalemark.records.outcomes import State
 from store.errors import StoreError
+from sweeper.early_stopping import races
 from sweeper.running.schedule import Task
-from tests.filled import NOON, PLACEMENT, attempt
 from tests.specs import small
 from tests.sweeper.world import World, rows
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("seeds_race")]
 
 PROJECT = Path(__file__).resolve().parents[3]
-BY_SEED = {"race": True, "race_over": ["seed"]}  # tests.tiny_trainer is as fast as its seed says
+RACE = {"race": True}
+
+
+@pytest.fixture
+def seeds_race(monkeypatch):
+    """tests.tiny_trainer is as fast as its seed says."""
+    monkeypatch.setattr(races, "RACING", ("seed",))
 
 
 @pytest.fixture
@@ -52,7 +57,7 @@ def skipped() -> set[tuple[int, str]]:
 
 
 def test_the_clearly_slower_run_once_and_the_fastest_twice(stack, capsys):
-    world = World(stack, specs(1000, 2000, 4000), repeats=5, sweep=BY_SEED)
+    world = World(stack, specs(1000, 2000, 4000), repeats=5, sweep=RACE)
     assert world.run() == {State.COMPLETED: 4, State.SKIPPED: 11}
     assert completed() == {1000: 1, 2000: 1, 4000: 2}
     reasons = dict(skipped())
@@ -65,45 +70,28 @@ def test_the_clearly_slower_run_once_and_the_fastest_twice(stack, capsys):
         11,
     )
     said = " ".join(capsys.readouterr().err.split())
-    assert "sweep: race trivial-replicated_none-x1: seed=4000 leads with 399" in said
+    assert "sweep: race trivial-x1: seed=4000 leads with 399" in said
     assert " images/s; saved 11 of 15 repeats" in said
     assert rows("SELECT finished_at IS NULL FROM sweeps") == [(0,)]
 
 
 def test_failures_leave_a_race_once_their_retries_are_used_up(stack):
     """Seed 906 is fast once, and fails ever after: those that only it has beaten stay beaten. Seed 900 crashes first."""
-    world = World(stack, specs(906, 900), repeats=3, sweep=BY_SEED)
+    world = World(stack, specs(906, 900), repeats=3, sweep=RACE)
     assert world.run() == {State.COMPLETED: 2, State.FAILED: 2, State.SKIPPED: 2}
     assert completed() == {906: 1, 900: 1}
     assert len(world.orchestrator.ran.failures) == 2
 
 
-def test_a_race_whose_leader_is_skipped_as_too_large_ends(stack):
-    """Seed 902 was fast in an earlier sweep, of both sizes, and now runs out of memory with the smaller one."""
-    leaders = [small(seed=902, batch_size=8), small(seed=902, batch_size=16)]
-    earlier = World(stack, leaders, name="earlier").tools.ledger
-    for repeat, leader in zip(earlier.open_repeats(), leaders, strict=True):
-        earlier.claim(repeat, NOON)
-        earlier.run(repeat, "/nowhere", PLACEMENT, NOON)
-        environment = software.describe() | {"commit": "", "set_by_trial": {}}
-        earlier.finish(repeat.repeat_id, attempt(leader, 9000.0, environment=environment), NOON)
-    earlier.end(NOON, finished=True)
-    trials = [*leaders, small(seed=1000, batch_size=8), small(seed=1000, batch_size=16)]
-    world = World(stack, trials, repeats=3, sweep={**BY_SEED, "skip_larger_after_oom": True})
-    assert world.run() == {State.COMPLETED: 2, State.OUT_OF_MEMORY: 2, State.SKIPPED: 6}
-    assert world.orchestrator.num_left == 0
-    assert rows("SELECT finished_at IS NULL FROM sweeps WHERE name = 's'") == [(0,)]
-
-
 def test_interrupted_it_goes_on_where_it_stood(stack):
     race = specs(903, 1000, 4000)  # seed 903 takes steps until it is ended
-    world = World(stack, race, repeats=2, sweep=BY_SEED)
+    world = World(stack, race, repeats=2, sweep=RACE)
     _when_two_are_completed_or_it_steps(world)
     states = world.run()
     assert world.orchestrator.was_interrupted
     assert states[State.SKIPPED] == 0
     before = completed()
-    again = World(stack, specs(1000, 4000), name="s", repeats=2, sweep=BY_SEED)
+    again = World(stack, specs(1000, 4000), name="s", repeats=2, sweep=RACE)
     again.run()
     assert Counter(completed()) - Counter(before) == Counter({1000: 1, 4000: 2}) - Counter(before)
     assert again.orchestrator.num_left == 0
@@ -125,7 +113,7 @@ def _when_two_are_completed_or_it_steps(world: World) -> None:
 
 
 def test_a_race_that_was_not_over_can_be_run_to_the_end_without_racing(stack):
-    World(stack, specs(1000, 4000), repeats=3, sweep=BY_SEED).run()
+    World(stack, specs(1000, 4000), repeats=3, sweep=RACE).run()
     World(stack, specs(1000, 4000), name="s", repeats=3).run()
     assert completed() == {1000: 3, 4000: 3}
     assert skipped() == set()
@@ -133,7 +121,7 @@ def test_a_race_that_was_not_over_can_be_run_to_the_end_without_racing(stack):
 
 def test_nothing_more_begins_once_a_race_cannot_be_judged(stack):
     """The database fails between two looks at the queue: what comes next in it is not begun any more."""
-    world = World(stack, specs(1000, 4000), repeats=2, sweep=BY_SEED)
+    world = World(stack, specs(1000, 4000), repeats=2, sweep=RACE)
     observer = world.orchestrator._recorder.observer
     answers = iter([False])
 
@@ -155,7 +143,7 @@ def test_side_by_side_it_races_too(stack):
         stack,
         specs(1000, 2000, 4000),
         repeats=5,
-        sweep=BY_SEED,
+        sweep=RACE,
         launcher={"share_host": True, "max_parallel": 3},
     )
     states = world.run()
@@ -169,11 +157,11 @@ def test_the_whole_command_races_and_repeated_finds_all_decided(tmp_path):
         sys.executable,
         "-m",
         "tests.tiny_sweep",
-        *["-m", "model=trivial", "hardware=cpu", "num_gpus=1", "seed=1000,4000"],
+        *["-m", "model=trivial", "hardware=cpu", "num_gpus=1", "seed=4000"],
     ]
     command += [
         "sweep.race=true",
-        "sweep.race_over=[seed]",
+        "strategy=ps_cpu,replicated_none",
         "sweep.repeats=4",
         f"store.url={tmp_path}/r.db",
         f"store.runs_dir={tmp_path}/runs",

@@ -339,7 +339,7 @@ class Loop:
     def _races(self, specs: Sequence[TrialSpec], sweep: SweepConfig) -> list[Race]:
         if not sweep.race:
             return []
-        return make_races(specs, sweep.race_over, sweep.repeats, self._completed)
+        return make_races(specs, sweep.repeats, self._completed)
 
     def _completed(self, trial_ids: Sequence[str]):
         found = [one for one in self.ledger.finished if one.result.measurement]

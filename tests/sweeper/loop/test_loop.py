@@ -8,6 +8,7 @@ import pytest
 from conf.schema import OnFailure, OnInterrupt, RetryConfig
 from scalemark.records.outcomes import Outcome, State
 from store.errors import LockedError
+from sweeper.early_stopping import races
 from tests.command.programs import spec_of
 from tests.specs import small
 from tests.sweeper.loop.fakes import Loop, Script
@@ -114,28 +115,16 @@ def test_a_first_trial_without_a_number_is_told_at_once(stack):
     assert f"scalemark read {loop.ledger.finished[0].run_dir}/log.txt" in note
 
 
-def test_larger_trials_are_skipped_after_out_of_memory(stack):
-    specs = [small(seed=1, batch_size=size) for size in (8, 2, 4)]
-    loop = Loop(
-        stack,
-        specs,
-        {1: Script(outcome=Outcome.OUT_OF_MEMORY)},
-        sweep={"skip_larger_after_oom": True},
-    )
-    assert loop.run() == {State.OUT_OF_MEMORY: 1, State.SKIPPED: 2}
-    assert loop.ledger.finished[0].trial_id == specs[1].trial_id
-
-
-def test_a_race_gives_up_what_cannot_lead_any_more(stack):
+def test_a_race_gives_up_what_cannot_lead_any_more(stack, monkeypatch):
+    monkeypatch.setattr(races, "RACING", ("seed",))
     specs = [small(seed=seed) for seed in (1, 2)]
     scripts = {1: Script(throughput=100.0), 2: Script(throughput=10.0)}
-    racing = {"race": True, "race_over": ["seed"]}
-    loop = Loop(stack, specs, scripts, repeats=4, sweep=racing)
+    loop = Loop(stack, specs, scripts, repeats=4, sweep={"race": True})
     assert loop.run() == {State.COMPLETED: 3, State.SKIPPED: 5}
     assert sorted(loop.start.order) == [1, 1, 2]
     assert loop.orchestrator.ran.saved.num_spared == 5
     (text,) = loop.notes.texts
-    assert text.startswith("race trivial-replicated_none-x1: ")
+    assert text.startswith("race trivial-x1: ")
 
 
 def test_what_another_sweep_runs_is_asked_for_again(stack):

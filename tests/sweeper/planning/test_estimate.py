@@ -2,17 +2,22 @@
 
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from conf.schema import SweepConfig
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
+from scalemark.run_folder import RunFolder
 from scalemark.text.wording import duration_text
 from store.database import open_for_reading
 from store.reading.earlier import recorded_durations_s
-from sweeper.planning.plan import Plan, make_plan
-from sweeper.planning.simulate import Estimate, Total
+from sweeper.devices.slots import Blocks
+from sweeper.live.progress import Started
+from sweeper.planning.estimate import Estimate, Eta, Total
+from sweeper.planning.plan import Plan, PlannedTrial, make_plan
+from sweeper.running.schedule import Task
 from tests.analysis.gpu_box import GPU_BOX
 from tests.filled import MACHINE, fill
 from tests.programs import fill_programs, program
@@ -150,6 +155,46 @@ def test_without_records_there_is_no_estimate():
 
 def test_where_nothing_is_to_be_run_nothing_is_estimated():
     assert Estimate().describe(make_plan([small()], [], SweepConfig(), {small().trial_id: 1})) == ""
+
+
+def waits(num_gpus: int, expected_s: float | None) -> Task:
+    return Task(key=0, num_gpus=num_gpus, expected_s=expected_s, round=0)
+
+
+def runs(expected_s: float | None, *, since_s: float = 75.0, num_gpus: int = 1) -> Started:
+    return Started(
+        trial=PlannedTrial(spec=small(), num_repeats=1),
+        repeat=1,
+        attempt=1,
+        devices=tuple(range(num_gpus)),
+        folder=RunFolder(Path("r")),
+        started_s=since_s,
+        expected_s=expected_s,
+    )
+
+
+@pytest.mark.parametrize(
+    ("most_at_once", "waiting", "running", "seen_s", "left_s"),
+    [
+        (4, [], [], [], 0),
+        (4, [waits(1, None)], [], [], None),
+        (4, [waits(1, None)], [runs(None)], [7.0], 7),
+        (4, [], [runs(30)], [], 5),
+        (4, [], [runs(20)], [], 0),  # overdue
+        (1, [waits(1, 10), waits(4, 20), waits(1, None)], [runs(30)], [], 10 + 20 + 20 + 5),
+        (4, [waits(1, 10)] * 8, [], [], 20),
+        (4, [waits(4, 10), waits(2, 10)], [], [], 15),
+        (2, [waits(1, 10)] * 8, [], [], 40),
+        (4, [waits(1, 10), waits(1, 50)], [], [], 50),
+    ],
+)
+def test_what_is_left_is_shared_by_the_devices(most_at_once, waiting, running, seen_s, left_s):
+    blocks = Blocks(order=(0, 1, 2, 3), aligned=False, most_at_once=most_at_once)
+    eta = Eta(blocks, lambda: 100.0)
+    for duration_s in seen_s:
+        eta.completed(duration_s)
+    eta.update(waiting, running)
+    assert eta.left_s() == left_s
 
 
 @pytest.mark.parametrize(

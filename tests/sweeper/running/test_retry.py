@@ -7,8 +7,7 @@ import pytest
 from conf.schema import RetryConfig
 from scalemark.records.outcomes import Outcome
 from sweeper.errors import SweepRefusedError
-from sweeper.running.judgement import check, ended_so, is_tried_again, larger_than, size_ranks
-from tests.specs import small
+from sweeper.running.judgement import check, ended_so, is_tried_again
 
 
 def num_attempts(
@@ -73,33 +72,3 @@ def test_counts_that_cannot_be_are_refused_by_name(setting, count):
 def test_counts_that_can_be_are_not_refused():
     check(RetryConfig())
     check(RetryConfig(crashed=100, disturbed=0))
-
-
-@pytest.mark.parametrize(
-    ("changes", "larger"),
-    [
-        ({"batch_size": 4}, True),
-        ({"image_px": 64}, True),
-        ({"batch_size": 4, "image_px": 64}, True),
-        ({}, False),
-        ({"batch_size": 1}, False),
-        ({"batch_size": 4, "image_px": 16}, False),
-        ({"batch_size": 1, "image_px": 64}, False),
-        ({"batch_size": 4, "num_gpus": 2}, False),
-        ({"batch_size": 4, "seed": 2}, False),
-        ({"batch_size": 4, "xla": "on"}, False),
-    ],
-)
-def test_larger_is_a_larger_batch_or_image_and_nothing_else(changes, larger):
-    assert larger_than(small(**changes), small()) is larger
-
-
-def test_the_smallest_of_a_family_comes_first():
-    specs = [
-        small(batch_size=64),
-        small(batch_size=4),
-        small(batch_size=16),
-        small(batch_size=64, num_gpus=2),
-    ]
-    ranks = size_ranks(specs)
-    assert [ranks[spec.trial_id] for spec in specs] == [2, 0, 1, 0]

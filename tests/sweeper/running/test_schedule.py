@@ -1,7 +1,7 @@
-"""Whatever waits, every task runs once on devices that exist, none waits for ever, and the devices are kept busy."""
+"""Whatever waits, every task runs once on devices that exist, and the devices are kept busy."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper.devices.slots import Blocks
-from sweeper.planning.simulate import remaining_s
-from sweeper.running.schedule import PATIENCE, Queue, Running, Task
+from sweeper.running.schedule import Queue, Task
 
 WIDTHS = (1, 2, 4, 8)
 
@@ -34,14 +33,10 @@ def queue(*tasks: Task, blocks: Blocks = EIGHT, seed: int = 1, packs: bool = Tru
     return Queue(tasks, blocks=blocks, seed=seed, packs=packs)
 
 
-def started(*devices: int, end_s: float | None, start_s: float = 0.0) -> Running:
-    return Running(devices=devices, started_s=start_s, expected_end_s=end_s)
-
-
 def drained(waiting: Queue) -> list[int]:
     """Keys in the order in which they start when there is room for everything."""
     keys = []
-    while popped := waiting.pop(lambda _: True, [], 0.0):
+    while popped := waiting.pop(lambda _: True, is_idle=True):
         keys.append(popped.key)
     return keys
 
@@ -65,32 +60,26 @@ def play(waiting: Queue, durations_s: Mapping[int, float], blocks: Blocks) -> li
         return len(ends) < blocks.most_at_once and blocks.fits(num_gpus, free)
 
     while waiting or ends:
-        while popped := waiting.pop(fits, [attempt for _, _, attempt in ends], now_s):
+        while popped := waiting.pop(fits, is_idle=not ends):
             devices = blocks.rooms(popped.num_gpus, free)[0][: popped.num_gpus]
             free.difference_update(devices)
             end_s = now_s + durations_s[popped.key]
-            expected_s = popped.expected_s
-            running = started(
-                *devices, start_s=now_s, end_s=None if expected_s is None else now_s + expected_s
-            )
-            ends = sorted([*ends, (end_s, popped.key, running)], key=lambda end: end[:2])
+            ends = sorted([*ends, (end_s, popped.key, devices)])
             played.append(Played(task=popped, devices=devices, start_s=now_s, end_s=end_s))
-        now_s, _, ended = ends.pop(0)
-        free.update(ended.devices)
+        now_s, _, freed = ends.pop(0)
+        free.update(freed)
     return played
 
 
 class Watched(Queue):
-    """Notes every moment at which nothing was started although something that fits waited and nothing was reserved."""
+    """Notes how often nothing was started although something that fits waited."""
 
-    idled: list[float]
+    num_idled = 0
 
-    def pop(
-        self, fits: Callable[[int], bool], running: Sequence[Running], now_s: float
-    ) -> Task | None:
-        popped = super().pop(fits, running, now_s)
-        if popped is None and self.reserved is None and any(fits(width) for width in self._lines):
-            self.idled.append(now_s)
+    def pop(self, fits: Callable[[int], bool], *, is_idle: bool) -> Task | None:
+        popped = super().pop(fits, is_idle=is_idle)
+        if popped is None and any(fits(width) for width in self._lines):
+            self.num_idled += 1
         return popped
 
 
@@ -143,12 +132,11 @@ def test_every_task_runs_once_on_free_devices(sweep, seed, packs):
 
 @settings(deadline=None)
 @given(sweeps(), st.integers(0, 3))
-def test_nothing_that_fits_waits_unless_devices_are_reserved(sweep, seed):
+def test_nothing_that_fits_waits(sweep, seed):
     tasks, durations_s, blocks = sweep
     waiting = Watched(tasks, blocks=blocks, seed=seed, packs=True)
-    waiting.idled = []
     play(waiting, durations_s, blocks)
-    assert waiting.idled == []
+    assert waiting.num_idled == 0
 
 
 @settings(deadline=None)
@@ -193,7 +181,7 @@ def test_an_exclusive_task_that_cannot_fit_now_is_passed_over():
     tasks = [task(1, 8), task(2, 2), task(3, 1, round=1)]
     waiting = queue(*tasks, packs=False)
     popped = []
-    while chosen := waiting.pop(lambda width: width < 8, [], 0.0):
+    while chosen := waiting.pop(lambda width: width < 8, is_idle=True):
         popped.append(chosen.key)
     assert popped == [2, 3]
     assert drained(waiting) == [1]
@@ -201,8 +189,8 @@ def test_an_exclusive_task_that_cannot_fit_now_is_passed_over():
 
 def test_exclusive_tasks_start_only_when_nothing_runs():
     waiting = queue(task(1), packs=False)
-    assert waiting.pop(lambda _: True, [started(0, end_s=5)], 0.0) is None
-    assert waiting.pop(lambda _: True, [], 0.0) == task(1)
+    assert waiting.pop(lambda _: True, is_idle=False) is None
+    assert waiting.pop(lambda _: True, is_idle=True) == task(1)
 
 
 def test_packed_tasks_go_by_round_then_the_unknown_then_the_longest():
@@ -218,9 +206,7 @@ def test_packed_tasks_go_by_round_then_the_unknown_then_the_longest():
 
 def test_what_fits_is_started_before_what_does_not_even_from_a_later_round():
     waiting = queue(task(1, 8, 50), task(2, 1, 5, round=1))
-    assert waiting.pop(lambda width: width < 8, [started(0, end_s=9)], 0.0) == task(
-        2, 1, 5, round=1
-    )
+    assert waiting.pop(lambda width: width < 8, is_idle=False) == task(2, 1, 5, round=1)
 
 
 @pytest.mark.parametrize("packs", [False, True])
@@ -238,7 +224,7 @@ def test_what_is_put_back_waits_at_its_old_place(packs):
         waiting = queue(*tasks, packs=packs)
         waiting.push(task(9, expected_s=99))
         waiting.push(task(8, expected_s=1))
-        popped = [waiting.pop(lambda _: True, [], 0.0) for _ in range(4 if puts_back else 0)]
+        popped = [waiting.pop(lambda _: True, is_idle=True) for _ in range(4 if puts_back else 0)]
         for one in popped:
             waiting.put_back(one)
         orders.append(drained(waiting))
@@ -247,16 +233,6 @@ def test_what_is_put_back_waits_at_its_old_place(packs):
     assert not packs or orders[1][2:4] == [9, 8]
     with pytest.raises(KeyError):
         queue(*tasks).put_back(task(7))
-
-
-def test_what_is_put_back_comes_before_retries():
-    waiting = queue(task(1, 8, 20), task(2, 1, 50), task(3, 1, 40))
-    popped = pop_beside_one(waiting, 0.0, 10.0)
-    waiting.push(task(9, 1, 1))
-    waiting.put_back(popped)
-    assert pop_beside_one(waiting, 0.0, 10.0) == popped == task(2, 1, 50)
-    assert pop_beside_one(waiting, 1e4, 1e4 + 10) == task(3, 1, 40)
-    assert waiting.reserved is None, "both were before it"
 
 
 @pytest.mark.parametrize("packs", [False, True])
@@ -294,94 +270,6 @@ def test_a_task_that_can_never_fit_and_one_that_waits_already_are_refused():
         queue(task(7), task(7))
 
 
-def pop_beside_one(waiting: Queue, now_s: float, end_s: float) -> Task | None:
-    """With 4 to 7 of 8 devices free, and one held since 10 s ago until `end_s`."""
-    return waiting.pop(
-        lambda width: width <= 4, [started(7, start_s=now_s - 10, end_s=end_s)], now_s
-    )
-
-
-def test_a_wide_task_that_is_overtaken_for_too_long_is_reserved():
-    waiting = queue(
-        task(1, 8, 200), *(task(key, 1, 150) for key in range(2, 6)), task(6, 1, 90), task(7, 1, 80)
-    )
-    waits_s = PATIENCE * 200
-    assert pop_beside_one(waiting, 0.0, 100.0).num_gpus == 1  # from now on it is overtaken
-    assert pop_beside_one(waiting, waits_s, waits_s + 100).expected_s == 150
-    assert waiting.reserved is None
-    now_s = waits_s + 1
-    assert pop_beside_one(waiting, now_s, now_s + 100) is None, "nothing else starts until it does"
-    assert waiting.reserved.key == 1
-    assert waiting.pop(lambda _: True, [], now_s + 150) == task(1, 8, 200)
-    assert waiting.reserved is None
-
-
-def test_a_task_is_not_overtaken_by_those_whose_turn_is_before_its_own():
-    waiting = queue(task(1, 8, 20), *(task(key, 1, 150) for key in range(2, 6)))
-    for now_s in (0.0, 1e3, 1e4, 1e5):
-        assert pop_beside_one(waiting, now_s, now_s + 100).num_gpus == 1
-    assert waiting.reserved is None
-
-
-def test_nothing_is_kept_free_for_a_task_whose_devices_another_sweep_has():
-    waiting = queue(task(1, 8, 20), *(task(key, 1, 10) for key in range(2, 6)))
-    pop_beside_one(waiting, 0.0, 10.0)
-    pop_beside_one(waiting, 1e4, 1e4 + 10)
-    assert waiting.reserved
-    assert waiting.pop(lambda width: width == 1, [], 1e5).num_gpus == 1
-    assert waiting.reserved is None
-    assert waiting.pop(lambda width: width == 1, [], 1e6).num_gpus == 1, "nor is it reserved anew"
-
-
-def test_a_task_that_fits_is_not_overtaken_by_a_retry_of_an_earlier_round():
-    waiting = queue(task(1, 4, 20, round=1), *(task(key, 1, 5, round=2) for key in range(2, 6)))
-    waiting.push(task(9, 1, 10))
-    assert waiting.pop(lambda _: True, [], 0.0) == task(9, 1, 10)
-    assert waiting.pop(lambda width: width == 1, [], 1e4).num_gpus == 1
-    assert waiting.reserved is None
-
-
-@pytest.mark.integration
-@settings(deadline=None)
-@given(
-    st.sampled_from([2, 4, 8]),
-    st.one_of(st.none(), st.floats(1, 40)),
-    st.booleans(),
-    st.randoms(use_true_random=False),
-)
-def test_no_wide_task_starves_while_narrow_ones_keep_arriving(width, expected_s, known, rng):
-    """Each narrow one that starts is followed by a new one of its round or an earlier; they take 1 to 20 s."""
-    waiting = queue(
-        task(0, width, expected_s, round=1),
-        *(task(key, 1, 20 if known else None) for key in range(1, 9)),
-    )
-    free, ends, now_s, num_arrived = set(range(8)), [], 0.0, 9
-
-    def fits(num_gpus: int) -> bool:
-        return EIGHT.fits(num_gpus, free)
-
-    while True:
-        while popped := waiting.pop(fits, [attempt for _, _, attempt in ends], now_s):
-            if popped.key == 0:
-                return
-            end_s = now_s + rng.uniform(1, 20)
-            devices = EIGHT.rooms(1, free)[0][:1]
-            free.difference_update(devices)
-            running = Running(
-                devices=devices, started_s=now_s, expected_end_s=now_s + 20 if known else None
-            )
-            ends = sorted([*ends, (end_s, popped.key, running)], key=lambda end: end[:2])
-            waiting.push(
-                task(
-                    num_arrived, 1, rng.uniform(1, 20) if known else None, round=rng.choice((0, 1))
-                )
-            )
-            num_arrived += 1
-        now_s, _, ended = ends.pop(0)
-        free.update(ended.devices)
-        assert now_s < 1000, f"{width} devices were never free at once"
-
-
 def efficiency(played: list[Played], num_devices: int) -> float:
     """Lower bound of the makespan / makespan."""
     work_s = sum((one.end_s - one.start_s) * one.task.num_gpus for one in played)
@@ -410,42 +298,3 @@ def test_mixed_trials_take_at_most_15_percent_longer_than_they_must(length_s, no
             for key, width in enumerate(widths)
         ]
         assert efficiency(play(queue(*tasks, seed=seed), durations_s, EIGHT), 8) >= 0.85
-
-
-def test_the_remaining_time_counts_all_that_runs_and_waits():
-    two_devices = {"blocks": gpus(0, 1), "seed": 1, "packs": True}
-    assert remaining_s([], **two_devices) == 0
-    assert remaining_s([task(1, 1, None)], **two_devices) is None
-    assert remaining_s([task(1, 1, 10), task(2, 1, None), task(3, 2, 5)], **two_devices) == 10 + 5
-    assert (
-        remaining_s([task(1, 1, 10)], **two_devices, running=[started(0, 1, end_s=30)], now_s=25.0)
-        == 5 + 10
-    )
-    assert (
-        remaining_s([task(1, 1, 10)], **two_devices, running=[started(0, 1, end_s=20)], now_s=25.0)
-        == 10
-    ), "overdue"
-    assert remaining_s([], **two_devices, running=[started(0, end_s=30)], now_s=25.0) == 5
-    assert (
-        remaining_s([task(1, 1, 10), task(2, 1, 20)], blocks=gpus(0, 1), seed=1, packs=False) == 30
-    )
-
-
-def test_the_remaining_time_knows_how_many_may_run_at_once():
-    tasks = [task(key, 1, 60) for key in range(16)]
-    assert remaining_s(tasks, blocks=cpu_devices(16, 16), seed=1, packs=True) == 60
-    assert remaining_s(tasks, blocks=cpu_devices(16, 2), seed=1, packs=True) == 480
-    running = [started(0, end_s=30)]
-    assert (
-        remaining_s(tasks[:1], blocks=cpu_devices(16, 1), seed=1, packs=True, running=running) == 90
-    )
-
-
-def test_what_can_never_start_has_no_remaining_time():
-    with pytest.raises(ValueError, match="1 tasks wait for devices that nobody holds"):
-        remaining_s(
-            [task(1, 4)],
-            blocks=Blocks(order=(0, 1, 2, 3), aligned=False, most_at_once=0),
-            seed=1,
-            packs=True,
-        )

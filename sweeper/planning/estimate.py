@@ -1,11 +1,9 @@
-"""Estimates how long a sweep will take."""
+"""Estimates how long a sweep will take, from the durations of earlier attempts."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from statistics import fmean
 
 import sqlalchemy as sa
@@ -15,59 +13,9 @@ from simulator.costs.work import step_work
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.queries import Row
 from sweeper.devices.slots import Blocks
+from sweeper.live.progress import Started
 from sweeper.planning.plan import Plan
-from sweeper.running.schedule import Queue, Running, Task
-
-
-def remaining_s(
-    tasks: Sequence[Task],
-    *,
-    blocks: Blocks,
-    seed: int,
-    packs: bool,
-    running: Sequence[Running] = (),
-    now_s: float = 0.0,
-) -> float | None:
-    """Return how long all that waits and runs will still take; None when no duration is known.
-
-    Tasks without an estimate count as the mean of the others. Costs some 50 us per task. Raises
-    ValueError when something waits that never starts.
-    """
-    if not tasks and not running:
-        return 0.0
-    known_s = [task.expected_s for task in tasks if task.expected_s is not None]
-    for attempt in running:
-        if attempt.expected_end_s is not None:
-            known_s.append(attempt.expected_end_s - attempt.started_s)
-    if not known_s:
-        return None
-    mean_s = fmean(known_s)
-    waiting = Queue(tasks, blocks=blocks, seed=seed, packs=packs)
-    free = set(blocks.order)
-    begun_s, num_begun = now_s, 0
-    ends: list[tuple[float, int, Running]] = []
-    for attempt in running:
-        free.difference_update(attempt.devices)
-        heapq.heappush(ends, (attempt.end_s(now_s), num_begun, attempt))
-        num_begun += 1
-
-    def fits(num_gpus: int) -> bool:
-        return len(ends) < blocks.most_at_once and blocks.fits(num_gpus, free)
-
-    while waiting or ends:
-        while task := waiting.pop(fits, [attempt for _, _, attempt in ends], now_s):
-            taken = blocks.rooms(task.num_gpus, free)[0][: task.num_gpus]
-            free.difference_update(taken)
-            end_s = now_s + (mean_s if task.expected_s is None else task.expected_s)
-            expected_end_s = None if task.expected_s is None else end_s
-            started = Running(devices=taken, started_s=now_s, expected_end_s=expected_end_s)
-            heapq.heappush(ends, (end_s, num_begun, started))
-            num_begun += 1
-        if not ends:
-            raise ValueError(f"{len(waiting)} tasks wait for devices that nobody holds")
-        now_s, _, ended = heapq.heappop(ends)
-        free.update(ended.devices)
-    return max(0.0, now_s - begun_s)
+from sweeper.running.schedule import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +68,10 @@ _SHARE_OF_A_CORE = 0.005  # what estimating may cost
 
 
 class Eta:
-    """Estimates when all of a sweep will have ended, by `remaining_s`."""
+    """Estimates when all of a sweep will have ended: what is left, shared evenly by the devices."""
 
-    def __init__(self, blocks: Blocks, seed: int, packs: bool, clock: Callable[[], float]) -> None:
-        self._remaining_s = partial(remaining_s, blocks=blocks, seed=seed, packs=packs)
+    def __init__(self, blocks: Blocks, clock: Callable[[], float]) -> None:
+        self._num_devices, self._most_at_once = len(blocks.order), blocks.most_at_once
         self._clock = clock
         self._seen_s: list[float] = []
         self._end_s: float | None = None
@@ -137,17 +85,31 @@ class Eta:
         """Note a duration; attempts without an estimate are expected to take as long."""
         self._seen_s.append(duration_s)
 
-    def update(self, waiting: Sequence[Task], running: Sequence[Running]) -> None:
+    def update(self, waiting: Sequence[Task], running: Sequence[Started]) -> None:
         """Call when something has ended."""
         now_s = self._clock()
         if now_s < self._next_s:
             return
-        usual_s = fmean(self._seen_s) if self._seen_s else None
-        tasks = []
-        for task in waiting:
-            if task.expected_s is None:
-                task = replace(task, expected_s=usual_s)
-            tasks.append(task)
-        left_s = self._remaining_s(tasks, running=running, now_s=now_s)
-        self._end_s = None if left_s is None else now_s + left_s
+        self._end_s = None
+        expected_s = [attempt.expected_s for attempt in (*waiting, *running)]
+        known_s = [length_s for length_s in expected_s if length_s is not None]
+        if self._seen_s or known_s or not expected_s:
+            usual_s = fmean(self._seen_s or known_s or [0.0])
+            self._end_s = now_s + self._remaining_s(waiting, running, usual_s, now_s)
         self._next_s = self._clock() + (self._clock() - now_s) / _SHARE_OF_A_CORE
+
+    def _remaining_s(
+        self, waiting: Sequence[Task], running: Sequence[Started], usual_s: float, now_s: float
+    ) -> float:
+        total_s = device_s = longest_s = 0.0
+        lengths = []
+        for task in waiting:
+            lengths.append((task.num_gpus, task.expected_s, 0.0))
+        for started in running:
+            lengths.append((len(started.devices), started.expected_s, now_s - started.started_s))
+        for num_devices, expected_s, passed_s in lengths:
+            length_s = max(0.0, (usual_s if expected_s is None else expected_s) - passed_s)
+            total_s += length_s
+            device_s += num_devices * length_s
+            longest_s = max(longest_s, length_s)
+        return max(total_s / self._most_at_once, device_s / self._num_devices, longest_s)
