@@ -5,7 +5,7 @@ A race has trials that differ in their strategy alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -146,7 +146,7 @@ def _label(spec: TrialSpec, telling: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def _names(specs: Sequence[TrialSpec], racing: Set[str]) -> tuple[str, ...]:
+def _names(specs: Sequence[TrialSpec], racing: set[str]) -> tuple[str, ...]:
     """Return the names of strategies, or of a program's the free axes that differ."""
     free = []
     for axis in sorted(racing.difference(STRATEGY_AXES)):

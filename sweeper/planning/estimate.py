@@ -91,7 +91,8 @@ class Eta:
         if now_s < self._next_s:
             return
         self._end_s = None
-        expected_s = [attempt.expected_s for attempt in (*waiting, *running)]
+        expected_s = [task.expected_s for task in waiting]
+        expected_s += [started.expected_s for started in running]
         known_s = [length_s for length_s in expected_s if length_s is not None]
         if self._seen_s or known_s or not expected_s:
             usual_s = fmean(self._seen_s or known_s or [0.0])
