@@ -116,7 +116,6 @@ WRONG = {
     "analysis predict --to num_gpus": "wanted",
     "analysis scaling --baseline worst": "is not one of",
     "analysis scaling --origin published --source nowhere": "no such source",
-    "analysis conclusions --baseline worst": "is not one of",
     "plots table": "Did you mean 'tables'?",
     "plots tables --format xml": "no such format",
     "plots tables --json --format csv": "give either",

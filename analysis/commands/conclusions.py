@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.conclusions.claims import ClaimVerdict, Conclusion, counting, with_notes
-from analysis.conclusions.claims import conclusions as judged
-from analysis.conclusions.rules import Contrast
-from analysis.options import (
-    All,
-    BaselineOption,
-    Filters,
-    OriginOption,
-    SourceOption,
-    Sweep,
-    of_known_programs,
-    say,
-    say_ending,
-    select,
-)
-from analysis.results import BaselineRule, Result
+from analysis.conclusions import ClaimVerdict, Conclusion, Contrast, counting
+from analysis.conclusions import conclusions as judged
+from analysis.options import All, Filters, OriginOption, Sweep, say, say_ending, select
+from analysis.results import Result
 from analysis.selection import Source
 from analysis.titles import number, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
 from scalemark.records.machine import DeviceKind
-from scalemark.records.references import Origin
 from scalemark.stats.welch import Relation
 from scalemark.text.wording import counted, listed
 from store.command_line import Db, Json
+from store.errors import StoreError
 
 _COLUMNS = ("claim", "", "verdict", "pairs")
 _VERBS = {
@@ -56,16 +44,17 @@ def conclusions(
     filters: Filters = None,
     sweep: Sweep = None,
     origin: OriginOption = None,
-    source: SourceOption = None,
-    baseline: BaselineOption = BaselineRule.SAME,
     shows_all: All = False,
     as_json: Json = False,
 ) -> None:
     """Say which published conclusions hold for the results; --all has the numbers behind each."""
-    read = Source(selection=select(db, filters, sweep, origin, source, baseline))
-    of_known_programs(read.selection.origin, "what follows for other programs")
-    references = read.references if read.selection.origin is Origin.PUBLISHED else ()
-    results, notes = counting(with_notes(read.results, references, baseline), filters or ())
+    read = Source(selection=select(db, filters, sweep, origin))
+    if not read.selection.origin.is_ours:
+        raise StoreError(
+            f"--origin {read.selection.origin}: the claims are about trials, of which a source "
+            "says too little; wanted measured or simulated"
+        )
+    results, notes = counting(read.results, filters or ())
     notes = (*_kinds(results), *notes, *sweep_notes(results))
     answer = Conclusions(claims=tuple(judged(results)) if results else (), notes=notes)
     if as_json:
@@ -84,28 +73,32 @@ def conclusions(
                 say_ending(console, line)
             console.print()
         return None
-    rows = [_row(conclusion) for conclusion in answer.claims]
+    rows = map(_row, answer.claims)
     print_columns(console, _COLUMNS, rows, piped_width=reading_width(console))
     say(console, "Pairs: of results that speak for the claim / against it / for neither.")
     say(console, "--all has the numbers, and what would supply more", "dim")
     return None
 
 
-def _kinds(results: Sequence[Result]) -> list[str]:
+def _kinds(results: Iterable[Result]) -> list[str]:
     """Say once what CPU devices and simulated GPUs are to a claim."""
-    kinds = dict.fromkeys(result.environment.device_kind for result in results)
-    notes = []
-    for kind in kinds:
+    notes: dict[str, None] = {}
+    for result in results:
+        kind = result.environment.device_kind
+        note = kind.note
         if kind is DeviceKind.CPU_DEVICE:
-            notes.append("The claims are about GPUs: results of CPU devices do not count.")
-        elif kind.note:
-            notes.append(kind.note)
-    return notes
+            note = "The claims are about GPUs: results of CPU devices do not count."
+        if note:
+            notes[note] = None
+    return list(notes)
 
 
 def _headline(answers: Sequence[Conclusion]) -> str:
     counts = Counter(answer.verdict for answer in answers)
-    parts = [f"{counts[verdict]} {verb}" for verdict, verb in _VERBS.items() if counts[verdict]]
+    parts = []
+    for verdict, verb in _VERBS.items():
+        if counts[verdict]:
+            parts.append(f"{counts[verdict]} {verb}")
     num_open = sum(counts[verdict] for verdict in _OPEN)
     if num_open:
         parts.append(f"{num_open} cannot be told from these results")
@@ -133,7 +126,8 @@ def _lines(answer: Conclusion) -> list[str]:
             counts += f"{statement.num_open} open"
         lines.append(f"  - {statement.says}: {counts}")
         against_first = sorted(statement.pairs, key=lambda pair: list(_SAYS).index(pair.holds))
-        lines += [f"      {_pair(pair)}" for pair in against_first[:_MOST_PAIRS]]
+        for pair in against_first[:_MOST_PAIRS]:
+            lines.append(f"      {_pair(pair)}")
         if len(against_first) > _MOST_PAIRS:
             lines.append(f"      and {len(against_first) - _MOST_PAIRS} more (--json)")
     if _OPEN & {answer.verdict, *(statement.verdict for statement in answer.statements)}:
@@ -142,9 +136,8 @@ def _lines(answer: Conclusion) -> list[str]:
 
 
 def _pair(pair: Contrast) -> str:
-    if pair.quantity.endswith("/s"):
-        values = number(pair.values[0]), number(pair.values[1])
-    else:
+    values = number(pair.values[0]), number(pair.values[1])
+    if pair.quantity == "efficiency":
         values = f"{pair.values[0]:.1%}", f"{pair.values[1]:.1%}"
     doubt = _DOUBT.get(pair.relation(), "") if pair.holds is None else ""
     shared, first, second = pair.names()

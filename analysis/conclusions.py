@@ -1,0 +1,385 @@
+"""The answer of `conclusions`: published claims held against results, each by rules in a table."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from analysis.labels import axes_of
+from analysis.results import Result, by_item
+from scalemark.host.own_code import typed
+from scalemark.records.machine import DeviceKind
+from scalemark.records.outcomes import NOISE, read_injected
+from scalemark.records.trial import STRATEGY_AXES
+from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
+from scalemark.text.wording import counted
+from store.filters import parsed
+
+# axes that may differ with the one that a statement is about
+_WITH = {
+    "strategy": STRATEGY_AXES,
+    "precision": ("loss_scale", "data_format", "batch_size"),
+}
+# what may make two results of a pair differ, in the order in which it is named
+_NAMED = (
+    *("model", "strategy", "num_gpus", "hosts", "batch_size", "precision", "data"),
+    *("staged_vars", "gradient_repacking"),
+)
+
+
+class ClaimVerdict(StrEnum):
+    """Whether a claim holds for the results."""
+
+    HOLDS = "holds"
+    IN_PART = "in part"  # some of it; for the rest results say otherwise, or are missing
+    DOES_NOT_HOLD = "does not hold"
+    CANNOT_BE_TOLD = "cannot be told"  # ties, or single runs
+    NO_RESULTS = "no results"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedClaim:
+    """A row of `store/published/conclusions.csv`."""
+
+    id: str
+    short: str  # in a few words
+    claim: str  # in full
+    source: str
+    citation: str
+    supply: str  # the command that would supply results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A row of `store/published/statements.csv`: of results that differ in one axis alone, the best
+    of one kind reaches more (or less) than a share of the best of another.
+    """
+
+    claim: str  # its id
+    says: str
+    by: str  # the axis that tells the kinds apart
+    # patterns of its values; empty: of numbers the largest, and for the second the smallest
+    first: str
+    second: str
+    # patterns of a machine's name, of numbers of GPUs and of models
+    machine: str
+    gpus: str
+    models: str
+    quantity: str  # efficiency; empty: throughput
+    wanted: Relation  # of the first to `share` of the second
+    share: float
+    tie_holds: bool
+
+    def pairs(self, results: Iterable[Result]) -> Iterator[Contrast]:
+        """Yield the pairs that speak for the statement, against it, or decide nothing."""
+        chosen = []
+        for result in results:
+            is_about = (
+                re.search(self.machine, result.environment.machine, re.IGNORECASE)
+                and re.fullmatch(self.gpus, str(result.num_gpus))
+                and re.fullmatch(self.models, str(result.axes["model"]))
+            )
+            if is_about and result.throughput and not result.trains_apart:
+                chosen.append(result)
+        contrasts = []
+        for group in alike(chosen, self.by, *_WITH.get(self.by, ())):
+            first = self._best(group, self.first, max)
+            second = self._best(group, self.second, min)
+            if first is None or second is None:
+                continue
+            contrast = by_efficiency(first, second) if self.quantity else by_speed(first, second)
+            if contrast is not None:
+                contrasts.append(contrast)
+        for contrast in _on_most_gpus(contrasts) if self.quantity else contrasts:
+            yield replace(contrast, holds=self._holds(contrast))
+
+    def _best(self, group: Sequence[Result], pattern: str, extreme: Any) -> Result | None:
+        """Return the fastest of one kind; of efficiencies the one with the largest batch."""
+        if not pattern:
+            return extreme(group, key=_batch) if len(set(map(_batch, group))) > 1 else None
+        of_kind = []
+        for result in group:
+            if re.fullmatch(pattern, str(result.axes.get(self.by))):
+                of_kind.append(result)
+        return max(of_kind, key=_batch if self.quantity else _speed, default=None)
+
+    def _holds(self, contrast: Contrast) -> bool | None:
+        """Return None for a tie that decides nothing, and for single runs."""
+        relation = contrast.relation(self.share)
+        if relation is Relation.UNKNOWN:
+            return None
+        if relation is Relation.TIE:
+            return True if self.tie_holds else None
+        return relation is self.wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """Two results, and the ratio of their values."""
+
+    first: Result
+    second: Result
+    quantity: str  # of the values: a throughput's unit, or efficiency
+    values: tuple[float, float]
+    low: float | None  # 95 % CI of the ratio over processes; None where it is not known
+    high: float | None
+    holds: bool | None = None  # of a statement; None: a tie, or single runs
+
+    @property
+    def ratio(self) -> float:
+        return self.values[0] / self.values[1]
+
+    def relation(self, share: float = 1.0) -> Relation:
+        """Compare the first with a share of the second."""
+        if self.low is None or self.high is None:
+            return Relation.UNKNOWN
+        return relation_by(self.low / share, self.high / share)
+
+    def names(self) -> tuple[str, str, str]:
+        """Return what both results have, as `vgg16 on 8`, and what each has alone."""
+        shared, own_first, own_second = [], [], []
+        for axis in _NAMED:
+            value, other = self.first.axes.get(axis), self.second.axes.get(axis)
+            if value != other:
+                own_first.append(_named(axis, value))
+                own_second.append(_named(axis, other))
+            elif axis in ("model", "strategy", "num_gpus", "batch_size"):
+                shared.append(_named(axis, value))
+        return " ".join(shared), ", ".join(own_first), ", ".join(own_second)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what --json prints of it."""
+        shared, first, second = self.names()
+        return {
+            "shared": shared,
+            "first": first,
+            "second": second,
+            "quantity": self.quantity,
+            "first_value": self.values[0],
+            "second_value": self.values[1],
+            "ratio": self.ratio,
+            "low": self.low,
+            "high": self.high,
+            "relation": self.relation(),
+            "holds": self.holds,
+            "host": self.first.environment.host,
+            "trials": (self.first.trial_id, self.second.trial_id),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedStatement:
+    """One of the statements that a claim makes, with the pairs of results behind the verdict."""
+
+    says: str
+    verdict: ClaimVerdict
+    num_for: int
+    num_against: int
+    num_open: int  # ties and single runs
+    pairs: tuple[Contrast, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """A claim held against results."""
+
+    claim: PublishedClaim
+    verdict: ClaimVerdict
+    statements: tuple[JudgedStatement, ...]
+
+
+def conclusions(results: Iterable[Result]) -> list[Conclusion]:
+    """Judge every claim, in order. They are about GPUs: CPU devices supply no results."""
+    on_gpus = []
+    for result in results:
+        if result.environment.device_kind is not DeviceKind.CPU_DEVICE:
+            on_gpus.append(result)
+    judged = defaultdict(list)
+    for statement in statements():
+        judged[statement.claim].append(_judged(statement, on_gpus))
+    answers = []
+    for claim in claims():
+        of_claim = judged[claim.id]
+        verdict = verdict_of([statement.verdict for statement in of_claim])
+        answers.append(Conclusion(claim=claim, verdict=verdict, statements=tuple(of_claim)))
+    return answers
+
+
+@cache
+def claims() -> tuple[PublishedClaim, ...]:
+    """Return all, in their order."""
+    return tuple(PublishedClaim(**row) for row in _rows("conclusions.csv"))
+
+
+@cache
+def statements() -> tuple[Statement, ...]:
+    """Return the statements of all claims, in their order."""
+    made = []
+    for row in _rows("statements.csv"):
+        values: dict[str, Any] = dict(row)
+        values["wanted"] = Relation(row["wanted"])
+        values["share"] = float(row["share"])
+        values["tie_holds"] = bool(row["tie_holds"])
+        made.append(Statement(**values))
+    return tuple(made)
+
+
+def _rows(name: str) -> csv.DictReader[str]:
+    text = files("store").joinpath("published", name).read_text(encoding="utf-8")
+    return csv.DictReader(text.splitlines())
+
+
+def _judged(statement: Statement, results: Sequence[Result]) -> JudgedStatement:
+    pairs = tuple(statement.pairs(results))
+    counts = Counter(pair.holds for pair in pairs)
+    if not pairs:
+        verdict = ClaimVerdict.NO_RESULTS
+    elif counts[True] and counts[False]:
+        verdict = ClaimVerdict.IN_PART
+    elif counts[True]:
+        verdict = ClaimVerdict.HOLDS
+    elif counts[False]:
+        verdict = ClaimVerdict.DOES_NOT_HOLD
+    else:
+        verdict = ClaimVerdict.CANNOT_BE_TOLD
+    return JudgedStatement(
+        says=statement.says,
+        verdict=verdict,
+        num_for=counts[True],
+        num_against=counts[False],
+        num_open=counts[None],
+        pairs=pairs,
+    )
+
+
+def verdict_of(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
+    """Return the verdict on a claim from those on its statements."""
+    different = set(verdicts)
+    if len(different) == 1:
+        return different.pop()
+    undecided = {ClaimVerdict.CANNOT_BE_TOLD, ClaimVerdict.NO_RESULTS}
+    if different <= undecided:
+        return ClaimVerdict.CANNOT_BE_TOLD
+    if different <= {ClaimVerdict.DOES_NOT_HOLD, *undecided}:
+        return ClaimVerdict.DOES_NOT_HOLD
+    return ClaimVerdict.IN_PART
+
+
+def counting(
+    results: Iterable[Result], filters: Sequence[str]
+) -> tuple[list[Result], tuple[str, ...]]:
+    """Return the results that count, with notes on those that do not: own programs, and trials
+    with injected faults unless a filter asks for them.
+    """
+    are_asked_for = any(wanted.name == "injected" for wanted in parsed(filters))
+    chosen, faulty = [], []
+    num_of_programs = 0
+    for result in results:
+        injected = read_injected(str(result.axes.get("injected") or ""))
+        if result.is_of_program:
+            num_of_programs += 1
+        elif injected.keys() - set(NOISE) and not are_asked_for:
+            faulty.append(result)
+        else:
+            chosen.append(result)
+    notes = []
+    if num_of_programs:
+        trials = counted(num_of_programs, "trial")
+        notes.append(f"Left out: {trials} of your own programs, which no claim is about.")
+    if faulty:
+        example = faulty[0].axes["injected"]
+        trials = f"{counted(len(faulty), 'trial')} with injected faults (as {example})"
+        notes.append(f"Left out: {trials}; the filter 'injected~{example}' takes them in.")
+    num_suspect = sum(result.is_suspect for result in chosen)
+    if num_suspect:
+        trials = f"{num_suspect} of {counted(len(chosen), 'trial')}"
+        notes.append(f"{trials} suspect: {typed('store')} show says why.")
+    return chosen, tuple(notes)
+
+
+def by_speed(first: Result, second: Result) -> Contrast:
+    """Compare throughputs."""
+    low, high = known_ratio_interval(first.repeats, second.repeats)
+    values = _speed(first), _speed(second)
+    return Contrast(
+        first=first, second=second, quantity=first.unit, values=values, low=low, high=high
+    )
+
+
+def by_efficiency(first: Result, second: Result) -> Contrast | None:
+    """Compare efficiencies; None where one has none. The widths of the intervals of two ratios add
+    up on the logarithmic scale, as those of independent numbers.
+    """
+    values, width_squared = [], 0.0
+    is_known = True
+    for result in (first, second):
+        if not result.efficiency or result.baseline is None or result.num_gpus == 1:
+            return None
+        values.append(result.efficiency)
+        low, high = known_ratio_interval(result.repeats, result.baseline.repeats)
+        if low is None or high is None:
+            is_known = False
+        else:
+            width_squared += (math.log(high / low) / 2) ** 2
+    contrast = Contrast(
+        first=first,
+        second=second,
+        quantity="efficiency",
+        values=(values[0], values[1]),
+        low=None,
+        high=None,
+    )
+    if not is_known:
+        return contrast
+    width = math.exp(math.sqrt(width_squared))
+    return replace(contrast, low=contrast.ratio / width, high=contrast.ratio * width)
+
+
+def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
+    """Return groups of two or more results of one environment that differ in the free axes
+    alone.
+    """
+    groups: dict[tuple[object, ...], list[Result]] = defaultdict(list)
+    for result in results:
+        fixed = tuple(result.axes.get(axis) for axis in axes_of([result]) if axis not in free)
+        groups[result.environment.key, *fixed].append(result)
+    parts = []
+    for group in groups.values():
+        for part in by_item(group):
+            if len(part) > 1:
+                parts.append(part)
+    return parts
+
+
+def _on_most_gpus(contrasts: Iterable[Contrast]) -> list[Contrast]:
+    """Keep of each curve the contrast on the most GPUs."""
+    most: dict[tuple[object, ...], Contrast] = {}
+    for contrast in contrasts:
+        first = contrast.first
+        curve = (first.environment.key, first.curve, first.hosts)
+        if curve not in most or most[curve].first.num_gpus < first.num_gpus:
+            most[curve] = contrast
+    return list(most.values())
+
+
+def _speed(result: Result) -> float:
+    return result.throughput or 0.0
+
+
+def _batch(result: Result) -> int:
+    return int(result.axes["batch_size"])
+
+
+def _named(axis: str, value: object) -> str:
+    if axis in ("model", "strategy", "precision"):
+        return str(value)
+    words = {"num_gpus": f"on {value}", "data": f"{value} data", "batch_size": f"batch {value}"}
+    return words.get(axis, f"{axis} {value}")

@@ -1,1 +1,0 @@
-"""Answers whether published conclusions hold for other results, each by a rule of its own."""
