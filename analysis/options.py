@@ -1,31 +1,22 @@
-"""Options and output that commands about results share."""
+"""Options that commands about results share, and what they choose."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from textwrap import wrap
+from collections.abc import Sequence
 from typing import Annotated
 
-import sqlalchemy as sa
 import typer
-from rich.console import Console
 
-from analysis import badges as badges
-from analysis.results import BaselineRule, Result
-from analysis.selection import ChosenOrigin, NothingFoundError, Selection, choose, load
-from scalemark.cli.terminal import READING_WIDTH, print_columns, reading_width
-from scalemark.host.own_code import typed
+from analysis.results import BaselineRule
+from analysis.selection import Newest, Selection, Source, choose, newest
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
-from scalemark.text.wording import continued, counted
-from store.database import open_for_reading, own_command, reading
+from scalemark.text.wording import counted
+from store.database import open_for_reading, own_command
 from store.errors import StoreError
 from store.reading.sweeps import NotRun, newest_sweeps, not_run, without_number
-from store.schema import SweepRow
 
 Filters = Annotated[
     list[str] | None,
@@ -68,17 +59,6 @@ BaselineOption = Annotated[
 ]
 
 
-def of_known_programs(origin: Origin | None, what: str) -> None:
-    """Refuse numbers that were measured elsewhere with StoreError, for commands that must know what
-    ran: `what` they say of it.
-    """
-    if origin is Origin.ELSEWHERE:
-        raise StoreError(
-            f"--origin {origin}: a table says how fast a program was, and not what it did, so that "
-            f"{what} cannot be said; see {typed('analysis')} scaling or advise --origin {origin}"
-        )
-
-
 def select(
     db: str,
     filters: Sequence[str] | None,
@@ -110,67 +90,10 @@ def tell(note: str) -> None:
         print(note, file=sys.stderr)
 
 
-def say(console: Console, text: str, style: str | None = None) -> None:
-    """Print a line that only the terminal wraps, without markup."""
-    console.print(visible(text), style=style, markup=False, emoji=False, soft_wrap=True)
-
-
-def say_meanings(console: Console, meanings: str) -> None:
-    """Print what badges mean, broken between words where a width is known: nothing of it is copied.
-    A pipe gets one line.
-    """
-    if console.is_terminal or "COLUMNS" in os.environ:
-        meanings = "\n".join(wrap(meanings, reading_width(console)))
-    for line in meanings.splitlines():
-        say(console, line, "dim")
-
-
-def say_command(console: Console, command: str, indent: str = "  ") -> None:
-    """Print a command that can be pasted, continued over lines where it is too long for one."""
-    for line in continued(command, READING_WIDTH - len(indent)):
-        console.print(f"{indent}{visible(line)}", markup=False, emoji=False, soft_wrap=True)
-
-
-def say_ending(console: Console, text: str) -> None:
-    """Print a line; the command of a sweep that ends it stands below where both are too long."""
-    before, _, command = text.partition(f": {typed('sweep')} ")
-    if not command or len(text) <= READING_WIDTH:
-        return say(console, text)
-    indent = " " * (len(text) - len(text.lstrip()) + 4)
-    say(console, f"{before}:")
-    return say_command(console, f"{typed('sweep')} {command}", indent)
-
-
 def refuse_both(*, shows_all: bool, brief: bool) -> None:
     """Raise StoreError for `--all --brief`."""
     if shows_all and brief:
         raise StoreError("--all and --brief: wanted one of them; leave the other out")
-
-
-_MOST_LOOKED_AT = 20  # sweeps without a number, before all of them are taken
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Newest:
-    """A sweep with its trials that have a number; with all where none has one."""
-
-    name: str
-    selection: Selection  # of it alone
-    keys: frozenset[tuple[str, str]]  # environment and trial of each
-    has_numbers: bool
-    others: tuple[Origin, ...]  # of other numbers in the database
-    passed_over: int = 0  # newer ones, without a number
-
-    def has(self, result: Result) -> bool:
-        return (result.environment.key, result.trial_id) in self.keys
-
-    @property
-    def line(self) -> str:
-        which = f"Newest sweep: {self.name} ({self.selection.origin})"
-        if self.passed_over:
-            which += f", but for {counted(self.passed_over, 'newer one')} without a number"
-        ways = ["--sweep", *(f"--origin {origin}" for origin in self.others)]
-        return f"{which}; {', '.join(ways)} or filters choose."
 
 
 def selected(
@@ -179,123 +102,21 @@ def selected(
     sweep: str | None,
     origin: Origin | None,
     source: str | None,
-) -> tuple[Selection, Newest | None]:
-    """Return what the options choose, and the newest sweep where they choose nothing.
-
-    Then everything of that sweep's origin is selected, so that what it repeats or completes counts.
+) -> tuple[Source, Newest | None]:
+    """Return what the options choose. Where they choose nothing, return everything of the origin of
+    the newest sweep, and that sweep.
     """
     if filters or origin or source or sweep is not None:
-        return select(db, filters, sweep, origin, source), None
-    of_all = choose(db, (), None, None)
-    with reading(open_for_reading(db)) as connection:
-        names = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_LOOKED_AT)
-        newest_first = list(connection.scalars(names))
-    failed: Newest | None = None
-    for place, name in enumerate(newest_first):
-        sweep_of = _of_sweep(db, name, of_all)
-        if sweep_of and sweep_of.has_numbers:
-            return replace(sweep_of.selection, sweep=None), replace(sweep_of, passed_over=place)
-        failed = failed or sweep_of
-    if failed is not None and len(newest_first) < _MOST_LOOKED_AT:
-        return failed.selection, failed
-    return of_all.selection, None
+        return Source(selection=select(db, filters, sweep, origin, source)), None
+    asked = newest(db)
+    if asked is None:
+        return Source(selection=choose(db, (), None, None).selection), None
+    return (asked.everything if asked.has_numbers else asked.source), asked
 
 
-def what_is_left(selection: Selection, newest: Newest | None) -> NotRun | None:
-    """Return what the sweep in question has not run; None where no sweep is asked about."""
-    sweep = newest.name if newest else selection.sweep
-    return None if sweep is None else not_run(open_for_reading(selection.db), sweep)
-
-
-def _of_sweep(db: str, name: str, of_all: ChosenOrigin) -> Newest | None:
-    """Return None where none of its trials has ended."""
-    selection = choose(db, (), name, None).selection
-    try:
-        results = load(selection)
-    except NothingFoundError:
-        return None
-    able = [result for result in results if result.throughput is not None]
-    keys = frozenset((result.environment.key, result.trial_id) for result in able or results)
-    origins = (of_all.selection.origin, *of_all.others)
-    others = tuple(origin for origin in origins if origin is not selection.origin)
-    return Newest(name=name, selection=selection, keys=keys, has_numbers=bool(able), others=others)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextStep:
-    """What to do next."""
-
-    why: str
-    commands: tuple[str, ...] = ()  # each of them; none where what measured is not known
-    then: str = ""  # the command that answers again once they have run
-    cost: str = ""  # of the commands; empty where it is not known
-
-    @property
-    def sentence(self) -> str:
-        cost = f" ({self.cost})" if self.cost else ""
-        return f"Next: {self.why}{cost}{':' if self.commands else '.'}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Screen:
-    """Holds what is printed, from top to bottom."""
-
-    headlines: tuple[str, ...]
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    right: frozenset[str] = frozenset()  # columns of numbers
-    most_rows: int
-    next_step: NextStep | None
-    badges: frozenset[str]
-
-
-def show(
-    console: Console, screen: Screen, newest: Newest | None, notes: Sequence[str], *, brief: bool
-) -> None:
-    """Print it; with `brief` the headlines alone. `notes` stand at the end."""
-    if newest is not None and not brief:
-        say(console, newest.line, "dim")
-    for headline in screen.headlines:
-        say(console, headline, "bold")
-    if brief:
-        return
-    shown = screen.rows[: screen.most_rows]
-    say_table(console, screen, shown)
-    if screen.next_step:
-        console.print()
-    say_foot(console, screen.next_step, notes, screen.badges)
-    more = len(screen.rows) - len(shown)
-    rows = f"{counted(more, 'more row')}, and " if more else ""
-    say(console, f"--all has {rows}the rest", "dim")
-
-
-def say_table(console: Console, screen: Screen, rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows of its table below an empty line; nothing without any."""
-    if rows:
-        console.print()
-        width = reading_width(console)
-        print_columns(console, screen.columns, rows, screen.right, piped_width=width)
-
-
-def say_foot(
-    console: Console, step: NextStep | None, notes: Sequence[str], used: Iterable[str]
-) -> None:
-    """Print the next step, the notes, and what badges mean."""
-    if step:
-        say_step(console, step)
-    for note in notes:
-        say(console, note)
-    if meanings := badges.foot(used):
-        say_meanings(console, meanings)
-
-
-def say_step(console: Console, step: NextStep) -> None:
-    """Print why, and the commands."""
-    say(console, step.sentence)
-    for command in step.commands:
-        say_command(console, command)
-    if step.then:
-        say_command(console, f"then: {step.then}", "")
+def what_is_left(db: str, sweep: str | None) -> NotRun | None:
+    """Return what a sweep has not run; None where none is asked about."""
+    return None if sweep is None else not_run(open_for_reading(db), sweep)
 
 
 def trials_without_number(selection: Selection) -> str:

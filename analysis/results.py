@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -44,6 +45,7 @@ class Usage:
 
 
 UNKNOWN = Usage()
+_overrides_of = cache(overrides_of)
 
 
 def usage_of(attempts: Sequence[Mapping[str, Any]]) -> Usage:
@@ -126,7 +128,7 @@ class Environment:
     @property
     def hardware(self) -> tuple[str, ...]:
         """Overrides that choose the hardware of a simulated environment."""
-        return overrides_of(self.hardware_profile) if self.hardware_profile else ()
+        return _overrides_of(self.hardware_profile) if self.hardware_profile else ()
 
     @property
     def compute_capability(self) -> tuple[int, int] | None:

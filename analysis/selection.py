@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,13 +20,22 @@ from scalemark.records.measurement import StepSample
 from scalemark.records.overrides import hydra_value
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import command_line, masked
-from store.database import default_url, locate, open_existing, open_for_reading, own_command
+from scalemark.text.wording import counted
+from store.database import (
+    default_url,
+    locate,
+    open_existing,
+    open_for_reading,
+    own_command,
+    reading,
+)
 from store.errors import StoreError
 from store.filters import is_of_trials, parsed, unknown_name
 from store.reading import listing, queries, references, sweeps
 from store.reading.earlier import raced_out
 from store.reading.listing import full_names, newest_first, origin_note
 from store.reading.queries import Row
+from store.schema import SweepRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +176,7 @@ def load(selection: Selection) -> list[Result]:
 
     Raises StoreError when the database cannot be read, a filter is none, or nothing is there.
     """
-    return _ours(selection) if selection.origin.is_ours else _of_others(selection)
+    return _ours(selection)[0] if selection.origin.is_ours else _of_others(selection)
 
 
 def load_every_night(selection: Selection) -> list[Result]:
@@ -214,7 +224,8 @@ def _no_figure(selection: Selection) -> StoreError:
     )
 
 
-def _ours(selection: Selection) -> list[Result]:
+def _ours(selection: Selection) -> tuple[list[Result], list[Row]]:
+    """Return results with the attempts that they, and others of their models, are made of."""
     engine = open_for_reading(selection.db)
     asked = None if selection.sweep is None else queries.asked_for(engine, selection.sweep)
     attempts = queries.measured(engine, selection.attempt_filters, like_sweep=selection.sweep)
@@ -237,7 +248,7 @@ def _ours(selection: Selection) -> list[Result]:
             f"{locate(selection.db).name}: only {there} numbers {like}; show them with "
             f"--origin {there}"
         )
-    return _with_races(engine, _findable(wanted, selection.db), attempts)
+    return _with_races(engine, _findable(wanted, selection.db), attempts), attempts
 
 
 def _findable(results: list[Result], db: str) -> list[Result]:
@@ -286,11 +297,24 @@ class Source:
     """Reads what is asked for once."""
 
     selection: Selection
+    read_already: Sequence[Result] = ()
 
     @cached_property
     def results(self) -> list[Result]:
         """At least one result; raises StoreError as `analysis.selection.load`."""
-        return load(self.selection)
+        if self.read_already:
+            return list(self.read_already)
+        return self._read[0] if self.selection.origin.is_ours else load(self.selection)
+
+    @cached_property
+    def _read(self) -> tuple[list[Result], list[Row]]:
+        return _ours(self.selection)
+
+    def of_sweep(self, name: str) -> Source:
+        """Return those of our results that a sweep asked for, without reading them again."""
+        results, attempts = self._read
+        own = belonging(results, attempts, queries.asked_for(self.engine, name))
+        return Source(selection=replace(self.selection, sweep=name), read_already=own)
 
     @property
     def database(self) -> str:
@@ -343,3 +367,69 @@ class Source:
     @cached_property
     def engine(self) -> sa.Engine:
         return open_for_reading(self.selection.db)
+
+
+_MOST_LOOKED_AT = 20  # sweeps without a number, before all of them are taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """A sweep with a number; where none has one, the newest of which a trial has ended."""
+
+    name: str
+    source: Source  # of its trials alone
+    everything: Source  # of its origin: what the sweep repeats or completes counts
+    # environment and trial of each that has a number; of all where none has one
+    keys: frozenset[tuple[str, str]]
+    has_numbers: bool
+    others: tuple[Origin, ...]  # of other numbers in the database
+    passed_over: int = 0  # newer ones, without a number
+
+    def has(self, result: Result) -> bool:
+        return (result.environment.key, result.trial_id) in self.keys
+
+    @property
+    def line(self) -> str:
+        which = f"Newest sweep: {self.name} ({self.source.selection.origin})"
+        if self.passed_over:
+            which += f", but for {counted(self.passed_over, 'newer one')} without a number"
+        ways = ["--sweep", *(f"--origin {origin}" for origin in self.others)]
+        return f"{which}; {', '.join(ways)} or filters choose."
+
+
+def newest(db: str, baseline: BaselineRule = BaselineRule.SAME) -> Newest | None:
+    """Return the sweep that an answer is about where nothing was chosen; None where no trial of a
+    sweep has ended, or too many sweeps have no number.
+    """
+    of_all = choose(db, (), None, None)
+    engine = open_for_reading(db)
+    with reading(engine) as connection:
+        names = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_LOOKED_AT)
+        newest_first = list(connection.scalars(names))
+    everything: dict[Origin, Source] = {}
+    failed: Newest | None = None
+    for place, name in enumerate(newest_first):
+        origin = choose(db, (), name, None).selection.origin
+        if origin not in everything:
+            selection = Selection(db=db, origin=origin, baseline=baseline)
+            everything[origin] = Source(selection=selection)
+        with suppress(NothingFoundError):
+            source = everything[origin].of_sweep(name)
+            if not source.read_already:
+                continue
+            numbers = [result for result in source.results if result.throughput is not None]
+            keys = {(each.environment.key, each.trial_id) for each in numbers or source.results}
+            origins = (of_all.selection.origin, *of_all.others)
+            sweep = Newest(
+                name=name,
+                source=source,
+                everything=everything[origin],
+                keys=frozenset(keys),
+                has_numbers=bool(numbers),
+                others=tuple(other for other in origins if other is not origin),
+                passed_over=place if numbers else 0,
+            )
+            if numbers:
+                return sweep
+            failed = failed or sweep
+    return failed if len(newest_first) < _MOST_LOOKED_AT else None

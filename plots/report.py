@@ -23,9 +23,10 @@ from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
 from analysis.advise.questions import Objective
 from analysis.again import again, elsewhere
-from analysis.options import Screen, what_is_left
+from analysis.options import what_is_left
 from analysis.pivot import usual_tables
 from analysis.results import Environment, Result, is_quotable
+from analysis.screen import Screen
 from analysis.titles import environment_notes, made_with, number, spread
 from plots.layout import SYMBOLS, Document, document
 from plots.source import Failed, PictureFormat, PlotSource, Theme, attempted, in_words, stop
@@ -179,7 +180,9 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop, refresh_s:
 
 
 def _screen(source: PlotSource) -> Screen:
-    return screen(recommend(source, Objective()), what_is_left(source.selection, None))
+    return screen(
+        recommend(source, Objective()), what_is_left(source.selection.db, source.selection.sweep)
+    )
 
 
 def _document(source: PlotSource, lack: Failed) -> Document:

@@ -16,10 +16,9 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from analysis.options import selected
 from analysis.results import BaselineRule, Result
 from analysis.scaling import scalings
-from analysis.selection import NothingFoundError, Selection, Source, choose
+from analysis.selection import NothingFoundError, Selection, Source, choose, newest
 from scalemark.host.own_code import import_ours, typed
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
@@ -344,12 +343,11 @@ class Results:
         where the database cannot be read or a filter is none.
         """
         if self._is_newest:
-            selection, newest = selected(self.db, None, None, None, None)
-            selection = newest.selection if newest else selection
-            chosen = Source(selection=replace(selection, baseline=self.baseline))
-        else:
-            options = (self.filters, self.sweep, self.origin, self.source, self.baseline)
-            chosen = Source(selection=choose(self.db, *options).selection)
+            sweep = newest(self.db, self.baseline)
+            if sweep is not None:
+                return sweep.source
+        options = (self.filters, self.sweep, self.origin, self.source, self.baseline)
+        chosen = Source(selection=choose(self.db, *options).selection)
         _ = chosen.results
         return chosen
 

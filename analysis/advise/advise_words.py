@@ -11,8 +11,8 @@ from analysis.advise.description import SHOWN, cells, column_heading, described,
 from analysis.advise.next_trials import cost_text
 from analysis.advise.questions import Goal, names
 from analysis.advise.ranking import Candidate, Ranking
-from analysis.options import NextStep, Screen
 from analysis.results import Result, setting
+from analysis.screen import NextStep, Screen
 from analysis.titles import host_notes, named, number, rate_with_interval, title
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, fixed, listed

@@ -18,8 +18,8 @@ from analysis.advise.questions import Goal, Objective, Question, names, question
 from analysis.advise.ranking import Ranking, rank
 from analysis.again import is_worth_again
 from analysis.judgement import Sample, contradiction
-from analysis.options import NextStep
 from analysis.results import Result
+from analysis.screen import NextStep
 from analysis.selection import Selection, Source
 from analysis.titles import ITEMS_OF_STEPS
 from scalemark.cli.terminal import UNPRINTED

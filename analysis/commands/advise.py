@@ -16,20 +16,14 @@ from analysis.options import (
     Brief,
     Filters,
     OriginOption,
-    Screen,
     SourceOption,
     Sweep,
     refuse_both,
-    say,
-    say_command,
-    say_foot,
-    say_table,
     selected,
-    show,
     trials_without_number,
     what_is_left,
 )
-from analysis.selection import Source
+from analysis.screen import Screen, say, say_command, say_foot, say_table, show
 from analysis.titles import made_with, program_notes, reported_notes, step_notes
 from scalemark.cli.terminal import make_console, print_json
 from store.command_line import Db, Json
@@ -54,13 +48,13 @@ def advise(
     """
     refuse_both(shows_all=shows_all, brief=brief)
     objective = Objective(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour)
-    chosen, newest = selected(db, filters, sweep, origin, source)
-    read = Source(selection=chosen)
+    read, newest = selected(db, filters, sweep, origin, source)
     answers = recommend(read, objective, wanted=newest.has if newest else None)
-    left = what_is_left(chosen, newest)
+    asked = newest.source.selection if newest else read.selection
+    left = what_is_left(db, asked.sweep)
     lacking = ""
     if left is None and any(answer.ranking for answer in answers):  # else the answers say so
-        lacking = trials_without_number(newest.selection if newest else chosen)
+        lacking = trials_without_number(asked)
     if as_json:
         return print_json({"answers": answers, "not_run": left, "without_number": lacking or None})
     notes = [*read.notes, lacking] if lacking else read.notes

@@ -15,17 +15,9 @@ from analysis.again import command
 from analysis.compare import words
 from analysis.compare.pairs import Comparison, PairRow, comparison
 from analysis.compare.sides import ComparedSide, sides
-from analysis.options import (
-    Filters,
-    OriginOption,
-    Sweep,
-    say,
-    say_command,
-    say_meanings,
-    tell,
-    tell_all_sweeps,
-)
+from analysis.options import Filters, OriginOption, Sweep, tell, tell_all_sweeps
 from analysis.results import Result
+from analysis.screen import say, say_command, say_meanings
 from analysis.titles import number, program_name
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
 from scalemark.records.free_axes import INHERITED, is_env_variable

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from analysis.conclusions import ClaimVerdict, Conclusion, Contrast, counting
 from analysis.conclusions import conclusions as judged
-from analysis.options import All, Filters, OriginOption, Sweep, say, say_ending, select
+from analysis.options import All, Filters, OriginOption, Sweep, select
 from analysis.results import Result
+from analysis.screen import say, say_ending
 from analysis.selection import Source
 from analysis.titles import number, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width

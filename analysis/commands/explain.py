@@ -20,18 +20,17 @@ from analysis.options import (
     OriginOption,
     SourceOption,
     Sweep,
-    of_known_programs,
     refuse_both,
-    say,
-    say_command,
     selected,
-    show,
+    trials_without_number,
 )
 from analysis.results import Result, has_steps, why_no_steps
-from analysis.selection import Selection, Source, choose, load
+from analysis.screen import say, say_command, show
+from analysis.selection import Selection, Source, choose
 from analysis.titles import environment_notes, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
+from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
@@ -67,18 +66,27 @@ def explain(
     if trial is not None and begins_id(trial) and source is None:
         of_trial = choose(db, [*(filters or ()), f"trial={trial}"], sweep, origin)
         origin = of_trial.selection.origin if of_trial.sweep else origin
-    chosen, newest = selected(db, filters, sweep, origin, source)
-    of_known_programs(chosen.origin, "where its time went")
-    everything = Source(
-        selection=replace(chosen, filters=tuple(chosen.attempt_filters), sweep=None)
-    )
-    if trial is not None:
-        newest = None
-    elif newest is not None:
-        chosen = newest.selection
+    asked, newest = selected(db, filters, sweep, origin, source)
+    if asked.selection.origin is Origin.ELSEWHERE:
+        raise StoreError(
+            f"--origin {Origin.ELSEWHERE}: a table says how fast a program was, and not what it "
+            f"did, so that nobody can say where its time went; see {typed('analysis')} scaling or "
+            f"advise --origin {Origin.ELSEWHERE}"
+        )
+    if newest is None:
+        everything = _everything(asked.selection)
+        if asked.selection.sweep and not asked.selection.trial_filters:
+            asked = everything.of_sweep(asked.selection.sweep)
+    else:
+        everything = newest.everything
+        if trial is None:
+            asked = newest.source
+        else:
+            newest = None
+    chosen = asked.selection
     finder = AblationFinder([result for result in everything.results if not result.is_of_program])
-    asked = _asked(chosen, everything.results, trial)
-    targets = _targets(asked, chosen)
+    chosen_results = _of_trial(asked, trial)
+    targets = _targets(chosen_results, chosen)
     if trial is None:
         targets = of_each_curve(targets, finder)
     explained = explain_all(targets, finder, observer(everything))
@@ -88,11 +96,8 @@ def explain(
     if newest is None:
         notes += sweep_notes(targets)
     if trial is None:
-        # here, because scripts that read --json need none of it
-        from analysis.options import trials_without_number
-
         notes += filter(None, [trials_without_number(chosen)])
-    if any(result.is_of_program for result in asked):
+    if any(result.is_of_program for result in chosen_results):
         notes.append(f"left out: {NOT_TAKEN_APART}")
     console = make_console()
     if not shows_all:
@@ -114,20 +119,25 @@ def explain(
     return None
 
 
-def _asked(asked_for: Selection, everything: Sequence[Result], trial: str | None) -> list[Result]:
+def _everything(selection: Selection) -> Source:
+    """Return all that trials may be compared with."""
+    filters = tuple(selection.attempt_filters)
+    return Source(selection=replace(selection, filters=filters, sweep=None))
+
+
+def _of_trial(asked: Source, trial: str | None) -> list[Result]:
     """Raise StoreError when `trial` is none of them."""
-    asked = list(everything)
-    if asked_for.trial_filters or asked_for.sweep:
-        asked = load(asked_for)
-    if trial is not None:
-        if begins_id(trial):
-            asked = [result for result in asked if result.trial_id.startswith(trial)]
-        if not begins_id(trial) or not asked:
-            raise StoreError(
-                f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
-                f"{ID_BEGINNING}; {own_command(asked_for.db, 'store', 'list')} names them"
-            )
-    return asked
+    if trial is None:
+        return asked.results
+    chosen = []
+    if begins_id(trial):
+        chosen = [result for result in asked.results if result.trial_id.startswith(trial)]
+    if not chosen:
+        raise StoreError(
+            f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
+            f"{ID_BEGINNING}; {own_command(asked.selection.db, 'store', 'list')} names them"
+        )
+    return chosen
 
 
 def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:

@@ -13,7 +13,8 @@ import typer
 from analysis.guard.changes import COLUMNS, Change, ChangeState, cells_of, changes, headline, notes
 from analysis.guard.histories import Record, histories
 from analysis.guard.scan import LEAST
-from analysis.options import Filters, OriginOption, Sweep, say, say_command, select
+from analysis.options import Filters, OriginOption, Sweep, select
+from analysis.screen import say, say_command
 from analysis.selection import Selection
 from scalemark.cli.terminal import (
     READING_WIDTH,

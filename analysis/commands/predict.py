@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from analysis.options import Filters, OriginOption, SourceOption, Sweep, say, select
+from analysis.options import Filters, OriginOption, SourceOption, Sweep, select
 from analysis.predict import Basis, Prediction, curves
 from analysis.predict import predict as predicted
+from analysis.screen import say
 from analysis.selection import Source
 from analysis.titles import number, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json

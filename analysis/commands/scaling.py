@@ -15,13 +15,12 @@ from analysis.options import (
     OriginOption,
     SourceOption,
     Sweep,
-    say,
-    say_meanings,
     select,
     tell_all_sweeps,
 )
 from analysis.results import BaselineRule
 from analysis.scaling import Scaling, scalings
+from analysis.screen import say, say_meanings
 from analysis.selection import Source
 from analysis.titles import reported_notes, table_facts, title
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width

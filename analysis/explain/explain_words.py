@@ -13,8 +13,8 @@ from analysis.explain.causes import Bound
 from analysis.explain.explanations import Explanation, StepRow
 from analysis.explain.observed import UNTIMED, SlowReplicas
 from analysis.explain.verdicts import Confidence
-from analysis.options import NextStep, Screen
 from analysis.results import Result
+from analysis.screen import NextStep, Screen
 from analysis.selection import Selection
 from analysis.titles import with_interval
 from scalemark.records.overrides import ID_DIGITS

@@ -1,0 +1,125 @@
+"""Prints an answer on one screen: headlines, a table, the next step, notes and what badges mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+
+from rich.console import Console
+
+from analysis import badges
+from analysis.selection import Newest
+from scalemark.cli.terminal import READING_WIDTH, print_columns, reading_width
+from scalemark.host.own_code import typed
+from scalemark.text.untrusted import visible
+from scalemark.text.wording import continued, counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep:
+    """What to do next."""
+
+    why: str
+    commands: tuple[str, ...] = ()  # each of them; none where what measured is not known
+    then: str = ""  # the command that answers again once they have run
+    cost: str = ""  # of the commands; empty where it is not known
+
+    @property
+    def sentence(self) -> str:
+        cost = f" ({self.cost})" if self.cost else ""
+        return f"Next: {self.why}{cost}{':' if self.commands else '.'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Holds what is printed, from top to bottom."""
+
+    headlines: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    right: frozenset[str] = frozenset()  # columns of numbers
+    most_rows: int
+    next_step: NextStep | None
+    badges: frozenset[str]
+
+
+def show(
+    console: Console, screen: Screen, newest: Newest | None, notes: Sequence[str], *, brief: bool
+) -> None:
+    """Print it; with `brief` the headlines alone. `notes` stand at the end."""
+    if newest is not None and not brief:
+        say(console, newest.line, "dim")
+    for headline in screen.headlines:
+        say(console, headline, "bold")
+    if brief:
+        return
+    shown = screen.rows[: screen.most_rows]
+    say_table(console, screen, shown)
+    if screen.next_step:
+        console.print()
+    say_foot(console, screen.next_step, notes, screen.badges)
+    more = len(screen.rows) - len(shown)
+    rows = f"{counted(more, 'more row')}, and " if more else ""
+    say(console, f"--all has {rows}the rest", "dim")
+
+
+def say_table(console: Console, screen: Screen, rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows of its table below an empty line; nothing without any."""
+    if rows:
+        console.print()
+        width = reading_width(console)
+        print_columns(console, screen.columns, rows, screen.right, piped_width=width)
+
+
+def say_foot(
+    console: Console, step: NextStep | None, notes: Sequence[str], used: Iterable[str]
+) -> None:
+    """Print the next step, the notes, and what badges mean."""
+    if step:
+        say_step(console, step)
+    for note in notes:
+        say(console, note)
+    if meanings := badges.foot(used):
+        say_meanings(console, meanings)
+
+
+def say_step(console: Console, step: NextStep) -> None:
+    """Print why, and the commands."""
+    say(console, step.sentence)
+    for command in step.commands:
+        say_command(console, command)
+    if step.then:
+        say_command(console, f"then: {step.then}", "")
+
+
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """Print a line that only the terminal wraps, without markup."""
+    console.print(visible(text), style=style, markup=False, emoji=False, soft_wrap=True)
+
+
+def say_meanings(console: Console, meanings: str) -> None:
+    """Print what badges mean, broken between words where a width is known: nothing of it is copied.
+    A pipe gets one line.
+    """
+    if console.is_terminal or "COLUMNS" in os.environ:
+        meanings = "\n".join(wrap(meanings, reading_width(console)))
+    for line in meanings.splitlines():
+        say(console, line, "dim")
+
+
+def say_command(console: Console, command: str, indent: str = "  ") -> None:
+    """Print a command that can be pasted, continued over lines where it is too long for one."""
+    for line in continued(command, READING_WIDTH - len(indent)):
+        console.print(f"{indent}{visible(line)}", markup=False, emoji=False, soft_wrap=True)
+
+
+def say_ending(console: Console, text: str) -> None:
+    """Print a line; the command of a sweep that ends it stands below where both are too long."""
+    before, _, command = text.partition(f": {typed('sweep')} ")
+    if not command or len(text) <= READING_WIDTH:
+        return say(console, text)
+    indent = " " * (len(text) - len(text.lstrip()) + 4)
+    say(console, f"{before}:")
+    return say_command(console, f"{typed('sweep')} {command}", indent)
