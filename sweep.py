@@ -30,7 +30,7 @@ from simulator.costs.box import profiles
 from store.database import own_command
 from store.errors import StoreError
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.arguments import Taken, with_program, with_trial
+from sweeper.grid.arguments import Taken, with_expressions, with_program, with_trial
 from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null
 from sweeper.report import Report, in_lines
@@ -100,7 +100,7 @@ def _run(typed: list[str], begin: Begin | None) -> Report | None:
     reports: list[Report | None] = []  # Hydra drops what its function returns
     asked = with_trial(typed)
     register()
-    sys.argv[1:] = with_program(_without_multirun(asked.arguments))
+    sys.argv[1:] = with_program(with_expressions(_without_multirun(asked.arguments)))
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
     def begin_sweep(grid: Grid | DictConfig) -> None:

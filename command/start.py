@@ -66,7 +66,7 @@ def program_of(
     try:
         arguments = template.filled(spec.command, filled, shell=spec.shell)
         if spec.items_per_step:
-            items_per_step = expression.evaluated(spec.items_per_step, spec.axes)
+            items_per_step = expression.items_per_step(spec.items_per_step, spec.axes)
     except ValueError as error:
         raise CannotStartError(str(error)) from error
     return Program(

@@ -12,7 +12,13 @@ from scalemark.program import expression, template
 from scalemark.program.template import SCRIPTS
 from scalemark.readers import ReadError, open_reader
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
-from scalemark.records.free_axes import ENV_PREFIX, PREFIX, bare_name, free_axes, full_name
+from scalemark.records.free_axes import (
+    ENV_PREFIX,
+    PREFIX,
+    bare_name,
+    free_axes,
+    full_name,
+)
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
 from scalemark.text.untrusted import without_secrets
@@ -38,7 +44,10 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     for name, value in config.axes.items():
         if template.is_taken(name):
             raise ProgramRefusedError(_taken(name, value))
-    used, free = _used(program), free_axes(free_values(config))
+    derived = _derived(config)
+    run = template.substituted(program.run, derived)
+    used = _used(run, program)
+    free = {name: value for name, value in free_values(config).items() if name not in derived}
     spec = TrialSpec(
         **_lacking() | _given(config, used),
         engine=Engine.command.value,
@@ -48,14 +57,14 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
         device_kind=device_kind.value,
         min_warm_up_steps=_whole(config, "min_warm_up_steps", if_auto=0),
         seed=config.seed,
-        command=program.run,
+        command=run,
         shell=program.shell,
         read=program.read,
         item=program.item,
-        items_per_step=program.items_per_step,
+        items_per_step=expression.substituted(program.items_per_step, derived),
         per_gpu=program.per_gpu,
         compare=_compared(config),
-        free=free,
+        free=free_axes(free),
     )
     for problem in _problems(spec, config, used):
         raise ProgramRefusedError(problem)
@@ -67,10 +76,34 @@ def _lacking() -> dict[str, Any]:
     return {name: AXES[name].lacking for name in LACKED_BY_COMMANDS}
 
 
-def _used(program: CommandConfig) -> frozenset[str]:
+def _used(run: str, program: CommandConfig) -> frozenset[str]:
     """Return the names that the program depends on."""
-    named = [*template.names(program.run), *program.uses]
+    named = [*template.names(run), *program.uses]
     return frozenset(name.removeprefix(PREFIX) for name in named)
+
+
+def _derived(config: Config) -> dict[str, str]:
+    """Return the free axes that are arithmetic of others, as `global_batch // (micro*num_gpus)`.
+
+    They stand for it in the command, and are no axes of the trial. Raises ProgramRefusedError.
+    """
+    derived = {}
+    for name, value in config.axes.items():
+        if _is_derived(value, {*AXES, *config.axes}):
+            derived[name] = str(value)
+    for name in derived:
+        users = [config.command.run, config.command.items_per_step, *derived.values()]
+        if not any(re.search(rf"\b{name}\b", text) for text in users):
+            raise ProgramRefusedError(_unused(name))
+    return derived
+
+
+def _is_derived(value: object, known: Collection[str]) -> bool:
+    """Return whether text is arithmetic: data/train and fp16-O2 are, only where these are axes."""
+    if not isinstance(value, str) or not expression.is_computed(value):
+        return False
+    is_plain_text = not any(sign in value for sign in ("*", "//", "%"))
+    return not is_plain_text or any(name in known for name in expression.names(value))
 
 
 def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
@@ -179,6 +212,13 @@ def _compared(config: Config) -> str:
     return full_name(config.command.compare, known)
 
 
+def _unused(name: str) -> str:
+    return (
+        f"axes.{name}: nothing uses it; write {{{name}}} into the command, or "
+        f"command.uses=[{name}] where the program reads SCALEMARK_{name.upper()}"
+    )
+
+
 def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator[str]:
     free = [bare_name(name) for name, _ in spec.free if name.startswith(PREFIX)]
     if without_secrets(spec.command) != spec.command:
@@ -188,18 +228,16 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
         )
     own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
     yield from template.problems(spec.command, template.known(spec.axes), shell=spec.shell)
+    template.check_values(spec.command, template.of_axes(spec.axes))
     for name in free:
         if name not in used:
-            yield (
-                f"axes.{name}: nothing uses it; write {{{name}}} into the command, or "
-                f"command.uses=[{name}] where the program reads SCALEMARK_{name.upper()}"
-            )
+            yield _unused(name)
     for name in config.command.uses:
         if name.removeprefix(PREFIX) not in own:
             yield f"command.uses: {name} is no axis of this trial; give +axes.{name}="
     if spec.items_per_step:
         try:
-            expression.evaluated(spec.items_per_step, spec.axes)
+            expression.items_per_step(spec.items_per_step, spec.axes)
         except expression.ExpressionError as error:
             yield str(error)
     # a variable that is null is inherited here, and compared with other trials' values of it

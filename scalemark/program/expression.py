@@ -1,27 +1,33 @@
-"""Evaluates how many items a step has: `command.items_per_step=batch_size*num_gpus*seq_len`."""
+"""Evaluates expressions of a trial's axes, as `batch_size*num_gpus`, by the library simpleeval.
+
+They say how many items a step has, fill placeholders, make derived axes, and leave trials out.
+"""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import math
-import operator
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeGuard
 
+import simpleeval
+
 from scalemark.records.axes import AxisValue
-from scalemark.records.free_axes import PREFIX, is_free
+from scalemark.records.free_axes import PREFIX, is_free, whole_if_equal
 from scalemark.records.trial import USED_BY_PROGRAMS
 
 MOST_CHARACTERS = 200
-_OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-}
-_WANTED = "wanted numbers, axes, + - * / // and brackets, as batch_size*num_gpus*seq_len"
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
+_COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Not)
+_SIGNS = (ast.USub, ast.UAdd)
+_KNOWN_NODES = (
+    *(ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Name, ast.Constant),
+    *(ast.Load, ast.And, ast.Or, *_ARITHMETIC, *_COMPARISONS, *_SIGNS),
+)
+_AXIS = re.compile(rf"(?:{re.escape(PREFIX)})?\b([A-Za-z_]\w*)", re.ASCII)
+_WANTED = "wanted numbers, axes, + - * / // %, comparisons and brackets, as batch_size // num_gpus"
 
 
 class ExpressionError(ValueError):
@@ -30,113 +36,137 @@ class ExpressionError(ValueError):
 
 def names(text: str) -> list[str]:
     """Return the axes that an expression names, each once. Raises ExpressionError."""
-    found: dict[str, None] = {}
+    named: dict[str, None] = {}
     for node in ast.walk(_parsed(text)):
         if isinstance(node, ast.Name):
-            found[node.id] = None
-    return list(found)
+            named[node.id] = None
+    return list(named)
 
 
-def problems(text: str, known: Mapping[str, AxisValue]) -> Iterator[str]:
-    """Say in a sentence each what is wrong with it; `known` are axes by their bare names."""
+def is_computed(text: str) -> bool:
+    """Return whether a text is an expression with an operator in it, whatever it names."""
     try:
-        used = names(text)
-    except ExpressionError as error:
-        yield str(error)
-        return
-    for name in used:
-        if name not in known:
-            hint = _hint(name, [one for one, value in known.items() if _is_number(value)])
-            yield f"command.items_per_step={text}: {name} is no axis of this trial, {hint}"
+        return isinstance(_parsed(text), ast.BinOp | ast.BoolOp | ast.Compare)
+    except ExpressionError:
+        return False
 
 
-def evaluated(text: str, axes: Mapping[str, AxisValue | None]) -> float:
+def check_names(text: str, axes: Mapping[str, AxisValue]) -> None:
+    """Raise ExpressionError for a name that no axis has; `axes` go by their bare names."""
+    for name in names(text):
+        if name not in axes:
+            raise ExpressionError(f"{text}: {name} is no axis of this trial, {_hint(name, axes)}")
+
+
+def value_of(text: str, axes: Mapping[str, AxisValue]) -> AxisValue:
+    """Return the value of an expression, 2 and not 2.0; `axes` go by their bare names.
+
+    Raises ExpressionError.
+    """
+    check_names(text, axes)
+    evaluator = simpleeval.SimpleEval(operators=_OPERATORS, functions={}, names=dict(axes))
+    try:
+        value: AxisValue = evaluator.eval(text, previously_parsed=_parsed(text))
+    except (simpleeval.InvalidExpression, ArithmeticError, TypeError) as error:
+        raise ExpressionError(f"{text}: {error}; {_WANTED}") from error
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        raise ExpressionError(f"{text} is {value}; wanted a finite number")
+    return whole_if_equal(value)
+
+
+def substituted(text: str, derived: Mapping[str, str]) -> str:
+    """Return an expression with those of derived axes in place of their names.
+
+    Raises ExpressionError for some that are derived from each other in a circle.
+    """
+
+    def of_name(name: re.Match[str]) -> str:
+        return f"({derived[name[1]]})" if name[1] in derived else name[1]
+
+    if not derived:
+        return text
+    for _ in range(len(derived) + 1):
+        text = _AXIS.sub(of_name, text)
+    for name in _AXIS.finditer(text):
+        if name[1] in derived:
+            raise ExpressionError(f"axes.{name[1]}: derived from itself, perhaps by other axes")
+    return text
+
+
+def items_per_step(text: str, axes: Mapping[str, AxisValue | None]) -> float:
     """Return a number above 0. `axes` is `TrialSpec.axes`. Raises ExpressionError."""
-    bare = _bare(axes)
-    for problem in problems(text, bare):
-        raise ExpressionError(problem)
     try:
-        value = float(_value(_parsed(text), bare, text))
-    except (ZeroDivisionError, OverflowError) as error:
-        raise ExpressionError(f"command.items_per_step={text}: {error}; {_WANTED}") from error
-    if not 0 < value < math.inf:
-        raise ExpressionError(f"command.items_per_step={text} is {value:g}; wanted more than 0")
-    return value
+        value = value_of(text, bare(axes))
+    except ExpressionError as error:
+        raise ExpressionError(f"command.items_per_step={error}") from error
+    if not _is_number(value) or value <= 0:
+        raise ExpressionError(f"command.items_per_step={text} is {value}; wanted more than 0")
+    return float(value)
 
 
-def _hint(name: str, known: Collection[str]) -> str:
+def bare(axes: Mapping[str, AxisValue | None]) -> dict[str, AxisValue]:
+    """Return the axes that a trial has, by the names that an expression uses."""
+    by_name: dict[str, AxisValue] = {}
+    for name, value in axes.items():
+        if value is not None and not is_free(name):
+            by_name[name] = value
+    for name, value in axes.items():
+        if value is not None and name.startswith(PREFIX):
+            by_name.setdefault(name.removeprefix(PREFIX), value)
+    return by_name
+
+
+def _parsed(text: str) -> ast.expr:
+    """Return the tree of an expression. Raises ExpressionError."""
+    if len(text) > MOST_CHARACTERS:
+        raise ExpressionError(
+            f"{text[:40]}...: {len(text)} characters; wanted {MOST_CHARACTERS} or less"
+        )
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ExpressionError(f"{text}: {_WANTED}") from error
+    for node in ast.walk(tree):
+        if not isinstance(node, _KNOWN_NODES) or (
+            isinstance(node, ast.Constant) and not isinstance(node.value, int | float | str)
+        ):
+            shown = ast.unparse(node) if isinstance(node, ast.expr) else ast.unparse(tree)
+            raise ExpressionError(f"{text}: found {shown}; {_WANTED}")
+    return tree
+
+
+def _hint(name: str, axes: Mapping[str, AxisValue]) -> str:
     """Name the nearest axis of numbers, or how a trial gets that axis."""
     if name in USED_BY_PROGRAMS:
         return f"as nothing uses it; give {name}=, and write {{{name}}} into the command"
+    known = [other for other, value in axes.items() if _is_number(value)]
     near = difflib.get_close_matches(name, [*known, *USED_BY_PROGRAMS], n=1)
     return f"did you mean {near[0]}?" if near else f"wanted one of {', '.join(known)}"
 
 
-def _bare(axes: Mapping[str, AxisValue | None]) -> dict[str, AxisValue]:
-    """Return the axes that a trial has by the names that an expression uses."""
-    found: dict[str, AxisValue] = {}
-    for name, value in axes.items():
-        if value is not None and not is_free(name):
-            found[name] = value
-    for name, value in axes.items():
-        if value is not None and name.startswith(PREFIX):
-            found.setdefault(name.removeprefix(PREFIX), value)
-    return found
-
-
-def _parsed(text: str) -> ast.expr:
-    """Return the tree of an expression that `_value` can compute. Raises ExpressionError."""
-    if len(text) > MOST_CHARACTERS:
-        raise ExpressionError(
-            f"command.items_per_step={text[:40]}...: {len(text)} characters; wanted "
-            f"{MOST_CHARACTERS} or less"
-        )
-    try:
-        body = ast.parse(text.strip(), mode="eval").body
-        _check(body, text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        if isinstance(error, ExpressionError):
-            raise
-        raise ExpressionError(f"command.items_per_step={text}: {_WANTED}") from error
-    return body
-
-
-def _check(node: ast.expr, text: str) -> None:
-    if isinstance(node, ast.Name):
-        return
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        _check(node.left, text)
-        _check(node.right, text)
-        return
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
-        _check(node.operand, text)
-        return
-    raise ExpressionError(f"command.items_per_step={text}: found {ast.unparse(node)}; {_WANTED}")
-
-
-def _value(node: ast.expr, axes: Mapping[str, AxisValue], text: str) -> float:
-    if isinstance(node, ast.Constant):
-        assert isinstance(node.value, int | float)  # `_check` let nothing else pass
-        return node.value
-    if isinstance(node, ast.Name):
-        return _number(node.id, axes[node.id], text)
-    if isinstance(node, ast.BinOp):
-        left, right = _value(node.left, axes, text), _value(node.right, axes, text)
-        return _OPERATIONS[type(node.op)](left, right)
-    assert isinstance(node, ast.UnaryOp)
-    value = _value(node.operand, axes, text)
-    return -value if isinstance(node.op, ast.USub) else value
-
-
-def _number(name: str, value: AxisValue, text: str) -> float:
-    if not _is_number(value):
-        raise ExpressionError(
-            f"command.items_per_step={text}: {name}={value}; wanted an axis of numbers"
-        )
-    return value
-
-
-def _is_number(value: AxisValue) -> TypeGuard[int | float]:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _of_numbers(operation: Callable[..., AxisValue]) -> Callable[..., AxisValue]:
+    """Return an operation that refuses text: "fp16"*2 and "%9d" % 1 mean something in Python."""
+
+    def checked(*operands: AxisValue) -> AxisValue:
+        for operand in operands:
+            if not isinstance(operand, int | float):
+                raise TypeError(f"found {operand}, which is no number")
+        return operation(*operands)
+
+    return checked
+
+
+def _operators(kinds: Iterable[type[ast.AST]]) -> dict[type[ast.AST], Callable[..., AxisValue]]:
+    return {kind: simpleeval.DEFAULT_OPERATORS[kind] for kind in kinds}
+
+
+_OPERATORS = {
+    **{kind: _of_numbers(how) for kind, how in _operators((*_ARITHMETIC, *_SIGNS)).items()},
+    **_operators(_COMPARISONS),
+}

@@ -7,16 +7,19 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from scalemark.program import expression
 from scalemark.records.axes import AxisValue
-from scalemark.records.free_axes import PREFIX, is_env_variable
+from scalemark.records.free_axes import PREFIX, is_env_variable, number_written_as
 from scalemark.records.trial import AXES, PROGRAM_AXES, TrialSpec
 from scalemark.text.wording import as_typed, counted
 
-_TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}|[{}]")
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}\n]+)\}|[{}]")  # an axis, or an expression of axes
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
 _OF_A_SHELL = re.compile(  # outside quotes
@@ -31,7 +34,7 @@ _HERE_DOCUMENT = re.compile(
     r"(?<!<)<<(?!<)-?[ \t]*['\"\\]?([A-Za-z_]\w*).*?\n(?P<body>.*?)(?:^\s*\1$|\Z)",
     re.DOTALL | re.MULTILINE,
 )
-_BRACED = re.compile(r"\{[^{}\n]{0,40}\}")
+_BRACED = re.compile(r"\{\s*\}")
 _AROUND_A_BRACE = 12  # characters that a message shows
 
 
@@ -46,8 +49,21 @@ def names(template: str) -> list[str]:
         if token[0] in ("{", "}"):
             raise TemplateError(_stray_brace(template, token.start()))
         if token[1]:
-            found[token[1]] = None
+            found.update(dict.fromkeys(_axes_of(token[1])))
     return list(found)
+
+
+def _axes_of(placeholder: str) -> list[str]:
+    """Return what stands between braces, or the axes of an expression. Raises TemplateError."""
+    if _NAME.fullmatch(placeholder):
+        return [placeholder]
+    used: list[str] = []
+    if placeholder == placeholder.strip():
+        with suppress(expression.ExpressionError):
+            used = expression.names(placeholder)
+    if not used:
+        raise TemplateError(_no_placeholder(placeholder))
+    return used
 
 
 def problems(template: str, known: Collection[str], *, shell: bool) -> Iterator[str]:
@@ -66,14 +82,37 @@ def problems(template: str, known: Collection[str], *, shell: bool) -> Iterator[
             yield f"command.run: {{{name}}} is no placeholder, {_nearest(name, known)}"
 
 
+def check_values(template: str, axes: Mapping[str, str]) -> None:
+    """Raise TemplateError for an expression that has no value for these axes, by `of_axes`."""
+    for token in _TOKEN.finditer(template):
+        if token[1] and not _NAME.fullmatch(token[1]):
+            _computed(token[1], axes)
+
+
+def substituted(template: str, derived: Mapping[str, str]) -> str:
+    """Return a template with expressions in place of derived axes, by their names.
+
+    Raises TemplateError.
+    """
+
+    def of_token(token: re.Match[str]) -> str:
+        if not token[1]:
+            return token[0]
+        try:
+            return f"{{{expression.substituted(token[1], derived)}}}"
+        except expression.ExpressionError as error:
+            raise TemplateError(f"command.run: {error}") from error
+
+    return _TOKEN.sub(of_token, template)
+
+
 def filled(template: str, values: Mapping[str, str], *, shell: bool) -> list[str]:
     """Return the argument vector of a program. Raises TemplateError."""
     for problem in problems(template, values.keys(), shell=shell):
         raise TemplateError(problem)
     if shell:
-        quoted = {name: shlex.quote(value) for name, value in values.items()}
-        return ["/bin/sh", "-c", replaced(template, quoted)]
-    return [replaced(word, values) for word in shlex.split(template)]
+        return ["/bin/sh", "-c", replaced(template, values, quote=shlex.quote)]
+    return [replaced(word, values) for word in shlex.split(_compact(template))]
 
 
 def words(template: str, *, shell: bool) -> list[str]:
@@ -81,6 +120,7 @@ def words(template: str, *, shell: bool) -> list[str]:
 
     Of a shell's text these are what looks like words. Raises TemplateError.
     """
+    template = _compact(template)
     try:
         return shlex.split(template)
     except ValueError as error:
@@ -89,18 +129,43 @@ def words(template: str, *, shell: bool) -> list[str]:
         raise TemplateError(_unbalanced(error)) from error
 
 
-def replaced(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values of its placeholders, all of which are known."""
+def replaced(text: str, values: Mapping[str, str], quote: Callable[[str], str] = str) -> str:
+    """Return a text with the values of its placeholders, all of which are known, each quoted.
+
+    Raises TemplateError for an expression that has no value.
+    """
 
     def value_of(token: re.Match[str]) -> str:
-        name: str | None = token[1]
-        return token[0][0] if name is None else values[name]
+        placeholder: str | None = token[1]
+        if placeholder is None:
+            return token[0][0]
+        if placeholder in values:
+            return quote(values[placeholder])
+        return quote(_computed(placeholder, values))
 
     return _TOKEN.sub(value_of, text)
 
 
+def _computed(text: str, values: Mapping[str, str]) -> str:
+    axes = {name: number_written_as(value) for name, value in values.items()}
+    try:
+        return as_typed(expression.value_of(text, axes))
+    except expression.ExpressionError as error:
+        raise TemplateError(f"command.run: {error}") from error
+
+
+def _compact(template: str) -> str:
+    """Return a template without spaces between braces, so that it can be cut at spaces."""
+
+    def without_spaces(token: re.Match[str]) -> str:
+        return "".join(token[0].split()) if token[1] else token[0]
+
+    return _TOKEN.sub(without_spaces, template)
+
+
 def _check_words(template: str) -> None:
     """Raise TemplateError for what no argument vector can be made of."""
+    template = _compact(template)
     try:
         found = shlex.split(template)
     except ValueError as error:
@@ -114,7 +179,9 @@ def _check_words(template: str) -> None:
             f"command.run: {found[0]} before a program is for a shell; write `env {found[0]} ...`, "
             "or set command.shell=true"
         )
-    bare = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), template)
+    bare = template
+    for no_shells in (_TOKEN, _QUOTED):
+        bare = no_shells.sub(lambda matched: "_" * len(matched[0]), bare)
     if of_a_shell := _OF_A_SHELL.search(bare):
         word = template[of_a_shell.start() : of_a_shell.end()]
         raise TemplateError(
@@ -174,15 +241,20 @@ def _is_placeholder(template: str, position: int) -> bool:
 
 def _stray_brace(template: str, position: int) -> str:
     if named := _BRACED.match(template, position):
-        return (
-            f"command.run: {named[0]!r} is no placeholder: that is the name of an axis alone, of "
-            "letters, digits and _, as {num_gpus}; for the program to get braces, double them: "
-            "{{ and }}"
-        )
+        return _no_placeholder(named[0][1:-1])
     shown = template[position : position + _AROUND_A_BRACE]
     return (
         f"command.run: a single brace at {shown!r}; wanted a placeholder as {{num_gpus}}, or a "
         "doubled brace ({{ or }}) for the program to get one"
+    )
+
+
+def _no_placeholder(text: str) -> str:
+    shown = f"{{{text[:40]}}}"
+    return (
+        f"command.run: {shown!r} is no placeholder: that is the name of an axis, of letters, "
+        "digits and _, as {num_gpus}, or arithmetic of axes, as {batch_size // num_gpus}; for the "
+        "program to get braces, double them: {{ and }}"
     )
 
 

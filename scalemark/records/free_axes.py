@@ -189,7 +189,7 @@ def _canonical(name: str, value: object) -> AxisValue:
     wanted = "text, a number, true or false"
     if isinstance(value, str):
         if 0 < len(value) <= _LONGEST_TEXT and value.isprintable():
-            return _number_written_as(value)
+            return number_written_as(value)
         wanted = f"a line of 1 to {_LONGEST_TEXT} printable characters"
     elif isinstance(value, int):
         if abs(value) < _LARGEST_WHOLE:
@@ -197,22 +197,22 @@ def _canonical(name: str, value: object) -> AxisValue:
         wanted = "a whole number below 2**53"
     elif isinstance(value, float):
         if math.isfinite(value):
-            return _whole_if_equal(value)
+            return whole_if_equal(value)
         wanted = "a finite number"
     raise ValueError(f"{PREFIX}{name}={str(value)[:60]}: wanted {wanted}")
 
 
-def _number_written_as(text: str) -> AxisValue:
+def number_written_as(text: str) -> AxisValue:
     """Return the number that is shown as this very text; the text where it is of none."""
     try:
         number = float(text)
     except ValueError:
         return text
-    found = _whole_if_equal(number)
+    found = whole_if_equal(number)
     return found if str(found) == text and math.isfinite(found) else text
 
 
-def _whole_if_equal(number: float) -> int | float:
+def whole_if_equal(number: float) -> int | float:
     return int(number) if number.is_integer() and abs(number) < _LARGEST_WHOLE else number
 
 

@@ -18,6 +18,7 @@ from conf.schema import CommandConfig
 from scalemark.abilities import choices_of
 from scalemark.host.own_code import ROOT, typed
 from scalemark.program import template
+from scalemark.program.expression import is_computed
 from scalemark.records.axes import Engine
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.overrides import (
@@ -225,6 +226,22 @@ def with_program(arguments: Sequence[str]) -> list[str]:
                 f"{argument} out"
             )
     return taken if engines else [f"engine={Engine.command}", *taken]
+
+
+def with_expressions(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with quotes around expressions, whose brackets Hydra would refuse.
+
+    These are a rule of sweep.exclude without a list around it, and axes that are derived.
+    """
+    quoted = []
+    for argument in arguments:
+        name, _, text = argument.partition("=")
+        if name == "sweep.exclude" and text and text[0] not in "['\"":
+            argument = f"{name}=[{exact_value(text)}]"
+        elif name.lstrip("+").startswith(PREFIX) and "(" in text and is_computed(text):
+            argument = f"{name}={exact_value(text)}"
+        quoted.append(argument)
+    return quoted
 
 
 def _check_words(arguments: Sequence[str]) -> None:

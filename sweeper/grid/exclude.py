@@ -1,6 +1,8 @@
 """Reads sweep.exclude: conditions on a trial's axes, as in "model=vgg16,alexnet num_gpus>=4".
 
-A free axis of the grid may be named without its prefix: "parallel=fsdp num_gpus=1".
+A free axis of the grid may be named without its prefix: "parallel=fsdp num_gpus=1". A rule that
+compares axes with each other is an expression: "tp*pp > num_gpus"; "global_batch % num_gpus"
+leaves out what is not 0.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities import choices_of
+from scalemark.program.expression import ExpressionError, bare, is_computed, names, value_of
 from scalemark.records.free_axes import (
     INHERITED,
     PREFIX,
     WORDS_FOR_INHERITED,
+    bare_name,
     full_name,
     is_env_variable,
     is_free,
@@ -65,14 +69,24 @@ class Rule:
     """An item of sweep.exclude: trials are left out for which all of its conditions hold."""
 
     text: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Condition, ...] = ()
+    is_expression: bool = False  # of no conditions
 
     @property
     def reason(self) -> str:
         return reason_of(self.text)
 
     def holds(self, spec: TrialSpec) -> bool:
-        return all(condition.holds(spec) for condition in self.conditions)
+        """Raises SweepRefusedError for an expression that has no value for this trial."""
+        if not self.is_expression:
+            return all(condition.holds(spec) for condition in self.conditions)
+        axes = {**bare(spec.axes), "strategy": spec.strategy}
+        if any(name in AXES and name not in axes for name in names(self.text)):
+            return False  # as programs and models lack some axes
+        try:
+            return bool(value_of(self.text, axes))
+        except ExpressionError as error:
+            raise _refused(str(error)) from error
 
 
 def reason_of(text: str) -> str:
@@ -86,6 +100,9 @@ def read_rules(texts: Sequence[str], free: Collection[str] = ()) -> list[Rule]:
     """
     rules = []
     for text in texts:
+        if _is_expression(text, free):
+            rules.append(Rule(text=text, is_expression=True))
+            continue
         conditions = tuple(_condition(part, free) for part in text.split())
         if not conditions:
             raise _refused(
@@ -95,12 +112,21 @@ def read_rules(texts: Sequence[str], free: Collection[str] = ()) -> list[Rule]:
     return rules
 
 
+def _is_expression(text: str, free: Collection[str]) -> bool:
+    """Return whether a rule computes with axes, or compares them, rather than with values."""
+    if not is_computed(text):
+        return False
+    known = {*_TYPES, *map(bare_name, free)}
+    named = names(text)
+    return len(known.intersection(named)) > 1 or not any(map(_CONDITION.fullmatch, text.split()))
+
+
 def _condition(text: str, free: Collection[str]) -> Condition:
     matched = _CONDITION.fullmatch(text)
     if not matched:
         raise _refused(
             f"{text}: no condition; wanted AXIS=VALUE,VALUE or AXIS!=, <, <=, >, >= VALUE, "
-            "without spaces in it"
+            "without spaces in it, or an expression of axes, as tp*pp > num_gpus"
         )
     axis, sign = matched["axis"].removeprefix("+"), matched["sign"]
     values = matched["values"].split(",")

@@ -40,6 +40,16 @@ def test_a_program_has_the_axes_that_it_uses_and_lacks_the_others():
     assert TrialSpec.from_json(spec.to_json()) == spec
 
 
+def test_a_derived_axis_stands_for_its_expression_and_is_no_axis():
+    accum = "'+axes.accum=\"gb // (tp*num_gpus)\"'"[1:-1]
+    axes = ("+axes.gb=64", "+axes.tp=2", "num_gpus=4", accum)
+    spec = resolved("x {tp} {accum}", *axes, "command.items_per_step=accum*2")
+    assert spec.command == "x {tp} {(gb // (tp*num_gpus))}"
+    assert spec.items_per_step == "(gb // (tp*num_gpus))*2"
+    assert spec.strategy == "gb=64 tp=2"
+    assert resolved("x {kind}", "+axes.kind=fp16-O2").strategy == "kind=fp16-O2"
+
+
 def test_the_axis_that_is_named_plays_the_part_of_the_strategy():
     axes = ("+axes.zero=3", "+axes.offload=cpu")
     assert resolved("x {zero} {offload}", *axes).strategy == "offload=cpu zero=3"
@@ -67,6 +77,10 @@ def test_a_program_is_named_by_its_script(run, name):
         ("", (), "wanted command="),
         ("python t.py {zreo}", ("+axes.zero=1",), r"\{zreo\} is no placeholder.*zero"),
         ("python t.py", ("+axes.zero=1",), r"axes.zero: nothing uses it; write \{zero\}"),
+        ("x {a}", ("+axes.a=bs*num_gpus",), r"\{bs\} is no placeholder"),
+        ("x {a}", ("+axes.a=a*num_gpus",), "axes.a: derived from itself"),
+        ("x {a}", ("+axes.a=1//num_gpus//0",), "by zero"),
+        ("x {num_gpus}", ("+axes.a=num_gpus*2",), "axes.a: nothing uses it"),
         ("python t.py", ("batch_size=8",), r"batch_size=8: nothing uses it; write \{batch_size\}"),
         (
             "python t.py {batch_sise}",

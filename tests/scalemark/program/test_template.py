@@ -34,6 +34,18 @@ def test_names_come_once_in_their_order():
     ]
 
 
+def test_arithmetic_of_axes_is_computed():
+    assert filled("train {num_gpus * 2} x={batch_size//num_gpus}", VALUES, shell=False)[1:] == [
+        *("16", "x=8")
+    ]
+    assert names("{batch_size // num_gpus}") == ["batch_size", "num_gpus"]
+    command = filled("echo {batch_size / num_gpus / 16} | cat", VALUES, shell=True)
+    assert command[-1] == "echo 0.5 | cat"
+    for wrong in ("{zero * 2}", "{batch_size // (num_gpus - num_gpus)}"):
+        with pytest.raises(TemplateError, match=r"command\.run: "):
+            filled(f"train {wrong}", VALUES, shell=False)
+
+
 def test_a_shell_gets_each_value_as_one_word_whatever_is_in_it():
     command = filled("printf '%s|' a {zero} b && echo end", VALUES, shell=True)
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -69,10 +81,13 @@ def test_a_backslash_before_a_placeholder_of_a_shells_text_is_refused():
         ("train 'x", "no closing quotation; close the quote"),
         ("train {zero", "a single brace at '{zero'; wanted a placeholder as {num_gpus}"),
         ("train }", "a single brace at '}'"),
-        ("train { zero }", "'{ zero }' is no placeholder: that is the name of an axis alone"),
+        ("train { zero }", "'{ zero }' is no placeholder: that is the name of an axis"),
         ("train {}", "'{}' is no placeholder"),
-        ("train {my-axis}", "'{my-axis}' is no placeholder"),
+        ("train {my-num_gpus}", "{my} is no placeholder, wanted one of"),
         ("train {num_gpus:03d}", "'{num_gpus:03d}' is no placeholder"),
+        ("train {2}", "'{2}' is no placeholder"),
+        ("train {print $1}", "'{print $1}' is no placeholder"),
+        ("train {min(num_gpus, 2)}", "'{min(num_gpus, 2)}' is no placeholder"),
         ("  ", "found nothing to start"),
     ],
 )

@@ -82,8 +82,8 @@ def test_a_rule_may_be_about_free_axes(text, held):
         ("num_gpus>=many", "num_gpus is a number, many is none"),
         ("num_gpus>=1,2", ">= compares a number with one number"),
         ("model<vgg16", "< compares a number with one number; for others there are = and !="),
-        ("num_gpus >= 4", "num_gpus: no condition; wanted AXIS=VALUE,VALUE"),
-        ("num_gpus==4", "num_gpus==4: no condition"),
+        ("num_gpus = 4", "num_gpus: no condition; wanted AXIS=VALUE,VALUE"),
+        ("f(num_gpus)>4", "no axis of a trial; did you mean num_gpus"),
         ("num_gpus=>4", "num_gpus=>4: no condition"),
         ("model=", "model=: no condition"),
         ("model=a,", "no value after a comma"),
@@ -93,3 +93,38 @@ def test_a_rule_may_be_about_free_axes(text, held):
 def test_a_rule_that_cannot_be_is_refused(text, message):
     with pytest.raises(SweepRefusedError, match=message):
         read_rules([text])
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("tp>num_gpus", True),
+        ("tp*pp > 8", False),
+        ("tp*pp > num_gpus and pp != 1", True),
+        ("batch_size % (tp*num_gpus)", True),
+        ("batch_size % num_gpus", False),
+        ("num_gpus >= 4", False),
+        ("parallel == 'fsdp' or strategy == 'none'", True),
+        ("staged_vars > num_gpus", False),  # which programs lack
+    ],
+)
+def test_a_rule_may_compute_with_axes(text, held):
+    free = (("parallel", "fsdp"), ("pp", 2), ("tp", 4))
+    spec = spec_of("true", free=free, num_gpus=2, batch_size=12)
+    (rule,) = read_rules([text], dict(spec.free))
+    assert rule.holds(spec) is held
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tp*num_gpu > 2", "num_gpu is no axis of this trial, did you mean num_gpus[?]"),
+        ("num_gpus // (tp - tp)", "division or modulo by zero"),
+        ("parallel*9 > num_gpus", "found fsdp, which is no number"),
+    ],
+)
+def test_a_rule_without_a_value_is_refused(text, message):
+    spec = spec_of("true", free=(("parallel", "fsdp"), ("tp", 4)), num_gpus=2)
+    (rule,) = read_rules([text], dict(spec.free))
+    with pytest.raises(SweepRefusedError, match=message):
+        rule.holds(spec)
