@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,6 +17,7 @@ from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import (
+    TrialSpec,
     inherited_strategy_axes,
     strategy_axes,
     strategy_of_free_axes,
@@ -178,6 +181,20 @@ def _table(plan: Plan, headings: Mapping[str, str]) -> list[dict[str, str]]:
     return rows
 
 
+_THREADS = "OMP_NUM_THREADS"
+_TORCHRUN = re.compile(r"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b")
+
+
+def _threads_differ(specs: Sequence[TrialSpec]) -> bool:
+    """Return whether one process has as many threads as cores, and each of several has one."""
+    counts = set()
+    for spec in specs:
+        is_set = _THREADS in spec.command or f"env.{_THREADS}" in dict(spec.free)
+        if _TORCHRUN.search(spec.command) and not is_set:
+            counts.add(spec.num_gpus)
+    return 1 in counts and len(counts) > 1 and _THREADS not in os.environ
+
+
 def _listed(counts: Counter[Any], form: str) -> str:
     return ", ".join(form.format(name, num) for name, num in counts.items())
 
@@ -211,6 +228,11 @@ def _notes(planned: Planned) -> Iterator[str]:
         trials = counted(len(planned.failed_last), "trial")
         how = _listed(num_ended, "{1} {0}")
         yield f"run again after a failure: {trials} ({how}); sweep.exclude leaves trials out"
+    if _threads_differ(plan.specs):
+        yield (
+            f"torchrun sets {_THREADS}=1 for several processes and not for one, which would change "
+            f"the speed-up; set it for all, as +env.{_THREADS}=1"
+        )
     for rule in plan.useless_rules:
         yield f"sweep.exclude: {rule}: matches no trial of this grid"
     races, expected = planned.races, planned.estimate.describe(plan)

@@ -179,3 +179,24 @@ def test_scripts_get_the_whole_plan_as_one_object():
     assert reported["trials"][0]["repeats_to_run"] == 2
     assert reported["left_out"] == [{"overrides": "xla=on", "reason": "why"}]
     assert reported["estimate"] == {"expected_s": 14.0, "num_attempts": 4, "num_unknown": 2}
+
+
+@pytest.mark.parametrize(
+    ("command", "counts", "free", "is_named"),
+    [
+        ("torchrun --nproc-per-node {num_gpus} train.py", (1, 2), {}, True),
+        ("python -m torch.distributed.run train.py", (1, 2), {}, True),
+        ("torchrun --nproc-per-node {num_gpus} train.py", (2, 4), {}, False),
+        ("torchrun train.py", (1, 2), {"env.OMP_NUM_THREADS": "4"}, False),
+        ("env OMP_NUM_THREADS=1 torchrun train.py", (1, 2), {}, False),
+        ("python train.py", (1, 2), {}, False),
+    ],
+)
+def test_threads_that_differ_between_one_process_and_several_are_named(
+    command, counts, free, is_named, monkeypatch
+):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    plan = plan_of([program(num_gpus=num, command=command, free=free) for num in counts])
+    assert any("set it for all, as +env.OMP_NUM_THREADS=1" in line for line in shown(plan)) is (
+        is_named
+    )
