@@ -46,8 +46,15 @@ Cell = tuple[GridChoice, ...]
 
 
 def text_of(cell: Cell) -> str:
-    """Return the overrides of a cell as on the command line, without secrets."""
-    return " ".join(masked(choice.text) for choice in cell)
+    """Return the axes of a cell as on the command line, without secrets and without settings that
+    all cells share.
+    """
+    axes = []
+    for choice in cell:
+        group = re.split(r"[./=]", choice.text)[0]
+        if group not in (*WHOLE_SWEEP, "command"):
+            axes.append(masked(choice.text))
+    return " ".join(axes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

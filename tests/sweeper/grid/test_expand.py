@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from conf.schema import register
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.expand import Request, expand
+from sweeper.grid.expand import Request, expand, text_of
 from tests.conf.test_resolve import FOLDER
 
 
@@ -317,3 +317,10 @@ def test_a_variant_has_one_value_per_axis():
 def test_variants_count_as_cells():
     with pytest.raises(SweepRefusedError, match=r"a grid of 6 cells, sweep\.max_trials=5"):
         cells("model=a,b,c", most=5, variants=[{}, {"num_gpus": 1}])
+
+
+def test_a_cell_is_named_by_its_axes_alone():
+    cells = expand(Request(arguments=["engine=command", "command.run=x", "sweep.race=true"]), 10)
+    assert text_of(cells[0]) == ""
+    (cell,) = expand(Request(arguments=["num_gpus=2", "+axes.tp=4", "store.url=x"]), 10)
+    assert text_of(cell) == "num_gpus=2 +axes.tp=4"
