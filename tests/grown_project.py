@@ -37,13 +37,15 @@ class GrownProject:
             (folder / path).write_text(text)
 
     def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
+        variables = os.environ | {"PYTHONPATH": str(self.folder)}
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)  # a copy is compiled once
         return subprocess.run(
             [sys.executable, *command],
             capture_output=True,
             text=True,
             check=False,
             cwd=self.folder,
-            env=os.environ | {"PYTHONPATH": str(self.folder)},
+            env=variables,
         )
 
     def sweep(self, *overrides: str) -> "subprocess.CompletedProcess[str]":

@@ -105,13 +105,6 @@ def test_dev_adds_to_what_runs_and_stays(project):
     assert not kept.exists()
 
 
-def test_cuda_comes_along_where_it_is_asked_for(project):
-    assert install(project, "--cuda").returncode == 0
-    assert installed(project, {"running", "cuda"}) == {"running", "cuda"}
-    again = install(project, "--cuda")
-    assert (again.returncode, again.stderr) == (0, "")
-
-
 def test_an_environment_of_somebody_else_is_left_alone(project):
     theirs = project / ".venv" / "theirs"
     theirs.parent.mkdir()
@@ -122,25 +115,27 @@ def test_an_environment_of_somebody_else_is_left_alone(project):
     assert theirs.exists()
 
 
+def test_cuda_comes_along_and_an_installation_that_failed_is_done_again(project):
+    pins = project / "constraints-cuda.txt"
+    right = pins.read_text()
+    pins.write_text(right.replace("sha256:", "sha256:0"))
+    failed = install(project, "--cuda")
+    assert failed.returncode == 1
+    assert "failed (above); mend that and run this again" in failed.stderr
+    pins.write_text(right)
+    assert install(project, "--cuda").returncode == 0
+    assert installed(project, {"running", "testing", "cuda"}) == {"running", "cuda"}
+    again = install(project, "--cuda")
+    assert (again.returncode, again.stderr) == (0, "")
+
+
 def test_a_link_to_the_environment_of_another_checkout_is_left_alone(project, tmp_path):
     """A bug: the digest holds the checkout's path, so the other environment was emptied."""
-    assert install(project).returncode == 0
     other = tmp_path / "other"
-    (project / ".venv").rename(other)
+    other.mkdir()
+    (other / "installed.txt").write_text("the digest of another checkout\n")
     (project / ".venv").symlink_to(other)
     ended = install(project)
     assert ended.returncode == 2
     assert f"is a link to {other}; remove the link and run this again" in ended.stderr
     assert (other / "installed.txt").exists()
-
-
-def test_an_installation_that_failed_is_done_again(project):
-    pins = project / "constraints.txt"
-    right = pins.read_text()
-    pins.write_text(right.replace("sha256:", "sha256:0"))
-    failed = install(project)
-    assert failed.returncode == 1
-    assert "failed (above); mend that and run this again" in failed.stderr
-    pins.write_text(right)
-    assert install(project).returncode == 0
-    assert installed(project) == {"running"}

@@ -24,7 +24,7 @@ PRECISION = {
 MODES = [mode for mode in all_modes() if not VARIABLE_UPDATES[mode.variable_update].rank_jobs]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _leave_no_model_behind():
     """The largest take gigabytes, and are freed only once somebody looks for cycles."""
     yield
@@ -83,6 +83,7 @@ def test_every_mode_has_all_kernels(make_devices, monkeypatch, mode, precision):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_leave_no_model_behind")
 @pytest.mark.parametrize("precision", PRECISION)
 @pytest.mark.parametrize("model", sorted(models.trainable()))
 def test_every_model_has_all_kernels(make_devices, model, precision):

@@ -9,7 +9,7 @@ from tensorflow.python.eager import context
 from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
 from tests.tiers import every_other
-from tests.trainer.test_towers import INDEPENDENT, MODES, RATE, recorded, trained
+from tests.trainer.test_towers import INDEPENDENT, MODES, OF_EACH_UPDATE, RATE, recorded, trained
 from trainer.check.exactness import (
     convolutional,
     largest_difference,
@@ -47,19 +47,19 @@ def weights_of_one(all_devices):
     return reference(lambda _: one, 2)
 
 
+def accumulation_cases():
+    """Every mode with several steps in a call, and some compiled; the rest is slow."""
+    for mode in MODES:
+        for xla, num_steps in [("off", 3), ("on", 3), ("off", 1), ("on", 1)]:
+            is_quick = (xla, num_steps) == ("off", 3)
+            is_quick |= (xla, num_steps) == ("on", 3) and mode in OF_EACH_UPDATE
+            marks = () if is_quick else pytest.mark.slow
+            changes = {"xla": xla, "steps_per_execution": num_steps}
+            yield pytest.param(mode, changes, marks=marks)
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"steps_per_execution": 3},
-        {"xla": "on", "steps_per_execution": 3},
-        # one step per call is exact in every mode of a transformer
-        pytest.param({}, marks=pytest.mark.slow),
-        pytest.param({"xla": "on"}, marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("mode", "changes"), list(accumulation_cases()), ids=str)
 def test_every_mode_accumulates_exactly(make_devices, weights_of_one, mode, changes):
     placement, training, placed = recorded(
         make_devices, 2, whole_batches(2, 3), **MODES[mode], **ACCUMULATED, **changes

@@ -9,6 +9,7 @@ from tensorflow.python.framework.kernels import get_registered_kernels_for_op
 
 from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
+from tests.tiers import every_other
 from tests.trainer.test_towers import recorded, trained
 from trainer.check.exactness import convolutional, largest_difference, whole_batches
 from trainer.collectives import CollectiveGroup, EqualShards, NcclExchange, RingExchange, ShardRow
@@ -95,10 +96,10 @@ def test_fewer_elements_than_replicas_leave_shards_empty_or_padded(make_devices,
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("num_replicas", [2, 3])
-@pytest.mark.parametrize("packs", [0, 1, 3])
-@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
-@pytest.mark.parametrize("xla", ["off", "on"])
+@pytest.mark.parametrize(
+    ("num_replicas", "packs", "optimizer", "xla"),
+    every_other((2, 3), (0, 1, 3), ("momentum", "adamw"), ("off", "on")),
+)
 def test_shards_of_collectives_are_exact_with_micro_batches(
     make_devices, num_replicas, packs, optimizer, xla
 ):

@@ -21,32 +21,25 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
 
 
-def test_a_stage_leaves_numbers_verdicts_a_report_and_a_file_to_attach(tmp_path):
-    out, found = tmp_path / "kit", tmp_path / "found.json"
-    ended = run("--stages", "smoke", "--minutes", "9", "--out", str(out), "--json", str(found))
+def test_stages_leave_numbers_verdicts_a_report_and_a_file_to_attach(tmp_path):
+    out, answers = tmp_path / "kit", tmp_path / "answers.json"
+    stages = ("--stages", "smoke,scaling", "--minutes", "9")
+    ended = run(*stages, "--out", str(out), "--json", str(answers))
     assert ended.returncode == 0, ended.stderr
-    lines = ended.stdout.splitlines()
-    assert any(line.startswith("smoke  lenet5 fp32 batch 16 NHWC: ") for line in lines)
-    assert lines[-1] == "1 met, 0 missed, 0 open, 14 not run"
-    verdicts = {line["line"]: line["verdict"] for line in json.loads(found.read_text())["lines"]}
-    assert (verdicts["trial"], verdicts["pinning"]) == ("met", "not run")
+    printed = ended.stdout.splitlines()
+    assert any(line.startswith("smoke  lenet5 fp32 batch 16 NHWC: ") for line in printed)
+    for strategy in ("replicated_none", "replicated_ring", "process_per_gpu_ring"):
+        assert f"scaling  lenet5 fp32 batch 16 NHWC {strategy} on 2, efficiency: " in ended.stdout
+    assert printed[-1] == "3 met, 0 missed, 0 open, 12 not run"
+    lines = {line["line"]: line for line in json.loads(answers.read_text())["lines"]}
+    assert (lines["trial"]["verdict"], lines["pinning"]["verdict"]) == ("met", "not run")
+    assert (lines["sums"]["verdict"], lines["sums"]["why"]) == ("met", "4 of 4 trials")
+    assert (lines["losses"]["verdict"], lines["efficiency"]["verdict"]) == ("met", "not run")
     assert "| a trial runs from start to end | **met** |" in (out / "report.md").read_text()
     with tarfile.open(out / "gpu-kit.tar.gz") as archive:
         assert {"gpu-kit/report.md", "gpu-kit/kit.json", "gpu-kit/results.db"} <= set(
             archive.getnames()
         )
-
-
-def test_strategies_are_compared_on_two_cpu_devices(tmp_path):
-    found = tmp_path / "found.json"
-    out = str(tmp_path / "kit")
-    ended = run("--stages", "scaling", "--minutes", "9", "--out", out, "--json", str(found))
-    assert ended.returncode == 0, ended.stderr
-    for strategy in ("replicated_none", "replicated_ring", "process_per_gpu_ring"):
-        assert f"scaling  lenet5 fp32 batch 16 NHWC {strategy} on 2, efficiency: " in ended.stdout
-    lines = {line["line"]: line for line in json.loads(found.read_text())["lines"]}
-    assert (lines["sums"]["verdict"], lines["sums"]["why"]) == ("met", "4 of 4 trials")
-    assert (lines["losses"]["verdict"], lines["efficiency"]["verdict"]) == ("met", "not run")
 
 
 def test_gpus_that_tensorflow_does_not_see_pass_nothing(tmp_path):

@@ -100,7 +100,7 @@ OVERRIDES = [
 ]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(texts=st.lists(st.sampled_from(OVERRIDES), max_size=7))
 @example(texts=["experiment=following", "num_gpus=4", "data_threads=3"])
 @example(texts=["+axes.zero=1", "+axes.offload='to disk'", "num_gpus=4"])
@@ -126,9 +126,9 @@ def test_a_cell_is_composed_as_stock_hydra_composes_it(composer, texts):
 def test_each_cell_of_a_swept_axis_is_composed_as_stock_hydra_composes_it(composer):
     arguments = [
         "xla=on,off",
-        "learning_rate=range(0.5,3)",
+        "learning_rate=range(0.5,2)",
         "data.dir='1',null,abc",
-        "num_gpus=range(1,3)",
+        "num_gpus=range(2,3)",
         "batch_size=str(8)",
     ]
     for each in expand(Request(arguments=arguments), 1000):
