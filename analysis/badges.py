@@ -12,6 +12,8 @@ from scalemark.stats.welch import two_modes
 
 _NOISY = 0.1  # width of a 95 % CI, as a share of the number
 
+_MOST_EFFICIENT = 1.1  # speed-up per GPU; caches and noise explain less
+
 MEANINGS = {
     "single run": "one process; the next may differ",
     "tie": "the repeats cannot tell it from the best",
@@ -20,6 +22,8 @@ MEANINGS = {
     "noisy": "a 95 % CI wider than 10 % of the number",
     "machine busy": "other programs took cores from it, or other trials ran beside it",
     "two modes": "its repeats are of two speeds; few tell how often each comes",
+    "superlinear": "more than N times as fast on N: the smaller one was slowed, or the rate "
+    "of all was counted once per GPU",
     "suspect": "its verdict says why it may not be quoted",
     "in doubt": "left so by its source",
     "failures": "some of its repeats brought no number",
@@ -43,6 +47,8 @@ def of_result(result: Result) -> list[str]:
         doubts.append("two modes")
     if not result.is_valid:
         doubts.append("suspect" if result.environment.origin.is_ours else "in doubt")
+    if result.efficiency is not None and result.efficiency > _MOST_EFFICIENT:
+        doubts.append("superlinear")
     if result.failed:
         doubts.append("failures")
     return doubts

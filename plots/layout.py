@@ -559,6 +559,8 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
         yield "the fastest is not certain where a trial has one row only"
     if not origin.is_ours and not all(result.is_valid for result in table.results):
         yield f"{SUSPECT} {badges.foot(['in doubt'])}"
+    if any("superlinear" in badges.of_result(result) for result in table.results):
+        yield badges.foot(["superlinear"])
     for badge in badges.of_environment(table.environment):
         yield badges.foot([badge])
     for symbol, meaning in MEANINGS.items():

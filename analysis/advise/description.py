@@ -13,7 +13,9 @@ from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 
-SHOWN = ("single run", "tie", "noisy", "machine busy", "CPU devices", "simulated")
+SHOWN = (
+    *("single run", "tie", "noisy", "machine busy", "superlinear", "CPU devices", "simulated"),
+)
 """All badges that answers have."""
 _NAMED_APART = (
     *("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected"),

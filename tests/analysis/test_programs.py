@@ -419,3 +419,10 @@ def test_a_trial_without_a_number_counts_what_its_program_counts_elsewhere(read,
     with changing("r.db") as connection:
         connection.exec_driver_sql("UPDATE measurements SET item = 'items'")
     assert [one.unit for one in measured(queries.measured(open_for_reading("r.db")))] == units
+
+
+@pytest.mark.parametrize(("on_4", "is_doubted"), [(395.0, False), (470.0, True)])
+def test_a_speed_up_above_the_number_of_gpus_is_doubted(analysis, on_4, is_doubted):
+    fill_programs([*around(program(), 100.0), *around(program(4), on_4)])
+    for command in ("advise", "scaling"):
+        assert ("superlinear: more than N times" in analysis(command).stdout) is is_doubted
