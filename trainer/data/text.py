@@ -21,9 +21,8 @@ from scalemark import models
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
-from trainer.image_records import ReplicaFeed, own_share
+from trainer.image_records import ORIGINALS, ReplicaFeed, own_share
 from trainer.keras_model import WHOLE_NUMBERS, definition
-from trainer.record_sets import ORIGINALS
 from trainer.step import Batch
 
 SHIFT = 1  # bytes that a causal label is ahead

@@ -9,14 +9,9 @@ from scalemark.host import shards
 pytestmark = pytest.mark.integration
 
 
-def framed(*records: bytes) -> bytes:
-    """A TFRecord file; nobody here looks at checksums."""
-    return b"".join(len(data).to_bytes(8, "little") + b"????" + data + b"????" for data in records)
-
-
 def touch(folder: Path, *names: str) -> Path:
     for name in names:
-        (folder / name).write_bytes(framed(b"x"))
+        (folder / name).write_bytes(b"x")
     return folder
 
 
@@ -60,45 +55,6 @@ def test_an_empty_shard_is_a_problem(tmp_path):
     assert shards.problem(tmp_path) == "train-0-of-1 is empty"
 
 
-RECORDS = framed(
-    b"a" * 10, b"b" * 20, b"c" * 30
-)  # they begin at bytes 0, 26 and 62; the file has 108
-
-
-@pytest.mark.parametrize(
-    ("num_bytes", "record", "begin"),
-    [(107, 2, 62), (70, 2, 62), (63, 2, 62), (61, 1, 26), (3, 0, 0)],
-)
-def test_a_shard_that_is_cut_off_is_known_from_its_end(tmp_path, num_bytes, record, begin):
-    (tmp_path / "train-0-of-1").write_bytes(RECORDS[:num_bytes])
-    assert shards.problem(tmp_path) == (
-        f"train-0-of-1 ends inside record {record}, which begins at byte {begin}: "
-        "it is cut off, or it is not an uncompressed TFRecord file"
-    )
-
-
-def test_a_shard_that_is_something_else_is_reported(tmp_path):
-    (tmp_path / "train-0-of-1").write_bytes(b"something else entirely")
-    assert str(shards.problem(tmp_path)).startswith(
-        "train-0-of-1 ends inside record 0, which begins at byte 0: "
-    )
-
-
-@pytest.mark.parametrize(
-    "last", [b"", b"x", bytes(300), b"\0x" * 200_000, bytes(3_000_000), b"x" * 3_000_000]
-)
-def test_a_whole_shard_has_no_problem_however_long_its_last_record(tmp_path, last):
-    (tmp_path / "train-0-of-1").write_bytes(framed(b"first", last))
-    assert shards.problem(tmp_path) is None
-    (tmp_path / "train-0-of-1").write_bytes(framed(b"first", last) + framed(last)[:11])
-    assert "ends inside record 2" in str(shards.problem(tmp_path))
-
-
-def test_records_begin_and_end_where_their_headers_say(tmp_path):
-    (tmp_path / "train-0-of-1").write_bytes(RECORDS)
-    assert list(shards.record_bounds(tmp_path / "train-0-of-1")) == [(0, 26), (26, 62), (62, 108)]
-
-
 def test_a_folder_that_does_not_exist_is_a_problem(tmp_path):
     assert shards.problem(tmp_path / "missing") == "no such folder"
 
@@ -114,7 +70,7 @@ def test_an_index_tells_its_set_and_any_change_of_a_shard(tmp_path):
         shards.other_set(tmp_path, "digits")
         == "it holds the set photos, not digits; give each set a folder of its own"
     )
-    (tmp_path / "train-0-of-1").write_bytes(framed(b"y"))
+    (tmp_path / "train-0-of-1").write_bytes(b"y")
     assert shards.damage(tmp_path) == "train-0-of-1 is not what index.json says"
 
 

@@ -215,10 +215,6 @@ def test_a_set_that_the_user_brings_needs_its_shards_and_no_index(tmp_path):
     )
     (tmp_path / "train-00000-of-00001").write_bytes(bytes(16))  # one record without any data
     assert data_folder_problem(imagenet, tmp_path) is None
-    (tmp_path / "train-00000-of-00001").write_bytes(bytes(16) + b"cut off")
-    assert "train-00000-of-00001 ends inside record 1, which begins at byte 16" in str(
-        data_folder_problem(imagenet, tmp_path)
-    )
     (tmp_path / "train-00000-of-00001").write_text("")
     assert data_folder_problem(imagenet, tmp_path) == "train-00000-of-00001 is empty"
 

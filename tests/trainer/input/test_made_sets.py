@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trainer.record_sets import default_folder
+from trainer.image_records import default_folder
 
 
 def no_home():
