@@ -23,7 +23,6 @@ from scalemark.abilities import (
     VariableUpdateAbilities,
     fastest_precision,
 )
-from scalemark.host.gpu_libraries import MOST_NUMBERS
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.free_axes import free_axes
 from scalemark.records.machine import DeviceKind
@@ -106,7 +105,6 @@ def resolve(
         rules.problems(spec),
         _problems_of_model(spec.model, spec.image_px, spec.seq_len, spec.num_classes),
         _problems_of_data_format(spec),
-        _problems_of_cudnn(spec),
         _problems_of_recompute(spec),
         _problems_of_data(spec, config.data),
         _problems_of_machine(spec, num_devices, compute_capability, is_mig, hosts),
@@ -185,8 +183,8 @@ def _problems_of_own_model(spec: TrialSpec) -> Iterator[str]:
         )
     for axis in ("image_px", "seq_len"):
         if getattr(spec, axis):
-            found = f"{axis}={getattr(spec, axis)}"
-            yield f"{found}: {spec.model} has an input of its own; leave it out"
+            asked = f"{axis}={getattr(spec, axis)}"
+            yield f"{asked}: {spec.model} has an input of its own; leave it out"
     if spec.data != "synthetic":
         yield (
             f"data={spec.data}: {spec.model} takes synthetic data of its own input alone; leave it "
@@ -215,22 +213,6 @@ def _problems_of_model(
 def _problems_of_data_format(spec: TrialSpec) -> Iterator[str]:
     if spec.seq_len and spec.data_format != "NHWC":
         yield f"data_format={spec.data_format}: {spec.model} takes no images; leave it out"
-
-
-def _problems_of_cudnn(spec: TrialSpec) -> Iterator[str]:
-    """Yield a batch whose tensors are too large for cuDNN, which would end the process."""
-    # what XLA compiles has no batch normalization of cuDNN's
-    is_asked = spec.device_kind == DeviceKind.GPU and spec.xla == "off"
-    if not is_asked or own_model.is_own(spec.model):
-        return
-    model = network(spec.model, spec.image_px, spec.num_classes, spec.seq_len)
-    numbers = spec.batch_size * model.num_normalized
-    if numbers > MOST_NUMBERS:
-        yield (
-            f"batch_size={spec.batch_size}: batch normalization of {spec.model} at "
-            f"image_px={spec.image_px} has a tensor of {numbers:,} numbers, and cuDNN takes fewer "
-            f"than 2^31; choose {MOST_NUMBERS // model.num_normalized} or less"
-        )
 
 
 def _problems_of_recompute(spec: TrialSpec) -> Iterator[str]:

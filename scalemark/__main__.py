@@ -6,7 +6,6 @@ none of them. `python -m scalemark` is the same program.
 
 from __future__ import annotations
 
-import gc
 import sys
 
 from scalemark.cli import entry_point
@@ -68,7 +67,7 @@ COMMANDS = {
         module="scalemark.readers.__main__",
     ),
     "selfcheck": Command(
-        about="Prove every mode of the trainer on this machine.", module="trainer.selfcheck"
+        about="Prove every mode of the trainer on this machine.", module="trainer.check.selfcheck"
     ),
 }
 
@@ -76,18 +75,12 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the command's exit code, or 2 where there is no such command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == [_COMPLETE]:  # before anything else: somebody waits behind a TAB
-        return _complete(given[1:])
     entry_point.loading()
     word, *others = given or [""]
     if word in ("--help", "-h"):
         return _print(_help())
     if word == "--version":
         return _print(f"scalemark {_version()}")
-    if word == _SHOW:
-        from scalemark.cli.completion import SCRIPT
-
-        return _print(SCRIPT.rstrip())
     if word not in COMMANDS:
         return _refuse(_no_such(word, others) if word else f"which command?\n\n{_help()}")
     try:
@@ -109,18 +102,6 @@ def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
     return lambda: run(program=program)
 
 
-_COMPLETE, _SHOW = "--complete", "--show-completion"
-
-
-def _complete(words: Sequence[str]) -> int:
-    gc.disable()  # as entry_point.loading, which checks more than a candidate needs
-    from scalemark.cli.completion import candidates
-
-    import_ours_first(sys.path)
-    modules = {name: command.module for name, command in COMMANDS.items()}
-    return _print("\n".join(candidates(words, modules)))
-
-
 _USAGE = """\
 usage: scalemark COMMAND ...
 
@@ -129,8 +110,7 @@ your own training program is on 1, 2, 4, 8 GPUs (scalemark sweep --help).
 
 {commands}
 
-scalemark COMMAND --help says more of a command; scalemark --version prints the version.
-`eval "$(scalemark --show-completion)"` has bash or zsh complete commands and options."""
+scalemark COMMAND --help says more of a command; scalemark --version prints the version."""
 
 
 def _help() -> str:

@@ -17,7 +17,6 @@ from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from scalemark.cli.terminal import Progress, silent
-from scalemark.host.files import limit_met
 from scalemark.host.own_code import database_option, typed
 from store import engine as engines
 from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
@@ -273,8 +272,6 @@ def cause_of(error: BaseException | None) -> object:
 
 
 def _remedy(path: Path, cause: str) -> str:
-    if "disk I/O error" in cause and (limit := limit_met(path, wal_of(path))):
-        return f"{limit}, and repeat the command"
     for sign, remedy in _REMEDIES.items():
         if sign in cause:
             return remedy.replace("{another}", _another())

@@ -1,10 +1,9 @@
-"""Knows what limits files on this host, the cache folder, and the probes kept in it."""
+"""Knows the file systems of this host, the cache folder, and the probes kept in it."""
 
 from __future__ import annotations
 
 import os
 import re
-import resource
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,27 +42,13 @@ def without_reliable_locks(path: Path, mounts: Path = _MOUNTS) -> str | None:
     for line in lines:
         before, _, after = line.partition(b" - ")
         mount_point = Path(
-            os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), before.split()[4]))
+            os.fsdecode(_ESCAPED.sub(lambda escape: bytes([int(escape[1], 8)]), before.split()[4]))
         )
         # of two at one place the later one hides
         if existing.is_relative_to(mount_point) and len(mount_point.parts) >= depth:
             depth, kind = len(mount_point.parts), os.fsdecode(after.split()[0])
     shared = kind in _NETWORK or kind in _OF_HOSTS or kind.startswith("fuse.")
     return kind if shared and kind not in _LOCAL else None
-
-
-NEAR_BYTES = 2**20  # what SQLite writes beside a file, at once
-
-
-def limit_met(*paths: Path) -> str:
-    """Say how large files may grow, where one of these is about as large; else return nothing."""
-    most_bytes, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if most_bytes == resource.RLIM_INFINITY:
-        return ""
-    largest = max((path.stat().st_size for path in paths if path.exists()), default=0)
-    if largest + NEAR_BYTES < most_bytes:
-        return ""
-    return f"files may grow to {most_bytes / 1024:g} KiB at most here; raise that limit (ulimit -f)"
 
 
 def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
@@ -83,14 +68,14 @@ _MOST_BYTES = 2**24  # a machine of 256 GPUs has 65,280 pairs
 def read_probe(machine: str, device_kind: str) -> Probe | None:
     """Return what was measured of the machine of this key; None where nothing, or nothing whole."""
     try:
-        found = Probe.from_json(read_regular(_file(machine, device_kind), _MOST_BYTES))
+        probe = Probe.from_json(read_regular(_file(machine, device_kind), _MOST_BYTES))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RuntimeError) as error:
         print(f"the kept probe cannot be used: {error}", file=sys.stderr)
         return None
-    is_of_it = (found.machine, found.device_kind) == (machine, device_kind)
-    return found if is_of_it else None
+    is_of_it = (probe.machine, probe.device_kind) == (machine, device_kind)
+    return probe if is_of_it else None
 
 
 def write_probe(probe: Probe) -> Path:

@@ -16,7 +16,7 @@ from scalemark.program import expression
 from scalemark.records.axes import AxisValue
 from scalemark.records.free_axes import PREFIX, is_env_variable, number_written_as
 from scalemark.records.trial import AXES, PROGRAM_AXES, TrialSpec
-from scalemark.text.wording import as_typed, counted
+from scalemark.text.wording import as_typed
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}\n]+)\}|[{}]")  # an axis, or an expression of axes
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
@@ -29,10 +29,6 @@ _OF_A_SHELL = re.compile(  # outside quotes
     | \S*(?:\$(?:[\w(@$]|\{\{)|[`*?])\S*   # $HOME $(date) `date` *.txt
     """,
     re.ASCII | re.VERBOSE,
-)
-_HERE_DOCUMENT = re.compile(
-    r"(?<!<)<<(?!<)-?[ \t]*['\"\\]?([A-Za-z_]\w*).*?\n(?P<body>.*?)(?:^\s*\1$|\Z)",
-    re.DOTALL | re.MULTILINE,
 )
 _BRACED = re.compile(r"\{\s*\}")
 _AROUND_A_BRACE = 12  # characters that a message shows
@@ -194,49 +190,17 @@ def _check_quotes(template: str) -> None:
     """Raise TemplateError where a quoted value would stand between quotes of the template."""
     if not template.strip():
         raise TemplateError("command.run: found nothing to start; wanted a shell's command line")
-    for document in _HERE_DOCUMENT.finditer(template):
-        for name in names(document["body"]):
-            raise TemplateError(
-                f"command.run: {{{name}}} stands in a here-document, where the quotes around its "
-                f"value would stay; read {_variable(name)} there"
-            )
-    quote, position = "", 0
-    while position < len(template):
-        token = _TOKEN.match(template, position)
-        if token and token[1] and quote:
-            raise TemplateError(
-                f"command.run: {token[0]} stands between quotes, and a shell gets its value quoted "
-                f'already; leave the quotes out, or read "{_variable(token[1])}" there'
-            )
-        character = template[position]
-        if token:
-            position = token.end()
-            continue
-        if character == "\\" and quote != "'":
-            if _is_placeholder(template, position + 1):
-                raise TemplateError(
-                    "command.run: a backslash stands before a placeholder, and a shell gets its "
-                    "value quoted already; leave it out"
-                )
-            position += 2
-            continue
-        if character == quote:
-            quote = ""
-        elif character in "'\"" and not quote:
-            quote = character
-        position += 1
-    if quote:
+    bare = _QUOTED.sub("", template)
+    if "'" in bare or '"' in bare:
         raise TemplateError(_unbalanced(ValueError("No closing quotation")))
-
-
-def _variable(name: str) -> str:
-    """Return how a shell reads the value of a placeholder."""
-    return "$SCALEMARK_" + name.removeprefix(PREFIX).upper()
-
-
-def _is_placeholder(template: str, position: int) -> bool:
-    token = _TOKEN.match(template, position)
-    return bool(token and token[1])
+    for quoted in _QUOTED.finditer(template):
+        for token in _TOKEN.finditer(quoted[0]):
+            if token[1]:
+                variable = "$SCALEMARK_" + token[1].removeprefix(PREFIX).upper()
+                raise TemplateError(
+                    f"command.run: {token[0]} stands between quotes, and a shell gets its value "
+                    f'quoted already; leave the quotes out, or read "{variable}" there'
+                )
 
 
 def _stray_brace(template: str, position: int) -> str:
@@ -372,13 +336,12 @@ def not_found(name: str, path: str, folder: Path) -> str:
     if "/" in name:
         what = "is no file" if (folder / name).exists() else "is not there"
         return f"{folder / name} {what}; wanted a program, by a path from {folder} or in PATH"
-    near = [entry for entry in path.split(os.pathsep) if (folder / entry / name).is_file()]
-    if near:
-        return f"{Path(near[0]) / name} is not executable; chmod +x it, or name its interpreter"
-    here = f"; in {folder} there is one: write ./{name}" if (folder / name).is_file() else ""
-    hint = here or "; activate the environment that has it, or name it by its path"
-    folders = counted(len(path.split(os.pathsep)), "folder")
-    return f"{name}: no such program in the {folders} of PATH{hint}"
+    if (folder / name).is_file():
+        return f"{name}: no such program in PATH; in {folder} there is one: write ./{name}"
+    return (
+        f"{name}: no such program in PATH; activate the environment that has it, or name it by "
+        "its path"
+    )
 
 
 def not_executable(file: str) -> str:

@@ -159,7 +159,6 @@ class Network:
     backward_flops: float
     num_operations: int  # of the layers, forward and backward
     num_outputs: int  # elements that all layers write for one example, forward
-    num_normalized: int  # elements of the largest tensor that batch normalization reads
     kept: Kept  # for the backward pass
     kept_again: Kept  # the same where the backward pass computes again
     num_working: int  # of one example, at most in the backward pass of one layer
@@ -256,12 +255,10 @@ def _counted(
     sizes |= {axis: size for axis, size in asked.items() if size and axis in sizes}
     logits = models.define(name, **sizes)
     counts = count(logits)
-    num_outputs = num_normalized = 0
+    num_outputs = 0
     for tensor in network_of(logits):
         if tensor.layer not in _FREE:
             num_outputs += tensor.num_elements
-        if isinstance(tensor.layer, nn.BatchNorm):
-            num_normalized = max(num_normalized, tensor.num_elements)
     return Network(
         name=name,
         image_px=sizes.get("image_px", 0),
@@ -272,7 +269,6 @@ def _counted(
         backward_flops=float(counts.backward_flops),
         num_operations=counts.num_operations,
         num_outputs=num_outputs,
-        num_normalized=num_normalized,
         kept=kept(logits),
         kept_again=kept(logits, recompute=True),
         num_working=working(logits),

@@ -383,19 +383,6 @@ def test_a_cell_that_means_nothing_is_refused(overrides, message):
         trial(*overrides)
 
 
-def test_a_batch_whose_tensors_are_too_large_for_cudnn_is_refused():
-    wanted = ["model=resnet152", "precision=fp32"]
-    message = (
-        "batch_size=2675: batch normalization of resnet152 at image_px=224 has a tensor of "
-        r"2,147,532,800 numbers, and cuDNN takes fewer than 2\^31; choose 2674 or less"
-    )
-    with pytest.raises(TrialRefusedError, match=message):
-        trial(*wanted, "batch_size=2675", kind=GPU)
-    assert trial(*wanted, "batch_size=2674", kind=GPU).batch_size == 2674
-    assert trial(*wanted, "batch_size=2675", "xla=on", kind=GPU).batch_size == 2675
-    assert trial(*wanted, "batch_size=2675").batch_size == 2675
-
-
 def test_more_gpus_than_exist_are_refused():
     with pytest.raises(TrialRefusedError, match="num_gpus=4: there are 2 GPUs usable here"):
         trial("num_gpus=4", kind=GPU, num_devices=2)

@@ -58,20 +58,6 @@ def test_a_placeholder_between_quotes_of_a_shells_text_is_refused(quote):
         filled(f"sh -c {quote}echo {{zero}}{quote}", VALUES, shell=True)
 
 
-def test_a_placeholder_in_a_here_document_is_refused():
-    before, after = "python - {zero} <<'EOF' {zero}\nprint(", ")\nEOF\necho {zero}"
-    (found,) = problems(f"{before}{{zero}}{after}", VALUES, shell=True)
-    assert "{zero} stands in a here-document" in found
-    assert found.endswith("read $SCALEMARK_ZERO there")
-    assert list(problems(f"{before}1{after}", VALUES, shell=True)) == []
-    assert list(problems("cat <<< x\necho {zero}", VALUES, shell=True)) == []
-
-
-def test_a_backslash_before_a_placeholder_of_a_shells_text_is_refused():
-    (found,) = problems(r"train \{zero}", VALUES, shell=True)
-    assert found.startswith("command.run: a backslash stands before a placeholder")
-
-
 @pytest.mark.parametrize("shell", [False, True])
 @pytest.mark.parametrize(
     ("template", "problem"),
