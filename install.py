@@ -26,9 +26,9 @@ DEV = ["constraints-dev.txt"]
 
 def main(dev: bool, cuda: bool) -> int:
     if sys.version_info < (3, 11):
-        found = sys.version.split()[0]
+        version = sys.version.split()[0]
         return _refuse(
-            f"this is Python {found}; scalemark wants 3.11 or newer: python3.11 install.py"
+            f"this is Python {version}; scalemark wants 3.11 or newer: python3.11 install.py"
         )
     os.chdir(ROOT)
     running = ["constraints.txt"]

@@ -83,24 +83,24 @@ def _line_of(axis: Axis) -> Line:
 
 def _settings_of(record: type, prefix: str) -> Iterator[Line]:
     hints = get_type_hints(record)
-    for one in fields(record):
-        inner = hints[one.name]
+    for setting in fields(record):
+        inner = hints[setting.name]
         if isinstance(inner, type) and is_dataclass(inner):
-            yield from _settings_of(inner, f"{prefix}{one.name}.")
-        elif help_of(one):
+            yield from _settings_of(inner, f"{prefix}{setting.name}.")
+        elif help_of(setting):
             yield Line(
-                name=f"{prefix}{one.name}",
-                default=_default_of(one),
+                name=f"{prefix}{setting.name}",
+                default=_default_of(setting),
                 choices=_choices_of(inner),
-                help=help_of(one),
+                help=help_of(setting),
                 for_programs=False,
             )
 
 
-def _default_of(one: Field[Any]) -> str:
-    if one.default_factory is not REQUIRED:
-        return _typed(one.default_factory())
-    return _typed(one.default)
+def _default_of(setting: Field[Any]) -> str:
+    if setting.default_factory is not REQUIRED:
+        return _typed(setting.default_factory())
+    return _typed(setting.default)
 
 
 def _choices_of(kind: Any) -> tuple[str, ...]:

@@ -178,8 +178,8 @@ def _number_or_text(axis: Axis, value: Any) -> AxisValue:
         raise ProgramRefusedError(f"{axis.name}={value}: wanted a whole number")
     if axis.type is float and not is_number:
         raise ProgramRefusedError(f"{axis.name}={value}: wanted a number")
-    found: AxisValue = float(value) if axis.type is float else value
-    return found
+    number: AxisValue = float(value) if axis.type is float else value
+    return number
 
 
 def _whole(config: Config, name: str, *, if_auto: int) -> int:

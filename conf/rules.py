@@ -74,7 +74,7 @@ def problems(spec: TrialSpec) -> Iterator[str]:
         yield from _problems_of_simulated(spec)
     yield from _problems_of_injected(spec)
     if spec.loss_scale != "none" and not PRECISIONS[spec.precision].is_loss_scaled:
-        scaled = _listed(name for name, one in PRECISIONS.items() if one.is_loss_scaled)
+        scaled = _listed(name for name, abilities in PRECISIONS.items() if abilities.is_loss_scaled)
         yield (
             f"loss_scale={spec.loss_scale}: only {scaled} needs one, the trial says "
             f"precision={spec.precision}; leave it out"
@@ -85,7 +85,9 @@ def problems(spec: TrialSpec) -> Iterator[str]:
             f"{count}: means nothing with gpu_thread_mode=global; choose gpu_private or gpu_shared"
         )
     if spec.momentum and not OPTIMIZERS[spec.optimizer].has_momentum:
-        having = " or ".join(name for name, one in OPTIMIZERS.items() if one.has_momentum)
+        having = " or ".join(
+            name for name, abilities in OPTIMIZERS.items() if abilities.has_momentum
+        )
         yield (
             f"momentum={spec.momentum:g}: optimizer={spec.optimizer} has none; leave it out, or "
             f"choose {having}"

@@ -130,9 +130,9 @@ class LauncherConfig:
 
 if not TYPE_CHECKING:
     _OWN = [
-        (name, one.settings, field(default_factory=one.settings))
-        for name, one in LAUNCHERS.items()
-        if one.settings
+        (name, launcher.settings, field(default_factory=launcher.settings))
+        for name, launcher in LAUNCHERS.items()
+        if launcher.settings
     ]
     LauncherConfig = make_dataclass("LauncherConfig", _OWN, bases=(LauncherConfig,))
 
@@ -150,13 +150,13 @@ def _profile_config() -> type:
     """Copy the fields of Hardware into a dataclass that OmegaConf can fill, with dicts."""
     made: list[tuple[str, Any, Any]] = []
     hints = get_type_hints(Hardware)
-    for one in fields(Hardware):
-        kind, default = hints[one.name], one.default
+    for own in fields(Hardware):
+        kind, default = hints[own.name], own.default
         if get_origin(kind) is Mapping:
             kind = GenericAlias(dict, get_args(kind))
-            made.append((one.name, kind, field(default_factory=dict)))
+            made.append((own.name, kind, field(default_factory=dict)))
         else:
-            made.append((one.name, kind, MISSING if default is REQUIRED else default))
+            made.append((own.name, kind, MISSING if default is REQUIRED else default))
     return make_dataclass("ProfileConfig", made)
 
 

@@ -208,8 +208,8 @@ class PrecisionAbilities:
         least = self.compute_capability
         if not (compute_capability and least and compute_capability < least):
             return ""
-        found, wanted = (".".join(map(str, version)) for version in (compute_capability, least))
-        return f"needs compute capability {wanted}, found {found}"
+        own, needed = (".".join(map(str, version)) for version in (compute_capability, least))
+        return f"needs compute capability {needed}, found {own}"
 
 
 class Sends(StrEnum):
@@ -367,7 +367,7 @@ def jobs_of(spec: TrialSpec) -> tuple[str, ...]:
 
 def distributed() -> tuple[str, ...]:
     """Return the variable updates that can go over several hosts."""
-    return tuple(name for name, one in VARIABLE_UPDATES.items() if one.goes_over_hosts)
+    return tuple(name for name, abilities in VARIABLE_UPDATES.items() if abilities.goes_over_hosts)
 
 
 def check() -> None:

@@ -212,13 +212,13 @@ class SizeError(ValueError):
 
 def network_of(output: Tensor) -> list[Tensor]:
     """Return `output` and all tensors it depends on, in the order of their description."""
-    found: set[Tensor] = set()
+    visited: set[Tensor] = set()
     to_visit = [output]
     while to_visit:
         tensor = to_visit.pop()
-        found.add(tensor)
-        to_visit.extend(one for one in tensor.inputs if one not in found)
-    return sorted(found, key=lambda tensor: tensor.serial)
+        visited.add(tensor)
+        to_visit.extend(each for each in tensor.inputs if each not in visited)
+    return sorted(visited, key=lambda tensor: tensor.serial)
 
 
 def images(image_px: int) -> Tensor:

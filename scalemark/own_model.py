@@ -60,20 +60,20 @@ def find(reference: str, folder: Path) -> OwnModel:
     if where.endswith(".py"):
         path = Path(os.path.normpath(folder / Path(where).expanduser()))
         shown = path.relative_to(folder) if path.is_relative_to(folder) else path
-        found = f"{shown.as_posix()}:{function}", path.stem, path, path.parent
+        reference, module, import_folder = f"{shown.as_posix()}:{function}", path.stem, path.parent
     elif _MODULE.fullmatch(where):
+        module = where
         path, import_folder = _file_of_module(reference, where, folder)
-        found = reference, where, path, import_folder
     else:
         raise ModelError(f"model={reference}: {WANTED}")
-    source = _read(found[0], path)
-    _check_defined(found[0], path, source, function)
+    source = _read(reference, path)
+    _check_defined(reference, path, source, function)
     return OwnModel(
-        reference=found[0],
+        reference=reference,
         function=function,
-        module=found[1],
-        path=found[2],
-        import_folder=found[3],
+        module=module,
+        path=path,
+        import_folder=import_folder,
         digest=hashlib.sha256(source).hexdigest()[:_DIGITS],
     )
 

@@ -199,8 +199,8 @@ class RunFolder:
         if not lines:
             return None
         with _making_sense_of(self.steps):
-            found = parsed(lines[-1].decode())
-            return build(NewestStep, {"step": found["step"], "phase": found.get("phase", "")})
+            values = parsed(lines[-1].decode())
+            return build(NewestStep, {"step": values["step"], "phase": values.get("phase", "")})
 
     def heartbeat_ns(self) -> int:
         """Return when a user's program printed something last; 0 before, and of trainers."""
@@ -259,9 +259,9 @@ def _line(number: int, text: str) -> Any:
 
 
 def _environment_in(text: str) -> dict[str, Any]:
-    found = parsed(text)
-    check_environment(found)
-    return dict(found)
+    environment = parsed(text)
+    check_environment(environment)
+    return dict(environment)
 
 
 @contextmanager

@@ -38,7 +38,8 @@ from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from scalemark.text.untrusted import telling_line, without_secrets
-from trainer import own_process, selfcheck
+from trainer import own_process
+from trainer.check import selfcheck
 from trainer.errors import BadDataError, ImportFailedError, LostRankError, UnsupportedTrialError
 from trainer.own_process import BAD_USAGE
 from trainer.ranks import own_rank, supervision
@@ -199,8 +200,8 @@ def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
         return Outcome.FAILED, f"TensorFlow cannot be imported: {error}"
     # by name, because TensorFlow may be what could not be imported
     if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
-        found = re.search(r"OOM when allocating [^\n]*?(?= and type|\n|$)", str(error))
-        allocation = found.group(0) if found else type(error).__name__
+        match = re.search(r"OOM when allocating [^\n]*?(?= and type|\n|$)", str(error))
+        allocation = match.group(0) if match else type(error).__name__
         return (
             Outcome.OUT_OF_MEMORY,
             f"out of memory; try a smaller batch_size, image_px or seq_len ({allocation})",

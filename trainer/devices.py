@@ -199,8 +199,8 @@ def _devices_of_gpus(num_replicas: int, *, shared: bool) -> Devices:
 def _least_compute_capability() -> tuple[int, int] | None:
     """Ask TensorFlow for that of the visible GPUs; it knows none of GPUs that are not NVIDIA's."""
     details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
-    found = [each["compute_capability"] for each in details if "compute_capability" in each]
-    return min(found, default=None)
+    capabilities = [each["compute_capability"] for each in details if "compute_capability" in each]
+    return min(capabilities, default=None)
 
 
 def _check_kernels() -> None:

@@ -147,7 +147,7 @@ def _build(
                     built[tensor.inputs[0]]
                 )
             case _:
-                given = [built[one] for one in tensor.inputs] or [inputs]
+                given = [built[each] for each in tensor.inputs] or [inputs]
                 built[tensor] = _apply(tensor.layer, given)
 
 

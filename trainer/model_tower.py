@@ -139,13 +139,13 @@ class ModelTower:
             loss = self._template.loss(labels, outputs)
             for regularization in added:
                 loss += tf.cast(tf.reduce_sum(regularization), tf.float32)
-        found = tape.gradient(
+        gradients = tape.gradient(
             loss,
             weights,
             output_gradients=share,
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        return loss, [_dense(*pair) for pair in zip(found, weights, strict=True)], new_state
+        return loss, [_dense(*pair) for pair in zip(gradients, weights, strict=True)], new_state
 
     def _finished(
         self, scale: Sequence[tf.Tensor], gradient: tf.Tensor, weight: tf.Tensor
@@ -260,16 +260,16 @@ def elementwise(function: Callable[..., tf.Tensor], *lists: Sequence[tf.Tensor])
     lists. The shapes of one place are equal.
     """
     places = [place for place, tensor in enumerate(lists[0]) if _is_small(tensor)]
-    found = {}
+    results = {}
     if places:
         small = function(*(_flat([tensors[place] for place in places]) for tensors in lists))
         parts = tf.split(small, [lists[0][place].shape.num_elements() for place in places])
         for place, part in zip(places, parts, strict=True):
-            found[place] = tf.reshape(part, lists[0][place].shape)
+            results[place] = tf.reshape(part, lists[0][place].shape)
     for place, tensors in enumerate(zip(*lists, strict=True)):
-        if place not in found:
-            found[place] = function(*tensors)
-    return [found[place] for place in range(len(found))]
+        if place not in results:
+            results[place] = function(*tensors)
+    return [results[place] for place in range(len(results))]
 
 
 def _is_small(tensor: tf.Tensor) -> bool:

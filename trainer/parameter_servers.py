@@ -34,8 +34,8 @@ def owners(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices) -> 
         )
     by_size = sorted(range(len(initial)), key=lambda index: -initial[index].nbytes)
     placed = least_loaded([initial[index] for index in by_size], devices.parameter_servers)
-    found = dict(zip(by_size, placed, strict=True))
-    return [found[index] for index in range(len(initial))]
+    of_index = dict(zip(by_size, placed, strict=True))
+    return [of_index[index] for index in range(len(initial))]
 
 
 def least_loaded(values: Sequence[np.ndarray], places: Sequence[str]) -> list[str]:

@@ -116,7 +116,7 @@ def _run(
         problem=problem,
     )
     times, no_times = _replica_times(spec, training, data) if spec.replica_times else (None, "")
-    found, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
+    profiled, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
     if trial_devices.lockstep:
         trial_devices.lockstep.end(lambda: training.towers.step(data.next()))
     return AttemptResult(
@@ -127,7 +127,7 @@ def _run(
         verdict=judged,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
-        profile=found,
+        profile=profiled,
         replica_times=times,
     )
 
@@ -300,11 +300,11 @@ def _profile(
 
     try:
         path = profile.capture(take_step, PROFILED_CALLS, folder.profile)
-        found = profile.read(path, statistics.fmean(waits_s))
+        profiled = profile.read(path, statistics.fmean(waits_s))
     except (tf.errors.OpError, BadDataError, ValueError, OSError) as error:
         traceback.print_exc()
         return None, f"no profile: {type(error).__name__}: {str(error).splitlines()[0]}"
-    return found, ""
+    return profiled, ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

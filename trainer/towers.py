@@ -106,7 +106,7 @@ class VariableUpdate(Protocol):
 
 def variable_bytes(update: VariableUpdate) -> int:
     """Return the bytes of weights on the device, host included, that holds most of them."""
-    return _most_bytes(one for placed in update.placed() for one in placed.variables)
+    return _most_bytes(variable for placed in update.placed() for variable in placed.variables)
 
 
 def optimizer_state_bytes(update: VariableUpdate) -> int:

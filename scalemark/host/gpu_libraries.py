@@ -30,7 +30,6 @@ CUDA = (12, 0)  # that a driver must know at least
 CUDA_OF_PTX = (12, 5)  # to compile PTX 8.5, that is driver 555
 CUDNN_WITHOUT_OLD = (9, 11)
 OLDEST_OF_NEW_CUDNN = (7, 5)
-MOST_NUMBERS = 2**31 - 1  # of one tensor that a descriptor of cuDNN describes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +48,9 @@ def installed() -> Libraries:
 def problem(gpus: Iterable[Gpu], libraries: Libraries) -> str | None:
     """Return why TensorFlow cannot train on one of these GPUs, and what to do."""
     for gpu in gpus:
-        if found := problem_of(gpu.name, version(gpu.compute_capability), libraries):
-            return found
+        lack = problem_of(gpu.name, version(gpu.compute_capability), libraries)
+        if lack:
+            return lack
     return None
 
 
@@ -99,14 +99,14 @@ def _cuda_of_driver() -> Version | None:
 
 def _cudnn() -> Version | None:
     try:
-        found = re.match(r"\d+\.\d+", metadata.version("nvidia-cudnn-cu12"))
+        match = re.match(r"\d+\.\d+", metadata.version("nvidia-cudnn-cu12"))
     except metadata.PackageNotFoundError:
         return None
-    return version(found[0]) if found else None
+    return version(match[0]) if match else None
 
 
-def _text(found: Version) -> str:
-    return ".".join(map(str, found))
+def _text(number: Version) -> str:
+    return ".".join(map(str, number))
 
 
 # of nvidia-cuda-mps-server, as much as the kernel keeps; nvidia-cuda-mps-control uses no GPU
@@ -133,18 +133,18 @@ class GpuProcesses:
 
 def processes_of(handle: object) -> GpuProcesses:
     """Return what the driver lists."""
-    drawing = {one.pid for one in _listed("Graphics", handle) or ()}
+    drawing = {process.pid for process in _listed("Graphics", handle) or ()}
     listed = _listed("Compute", handle)
     clients = _listed("MPSCompute", handle)
-    found = {one.pid: one for one in (*(listed or ()), *(clients or ()))}
-    servers = {pid for pid in found if _is_mps_server(pid)}
-    computing = [one for pid, one in found.items() if pid not in drawing | servers]
+    by_pid = {process.pid: process for process in (*(listed or ()), *(clients or ()))}
+    servers = {pid for pid in by_pid if _is_mps_server(pid)}
+    computing = [process for pid, process in by_pid.items() if pid not in drawing | servers]
     hides_clients = bool(servers) and clients is None
     return GpuProcesses(
         computing=None if listed is None or hides_clients else tuple(computing),
         num_drawing=len(drawing),
         has_mps=bool(servers),
-        mps_server_bytes=sum(found[pid].usedGpuMemory or 0 for pid in servers),
+        mps_server_bytes=sum(by_pid[pid].usedGpuMemory or 0 for pid in servers),
     )
 
 

@@ -22,7 +22,7 @@ def available_bytes(root: Path = _ROOT) -> int:
 
 def _limits(root: Path) -> list[int]:
     """Return the limits of our control group and of those above it, of either version."""
-    found = []
+    limits = []
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, controllers, group = line.split(":", 2)
         folder, name = root / "sys/fs/cgroup", "memory.max"
@@ -34,8 +34,8 @@ def _limits(root: Path) -> list[int]:
         for above in (own, *own.parents):
             # not every group has the file, and `max` is no limit
             with suppress(FileNotFoundError, ValueError):
-                found.append(int((above / name).read_text()))
-    return found
+                limits.append(int((above / name).read_text()))
+    return limits
 
 
 OUT_OF_HOST_MEMORY = (
@@ -130,8 +130,8 @@ def is_lack_of_gpu_memory(error: str, log: str) -> bool:
 
 def cause_of_nccl(error: str, log: str) -> str:
     """Return what CUDA refused NCCL, which its error leaves out; empty where nothing tells it."""
-    found = _NCCL_CAUSE.findall(log) if "NCCL: " in error else []
-    return found[-1] if found else ""
+    causes = _NCCL_CAUSE.findall(log) if "NCCL: " in error else []
+    return causes[-1] if causes else ""
 
 
 def num_kernel_kills() -> int:

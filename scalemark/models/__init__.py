@@ -32,13 +32,13 @@ class ModelError(ValueError):
 @cache
 def definitions() -> Mapping[str, Definition]:
     """Return all definitions by name, sorted."""
-    found: dict[str, Definition] = {}
+    by_name: dict[str, Definition] = {}
     for family in iter_modules(__path__):
         for name, definition in import_module(f"{__name__}.{family.name}").MODELS.items():
-            if name in found:
+            if name in by_name:
                 raise ModelError(f"{name}: defined twice, again in {family.name}.py")
-            found[name] = definition
-    return dict(sorted(found.items()))
+            by_name[name] = definition
+    return dict(sorted(by_name.items()))
 
 
 @cache

@@ -128,32 +128,32 @@ def check_year(name: str, at: datetime) -> None:
         raise ValueError(f"{name}={at.isoformat()}: wanted a year from {FIRST_YEAR} to {LAST_YEAR}")
 
 
-def check_environment(found: object) -> None:
+def check_environment(environment: object) -> None:
     """Raises ValueError when no trainer wrote it."""
-    check_json(found, "environment")
-    if not isinstance(found, Mapping):
-        raise ValueError(f"environment: found {type(found).__name__}, wanted an object")
+    check_json(environment, "environment")
+    if not isinstance(environment, Mapping):
+        raise ValueError(f"environment: found {type(environment).__name__}, wanted an object")
     optional = dict.fromkeys(("diff", "cuda", "cudnn"), "")
     for name in ("python", "kernel", "commit", *optional):
-        if not isinstance(found.get(name, optional.get(name)), str):
+        if not isinstance(environment.get(name, optional.get(name)), str):
             raise ValueError(f"environment.{name}: wanted text")
     for name in ("packages", "variables"):
-        if not isinstance(found.get(name), dict):
+        if not isinstance(environment.get(name), dict):
             raise ValueError(f"environment.{name}: wanted an object")
-    for name, version in found["packages"].items():
+    for name, version in environment["packages"].items():
         if not isinstance(version, str):
             raise ValueError(f"environment.packages.{name}: wanted text")
 
 
-def spec_of(found: object) -> TrialSpec:
+def spec_of(values: object) -> TrialSpec:
     """Return the trial of a spec in a file. Raises ValueError.
 
     Values stay as they are, whole numbers in place of floats, too: their digest is the identity.
     """
-    is_program = isinstance(found, dict) and found.get("engine") == Engine.command
-    checked(_PROGRAM_IN_FILE if is_program else _SPEC_IN_FILE, found, "spec")
-    assert isinstance(found, dict)
-    return TrialSpec.of(found)
+    is_program = isinstance(values, dict) and values.get("engine") == Engine.command
+    checked(_PROGRAM_IN_FILE if is_program else _SPEC_IN_FILE, values, "spec")
+    assert isinstance(values, dict)
+    return TrialSpec.of(values)
 
 
 def _in_file(lacked: Collection[str]) -> type[Any]:

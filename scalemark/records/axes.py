@@ -156,9 +156,9 @@ def axis_of(field: Field[Any]) -> Axis:
     """
     default = None if field.default is MISSING else field.default
     kind = TYPES[str(field.type)]
-    found = Axis(name=field.name, type=kind, default=default, **field.metadata)
+    made = Axis(name=field.name, type=kind, default=default, **field.metadata)
     if default is not None and type(default) is not kind:
-        raise TypeError(f"{found.name}: default {default!r}: wanted {kind.__name__}")
-    if found.given is None and not found.set_by:
-        raise TypeError(f"{found.name}: wanted a default, given=, auto=True or set_by=")
-    return found
+        raise TypeError(f"{made.name}: default {default!r}: wanted {kind.__name__}")
+    if made.given is None and not made.set_by:
+        raise TypeError(f"{made.name}: wanted a default, given=, auto=True or set_by=")
+    return made

@@ -109,11 +109,11 @@ def env_axes(values: Mapping[str, object]) -> dict[str, object]:
     """Return variables by the names of their axes, without those that are `null` or `inherited`:
     they are left as they are.
     """
-    found = {}
+    axes = {}
     for name, value in values.items():
         if value is not None and value != INHERITED:
-            found[f"{ENV_PREFIX}{name}"] = value
-    return found
+            axes[f"{ENV_PREFIX}{name}"] = value
+    return axes
 
 
 FreeAxes = tuple[tuple[str, AxisValue], ...]
@@ -131,21 +131,21 @@ def free_axes(values: Mapping[str, object]) -> FreeAxes:
     """Return free axes in canonical form, whether their names have the prefix or not. Raises
     ValueError for an impossible name or value, and for a name that is given twice.
     """
-    found: dict[str, AxisValue] = {}
+    axes: dict[str, AxisValue] = {}
     for name, value in values.items():
         own = str(name).removeprefix(PREFIX)
         if is_env_variable(own):
-            found[own] = checked_variable(bare_name(own), value)
+            axes[own] = checked_variable(bare_name(own), value)
             continue
         if not _FREE_NAME.fullmatch(own):
             raise ValueError(
                 f"{PREFIX}{own}: wanted a name of lower-case letters, digits and _, with a "
                 "letter first and 40 characters at most"
             )
-        if f"{PREFIX}{own}" in found:
+        if f"{PREFIX}{own}" in axes:
             raise ValueError(f"{PREFIX}{own} is named twice")
-        found[f"{PREFIX}{own}"] = _canonical(own, value)
-    return tuple(sorted(found.items()))
+        axes[f"{PREFIX}{own}"] = _canonical(own, value)
+    return tuple(sorted(axes.items()))
 
 
 def is_free(name: str) -> bool:
@@ -208,8 +208,8 @@ def number_written_as(text: str) -> AxisValue:
         number = float(text)
     except ValueError:
         return text
-    found = whole_if_equal(number)
-    return found if str(found) == text and math.isfinite(found) else text
+    written = whole_if_equal(number)
+    return written if str(written) == text and math.isfinite(written) else text
 
 
 def whole_if_equal(number: float) -> int | float:

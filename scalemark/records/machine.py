@@ -100,7 +100,7 @@ class Gpu:
     @property
     def identity(self) -> dict[str, object]:
         """Return what makes it another GPU for numbers; where it sits does not."""
-        found: dict[str, object] = {
+        identity: dict[str, object] = {
             "uuid": self.uuid,
             "name": self.name,
             "memory_bytes": self.memory_bytes,
@@ -109,10 +109,12 @@ class Gpu:
             "power_limit_w": self.power_limit_w,
         }
         if self.power_limit_w is not None:
-            found["power_limit_w"] = float(self.power_limit_w)  # 400 in a file is 400.0 in a column
+            identity["power_limit_w"] = float(
+                self.power_limit_w
+            )  # 400 in a file is 400.0 in a column
         if self.mig_mode:
-            found["mig_devices"] = [device.identity for device in self.mig_devices]
-        return found
+            identity["mig_devices"] = [device.identity for device in self.mig_devices]
+        return identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,5 +300,5 @@ class Probe(JsonRecord):
     @property
     def problems(self) -> tuple[str, ...]:
         """Return why figures are missing, each reason once."""
-        found = [figure.problem for figure in self.figures if figure.problem]
-        return tuple(dict.fromkeys(found))
+        problems = [figure.problem for figure in self.figures if figure.problem]
+        return tuple(dict.fromkeys(problems))

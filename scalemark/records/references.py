@@ -99,8 +99,8 @@ class Reference:
 
 
 _SLOWEST, _FASTEST = 1e-12, 1e15  # items per second: what is measured lies far within
-_NAMES = tuple(one.name for one in fields(Reference))
-_TEXTS = tuple(one.name for one in fields(Reference) if one.type == "str")
+_NAMES = tuple(each.name for each in fields(Reference))
+_TEXTS = tuple(each.name for each in fields(Reference) if each.type == "str")
 # the last two: of older databases
 _ORIGINS = frozenset((*ReferenceKind, "tf_cnn_benchmarks", "mlperf"))
 
@@ -121,7 +121,7 @@ def published() -> list[Reference]:
 def _shipped(name: str) -> list[Reference]:
     """Read a file of figures; columns that no reference has are axes of the trial."""
     text = files("store").joinpath("published", name).read_text(encoding="utf-8")
-    found = []
+    references = []
     for row in csv.DictReader(io.StringIO(text, newline="")):
         values: dict[str, Any] = {field: row[field] for field in _NAMES if field in row}
         values["batch_size"] = int(row["batch_size"]) if row["batch_size"] else None
@@ -129,8 +129,8 @@ def _shipped(name: str) -> list[Reference]:
         values["throughput"] = float(row["throughput"])
         values["axes"] = {axis: value for axis, value in row.items() if axis not in _NAMES}
         reference = Reference(origin=ReferenceKind.PUBLISHED.value, **values)
-        found.append(reference)
-    return found
+        references.append(reference)
+    return references
 
 
 _PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")

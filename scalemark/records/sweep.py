@@ -61,13 +61,13 @@ class SweepRecord:
         values = checked(_SweepInFile, parsed(text))
         uid = values.pop("uid")
         values["trials"] = tuple(
-            AskedFor(position=one.position, spec=spec_of(one.spec).to_json())
-            for one in values["trials"]
+            AskedFor(position=trial.position, spec=spec_of(trial.spec).to_json())
+            for trial in values["trials"]
         )
-        found = cls(**values)
-        if found.uid != uid:
-            raise ValueError(f"uid {uid}, and its name, time and command make {found.uid}")
-        return found
+        record = cls(**values)
+        if record.uid != uid:
+            raise ValueError(f"uid {uid}, and its name, time and command make {record.uid}")
+        return record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,6 @@ def setting(help: str, *, default: Any) -> Any:  # noqa: A002
     return field(default=default, metadata=metadata)
 
 
-def help_of(one: Field[Any]) -> str:
+def help_of(setting: Field[Any]) -> str:
     """Return the line of help; empty where the field is no setting."""
-    return str(one.metadata.get(_HELP, ""))
+    return str(setting.metadata.get(_HELP, ""))

@@ -37,30 +37,30 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to set for this trial, beside the inherited ones: those of axes of
     ours, and those that are axes themselves.
     """
-    found = env_variables(spec.free)
-    flags_before = {**inherited, **found}.get("TF_XLA_FLAGS", "")
+    needed = env_variables(spec.free)
+    flags_before = {**inherited, **needed}.get("TF_XLA_FLAGS", "")
     for axis, variable in _ON_OR_OFF.items():
         if getattr(spec, axis) != "auto":
-            found[variable] = str(int(getattr(spec, axis) == "on"))
+            needed[variable] = str(int(getattr(spec, axis) == "on"))
     if _needs_onednn(spec) and spec.onednn == "auto":
-        found[_ON_OR_OFF["onednn"]] = "1"  # TensorFlow has it on by default only on newer CPUs
+        needed[_ON_OR_OFF["onednn"]] = "1"  # TensorFlow has it on by default only on newer CPUs
     persistent = _ON_OR_OFF["batchnorm_persistent"]
     if _transposes_to_normalize(spec) and persistent not in inherited:
-        found.setdefault(persistent, "1")
+        needed.setdefault(persistent, "1")
     if spec.gpu_thread_mode != "global":
-        found["TF_GPU_THREAD_MODE"] = spec.gpu_thread_mode
+        needed["TF_GPU_THREAD_MODE"] = spec.gpu_thread_mode
     if spec.gpu_thread_count:
-        found["TF_GPU_THREAD_COUNT"] = str(spec.gpu_thread_count)
+        needed["TF_GPU_THREAD_COUNT"] = str(spec.gpu_thread_count)
     if spec.xla == "auto":
         wanted = ["--tf_xla_auto_jit=2"]
         if spec.device_kind == DeviceKind.CPU_DEVICE:
             wanted.append("--tf_xla_cpu_global_jit")
         flags = dict.fromkeys([*flags_before.split(), *wanted])
-        found["TF_XLA_FLAGS"] = " ".join(flags)
+        needed["TF_XLA_FLAGS"] = " ".join(flags)
     if spec.device_kind == DeviceKind.GPU:
-        given = {**inherited, **found}
-        found |= kernel_cache(given) | _room_for_nccl(spec, given) | _warnings(spec, given)
-    return found
+        given = {**inherited, **needed}
+        needed |= kernel_cache(given) | _room_for_nccl(spec, given) | _warnings(spec, given)
+    return needed
 
 
 def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[str]:
@@ -160,13 +160,13 @@ def _warnings(spec: TrialSpec, given: Mapping[str, str]) -> dict[str, str]:
     """Log the warnings by which a lack of a GPU's memory is known, see
     `scalemark.host.memory`: TensorFlow's, and NCCL's, which are hidden by default.
     """
-    found = {}
+    variables = {}
     if spec.num_gpus > 1 and "NCCL_DEBUG" not in given:
-        found["NCCL_DEBUG"] = "WARN"
+        variables["NCCL_DEBUG"] = "WARN"
     level, is_axis = "TF_CPP_MIN_LOG_LEVEL", "env.TF_CPP_MIN_LOG_LEVEL" in dict(spec.free)
     if not is_axis and given.get(level, "") not in ("", "0", "1"):
-        found[level] = "1"
-    return found
+        variables[level] = "1"
+    return variables
 
 
 def _transposes_to_normalize(spec: TrialSpec) -> bool:

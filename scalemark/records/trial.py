@@ -112,8 +112,8 @@ class TrialSpec(TrialAxes):
 
     def value(self, axis: Axis) -> AxisValue:
         """Return the value of its field; see `lacks`."""
-        found: AxisValue = getattr(self, axis.name)
-        return found
+        value: AxisValue = getattr(self, axis.name)
+        return value
 
     @property
     def axes(self) -> dict[str, AxisValue | None]:
@@ -207,23 +207,23 @@ AXES: Mapping[str, Axis] = {
 }
 """Name -> the axis, in the order of the fields."""
 
-PROGRAM_AXES = tuple(one.name for one in AXES.values() if one.engines == (Engine.command,))
+PROGRAM_AXES = tuple(axis.name for axis in AXES.values() if axis.engines == (Engine.command,))
 """Axes that say what the program is and how it is read."""
 
 USED_BY_PROGRAMS = ("precision", "optimizer", "learning_rate", "batch_size", "num_steps")
 ALWAYS_OF_COMMANDS = frozenset(
-    one.name
-    for one in AXES.values()
-    if Engine.command in one.engines and one.name not in USED_BY_PROGRAMS
+    axis.name
+    for axis in AXES.values()
+    if Engine.command in axis.engines and axis.name not in USED_BY_PROGRAMS
 )
 """Axes that every trial of engine=command has. It lacks those of `USED_BY_PROGRAMS` that its
 program does not use, and all that are of our own models.
 """
 
-_REQUIRED = frozenset(one.name for one in AXES.values() if one.default is None)
+_REQUIRED = frozenset(axis.name for axis in AXES.values() if axis.default is None)
 LACKED_BY_COMMANDS = _REQUIRED.difference(ALWAYS_OF_COMMANDS)
-_CHECKED = tuple(one for one in AXES.values() if one.is_bounded)
-_OUTSIDE_CURVE = tuple(one.name for one in AXES.values() if not one.in_curve)
+_CHECKED = tuple(axis for axis in AXES.values() if axis.is_bounded)
+_OUTSIDE_CURVE = tuple(axis.name for axis in AXES.values() if not axis.in_curve)
 
 
 def _canonical(values: Mapping[str, object]) -> str:
@@ -301,7 +301,7 @@ def _is_positive(text: str) -> bool:
 
 # `auto` settles these three, and a strategy is named by a word of its own
 _NEVER_UNUSUAL = ("engine", "min_warm_up_s", "min_window_s", *STRATEGY_AXES, *PROGRAM_AXES)
-_USUAL = {one.name: one.default for one in AXES.values() if one.default is not None}
+_USUAL = {axis.name: axis.default for axis in AXES.values() if axis.default is not None}
 _USUAL["optimizer"] = "momentum"
 
 

@@ -52,20 +52,20 @@ _SHAPES = (
 _IN_SHAPES = ("-", "_", "akia", "asia", "aiza", "eyj")
 
 
-def _until_last_at(found: re.Match[str]) -> str:
+def _until_last_at(match: re.Match[str]) -> str:
     """Mask a password before the last @. The pattern matches without an @, too, so that it reads no
     text twice.
     """
-    _, at, host = found[2].rpartition("@")
-    return f"{found[1]}:{MASK}@{host}" if at else found[0]
+    _, at, host = match[2].rpartition("@")
+    return f"{match[1]}:{MASK}@{host}" if at else match[0]
 
 
-def _of_a_user(found: re.Match[str]) -> str:
+def _of_a_user(match: re.Match[str]) -> str:
     """Mask the password behind a user, as curl takes it; of containers that is a group."""
-    before = found.string[: found.start()]
+    before = match.string[: match.start()]
     if _OTHER_USERS.search(before):
-        return found[0]
-    return f"{found[1]}{found[2]}:{MASK}"
+        return match[0]
+    return f"{match[1]}{match[2]}:{MASK}"
 
 
 _OTHER_USERS = re.compile(r"\b(?:docker|podman|nerdctl|apptainer|singularity)\b|\bpython[\d.]*\s*$")
@@ -166,9 +166,9 @@ def command_line(arguments: Sequence[str]) -> str:
 def masked(text: str) -> str:
     """Mask one argument, or the address of a database; a secret in it may have spaces."""
     text = _URL_ALONE.sub(_until_last_at, text)
-    for found in _NAMED.finditer(text):
-        if found["sign"] == "=" and _is_named_secret(found):
-            text = text[: found.end()] + MASK
+    for match in _NAMED.finditer(text):
+        if match["sign"] == "=" and _is_named_secret(match):
+            text = text[: match.end()] + MASK
             break
     return without_secrets(text)
 
@@ -177,45 +177,45 @@ def _without_named(text: str) -> str:
     """Mask the values behind names of secrets."""
     shown = ""
     rest = position = 0
-    while found := _NAMED.search(text, position):
-        position = found.end()
+    while match := _NAMED.search(text, position):
+        position = match.end()
         named_again = _NAMED.match(text, position + text.startswith(("'", '"'), position))
         if named_again and _is_named_secret(named_again):
             continue  # the secret stands behind the second name
-        if _is_named_secret(found) and (value := _VALUE.match(text, position)):
+        if _is_named_secret(match) and (value := _VALUE.match(text, position)):
             shown += text[rest:position] + MASK
             rest = position = value.end()
     return shown + text[rest:]
 
 
-def _ends_a_path(found: re.Match[str]) -> bool:
+def _ends_a_path(match: re.Match[str]) -> bool:
     """Return whether a name is the last part of a path that something is said of, as in
     `/etc/passwd: file is not a database`.
     """
-    text, start = found.string, found.start()
-    if found["sign"] != ":" or text[start - 1 : start] != "/":
+    text, start = match.string, match.start()
+    if match["sign"] != ":" or text[start - 1 : start] != "/":
         return False
-    if not _REASON.match(text, found.end("sign")):
+    if not _REASON.match(text, match.end("sign")):
         return False
     folder = text[max(0, start - _LONGEST_PATH) : start].rsplit(maxsplit=1)[-1].lstrip("'\"(")
     begins = folder.startswith(("/", "./", "../", "~/"))
     return begins and ":" not in folder and len(folder) < _LONGEST_PATH
 
 
-def _is_named_secret(found: re.Match[str]) -> bool:
+def _is_named_secret(match: re.Match[str]) -> bool:
     """Return whether a name or flag is that of a secret: `db_pass` is, while `warm_up_pass`,
     `passes` and "2 tests pass: a" are not.
     """
-    if _ends_a_path(found):
+    if _ends_a_path(match):
         return False
-    name = found["name"] or found["flag"]
-    if name in _WORKING_FOLDERS and found.string.startswith("/", found.end()):
+    name = match["name"] or match["flag"]
+    if name in _WORKING_FOLDERS and match.string.startswith("/", match.end()):
         return False
     lowered = name.lower().strip("_-")
     if _SECRET_NAME.search(lowered):
         return True
     *before, last = re.split("[_-]", lowered)
-    is_set = found["sign"] == "="
+    is_set = match["sign"] == "="
     if last in ("auth", "pwd"):
         return True
     if last.endswith(("auth", "pwd", "cookie", "cookies")):
@@ -224,11 +224,11 @@ def _is_named_secret(found: re.Match[str]) -> bool:
         return (
             is_set and last.endswith("pass") and not _HARMLESS.fullmatch(last.removesuffix("pass"))
         )
-    if before or found["flag"]:
+    if before or match["flag"]:
         return not before or not _HARMLESS.fullmatch(before[-1])
-    if last == "pass" and found["ends"]:
+    if last == "pass" and match["ends"]:
         return True
-    in_query = found.string[max(0, found.start() - 1)] in "?&"
+    in_query = match.string[max(0, match.start() - 1)] in "?&"
     return is_set and (last in ("sig", "pass") or name.isupper() or in_query)
 
 
@@ -266,7 +266,8 @@ def _shown(text: str, also: str) -> str:
     if masked.isprintable():
         return masked
     printable = "".join(
-        one if one.isprintable() or one in also else _escaped(one) for one in masked
+        character if character.isprintable() or character in also else _escaped(character)
+        for character in masked
     )
     return without_secrets(printable)  # an escape may have become a part of a name
 
@@ -335,11 +336,11 @@ def tolerate(*streams: TextIO | None) -> None:
 def _replaced(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    found = []
+    written = []
     for character in error.object[error.start : error.end]:
         escaped = character.encode("ascii", "backslashreplace").decode()
-        found.append(_READABLE.get(character, escaped))
-    return "".join(found), error.end
+        written.append(_READABLE.get(character, escaped))
+    return "".join(written), error.end
 
 
 GRAPH_ERROR = "Graph execution error:"

@@ -26,8 +26,12 @@ def listed(names: Sequence[str]) -> str:
 
 def shortened(names: Sequence[str], most: int) -> list[str]:
     """Return each once; of more than `most` the first ones, and how many more there are."""
-    found = list(dict.fromkeys(names))
-    return found if len(found) <= most else [*found[: most - 1], f"{len(found) - most + 1} more"]
+    distinct = list(dict.fromkeys(names))
+    return (
+        distinct
+        if len(distinct) <= most
+        else [*distinct[: most - 1], f"{len(distinct) - most + 1} more"]
+    )
 
 
 def single(items: str) -> str:
@@ -116,11 +120,14 @@ def _quoted(argument: str) -> str:
     if argument.isprintable():
         return shlex.quote(argument)
     quoted = argument.replace("\\", r"\\").replace("'", r"\'")
-    return f"$'{''.join(one if one.isprintable() else _escaped(one) for one in quoted)}'"
+    shown = ""
+    for character in quoted:
+        shown += character if character.isprintable() else _escaped(character)
+    return f"$'{shown}'"
 
 
-def _escaped(one: str) -> str:
-    return f"\\U{ord(one):08x}" if ord(one) > 0x7F else f"\\x{ord(one):02x}"
+def _escaped(character: str) -> str:
+    return f"\\U{ord(character):08x}" if ord(character) > 0x7F else f"\\x{ord(character):02x}"
 
 
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")

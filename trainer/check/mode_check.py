@@ -1,4 +1,4 @@
-"""Checks one mode, or a part of it, for `trainer/selfcheck.py` in a process of its own.
+"""Checks one mode, or a part of it, for `trainer/check/selfcheck.py` in a process of its own.
 
 `python -m trainer.check.mode_check PART_JSON OUT` proves exactness and placement with a small model
 of ours; it writes a line of JSON per check.
@@ -12,7 +12,6 @@ import json
 import multiprocessing
 import os
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,13 +32,12 @@ from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import telling_line
 from trainer import devices, own_process, registry, run
 from trainer.check import exactness, plan
-from trainer.check.plan import NOT_REACHED, Bench, Check, Mode, Part
+from trainer.check.plan import Bench, Check, Mode, Part
 from trainer.errors import UnsupportedTrialError
 from trainer.ranks import own_rank, servers
 from trainer.ranks.own_rank import reserved_ports
 from trainer.watching import op_placement
 
-MODE_BUDGET_S = 480.0  # after so long a mode begins no further check
 NUM_STEPS = 3
 NUM_MICRO_BATCHES = 4
 EXACT = 1e-6  # weights after three steps, fp32
@@ -64,12 +62,9 @@ Judge = Callable[[run.Training, float], tuple[str, Found]]  # training, last los
 class ModeCheck:
     """The checks of one mode, or a part of them, on the devices of this process."""
 
-    def __init__(
-        self, part: Part, on: devices.Devices, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, part: Part, on: devices.Devices) -> None:
         mode, bench = part.mode, part.bench
         self._name, self._precisions = mode.name, part.precisions
-        self._clock, self._begun_s = clock, clock()
         self._devices = on
         self._one = replace(on, replicas=on.replicas[:1])
         self._alone = plan.of_one_device(bench)
@@ -159,10 +154,7 @@ class ModeCheck:
     ) -> Check:
         """Train, look where the ops ran, then judge."""
         options = options or text_of(changes)
-        if self._clock() - self._begun_s > MODE_BUDGET_S:
-            why = f"the mode's {MODE_BUDGET_S:.0f} s were over"
-            return Check(mode=self._name, options=options, outcome=NOT_REACHED, problem=why)
-        found: Found = {}
+        figures: Found = {}
         try:
             spec = replace(self._spec, **changes)
             with op_placement.recorded() as placement:
@@ -171,14 +163,14 @@ class ModeCheck:
                 )
             problem = placement.problem(training.wanted(spec)) or ""
             if not problem:
-                problem, found = judge(training, last_loss)
+                problem, figures = judge(training, last_loss)
             outcome = "failed" if problem else "passed"
         except UnsupportedTrialError as error:
             problem, outcome = str(error), "unsupported"
         except Exception as error:  # whatever it is, it is this check that failed
             problem = f"{type(error).__name__}: {telling_line(str(error))}"
             outcome = "failed"
-        return Check(mode=self._name, options=options, outcome=outcome, problem=problem, **found)
+        return Check(mode=self._name, options=options, outcome=outcome, problem=problem, **figures)
 
     def _precision(self, precision: str) -> Changes:
         scaled = PRECISIONS[precision].is_loss_scaled and self._abilities.is_synchronous
@@ -213,13 +205,13 @@ def _difference(of_replica: Callable[[int], Sequence[np.ndarray]], replica: int)
 
 def _within(bound: float, difference: float, loss_difference: float | None) -> tuple[str, Found]:
     """Return what is wrong, empty where both are under the bound, and the figures of the check."""
-    found = {"difference": difference, "bound": bound}
+    figures = {"difference": difference, "bound": bound}
     if loss_difference is not None:
-        found["loss_difference"] = loss_difference
+        figures["loss_difference"] = loss_difference
     largest = max(difference, loss_difference or 0.0)
     if largest < bound:
-        return "", found
-    return f"differs by {largest:.1e}, wanted less than {bound:.0e}", found
+        return "", figures
+    return f"differs by {largest:.1e}, wanted less than {bound:.0e}", figures
 
 
 def text_of(changes: Changes) -> str:
@@ -281,8 +273,8 @@ def _checks_of_workers(part: Part) -> Iterator[Check]:
         for path, changes in zip(left, checked, strict=True):
             path.mkdir()
             _run_workers(replace(spec, **changes), path)
-        one = devices.claim(kind, 1)
-        reference, loss = exactness.train_to_loss(alone, one, batches)
+        first = devices.claim(kind, 1)
+        reference, loss = exactness.train_to_loss(alone, first, batches)
         whole = reference.update.weights(0)
         bound = EXACT if kind is DeviceKind.CPU_DEVICE else EXACT_ON_GPUS
         for path, changes in zip(left, checked, strict=True):
@@ -360,8 +352,8 @@ def _compared(
         ours = [arrays[f"arr_{number}"] for number in range(len(whole))]
         difference = max(difference, exactness.largest_difference(ours, whole))
         loss_difference = max(loss_difference, abs(float(arrays["loss"]) - loss))
-    problem, found = _within(bound, difference, loss_difference)
-    return replace(check, outcome="failed" if problem else "passed", problem=problem, **found)
+    problem, figures = _within(bound, difference, loss_difference)
+    return replace(check, outcome="failed" if problem else "passed", problem=problem, **figures)
 
 
 if __name__ == "__main__":

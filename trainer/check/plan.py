@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.records import switches
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec, strategy_name
 
-NOT_REACHED = "not reached"
+NUM_CPU_DEVICES = 2
+MOST_GPUS = 8
+PIECES_OF_ONE_GPU = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +42,8 @@ class Check:
 
     mode: str
     options: str  # what differs from the plain mode, as overrides; "-" for nothing
-    # passed, failed, unsupported: it cannot run here, or not reached: its mode's time was over, or
-    # somebody interrupted
-    outcome: str
-    problem: str = ""  # what is wrong, or why it cannot run or was not reached
+    outcome: str  # passed, failed, or unsupported: it cannot run here
+    problem: str = ""  # what is wrong, or why it cannot run
     difference: float | None = None  # largest absolute difference of any weight from the reference
     loss_difference: float | None = None  # of the last step's loss from the reference's
     bound: float | None = None  # that both must be under
@@ -86,11 +87,11 @@ class Part:
 
     @classmethod
     def from_json(cls, text: str) -> Part:
-        found = json.loads(text)
+        values = json.loads(text)
         return cls(
-            mode=Mode(**found["mode"]),
-            bench=Bench(**found["bench"]),
-            precisions=tuple(found["precisions"]),
+            mode=Mode(**values["mode"]),
+            bench=Bench(**values["bench"]),
+            precisions=tuple(values["precisions"]),
         )
 
 
@@ -152,3 +153,34 @@ def _precisions(mode: Mode) -> list[str]:
     if VARIABLE_UPDATES[mode.variable_update].is_of_one_host:
         return [BASE.precision]  # those checks do not vary it
     return [BASE.precision, *(name for name in PRECISIONS if name != BASE.precision)]
+
+
+def all_modes() -> Iterator[Mode]:
+    """Yield every combination that the files of `trainer/variable_updates/` offer.
+
+    Those in which every host trains by itself are left out: no single process can check them.
+    """
+    for update, abilities in VARIABLE_UPDATES.items():
+        if abilities.every_worker_trains and not abilities.is_of_one_host:
+            continue
+        for where, all_reduce in product(abilities.local_parameter_devices, abilities.all_reduces):
+            yield Mode(
+                variable_update=update,
+                local_parameter_device=where,
+                all_reduce=all_reduce,
+                is_distributed=abilities.goes_over_hosts,
+            )
+
+
+def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts: int = 1) -> Bench:
+    """Choose GPUs where there are several, pieces of one where there is one, else CPU devices."""
+    kind = asked
+    if asked == "auto" and num_gpus:
+        kind = "gpu" if num_gpus > 1 else "logical_gpu"
+    elif asked == "auto":
+        kind = "cpu_device"
+    if num_replicas is None:
+        own_gpus = min(num_gpus, MOST_GPUS) // num_hosts
+        sensible = {"cpu_device": NUM_CPU_DEVICES, "logical_gpu": PIECES_OF_ONE_GPU}
+        num_replicas = sensible.get(kind, max(1, own_gpus))
+    return Bench(kind=kind, num_replicas=num_hosts * num_replicas, num_hosts=num_hosts)

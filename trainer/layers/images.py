@@ -117,11 +117,11 @@ class _Windows:
 
     def margins(self, x: tf.Tensor) -> list[tuple[int, int]]:
         """Return what windows need before and behind, the more behind, as TensorFlow pads."""
-        found = []
+        margins = []
         for axis, count in zip(self.axes, self.counts, strict=True):
             lacking = max((count - 1) * self.stride + self.size - x.shape[axis], 0)
-            found.append((lacking // 2, lacking - lacking // 2))
-        return found
+            margins.append((lacking // 2, lacking - lacking // 2))
+        return margins
 
     def places(self, padded: tf.Tensor) -> Iterator[tf.Tensor]:
         """Yield for each place in a window what is there in all windows, row by row."""

@@ -284,8 +284,8 @@ class Recomputed(keras.layers.Layer):
         self.part = part
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        trained = [tf.convert_to_tensor(one) for one in self.part.trainable_variables]
-        state = [tf.convert_to_tensor(one) for one in self.part.non_trainable_variables]
+        trained = list(map(tf.convert_to_tensor, self.part.trainable_variables))
+        state = list(map(tf.convert_to_tensor, self.part.non_trainable_variables))
         new_states: list[Sequence[tf.Tensor]] = []
 
         def forward(x: tf.Tensor, trained: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -315,8 +315,8 @@ def _computed_again(
             # The second pass has to wait for the gradient: started earlier, it would keep what it
             # is to save, and as the same ops on the same input it would be merged with the first.
             # XLA knows data alone to wait for.
-            one = tf.reshape(upstream, [-1])[0]
-            zero = tf.where(tf.math.is_nan(one), one, tf.zeros_like(one))
+            value = tf.reshape(upstream, [-1])[0]
+            zero = tf.where(tf.math.is_nan(value), value, tf.zeros_like(value))
             later = x + tf.cast(zero, x.dtype)
             with tf.GradientTape() as tape:
                 tape.watch([later, *trained])

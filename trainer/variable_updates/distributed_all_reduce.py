@@ -108,12 +108,12 @@ class ChunkedRing:
     def copy_chunk(self, owner: int, chunk: tf.Tensor) -> list[tf.Tensor]:
         """Copy what the replica `owner` has around the ring; return it on every replica."""
         num = len(self.reduction_devices)
-        found = [chunk] * num
+        copies = [chunk] * num
         for hop in range(1, num):
             replica = (owner + hop) % num
             with tf.device(self.reduction_devices[replica]):
-                found[replica] = chunk = tf.identity(chunk)
-        return found
+                copies[replica] = chunk = tf.identity(chunk)
+        return copies
 
 
 class NcclWithinHosts:

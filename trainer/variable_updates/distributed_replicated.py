@@ -22,7 +22,7 @@ from scalemark.abilities import (
     preferring,
 )
 
-_WITHIN_HOSTS = [name for name, one in ALL_REDUCES.items() if one.within_hosts]
+_WITHIN_HOSTS = [name for name, abilities in ALL_REDUCES.items() if abilities.within_hosts]
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("cpu",),
     all_reduces=preferring(("none", "nccl"), _WITHIN_HOSTS),

@@ -98,7 +98,7 @@ def _read(uuid: str, handle: object) -> NvmlReading:
             return None
 
     computing = processes_of(handle).computing
-    pids = None if computing is None else [one.pid for one in computing]
+    pids = None if computing is None else [process.pid for process in computing]
     return NvmlReading(
         uuid=uuid,
         sm_clock_mhz=asked(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),

@@ -111,18 +111,18 @@ class OpPlacement:
         self, role: str, wanted: set[str], *, optional: bool = False, partial: bool = False
     ) -> str | None:
         """`optional`: there may be none. `partial`: few tensors need not reach every device."""
-        found = self.devices(role)
-        if optional and not found:
+        seen = self.devices(role)
+        if optional and not seen:
             return None
-        if found - wanted or (wanted and not found) or (not partial and wanted - found):
-            return f"{role} ops ran on {_listed(found)}, the variable update says {_listed(wanted)}"
+        if seen - wanted or (wanted and not seen) or (not partial and wanted - seen):
+            return f"{role} ops ran on {_listed(seen)}, the variable update says {_listed(wanted)}"
         return None
 
     def _other(self, role: str, wanted: set[str], what: str) -> str | None:
         """Compare kinds; that none was found is another check's problem."""
-        found = self.kinds(role)
-        if found and found != wanted:
-            return f"{what} {', '.join(sorted(found))}, not {' and '.join(sorted(wanted))}"
+        seen = self.kinds(role)
+        if seen and seen != wanted:
+            return f"{what} {', '.join(sorted(seen))}, not {' and '.join(sorted(wanted))}"
         return None
 
     def _other_data_format(self, wanted: str) -> str | None:
@@ -130,10 +130,10 @@ class OpPlacement:
 
     def _compiled_otherwise(self, xla: str, replicas: set[str]) -> str | None:
         """Auto-clustering may find nothing worth compiling; on and off must be what they say."""
-        found = self.devices("xla")
-        if xla == "on" and found != replicas:
-            return f"XLA compiled on {_listed(found)}, not on every replica"
-        if xla == "off" and found:
+        seen = self.devices("xla")
+        if xla == "on" and seen != replicas:
+            return f"XLA compiled on {_listed(seen)}, not on every replica"
+        if xla == "off" and seen:
             return "XLA compiled something, the trial says xla=off"
         return None
 
@@ -154,8 +154,8 @@ def recorded() -> Iterator[OpPlacement]:
         in_clusters = {device for kind, device in ran["xla"] if kind == _CLUSTER}
         if in_clusters:
             ran = _seen_through(ran, _counted([function.pre_optimization_graph]), in_clusters)
-        for role, found in ran.items():
-            placement.counts[role] += found
+        for role, counter in ran.items():
+            placement.counts[role] += counter
 
 
 def _seen_through(ran: Counts, asked: Counts, in_clusters: set[str]) -> Counts:
@@ -231,7 +231,7 @@ def time_replicas(
     each for one step. Raises what TensorFlow raises, as for a device without room for its copy of
     the weights.
     """
-    calls = [_call(towers, *one, weights) for one in enumerate(batches)]
+    calls = [_call(towers, number, batch, weights) for number, batch in enumerate(batches)]
     at_once = devices.kind is DeviceKind.GPU and not devices.shared
     draw = np.random.default_rng(len(calls))
     rounds: list[list[float]] = []

@@ -137,12 +137,12 @@ def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, .
             if is_in_window:
                 readings.setdefault(reading.uuid, []).append(reading)
     errors = RunFolder(path.parent).read_gpu_errors()
-    found = []
+    summaries = []
     for uuid, seen in readings.items():
         # one that the driver cannot name any more may be any of them
         xids = {error.xid for error in errors if error.uuid in (uuid, "")}
-        found.append(_summary(first[uuid], seen, times_s, sorted(xids)))
-    return tuple(found)
+        summaries.append(_summary(first[uuid], seen, times_s, sorted(xids)))
+    return tuple(summaries)
 
 
 def take_samples(

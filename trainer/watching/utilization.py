@@ -213,17 +213,17 @@ def with_utilization(
     if kept is None and (doubt := _doubt_before(spec, seen)):
         return _unknown(measurement, doubt)
     begin = contention.now(own_cpu_s)
-    found = _measured(spec, devices, of)
+    measured_peak = _measured(spec, devices, of)
     taken = None
     if contention.knows_own_processes(cluster, given):
         taken = contention.cores_taken_by_others(begin, contention.now(own_cpu_s))
     if kept is not None:  # a disturbed one is a bound, too
-        found = max(kept, found or 0.0)
-    elif doubt := _doubt(devices, found, taken):
+        measured_peak = max(kept, measured_peak or 0.0)
+    elif doubt := _doubt(devices, measured_peak, taken):
         return _unknown(measurement, doubt)
-    assert found is not None
-    write(of, found)
-    return at(found)
+    assert measured_peak is not None
+    write(of, measured_peak)
+    return at(measured_peak)
 
 
 def _measured(spec: TrialSpec, devices: Devices, of: PeakOf) -> float | None:
@@ -249,9 +249,9 @@ def _doubt_before(spec: TrialSpec, seen: Sequence[GpuTelemetry]) -> str:
     return ""
 
 
-def _doubt(devices: Devices, found: float | None, taken: float | None) -> str:
+def _doubt(devices: Devices, peak: float | None, taken: float | None) -> str:
     """Return why nothing may be divided by the peak that was measured; empty where it may."""
-    if found is None:
+    if peak is None:
         return "the device has no room for a large product of matrices beside the model"
     if devices.kind is not DeviceKind.CPU_DEVICE:
         return ""

@@ -180,8 +180,8 @@ class _Host:
                     stats = plane.stats(span)
                     is_input = is_input_thread or _is_input(around)
                     self._add_op(stats["name"], stats["kernel_type"], span, around, stats, is_input)
-                elif found := _OP.match(span.name):
-                    name, op = found.groups()
+                elif match := _OP.match(span.name):
+                    name, op = match.groups()
                     stats = plane.stats(span) if op == "_Send" else {}
                     is_input = is_input_thread or _is_input(around)
                     self._add_op(name, op, span, around, stats, is_input)

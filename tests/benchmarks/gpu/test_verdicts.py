@@ -100,11 +100,8 @@ def test_modes_are_met_only_where_all_were_reached_and_none_failed():
     assert (failed.verdict, failed.why) == ("missed", "ps_cpu xla=on: differs by 1")
 
 
-@pytest.mark.parametrize(
-    "of_the_late", [[], [check("ps_cpu", "not reached")], [check("ps_cpu", "passed")]]
-)
-def test_modes_that_were_not_reached_were_not_run(of_the_late):
-    late = of_modes(check("ring", "passed"), *of_the_late, check("ps_cpu", "not reached"))
+def test_modes_that_were_not_reached_were_not_run():
+    late = of_modes(check("ring", "passed"))
     reason = "1 of 2 modes are exact and placed; not reached: ps_cpu"
     assert (late.verdict, late.why) == ("not run", reason)
 

@@ -18,13 +18,11 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pynvml
 
-from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.cli.terminal import print_json, reader_may_leave
 from scalemark.host.own_code import lack_of_tensorflow, module_command, python_path
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
@@ -32,15 +30,12 @@ from scalemark.records.machine import DeviceKind
 from scalemark.text import wording
 from scalemark.text.untrusted import quoted
 from trainer.check import plan
-from trainer.check.plan import NOT_REACHED, Bench, Check, Mode, Part
+from trainer.check.plan import Bench, Check, Mode, Part, all_modes, choose_bench
 
 CHECK_TIMEOUT_S = 300.0  # one that takes longer hangs; the first has to import and build
 LOOK_EVERY_S = 1.0
-NUM_CPU_DEVICES = 2
-MOST_GPUS = 8
 MOST_HOSTS = 8
 MOST_REPLICAS = 16
-PIECES_OF_ONE_GPU = 2
 INTERRUPTED = 130
 
 
@@ -89,12 +84,7 @@ def _checked(modes: Sequence[Mode], bench: Bench) -> tuple[list[Check], bool]:
                 if all(check.outcome != "passed" for check in of_mode):
                     break  # the mode cannot run here, or is broken, which need not be said again
         except KeyboardInterrupt:
-            print("interrupted: what was checked so far", file=sys.stderr)
-            checks += of_mode
-            for left in modes[number - 1 :]:
-                checks.append(
-                    Check(mode=left.name, options="-", outcome=NOT_REACHED, problem="interrupted")
-                )
+            print(f"interrupted: {len(modes) - number + 1} modes are left", file=sys.stderr)
             return checks, True
         print(f"[{number}/{len(modes)}] {mode.name}: {_counted(of_mode)}", file=sys.stderr)
         checks += of_mode
@@ -164,19 +154,10 @@ def _asked(
     parser.add_argument(
         "--replicas", type=int, metavar="N", help="how many, on each host (default: a few)"
     )
-    parser.add_argument(
-        "--hosts",
-        type=int,
-        default=1,
-        metavar="H",
-        help="2 or more: check the modes of several hosts, as processes of this machine",
-    )
-    parser.add_argument(
-        "--modes",
-        nargs="+",
-        metavar="MODE",
-        help="only these, as in the table; commas between them will do, too",
-    )
+    hosts_help = "2 or more: check the modes of several hosts, as processes of this machine"
+    parser.add_argument("--hosts", type=int, default=1, metavar="H", help=hosts_help)
+    modes_help = "only these, as in the table; commas between them will do, too"
+    parser.add_argument("--modes", nargs="+", metavar="MODE", help=modes_help)
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     asked = parser.parse_args(arguments)
     if lack := lack_of_tensorflow():
@@ -223,50 +204,19 @@ def _bench(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> Bench:
     return bench
 
 
-def all_modes() -> Iterator[Mode]:
-    """Yield every combination that the files of `trainer/variable_updates/` offer.
-
-    Those in which every host trains by itself are left out: no single process can check them.
-    """
-    for update, abilities in VARIABLE_UPDATES.items():
-        if abilities.every_worker_trains and not abilities.is_of_one_host:
-            continue
-        for where, all_reduce in product(abilities.local_parameter_devices, abilities.all_reduces):
-            yield Mode(
-                variable_update=update,
-                local_parameter_device=where,
-                all_reduce=all_reduce,
-                is_distributed=abilities.goes_over_hosts,
-            )
-
-
-def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts: int = 1) -> Bench:
-    """Choose GPUs where there are several, pieces of one where there is one, else CPU devices."""
-    kind = asked
-    if asked == "auto" and num_gpus:
-        kind = "gpu" if num_gpus > 1 else "logical_gpu"
-    elif asked == "auto":
-        kind = "cpu_device"
-    if num_replicas is None:
-        own_gpus = min(num_gpus, MOST_GPUS) // num_hosts
-        sensible = {"cpu_device": NUM_CPU_DEVICES, "logical_gpu": PIECES_OF_ONE_GPU}
-        num_replicas = sensible.get(kind, max(1, own_gpus))
-    return Bench(kind=kind, num_replicas=num_hosts * num_replicas, num_hosts=num_hosts)
-
-
 def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
     """Yield a table of what was checked, then what could not be checked and why, then failures."""
     rows: list[tuple[str, ...]] = []
-    unchecked: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    unchecked: dict[str, dict[str, None]] = defaultdict(dict)
     failed = []
     for check in checks:
-        if check.outcome in ("passed", "failed"):
-            rows.append(_row(check))
+        name = check.mode if check.options == "-" else f"{check.mode} {check.options}"
+        if check.outcome == "unsupported":
+            unchecked[check.problem][name] = None
         else:
-            options = "" if check.options == "-" else f"{check.options} with "
-            unchecked[check.problem, options][check.mode] = None
+            rows.append(_row(check))
         if check.outcome == "failed":
-            failed.append(f"{check.mode} {check.options}: {check.problem}")
+            failed.append(f"{name}: {check.problem}")
     if rows:
         yield f"\nLargest difference of weights and loss from one device; {bench.described}"
         if bench.kind == "cpu_device":
@@ -277,14 +227,8 @@ def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
             yield "  ".join(map(str.ljust, row, widths)).rstrip()
     if unchecked:
         yield "\nNot checked"
-    for (problem, options), modes in unchecked.items():
-        yield f"{problem} ({options}{', '.join(modes)})"
-    if bench.num_hosts > 1:
-        joined = []
-        for name, update in VARIABLE_UPDATES.items():
-            if update.every_worker_trains and update.goes_over_hosts:
-                joined.append(name)
-        yield f"each worker is a trainer of its own ({', '.join(joined)})"
+    for problem, names in unchecked.items():
+        yield f"{problem} ({', '.join(names)})"
     if failed:
         yield "\nFAILED"
         yield from failed
@@ -300,11 +244,10 @@ def _row(check: Check) -> tuple[str, ...]:
 
 def _counted(checks: Sequence[Check]) -> str:
     counts = Counter(check.outcome for check in checks)
-    text = (
+    return (
         f"{counts['passed']} checks passed, {counts['failed']} failed, {counts['unsupported']} "
         "cannot run here"
     )
-    return f"{text}, {counts[NOT_REACHED]} not reached" if counts[NOT_REACHED] else text
 
 
 def _num_devices() -> int:
