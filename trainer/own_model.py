@@ -153,7 +153,7 @@ class _Returned:
 def template_of(own: OwnModel, values: Any, batch_size: int) -> Template:
     """Raises UnsupportedTrialError, and what Keras raises for a model that cannot be called."""
     returned = _checked(own, values)
-    shape, dtype = _input(returned)
+    shape, dtype = _input(returned, batch_size)
     num_symbols = _num_symbols(returned, shape, dtype)
     if num_symbols and tf.as_dtype(dtype).is_floating:
         dtype = WHOLE_NUMBERS.name
@@ -204,13 +204,18 @@ def _is_whole(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def _input(returned: _Returned) -> tuple[tuple[int, ...], str]:
+def _input(returned: _Returned, batch_size: int) -> tuple[tuple[int, ...], str]:
     """Return shape, without the batch, and type of the one input."""
     given = returned.values.get("input_shape")
     inputs = _inputs(returned.model)
     if len(inputs) > 1:
         names = ", ".join(each.name for each in inputs)
         raise returned.refused(f"the model has {len(inputs)} inputs, {names}; wanted one")
+    if inputs and inputs[0].shape[0] not in (None, batch_size):
+        raise returned.refused(
+            f"the model takes batches of {inputs[0].shape[0]} alone; wanted keras.Input without "
+            "batch_size"
+        )
     if given is None:
         sizes = inputs[0].shape[1:] if inputs else (None,)
         if None in sizes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import tensorflow as tf
@@ -22,7 +23,7 @@ from scalemark.records.attempt import Cluster, Placement
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
 from scalemark.records.trial import TrialSpec
-from scalemark.records.validation import JsonRecord, canonical
+from scalemark.records.validation import canonical
 from scalemark.run_folder import RunFolder, read_regular
 from simulator.costs.work import Work
 from trainer import devices as devices_of
@@ -115,65 +116,35 @@ def fastest_s(
     return min(turns_s) / num_calls
 
 
-_MOST_BYTES = 2**16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeakOf(JsonRecord):
-    """All that a peak depends on."""
-
-    machine: str  # Machine.key, or the name of the host where a trainer was started by hand
-    device: str  # its kind, and of a GPU its name
-    num_cores: int  # that the process may run on; 0 of a GPU, to which they do not matter
-    num_intra_threads: int  # as the trial has it, 0 = TensorFlow's choice; 0 of a GPU
-    num_inter_threads: int  # the same
-    precision: str
-    software: str  # scalemark.host.software.key
-
-    @property
-    def file_name(self) -> str:
-        return f"{hashlib.sha256(canonical(asdict(self)).encode()).hexdigest()[:16]}.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPeak(JsonRecord):
-    """The content of a file."""
-
-    of: PeakOf
-    flops_per_s: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.flops_per_s < math.inf:
-            raise ValueError(f"flops_per_s={self.flops_per_s}: wanted more than 0")
-
-
-def read(of: PeakOf) -> float | None:
-    """Return a peak in FLOP/s; None where none is kept, or what is kept is damaged or another's."""
+def read(key: str) -> float | None:
+    """Return a peak in FLOP/s; None where none is kept, or what is kept is damaged."""
     try:
-        kept = KeptPeak.from_json(read_regular(_file(of), _MOST_BYTES))
+        kept = json.loads(read_regular(_file(key)))
+        if not isinstance(kept, float) or not 0 < kept < math.inf:
+            raise ValueError(f"{str(kept)[:60]}: wanted a number greater than 0")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RuntimeError) as error:
         print(f"the kept peak cannot be used, and is measured again: {error}", file=sys.stderr)
         return None
-    return kept.flops_per_s if kept.of == of else None
+    return kept
 
 
-def write(of: PeakOf, flops_per_s: float) -> None:
+def write(key: str, flops_per_s: float) -> None:
     """Keep a peak, whole or not at all; where that is not possible the next trial measures it."""
     try:
-        file = _file(of)
+        file = _file(key)
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(KeptPeak(of=of, flops_per_s=flops_per_s).to_json())
+        draft.write_text(json.dumps(flops_per_s))
         draft.replace(file)
     except (OSError, RuntimeError) as error:
         print(f"the peak cannot be kept: {error}", file=sys.stderr)
 
 
-def _file(of: PeakOf) -> Path:
+def _file(key: str) -> Path:
     """Raises RuntimeError for a user without a home."""
-    return cache_folder() / "peaks" / of.file_name
+    return cache_folder() / "peaks" / f"{key}.json"
 
 
 def with_utilization(
@@ -196,7 +167,7 @@ def with_utilization(
         return measurement
     counted = Work.of(asdict(spec)).network
     num_sharing = _num_sharing(spec, devices, given, cluster)
-    of = _peak_of(spec, devices, folder)
+    key = peak_key(spec, devices, folder)
 
     def at(peak: float) -> Measurement:
         return measured.with_mfu(
@@ -206,37 +177,37 @@ def with_utilization(
             peak_flops_per_s=peak / num_sharing,
         )
 
-    kept = read(of)
+    kept = read(key)
     if kept is not None and not measured.exceeds_peak(at(kept)):
         return at(kept)
     own_cpu_s = contention.cpu_of_ranks_s if cluster else contention.own_cpu_s
-    if kept is None and (doubt := _doubt_before(spec, seen)):
-        return _unknown(measurement, doubt)
+    doubt = "" if kept else _doubt_before(spec, seen)
+    if doubt:
+        print(f"model FLOPs utilization is not known: {doubt}", flush=True)
+        return measurement
     begin = contention.now(own_cpu_s)
-    measured_peak = _measured(spec, devices, of)
+    measured_peak = _measured(spec, devices)
     taken = None
     if contention.knows_own_processes(cluster, given):
         taken = contention.cores_taken_by_others(begin, contention.now(own_cpu_s))
     if kept is not None:  # a disturbed one is a bound, too
         measured_peak = max(kept, measured_peak or 0.0)
-    elif doubt := _doubt(devices, measured_peak, taken):
-        return _unknown(measurement, doubt)
+    else:
+        doubt = _doubt(devices, measured_peak, taken)
+    if doubt:
+        print(f"model FLOPs utilization is not known: {doubt}", flush=True)
+        return measurement
     assert measured_peak is not None
-    write(of, measured_peak)
+    write(key, measured_peak)
     return at(measured_peak)
 
 
-def _measured(spec: TrialSpec, devices: Devices, of: PeakOf) -> float | None:
+def _measured(spec: TrialSpec, devices: Devices) -> float | None:
     num_at_once = 1
-    if of.num_intra_threads:
-        num_at_once = math.ceil(of.num_cores / of.num_intra_threads)
+    if spec.num_intra_threads and devices.kind is DeviceKind.CPU_DEVICE:
+        num_at_once = math.ceil(len(os.sched_getaffinity(0)) / spec.num_intra_threads)
     dtype = tf.as_dtype(PRECISIONS[spec.precision].compute_type)
     return peak_flops_per_s(devices, dtype, num_at_once)
-
-
-def _unknown(measurement: Measurement, doubt: str) -> Measurement:
-    print(f"model FLOPs utilization is not known: {doubt}", flush=True)
-    return measurement
 
 
 def _doubt_before(spec: TrialSpec, seen: Sequence[GpuTelemetry]) -> str:
@@ -263,45 +234,43 @@ def _doubt(devices: Devices, peak: float | None, taken: float | None) -> str:
     return ""
 
 
-def _peak_of(spec: TrialSpec, devices: Devices, folder: RunFolder) -> PeakOf:
-    machine = folder.read_machine()
+def peak_key(spec: TrialSpec, devices: Devices, folder: RunFolder) -> str:
+    """Return a digest of all that a peak depends on."""
+    machine = folder.read_machine()  # None where a trainer was started by hand
     environment = folder.read_environment() or software.describe()
-    is_cpu = devices.kind is DeviceKind.CPU_DEVICE
-    return PeakOf(
-        machine=machine.key if machine else platform.node(),
-        device=str(devices.kind) if is_cpu else f"{devices.kind} {_gpu_name(devices)}",
-        num_cores=len(os.sched_getaffinity(0)) if is_cpu else 0,
-        num_intra_threads=spec.num_intra_threads if is_cpu else 0,
-        num_inter_threads=spec.num_inter_threads if is_cpu else 0,
-        precision=spec.precision,
-        software=software.key(environment),
-    )
-
-
-def _gpu_name(devices: Devices) -> str:
-    """Return the name of the first own replica's GPU, whose peak is measured."""
-    number = int(devices.own_replicas[0].rpartition(":")[2])
-    visible = tf.config.get_visible_devices("GPU")
-    gpu = visible[0] if devices.shared else visible[number]
-    return str(tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name))
+    depends_on: dict[str, object] = {
+        "machine": machine.key if machine else platform.node(),
+        "device": str(devices.kind),
+        "precision": spec.precision,
+        "software": software.key(environment),
+    }
+    if devices.kind is DeviceKind.CPU_DEVICE:
+        depends_on["num_cores"] = len(os.sched_getaffinity(0))
+        depends_on["num_intra_threads"] = spec.num_intra_threads
+        depends_on["num_inter_threads"] = spec.num_inter_threads
+    else:
+        number = int(devices.own_replicas[0].rpartition(":")[2])
+        visible = tf.config.get_visible_devices("GPU")
+        gpu = visible[0] if devices.shared else visible[number]
+        details = tf.config.experimental.get_device_details(gpu)
+        depends_on["gpu"] = str(details.get("device_name", gpu.name))
+    return hashlib.sha256(canonical(depends_on).encode()).hexdigest()[:16]
 
 
 def _num_sharing(
     spec: TrialSpec, devices: Devices, given: Placement | None, cluster: Cluster | None
 ) -> int:
-    """Count the replicas of the trial that share what the peak was measured of."""
+    """Count the replicas of the trial that share what the peak was measured of: of CPU devices all
+    on this machine, whose workers may each use all of its cores.
+    """
     if not devices.shared:
         return 1
-    return len(devices.own_replicas) * _num_workers_here(spec, given, cluster)
-
-
-def _num_workers_here(spec: TrialSpec, given: Placement | None, cluster: Cluster | None) -> int:
-    """Count the workers on this machine, this one included; each may use all of its cores."""
+    num_own = len(devices.own_replicas)
     if cluster is None:
-        return 1
+        return num_own
     if "link_mbit" in spec.injected_values:  # processes of this machine, with an address each
-        return len(cluster.worker_hosts)
+        return num_own * len(cluster.worker_hosts)
     names = [address.rpartition(":")[0] for address in cluster.worker_hosts]
     if given is not None and given.hosts:
         names = list(given.hosts)
-    return names.count(names[0])
+    return num_own * names.count(names[0])

@@ -15,7 +15,7 @@ from tests.specs import small
 from tests.trainer.test_towers import MODES
 from trainer.check.exactness import convolutional, whole_batches
 from trainer.run import build
-from trainer.watching import op_placement, profile, xplane
+from trainer.watching import op_placement, profile
 
 pytestmark = pytest.mark.integration
 
@@ -51,27 +51,33 @@ def captured(all_devices, tmp_path_factory):
 
 
 def counted(events) -> dict[str, int]:
-    return dict(Counter(f"{event.op} @ {event.device}" for event in events))
+    return dict(Counter(event.op for event in events))
+
+
+def of_graph(placement, role: str) -> dict[str, int]:
+    """The ops of the graph by their type, on all devices."""
+    counts: Counter[str] = Counter()
+    for op, number in placement.summary()[role].items():
+        counts[op.partition(" @ ")[0]] += number
+    return dict(counts)
 
 
 @pytest.mark.parametrize("mode", PROFILED)
 @pytest.mark.parametrize("num_replicas", [1, 2])
-def test_a_profile_holds_every_op_of_the_graph_on_its_device(captured, mode, num_replicas):
+def test_a_profile_holds_every_op_of_the_graph(captured, mode, num_replicas):
     """Also those inside the towers, which on CPU devices are functions called once per replica."""
     placement, path = captured(mode, num_replicas)
-    trace = xplane.read_trace(path)
+    trace = profile.read_trace(path)
     assert len(trace.steps_ps) == NUM_STEPS + 2
     for begin_ps, end_ps in trace.steps_ps[1:-1]:
         events = [event for event in trace.events if begin_ps <= event.start_ps < end_ps]
-        assert all(event.device for event in events)
-        convolutions = Counter(event.device for event in events if event.op.endswith("Conv2D"))
-        assert convolutions == {f"CPU:{replica + 1}": 2 for replica in range(num_replicas)}
+        assert sum(event.op.endswith("Conv2D") for event in events) == 2 * num_replicas
         updates = [event for event in events if event.op == "ResourceApplyMomentum"]
-        assert counted(updates) == placement.summary()["update"]
+        assert counted(updates) == of_graph(placement, "update")
         sums = [
             event for event in events if event.op == "AddN" and profile.in_reduce_scope(event.name)
         ]
-        assert counted(sums) == placement.summary()["reduction"]
+        assert counted(sums) == of_graph(placement, "reduction")
 
 
 def test_times_of_a_real_step_agree_with_each_other(captured):
@@ -111,9 +117,9 @@ def test_the_work_of_the_input_pipeline_is_input_whatever_its_ops_are(all_device
         path = profile.capture(
             lambda: next(images), 10, tmp_path
         )  # a batch or two may be made between steps
-    events = xplane.read_trace(path).events
+    events = profile.read_trace(path).events
     assert len(events) > 50
-    assert {(event.device, event.is_input) for event in events} == {("CPU:0", True)}
+    assert {event.is_input for event in events} == {True}
 
 
 def test_a_file_with_too_few_steps_is_refused(tmp_path):
@@ -305,7 +311,7 @@ def test_figures_that_older_profiles_have_are_left_out(two_gpus):
     ],
 )
 def test_reductions_and_copies_are_told_apart(op, name, kernel, is_reduction, is_copy):
-    event = xplane.Event(name=name, op=op, device="", start_ps=0, end_ps=1, kernel=kernel)
+    event = profile.Event(name=name, op=op, start_ps=0, end_ps=1, kernel=kernel)
     assert (profile.is_reduction(event), profile.is_copy(event)) == (is_reduction, is_copy)
 
 

@@ -1,5 +1,6 @@
 """Utilization is FLOPs of the definition over the machine's measured peak, or unknown."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -43,7 +44,7 @@ def used(make_devices, tmp_path):
 @pytest.fixture
 def peak_of(make_devices, tmp_path):
     """peak_of(spec): by what its peak is kept."""
-    return lambda spec=SPEC: utilization._peak_of(spec, make_devices(1), RunFolder(tmp_path))
+    return lambda spec=SPEC: utilization.peak_key(spec, make_devices(1), RunFolder(tmp_path))
 
 
 @pytest.fixture
@@ -175,10 +176,11 @@ def test_of_a_model_of_the_users_own_it_is_unknown(used):
 
 @pytest.mark.parametrize(("num_intra_threads", "num_at_once"), [(0, 1), (1, 3), (2, 2), (3, 1)])
 def test_products_of_few_threads_run_side_by_side_on_all_cores(
-    make_devices, peak_of, monkeypatch, num_intra_threads, num_at_once
+    make_devices, monkeypatch, num_intra_threads, num_at_once
 ):
     asked = []
     monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *values: asked.append(values))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     spec = replace(SPEC, num_intra_threads=num_intra_threads)
-    utilization._measured(spec, make_devices(1), replace(peak_of(spec), num_cores=3))
+    utilization._measured(spec, make_devices(1))
     assert [num for *_, num in asked] == [num_at_once]
