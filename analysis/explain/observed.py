@@ -53,7 +53,7 @@ class Observed:
     num_cores: int | None = None
     # of the GPU that lost most, for which the others wait, below the highest clock it can: 0..1
     clock_loss: float | None = None
-    # reason why clocks were lowered, as trainer/watching/nvml.py names it -> UUIDs of the GPUs
+    # reason why clocks were lowered, as trainer/watching/telemetry.py names it -> UUIDs of the GPUs
     throttled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     num_parameters: int | None = None
     doubts: tuple[str, ...] = ()  # why an attempt is suspect, but for injected faults

@@ -166,7 +166,7 @@ class GpuTelemetry:
     temperature_c: int | None  # highest
     utilization: float | None  # mean share of time with a kernel running, 0..1
     memory_used_bytes: int | None  # highest, all processes together
-    # as trainer/watching/nvml.py names them; empty also where the GPU does not report them
+    # as trainer/watching/telemetry.py names them; empty also where the GPU does not report them
     throttle_reasons: tuple[str, ...]
     num_foreign_processes: int | None  # most other processes seen computing on it at once
     xids: tuple[int, ...] = ()  # each kind of Xid error that it reported, from the trial's start on

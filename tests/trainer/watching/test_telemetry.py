@@ -17,8 +17,8 @@ from scalemark.records.measurement import AttemptResult, GpuTelemetry
 from scalemark.records.outcomes import Outcome
 from tests.conftest import PROJECT
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
-from trainer.watching import nvml, telemetry
-from trainer.watching.nvml import NvmlReading
+from trainer.watching import telemetry
+from trainer.watching.telemetry import NvmlReading
 
 BUSY = NvmlReading(
     uuid="GPU-a",
@@ -154,7 +154,7 @@ def test_errors_count_from_the_start_of_the_trial_on(tmp_path):
 def test_memory_errors_are_read_by_their_kind(monkeypatch):
     gpu = FakeGpu("GPU-a", ecc_errors=(5, 1))
     FakeDriver([gpu]).install(monkeypatch)
-    assert (nvml._num_errors(gpu, 0), nvml._num_errors(gpu, 1)) == (5, 1)
+    assert (telemetry._num_errors(gpu, 0), telemetry._num_errors(gpu, 1)) == (5, 1)
 
 
 def test_every_gpu_has_its_own_summary_and_unknowns_stay_none(tmp_path):
@@ -205,16 +205,16 @@ def processes():
 
 def test_all_that_a_trial_started_is_its_own(processes):
     ours, child, other = processes
-    assert nvml.num_others([]) is None
-    assert nvml.num_others([ours, child]) == 0
-    assert nvml.num_others([ours, child, other, other]) == 1
-    assert nvml.num_others([other]) == 1
-    assert nvml.num_others([other, NO_PROCESS]) == 2
+    assert telemetry.num_others([]) is None
+    assert telemetry.num_others([ours, child]) == 0
+    assert telemetry.num_others([ours, child, other, other]) == 1
+    assert telemetry.num_others([other]) == 1
+    assert telemetry.num_others([other, NO_PROCESS]) == 2
 
 
 @pytest.mark.parametrize(("num", "others"), [(1, 0), (3, 2)])
 def test_where_numbers_mean_nothing_one_process_is_ours(num, others):
-    assert nvml.num_others(range(NO_PROCESS, NO_PROCESS + num)) == others
+    assert telemetry.num_others(range(NO_PROCESS, NO_PROCESS + num)) == others
 
 
 def test_without_samples_there_is_no_telemetry(tmp_path):
@@ -272,14 +272,14 @@ def test_samples_are_an_interval_apart_and_never_more_than_four_a_second(asked_s
     ],
 )
 def test_throttle_reasons_have_names_and_new_ones_a_number(bits, names):
-    assert nvml.reason_names(bits) == names
+    assert telemetry.reason_names(bits) == names
 
 
 def test_an_old_driver_tells_who_computes(monkeypatch):
     """A bug: pynvml's error of a driver before 510, which is no NVMLError, ended the sampler."""
     gpu = FakeGpu("GPU-a", computing={NO_PROCESS: 9, NO_PROCESS + 1: 9}, drawing={NO_PROCESS: 9})
     FakeDriver([gpu], is_old=True).install(monkeypatch)
-    (found,) = nvml.NvmlGpus(["GPU-a"]).read()
+    (found,) = telemetry.NvmlGpus(["GPU-a"]).read()
     assert (found.pids, found.memory_used_bytes) == ([NO_PROCESS + 1], 27 * 2**20)
 
 
@@ -287,7 +287,7 @@ def test_memory_that_the_driver_reserves_is_nobodys(monkeypatch):
     """An idle H200 in a virtual machine, as driver 580.159 tells of it: 615 MiB are reserved."""
     gpu = FakeGpu("GPU-a", name="NVIDIA H200", memory_bytes=150_754_820_096)
     FakeDriver([gpu], reserved_mib=615).install(monkeypatch)
-    (found,) = nvml.NvmlGpus(["GPU-a"]).read()
+    (found,) = telemetry.NvmlGpus(["GPU-a"]).read()
     assert found.memory_used_bytes == 0
 
 
@@ -297,7 +297,7 @@ def test_every_reason_that_pynvml_knows_has_a_name():
     }
     bits = {value for value in known if value.bit_count() == 1}
     assert len(bits) >= 9
-    assert not [bit for bit in bits if nvml.reason_names(bit)[0].startswith("0x")]
+    assert not [bit for bit in bits if telemetry.reason_names(bit)[0].startswith("0x")]
 
 
 def test_a_reading_that_the_gpu_does_not_support_is_none(monkeypatch):
@@ -308,13 +308,13 @@ def test_a_reading_that_the_gpu_does_not_support_is_none(monkeypatch):
         if name.startswith("nvmlDeviceGet"):
             monkeypatch.setattr(pynvml, name, unsupported)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", lambda _: 123_400)
-    assert nvml._read("GPU-b", object()) == replace(SILENT, power_w=123.4)
+    assert telemetry._read("GPU-b", object()) == replace(SILENT, power_w=123.4)
 
 
 def test_energy_is_read_in_joules(monkeypatch):
     FakeDriver([gpu := FakeGpu("GPU-a")]).install(monkeypatch)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetTotalEnergyConsumption", lambda _: 123_400)  # mJ
-    assert nvml._read("GPU-a", gpu).energy_j == 123.4
+    assert telemetry._read("GPU-a", gpu).energy_j == 123.4
 
 
 def test_a_driver_with_the_old_name_of_throttle_reasons_is_asked_by_it(monkeypatch):
@@ -323,7 +323,7 @@ def test_a_driver_with_the_old_name_of_throttle_reasons_is_asked_by_it(monkeypat
 
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrentClocksEventReasons", missing)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrentClocksThrottleReasons", lambda _: 4)
-    assert nvml._reasons(object()) == 4
+    assert telemetry._reasons(object()) == 4
 
 
 def test_without_gpus_no_process_is_started(tmp_path, monkeypatch):

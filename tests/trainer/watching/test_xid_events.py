@@ -8,7 +8,7 @@ import pytest
 
 from scalemark.records.machine import XidError
 from tests.sweeper.fake_nvml import WHOLE_GPU, FakeDriver, FakeGpu
-from trainer.watching.nvml import XidEvents
+from trainer.watching.telemetry import XidEvents
 
 
 class Clock:
