@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from conf import program, rules
-from conf.auto_batch import batch_factor, batch_that_fits
 from conf.schema import AXES_SET_BY_NAME, Config, DataConfig, free_values
 from scalemark import models, own_model
 from scalemark.abilities import (
@@ -28,7 +28,9 @@ from scalemark.records.free_axes import free_axes
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import INJECTED, injected_text
 from scalemark.records.trial import AXES, TrialSpec
-from simulator.costs.networks import network
+from simulator.costs.memory import memory_bytes as estimated_bytes
+from simulator.costs.networks import Network, network
+from simulator.costs.work import Work
 
 
 class TrialRefusedError(Exception):
@@ -417,11 +419,50 @@ def _batch_size(config: Config, around: _Around) -> int:
     if around.on_cpu_devices:
         return config.model.cpu_batch_size
     model, memory_bytes = config.model, around.memory_bytes
-    batch_size = model.batch_size * batch_factor(memory_bytes)
+    batch_size = model.batch_size * _batch_factor(memory_bytes)
     if own_model.is_own(model.name):
         return batch_size
     counted = network(model.name, model.image_px, model.num_classes, model.seq_len)
-    return batch_that_fits(counted, batch_size, around.usual_precision, memory_bytes)
+    return _batch_that_fits(counted, batch_size, around.usual_precision, memory_bytes)
+
+
+_GIB_OF_A_BATCH = 16
+_MOST_OF_MEMORY = 0.85  # the rest is the driver's and NCCL's, and how far estimates are off
+
+
+def _batch_factor(memory_bytes: int | None) -> int:
+    """Return how many times a model's batch GPUs with this memory take: a power of two.
+
+    Models' batches are those of tf_cnn_benchmarks, for cards of 12 to 16 GiB.
+    """
+    gib = (memory_bytes or 0) / 2**30 + 1  # a card of 32 GiB reports a little less
+    return 1 << max(0, int(math.log2(gib / _GIB_OF_A_BATCH)))
+
+
+@cache
+def _batch_that_fits(
+    network: Network, batch_size: int, precision: str, memory_bytes: int | None
+) -> int:
+    """Halve a batch until GPUs have the memory for it, by the cost model's estimate.
+
+    Call it with a model's own sizes, and the precision that the GPUs have by default: all cells of
+    a grid have one batch.
+    """
+    while memory_bytes and batch_size > 1:
+        work = Work(
+            network=network,
+            num_gpus=1,
+            batch_size=batch_size,
+            variable_update="replicated",
+            local_parameter_device="gpu",
+            all_reduce="none",
+            precision=precision,
+            optimizer="adam",  # which has the most variables of its own
+        )
+        if estimated_bytes(work) <= _MOST_OF_MEMORY * memory_bytes:
+            break
+        batch_size //= 2
+    return batch_size
 
 
 _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {

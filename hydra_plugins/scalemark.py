@@ -65,39 +65,11 @@ ConfigStore.instance().store(
 )
 
 
-_GROUP = "model/"
-_SCHEME = "own-model"
-DEFAULTS = {"batch_size": 32, "cpu_batch_size": 8, "learning_rate": 0.01}
-"""The defaults of every model of a user's own: its file is not run before its trials."""
-
-
-class OwnModels(ConfigSource):
-    """A config for every name of the group `model` that has a colon in it."""
-
-    @staticmethod
-    def scheme() -> str:
-        return _SCHEME
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        values = {
-            "name": config_path.removeprefix(_GROUP),
-            "num_classes": 0,
-            "image_px": 0,
-            "cpu_image_px": 0,
-            **DEFAULTS,
-        }
-        return ConfigResult(
-            provider=self.provider,
-            path=f"{_SCHEME}://",
-            config=OmegaConf.create(values),
-            header={"package": None},
-        )
+class _OwnConfigs(ConfigSource):
+    """A config for names of a group that are a user's own; files of conf/ come first."""
 
     def is_group(self, config_path: str) -> bool:
         return False
-
-    def is_config(self, config_path: str) -> bool:
-        return config_path.startswith(_GROUP) and ":" in config_path
 
     def available(self) -> bool:
         return True
@@ -105,61 +77,67 @@ class OwnModels(ConfigSource):
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         return []
 
-
-class OwnModelsSearchPath(SearchPathPlugin):
-    """Adds the source behind conf/, whose files come first."""
-
-    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        search_path.append("scalemark", f"{_SCHEME}://")
-
-
-_HARDWARE_GROUP = "hardware"
-_HARDWARE_SCHEME = "own-hardware"
+    def _config(self, values: dict[str, Any]) -> ConfigResult:
+        return ConfigResult(
+            provider=self.provider,
+            path=f"{self.scheme()}://",
+            config=OmegaConf.create(values),
+            header={"package": None},
+        )
 
 
-class OwnHardware(ConfigSource):
+_MODEL = "model/"
+DEFAULTS = {"batch_size": 32, "cpu_batch_size": 8, "learning_rate": 0.01}
+"""The defaults of every model of a user's own: its file is not run before its trials."""
+
+
+class OwnModels(_OwnConfigs):
+    """A config for every name of the group `model` that has a colon in it."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "own-model"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        sizes = {"num_classes": 0, "image_px": 0, "cpu_image_px": 0}
+        return self._config({"name": config_path.removeprefix(_MODEL), **sizes, **DEFAULTS})
+
+    def is_config(self, config_path: str) -> bool:
+        return config_path.startswith(_MODEL) and ":" in config_path
+
+
+_HARDWARE = "hardware/"
+
+
+class OwnHardware(_OwnConfigs):
     """A config for each file of the user's own that a name of the group `hardware` leads to."""
 
     @staticmethod
     def scheme() -> str:
-        return _HARDWARE_SCHEME
+        return "own-hardware"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        file = own_profile_file(_name(config_path))
+        file = own_profile_file(config_path.removeprefix(_HARDWARE))
         assert file is not None  # by is_config
         try:
             values = read_profile(file)
         except BrokenProfileError as error:
             raise ConfigCompositionException(str(error)) from error
-        return ConfigResult(
-            provider=self.provider,
-            path=f"{_HARDWARE_SCHEME}://",
-            config=OmegaConf.create({"device_kind": "simulated_gpu", "profile": values}),
-            header={"package": None},
-        )
+        return self._config({"device_kind": "simulated_gpu", "profile": values})
 
     def is_group(self, config_path: str) -> bool:
-        return config_path == _HARDWARE_GROUP
+        return config_path == _HARDWARE.rstrip("/")
 
     def is_config(self, config_path: str) -> bool:
-        if not config_path.startswith(f"{_HARDWARE_GROUP}/"):
+        if not config_path.startswith(_HARDWARE):
             return False
-        file = own_profile_file(_name(config_path))
+        file = own_profile_file(config_path.removeprefix(_HARDWARE))
         return file is not None and file.is_file()
 
-    def available(self) -> bool:
-        return True
 
-    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        return []
-
-
-def _name(config_path: str) -> str:
-    return config_path.removeprefix(f"{_HARDWARE_GROUP}/")
-
-
-class OwnHardwareSearchPath(SearchPathPlugin):
-    """Adds the source behind conf/, whose files come first."""
+class OwnConfigs(SearchPathPlugin):
+    """Adds both sources behind conf/."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        search_path.append("scalemark", f"{_HARDWARE_SCHEME}://")
+        for source in (OwnModels, OwnHardware):
+            search_path.append("scalemark", f"{source.scheme()}://")

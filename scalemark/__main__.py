@@ -80,9 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if word in ("--help", "-h"):
         return _print(_help())
     if word == "--version":
-        return _print(f"scalemark {_version()}")
+        from scalemark.host.own_code import own_version  # here, because nothing else needs it
+
+        return _print(f"scalemark {own_version()}")
     if word not in COMMANDS:
-        return _refuse(_no_such(word, others) if word else f"which command?\n\n{_help()}")
+        return _refuse(_no_such(word) if word else f"which command?\n\n{_help()}")
     try:
         import_ours_first(sys.path)
     except FileNotFoundError:
@@ -118,23 +120,9 @@ def _help() -> str:
     return _USAGE.format(commands="\n".join(lines))
 
 
-def _version() -> str:
-    from scalemark.host.own_code import own_version  # here, because nothing else needs it
-
-    return own_version()
-
-
-def _no_such(word: str, others: Sequence[str]) -> str:
+def _no_such(word: str) -> str:
     from difflib import get_close_matches
 
-    inside = []
-    for name, command in COMMANDS.items():
-        if command.module.startswith(f"{word}."):  # a room of ours, as `python -m` runs it
-            inside.append(name)
-    if inside:
-        named = [name for name in inside if name in others[:1]] or inside
-        meant = " or ".join(f"scalemark {name}" for name in named)
-        return f"no command {word!r}; did you mean {meant}?"
     close = get_close_matches(word, COMMANDS, n=1)
     meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
     return f"no command {word[:100]!r}; {meant}"

@@ -10,20 +10,15 @@ import ast
 import difflib
 import hashlib
 import os
-import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from scalemark.models import ModelError
 from scalemark.records.attempt import WORKDIR_VARIABLE
 
-WANTED = "wanted FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION, as my_model.py:build"
-_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-_MOST_BYTES = 2**24  # of a file of source; larger is a slip
+WANTED = "wanted FILE.py:FUNCTION, as my_model.py:build"
 _DIGITS = 12  # of the digest: enough to tell the versions of one file apart
 
 
@@ -43,9 +38,7 @@ class OwnModel:
 
     reference: str  # one spelling for each: `my_model.py:build` relative to the sweep's folder
     function: str
-    module: str  # the name to import it by
     path: Path
-    import_folder: Path  # what the file imports from beside it is found from here
     digest: str  # of the bytes of the file
 
 
@@ -55,71 +48,21 @@ def find(reference: str, folder: Path) -> OwnModel:
     Raises ModelError, which names the nearest file or function.
     """
     where, _, function = reference.rpartition(":")
-    if not where or not function.isidentifier() or not reference.isprintable():
+    is_of_file = where.endswith(".py") and function.isidentifier()
+    if not is_of_file or not reference.isprintable():
         raise ModelError(f"model={reference!r}: {WANTED}")
-    if where.endswith(".py"):
-        path = Path(os.path.normpath(folder / Path(where).expanduser()))
-        shown = path.relative_to(folder) if path.is_relative_to(folder) else path
-        reference, module, import_folder = f"{shown.as_posix()}:{function}", path.stem, path.parent
-    elif _MODULE.fullmatch(where):
-        module = where
-        path, import_folder = _file_of_module(reference, where, folder)
-    else:
-        raise ModelError(f"model={reference}: {WANTED}")
-    source = _read(reference, path)
-    _check_defined(reference, path, source, function)
-    return OwnModel(
-        reference=reference,
-        function=function,
-        module=module,
-        path=path,
-        import_folder=import_folder,
-        digest=hashlib.sha256(source).hexdigest()[:_DIGITS],
-    )
-
-
-def _file_of_module(reference: str, module: str, folder: Path) -> tuple[Path, Path]:
-    """Return the file of a module, and the folder that its package is imported from.
-
-    `importlib.util.find_spec` would import the packages around it.
-    """
-    parts = module.split(".")
-    spec = _spec(reference, parts[0], [str(folder), *sys.path])
-    package = list(spec.submodule_search_locations or ())
-    import_folder = Path(package[0] if package else str(spec.origin)).parent
-    for number in range(2, len(parts) + 1):
-        search = list(spec.submodule_search_locations or ())
-        spec = _spec(reference, ".".join(parts[:number]), search)
-    if not spec.origin or not spec.origin.endswith(".py"):
-        raise ModelError(f"model={reference}: {module} has no file of Python source; {WANTED}")
-    return Path(spec.origin), import_folder
-
-
-def _spec(reference: str, name: str, search: list[str]) -> ModuleSpec:
-    """Raises ModelError."""
-    spec = PathFinder.find_spec(name, search)
-    if spec is None:
-        package = name.rpartition(".")[0]
-        where = f"the package {package}" if package else f"{search[0]}, nor installed"
-        raise ModelError(f"model={reference}: there is no module {name} in {where}; {WANTED}")
-    return spec
-
-
-def _read(reference: str, path: Path) -> bytes:
-    """Raises ModelError."""
-    if not path.is_file():
-        if path.exists():
-            raise ModelError(f"model={reference}: {path} is no regular file; {WANTED}")
+    path = Path(os.path.normpath(folder / Path(where).expanduser()))
+    shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+    reference = f"{shown.as_posix()}:{function}"
+    if not path.exists():
         raise ModelError(f"model={reference}: {path}: there is no such file{_nearest_file(path)}")
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise ModelError(
-                f"model={reference}: {path} has {path.stat().st_size} bytes; wanted a file of "
-                "Python source"
-            )
-        return path.read_bytes()
+        source = path.read_bytes()
     except OSError as error:
-        raise ModelError(f"model={reference}: {path}: {error.strerror}") from None
+        raise ModelError(f"model={reference}: {path}: {error.strerror}; {WANTED}") from None
+    _check_defined(reference, path, source, function)
+    digest = hashlib.sha256(source).hexdigest()[:_DIGITS]
+    return OwnModel(reference=reference, function=function, path=path, digest=digest)
 
 
 def _nearest_file(path: Path) -> str:
@@ -140,7 +83,8 @@ def _defined(source: bytes, file_name: str) -> ast.Module:
 def _check_defined(reference: str, path: Path, source: bytes, function: str) -> None:
     """Raise ModelError unless the file defines the function, by what its text says."""
     try:
-        statements = list(_statements(_defined(source, path.name).body))
+        statements = _statements(_defined(source, path.name).body)
+        known = [name for statement in statements for name in _names(statement)]
     except SyntaxError as error:
         raise ModelError(
             f"model={reference}: {path}, line {error.lineno or 1}: {error.msg}; wanted source of "
@@ -148,25 +92,10 @@ def _check_defined(reference: str, path: Path, source: bytes, function: str) -> 
         ) from None
     except (ValueError, RecursionError) as error:
         raise ModelError(f"model={reference}: {path}: {error}; wanted source of Python") from None
-    known = [name for statement in statements for name in _names(statement)]
-    if function not in known:
-        if "*" in known:  # from somewhere import *
-            return
+    if function not in known and "*" not in known:  # from somewhere import *
         near = difflib.get_close_matches(function, known, n=1)
-        functions = [each.name for each in statements if isinstance(each, ast.FunctionDef)]
-        there = f"it defines {', '.join(functions)}" if functions else "it defines no function"
-        hint = f"did you mean {near[0]}?" if near else there
-        raise ModelError(f"model={reference}: {path.name} does not define {function}; {hint}")
-    for statement in statements:
-        if isinstance(statement, ast.AsyncFunctionDef) and statement.name == function:
-            raise ModelError(f"model={reference}: {function} is async; wanted a plain function")
-        if isinstance(statement, ast.FunctionDef) and statement.name == function:
-            needed = _needed(statement.args)
-            if needed:
-                raise ModelError(
-                    f"model={reference}: {function} needs {', '.join(needed)}; wanted a function "
-                    "that can be called without arguments"
-                )
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ModelError(f"model={reference}: {path.name} does not define {function}{hint}")
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -192,13 +121,3 @@ def _names(statement: ast.stmt) -> Iterator[str]:
             yield from (each.id for each in ast.walk(target) if isinstance(each, ast.Name))
     elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         yield statement.target.id
-
-
-def _needed(arguments: ast.arguments) -> list[str]:
-    """Return the arguments that have no default."""
-    positional = [*arguments.posonlyargs, *arguments.args]
-    needed = [each.arg for each in positional[: len(positional) - len(arguments.defaults)]]
-    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if default is None:
-            needed.append(each.arg)
-    return needed

@@ -1,7 +1,5 @@
 """Reduce-scatter and all-gather over equal shards, which `sharded` variable updates exchange.
 
-A variable update whose replicas keep an equal shard of each message's elements.
-
 ```
   elements of all variables, in a row:  │ message 0      ...│ message 1      ...│   ... = padding
   shards of each message, 3 replicas:   │  0  │  1  │  2  ..│  0  │  1  │  2  ..│

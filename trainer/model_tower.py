@@ -1,25 +1,13 @@
 """One tower: the model forward and backward on one batch, to gradients that are ready to be summed.
 
-Gradient accumulation: a tower takes its examples as micro-batches, one after the other.
-
 ```
   state ─► micro-batch 0 ─► state ─► micro-batch 1 ─► ... ─► state     batch statistics, seeds
                 │                        │
   zeros ────────+────────────────────────+──────────► ... ─► gradients, summed in float32
 ```
-A loop of TensorFlow, so that the graph is as large as that of one micro-batch, and of its
-activations only those of one are held at a time.
-
-One tower: the model forward and backward on one batch, to gradients that are ready to be summed.
-
-```
-  inputs, labels ──► passes, one per micro-batch ──► gradients ──► divided, unscaled, decay added
-```
-
-Multiplies the loss so that small half-precision gradients do not vanish.
-
-Micikevicius et al. 2018, "Mixed Precision Training". The dynamic rule is Keras': start at 2^15,
-halve on overflow, whose step is skipped, and double after 2,000 steps without one.
+Micro-batches are a loop of TensorFlow, so that the graph is as large as that of one, and of its
+activations only those of one are held at a time. A loss scale keeps small half-precision gradients
+from vanishing (Micikevicius et al. 2018, "Mixed Precision Training").
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -52,7 +50,7 @@ def load(spec: TrialSpec) -> Template:
     """
     own = _planned(spec)
     policy = keras.mixed_precision.dtype_policy().name
-    folder = str(own.import_folder)
+    folder = str(own.path.parent)
     sys.path.insert(0, folder)  # it may import what lies beside it, as when Python runs it
     try:
         function = _function(own)
@@ -98,13 +96,8 @@ def _function(own: OwnModel) -> Callable[[], Any]:
 
 
 def _import(own: OwnModel) -> ModuleType:
-    """Run the file. A file named by its path gets a name that is nobody else's."""
-    if not own.reference.rpartition(":")[0].endswith(".py"):
-        module = import_module(own.module)
-        if Path(str(module.__file__)).resolve() != own.path.resolve():
-            raise ImportError(f"{own.module} is {module.__file__} here, wanted {own.path}")
-        return module
-    name = f"own_model_{own.module}"
+    """Run the file as a module of a name that is nobody else's."""
+    name = f"own_model_{own.path.stem}"
     spec = importlib.util.spec_from_file_location(name, own.path)
     assert spec is not None  # its name ends with .py
     assert spec.loader is not None

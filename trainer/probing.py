@@ -16,12 +16,10 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import permutations
-from pathlib import Path
 
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
@@ -42,9 +40,8 @@ from trainer.watching import contention
 from trainer.watching.utilization import fastest_s, peak_flops_per_s
 
 MIB = 2**20
-# Of GPUs so much that starting the copy counts for little, and of CPU devices at least so much.
-COPY_BYTES = {DeviceKind.CPU_DEVICE: 64 * MIB, DeviceKind.GPU: 2048 * MIB}
-TIMES_CACHES = 4  # of CPU devices: then at most a quarter of a tensor is still in a cache
+# of GPUs so much that starting the copy counts for little; of CPU devices more than their caches
+COPY_BYTES = {DeviceKind.CPU_DEVICE: 1024 * MIB, DeviceKind.GPU: 2048 * MIB}
 COPY_PIECES = {DeviceKind.CPU_DEVICE: 1, DeviceKind.GPU: 8}  # tensors that are copied at once
 OF_HOST_MEMORY = 8  # a tensor takes at most such a part of it, as up to three are held at once
 LEAST_COPY_BYTES = 4 * MIB  # a device without room for this has no figure
@@ -58,7 +55,6 @@ ALL_TURNS_S = 0.5
 _FLOAT_BYTES = 4
 _ADD_TRAFFIC = 3  # bytes moved per byte of a sum in place: two read, one written
 _ALL_REDUCES = {DeviceKind.CPU_DEVICE: ring, DeviceKind.GPU: nccl}
-_CPUS = Path("/sys/devices/system/cpu")
 
 Step = Callable[[], Figure]
 
@@ -67,7 +63,7 @@ def main(request: ProbeRequest) -> None:
     """Print what is measured at once: an error or an interruption loses nothing before it."""
     devices = devices_of.claim(DeviceKind(request.device_kind), request.num_devices)
     pin_host_memory(devices)
-    room = copy_bytes(devices.kind, last_level_bytes(), available_bytes())
+    room = copy_bytes(devices.kind, available_bytes())
     steps = steps_of(request, devices, room)
     _print({"total": len(steps)})
     before = contention.now()
@@ -93,34 +89,10 @@ def pin_host_memory(devices: Devices) -> None:
         context.context()._config = config_pb2.ConfigProto(gpu_options=options)
 
 
-def last_level_bytes(cpus: Iterable[int] | None = None, folder: Path = _CPUS) -> int:
-    """Return how much the last-level caches of these cores hold, of which a cache that several
-    share counts once; 0 where the kernel does not say.
-    """
-    sizes: dict[str, int] = {}  # by the cores that share the cache
-    for cpu in os.sched_getaffinity(0) if cpus is None else cpus:
-        caches = []
-        for path in (folder / f"cpu{cpu}" / "cache").glob("index*"):
-            with suppress(FileNotFoundError):  # some virtual machines tell no sizes
-                level = int((path / "level").read_text())
-                shared_by = (path / "shared_cpu_list").read_text().strip()
-                size = (path / "size").read_text().strip().removesuffix("K")  # as 32768K
-                caches.append((level, shared_by, int(size) * 1024))
-        if caches:
-            _, shared_by, num_bytes = max(caches)
-            sizes[shared_by] = num_bytes
-    return sum(sizes.values())
-
-
-def copy_bytes(kind: DeviceKind, cache_bytes: int, host_bytes: int) -> int:
-    """Return the size of what is copied or summed: more than the caches of a host hold, where it
-    has the memory.
-    """
-    wanted = COPY_BYTES[kind]
-    if kind is DeviceKind.CPU_DEVICE:
-        wanted = max(wanted, TIMES_CACHES * cache_bytes)
+def copy_bytes(kind: DeviceKind, host_bytes: int) -> int:
+    """Return the size of what is copied or summed, where the host has the memory."""
     room = host_bytes // OF_HOST_MEMORY // MIB * MIB
-    return max(LEAST_COPY_BYTES, min(wanted, COPY_BYTES[DeviceKind.GPU], room))
+    return max(LEAST_COPY_BYTES, min(COPY_BYTES[kind], room))
 
 
 def steps_of(request: ProbeRequest, devices: Devices, num_bytes: int) -> list[Step]:

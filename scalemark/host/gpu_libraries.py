@@ -1,6 +1,5 @@
-"""What the GPUs, driver and libraries of this host support, and which processes use the GPUs.
-
-Lists processes of a GPU and its memory in use, by NVML, at any age of the driver, also with MPS.
+"""What the GPUs, driver and libraries of this host support, and which processes use the GPUs, by
+NVML, at any age of the driver, also with MPS.
 
 ```
   nvmlDeviceGetComputeRunningProcesses      programs; where MPS runs, its server

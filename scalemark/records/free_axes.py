@@ -1,9 +1,7 @@
-"""Axes that a sweep brings itself: `+axes.zero=0,1,2` and `+env.NCCL_ALGO=Ring`.
+"""Axes that a sweep brings itself: `+axes.zero=0,1,2` and `+env.NCCL_ALGO=Ring,Tree`.
 
-Axes that are environment variables, as `+env.NCCL_ALGO=Ring,Tree` on the command line.
-
-The trainer, or the program of the user's own, is given the variable; without the axis it inherits
-what the sweep was started with. The axis is called `env.NCCL_ALGO` everywhere.
+The trainer, or the program of the user's own, is given an environment variable; without the axis it
+inherits what the sweep was started with. The axis is called `env.NCCL_ALGO` everywhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The record of a sweep without its attempts, `sweep.json`, and its settings.
-
-Settings of a sweep, which are no part of a trial. Each is a field of a dataclass in
-`conf/schema.py` or of a launcher, with the line that `--help` and the reference print of it.
-"""
+"""The record of a sweep without its attempts, `sweep.json`, and the fields that are settings."""
 
 from __future__ import annotations
 

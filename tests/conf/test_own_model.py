@@ -47,11 +47,6 @@ def test_a_file_elsewhere_is_named_by_its_path(tmp_path, monkeypatch):
     assert trial("model=../my_model.py:build") == trial(f"model={path}")
 
 
-def test_a_module_of_a_package_resolves():
-    written(DENSE, "nets/small.py")
-    assert trial("model=nets.small:build").model == "nets.small:build"
-
-
 def test_a_changed_file_is_another_trial():
     first = trial(f"model={written(DENSE)}")
     second = trial(f"model={written(DENSE + '# wider')}")

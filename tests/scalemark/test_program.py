@@ -115,8 +115,6 @@ def test_a_command_imports_no_library_that_it_does_not_use(command):
     ("arguments", "said"),
     [
         (["stor", "list"], "no command 'stor'; did you mean store?"),
-        (["sweeper", "status"], "no command 'sweeper'; did you mean scalemark status?"),
-        (["trainer"], "no command 'trainer'; did you mean scalemark selfcheck?"),
         (["nothing"], "no command 'nothing'; choose one of sweep, store, plots, analysis"),
         ([], "which command?"),
     ],

@@ -10,7 +10,7 @@ from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
 from trainer import registry
 from trainer.check.exactness import gradients_at, largest_difference, train, whole_batches
-from trainer.optimizers.__init__ import LearningRate
+from trainer.optimizers import LearningRate
 from trainer.towers import Placed
 
 SGD = small(num_gpus=2, optimizer="sgd", momentum=0.0, weight_decay=0.0, learning_rate=0.1)

@@ -250,13 +250,6 @@ def test_it_may_import_what_lies_beside_it():
     assert own_model.load(spec).example.num_classes == 9
 
 
-def test_a_module_of_a_package_is_imported():
-    written(DENSE, "nets_of_mine/small.py")
-    reference = "nets_of_mine.small:build"
-    spec = replace(own(DENSE), model=reference, model_digest=find(reference, Path.cwd()).digest)
-    assert own_model.load(spec).example.input_shape == (6,)
-
-
 def test_a_file_that_changed_since_planning_is_refused():
     spec = own(DENSE)
     written(DENSE + "# changed")

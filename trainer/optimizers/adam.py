@@ -12,7 +12,7 @@ ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=2, learning_rate=0.
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.optimizers.__init__ import LearningRate, own_variable
+from trainer.optimizers import LearningRate, own_variable
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 

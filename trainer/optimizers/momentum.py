@@ -12,7 +12,7 @@ ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=1, learning_rate=Non
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.optimizers.__init__ import LearningRate
+from trainer.optimizers import LearningRate
 
 
 def create(spec: TrialSpec) -> Momentum:

@@ -15,7 +15,7 @@ ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=2, learning_rate=Non
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.optimizers.__init__ import LearningRate
+from trainer.optimizers import LearningRate
 
 DECAY = 0.9
 EPSILON = 1.0

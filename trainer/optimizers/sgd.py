@@ -12,7 +12,7 @@ ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=0, learning_rate=No
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.optimizers.__init__ import LearningRate
+from trainer.optimizers import LearningRate
 
 
 def create(spec: TrialSpec) -> Sgd:

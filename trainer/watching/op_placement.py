@@ -1,7 +1,5 @@
 """Reads back from TensorFlow what really ran where, and how long each replica computed.
 
-Reads back from TensorFlow what really ran where.
-
 One client's partition graphs are those of all devices that it drives, of other hosts, too; devices
 are named by their task there. Clusters that XLA chose itself (xla=auto) hide their ops there, and
 TensorFlow reports no bodies of them. A cluster is of one device, and soft placement is off, so what
