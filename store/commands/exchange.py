@@ -20,8 +20,7 @@ from store.database import locate, open_existing, open_for_writing, own_command,
 from store.errors import StoreError
 from store.exchange import rebuild as rebuilding
 from store.exchange.exports import ExportFormat, export
-from store.exchange.foreign_columns import FIELDS, ImportOptions
-from store.exchange.imports import Imported, ImportFormat, import_files
+from store.exchange.imports import FIELDS, Imported, ImportOptions, import_files
 from store.exchange.merge import merge
 from store.reading.queries import Row
 from store.reading.references import chosen, known_references, list_references, remove, strategy_of
@@ -109,39 +108,33 @@ def rebuild(
 _Map = typer.Option(
     "--map",
     metavar="COLUMN=NAME",
-    help=f"Of tables: the column that is one of {', '.join(FIELDS)}. A column of such a name need "
+    help=f"The column that is one of {', '.join(FIELDS)}. A column of such a name need "
     "not be mapped.",
 )
-_Axis = typer.Option(
-    "--axis", metavar="COLUMN[=NAME]", help="Of tables: a column that is a free axis."
-)
+_Axis = typer.Option("--axis", metavar="COLUMN[=NAME]", help="A column that is a free axis.")
 _Set = typer.Option(
     "--set",
     metavar="NAME=VALUE",
-    help="What all rows share, or a log lacks, as precision=bf16 or axes.framework=jax. A citation "
+    help="What all rows share, as precision=bf16 or axes.framework=jax. A citation "
     "says where it can be looked up, and makes each row of a table a reference.",
 )
 _Ignore = typer.Option(
     "--ignore",
     metavar="COLUMN",
-    help="Of tables: a column that says nothing; '*' is all that have no meaning yet.",
-)
-_Read = typer.Option(
-    help="Of logs: the reader, as of a sweep: torchtitan, or regex:PATTERN.",
-    show_default="the best one",
+    help="A column that says nothing; '*' is all that have no meaning yet.",
 )
 _Compare = typer.Option(
-    help="Of tables: the free axis that plays the part of the strategy.",
+    help="The free axis that plays the part of the strategy.",
     show_default="all of them",
 )
 _PerGpu = typer.Option(
     "--per-gpu/--all-gpus",
     help="Whether a throughput is that of one GPU.",
-    show_default="as a log says, of tables all",
+    show_default="all",
 )
 _DecimalComma = typer.Option(
     "--decimal-comma/--decimal-point",
-    help="Of tables: whether 1,234 is 1.234 or 1234.",
+    help="Whether 1,234 is 1.234 or 1234.",
     show_default="asked for where a table leaves it open",
 )
 _DryRun = typer.Option("--dry-run", help="Change nothing, say what would be done.")
@@ -149,25 +142,21 @@ _DryRun = typer.Option("--dry-run", help="Change nothing, say what would be done
 
 def import_(
     paths: Annotated[
-        list[str], typer.Argument(help="Tables and logs of other programs.", show_default=False)
+        list[str], typer.Argument(help="Tables of other programs.", show_default=False)
     ],
     db: Db,
-    wanted: Annotated[
-        ImportFormat | None, typer.Option("--format", help="What they are.", show_default="guessed")
-    ] = None,
     dry_run: Annotated[bool, _DryRun] = False,
     maps: Annotated[list[str] | None, _Map] = None,
     axes: Annotated[list[str] | None, _Axis] = None,
     constants: Annotated[list[str] | None, _Set] = None,
     ignored: Annotated[list[str] | None, _Ignore] = None,
-    read: Annotated[str, _Read] = "",
     compare: Annotated[str, _Compare] = "",
     per_gpu: Annotated[bool | None, _PerGpu] = None,
     decimal_comma: Annotated[bool | None, _DecimalComma] = None,
     as_json: Json = False,
 ) -> None:
-    """Add figures of others; what is there already stays as it is. Exit code 1 when anything was
-    rejected, which is listed with its reason.
+    """Add figures of others, out of CSV, TSV or Parquet; what is there already stays as it is. Exit
+    code 1 when anything was rejected, which is listed with its reason.
 
     The rows of a table are numbers that were measured elsewhere: `--origin elsewhere` shows them.
     """
@@ -179,10 +168,9 @@ def import_(
         compare=compare,
         decimal_comma=decimal_comma,
         per_gpu=per_gpu,
-        read=read,
     )
     with shown() as progress:
-        added = import_files(db, paths, wanted, said, dry_run=dry_run, progress=progress)
+        added = import_files(db, paths, said, dry_run=dry_run, progress=progress)
     if as_json:
         print_json(added)
     else:

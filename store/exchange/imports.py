@@ -1,63 +1,77 @@
-"""Takes in figures of others, out of tables and logs: each is added, known already, or rejected
-with its place and the reason.
+"""Takes in tables of figures that others measured, as CSV, TSV or Parquet. Options of a person say
+what columns mean; each row is added, known already, or rejected with its line and the reason.
 """
 
 from __future__ import annotations
 
 import csv
+import fnmatch
 import io
+import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from statistics import median
+from typing import Any
 
 import sqlalchemy as sa
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
-from scalemark.readers.log_text import LogError, log_text
-from scalemark.readers.reading import ReadError, Reading
-from scalemark.readers.search import FoundReader, readings_of, search
-from scalemark.records.free_axes import is_free, name_in_records
-from scalemark.records.references import Reference, ReferenceKind, Rejected
-from scalemark.text.untrusted import masked, without_secrets
-from scalemark.text.wording import listed
+from scalemark.readers.words import item_of, role_of
+from scalemark.records.free_axes import (
+    PREFIX,
+    WHEN,
+    day_of,
+    free_axes,
+    is_free,
+    name_in_records,
+    name_of_record,
+)
+from scalemark.records.measurement import ITEMS, STEPS
+from scalemark.records.references import Reference, ReferenceKind, Rejected, published
+from scalemark.text.untrusted import masked, quoted
+from scalemark.text.wording import listed, shortened
 from store.database import open_existing, open_for_writing, reading, writing
 from store.errors import StoreError
-from store.exchange.foreign_columns import (
-    DEFAULTS,
-    NOTHING_SAID,
-    ForeignTable,
-    ImportOptions,
-    constants_of,
-    figures,
-    shown,
-    understood,
-)
+from store.filters import nearest
 from store.rows import add_references
 from store.schema import ReferenceRow
 
-AT_ONCE = 5000  # figures in a transaction
-NEEDED_OF_LOGS = ("source", "citation", "hardware", "model", "num_gpus")
-"""What no log says of itself, or none that every reader reads."""
+_WHOLE = ("num_gpus", "hosts", "batch_size", "global_batch_size")
+_TIMES = {"step_s": 1.0, "step_ms": 1e-3}
+_NUMBERS = ("throughput", *_TIMES, "items_per_step", *_WHOLE)
+_OWN_AXES = ("data", "variable_update", "all_reduce", "local_parameter_device", "precision")
+_ABOUT = ("source", "citation", "hardware", "item", "evidence", "note")
+FIELDS = (*_NUMBERS, "model", *_OWN_AXES, *_ABOUT)
+"""What a column may be mapped to."""
 
-_SHOWN_EACH = 1000  # records: a terminal takes its time
-_AGREE = 1.05  # processes of one run print totals that differ by less
-_LOOKED_AT_BYTES = 2**20
-_CONTROLS = set(range(7))  # bytes that no text has
+_DEFAULTS: Mapping[str, Any] = {
+    **dict.fromkeys(("hardware", "model"), "?"),
+    **dict.fromkeys(("batch_size", "hosts")),
+    **dict.fromkeys(("citation", "evidence", "note", *_OWN_AXES), ""),
+}
+_CALLED = {"strategy": "variable_update"}  # a strategy of others is no name of ours
+_BESIDE_TRIAL = ("note", "evidence", "throughput", *_TIMES)  # do not tell trials apart
+_IGNORED = ""  # the meaning of a column that says nothing
+_MOST_NAMED = 12  # columns in a message
+_AT_ONCE = 5000  # figures in a transaction
 _DELIMITERS = ",;\t|"
-_RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # of Markdown, below the names
-_CELL_END = re.compile(r"(?<!\\)\|")
 
 
-class ImportFormat(StrEnum):
-    """The formats that are read."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What a person says of the tables of an import."""
 
-    LOG = "log"  # of a training program
-    TABLE = "table"  # of other programs: CSV, TSV, Markdown or Parquet
+    maps: Sequence[str] = ()  # COLUMN=NAME
+    axes: Sequence[str] = ()  # COLUMN, or COLUMN=NAME
+    constants: Mapping[str, str] = field(default_factory=dict)  # name -> value of all rows
+    ignored: Sequence[str] = ()  # columns, or patterns with * and ?
+    compare: str = ""  # the axis that plays the part of the strategy; empty: all of `axes` do
+    decimal_comma: bool | None = None  # None: not said
+    per_gpu: bool | None = None  # whether throughput is that of one GPU; None: not said
 
 
 @dataclass(slots=True)
@@ -65,236 +79,467 @@ class Imported:
     """The figures that were added, known already, or rejected."""
 
     num_references: int = 0  # new ones
-    num_elsewhere: int = 0  # new rows of tables: measured elsewhere
+    num_elsewhere: int = 0  # new rows without a citation: measured elsewhere
     num_known: int = 0  # that were there already, or came twice
     rejected: list[Rejected] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignTable:
+    """A table: texts of CSV, typed values of Parquet, None for nothing."""
+
+    path: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, Sequence[Any]]] = field(default_factory=list)  # each with its place
+    rejected: list[Rejected] = field(default_factory=list)
+    # where commas part the cells, 1.234 is a number with decimals; else it may be 1234
+    is_comma_separated: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meanings:
+    """The meaning of the columns of a table."""
+
+    columns: Mapping[str, str]  # column -> field, full name of a free axis, or _IGNORED
+    constants: Mapping[str, Any]
 
 
 def import_files(
     url: str,
     paths: Sequence[str],
-    wanted: ImportFormat | None = None,
-    said: ImportOptions = NOTHING_SAID,
+    said: ImportOptions | None = None,
     *,
     dry_run: bool = False,
     progress: Progress = silent,
 ) -> Imported:
-    """Add the figures of files to the database at `url`; with `dry_run` nothing is added.
+    """Add the figures of tables to the database at `url`; with `dry_run` nothing is added.
 
-    Raises StoreError for paths that are not there or of no known format, before anything is added.
+    Raises StoreError for a file that is no table, or is not understood, before anything is added.
     """
-    sources = [(path, wanted or guessed(path, is_table=said.has_columns)) for path in paths]
-    if said.has_columns and not any(kind is ImportFormat.TABLE for _, kind in sources):
-        raise StoreError(
-            f"{masked(paths[0])}: no table, so that options about columns have no effect; leave "
-            "them out, or name the format with --format table"
-        )
-    for path, kind in sources:
-        _check(path, kind, said)
+    options = said or ImportOptions()
+    tables = []
+    for path in paths:
+        table = read_table(path)
+        tables.append((table, understood(table, options)))
     added = Imported()
-
-    def references() -> Iterator[Reference]:
-        number = 0
-        for path, kind in sources:
-            for figure in _read(path, kind, said):
-                number += 1
-                if number % _SHOWN_EACH == 0:
-                    progress("records", number, 0)
-                if isinstance(figure, Rejected):
-                    added.rejected.append(figure)
-                else:
-                    yield figure
-
-    if dry_run:
-        _count(url, references(), added)
-    else:
-        _add(url, references(), added)
-    return added
-
-
-def _add(url: str, references: Iterator[Reference], added: Imported) -> None:
-    engine = open_for_writing(url)
-    try:
-        while piece := list(islice(references, AT_ONCE)):
-            elsewhere = [figure for figure in piece if figure.origin == ReferenceKind.TABLE]
-            cited = [figure for figure in piece if figure.origin != ReferenceKind.TABLE]
-            with writing(engine) as connection:
-                num_elsewhere = add_references(connection, elsewhere)
-                num_cited = add_references(connection, cited)
-            added.num_elsewhere += num_elsewhere
-            added.num_references += num_cited
-            added.num_known += len(piece) - num_elsewhere - num_cited
-    finally:
-        engine.dispose()
-
-
-def _count(url: str, references: Iterator[Reference], added: Imported) -> None:
-    """Count what would be added."""
-    known: set[str] = set()
-    engine = open_existing(url)
+    engine = open_existing(url) if dry_run else open_for_writing(url)
+    known = {reference.key for reference in published()}
     if engine is not None:
         with reading(engine) as connection:
             known.update(connection.scalars(sa.select(ReferenceRow.key)))
+    references = _references(tables, options, added)
+    num = 0
+    while piece := list(islice(references, _AT_ONCE)):
+        num += len(piece)
+        progress("records", num, 0)
+        new: dict[str, Reference] = {}
+        for reference in piece:
+            if reference.key not in known:
+                new[reference.key] = reference
+        known.update(new)
+        if new and not dry_run and engine is not None:
+            with writing(engine) as connection:
+                add_references(connection, new.values())
+        num_cited = sum(figure.origin != ReferenceKind.TABLE for figure in new.values())
+        added.num_references += num_cited
+        added.num_elsewhere += len(new) - num_cited
+        added.num_known += len(piece) - len(new)
+    if engine is not None:
         engine.dispose()
-    for reference in references:
-        if reference.key in known:
-            added.num_known += 1
-        elif reference.origin == ReferenceKind.TABLE:
-            added.num_elsewhere += 1
-        else:
-            added.num_references += 1
-        known.add(reference.key)
+    return added
 
 
-def _check(path: str, kind: ImportFormat, said: ImportOptions) -> None:
-    """Raise StoreError for a file of which something is missing, before anything is imported."""
-    if kind is ImportFormat.TABLE:
-        understood(path, read_table(Path(path)), said)
-        return
-    missing = [name for name in NEEDED_OF_LOGS if name not in said.constants]
-    if missing:
-        options = listed([f"--set {name}=" for name in missing])
-        raise StoreError(f"{path}: a log, which does not say it itself: give {options}")
+def _references(
+    tables: Sequence[tuple[ForeignTable, Meanings]], said: ImportOptions, added: Imported
+) -> Iterator[Reference]:
+    """Yield a figure per row; note the rejected ones."""
+    for table, meanings in tables:
+        for figure in figures(table, meanings, said):
+            if isinstance(figure, Rejected):
+                added.rejected.append(figure)
+            else:
+                yield figure
 
 
-def guessed(path: str, *, is_table: bool = False) -> ImportFormat:
-    """Return the format by the content where that says, else by the name. `is_table`: something
-    was said of its columns. Raises StoreError.
+def figures(
+    table: ForeignTable, meanings: Meanings, said: ImportOptions
+) -> Iterator[Reference | Rejected]:
+    """Yield a figure per row, or why there is none.
+
+    Rows that say the same are numbered: they are repeats. A cited figure counts once.
     """
-    if "://" in path:
-        raise StoreError(f"{masked(path)}: a URL; wanted a file with a table or a log")
-    file = Path(path)
-    if file.is_dir():
-        raise StoreError(f"{path}: a folder; name its files, as {path.rstrip('/')}/*.csv")
-    if file.exists() and not file.is_file():
-        raise StoreError(f"{path}: not a file, which is read twice; save it in a file first")
-    try:
-        with file.open("rb") as opened:
-            begin = opened.read(_LOOKED_AT_BYTES)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from error
-    if begin.startswith(b"SQLite format 3\0"):
-        raise StoreError(
-            f"{path}: a SQLite database; `{typed('store')} merge {path}` adds the results of one"
-        )
-    if is_table or file.suffix.lower() in (".csv", ".tsv", ".md", ".parquet"):
-        return ImportFormat.TABLE
-    text = begin.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text.startswith((b"|", b"PAR1")):
-        return ImportFormat.TABLE
-    if text and not _CONTROLS & set(text):
-        return ImportFormat.LOG
-    raise StoreError(
-        f"{path}: of no format that is known; name it with --format {'|'.join(ImportFormat)}"
-    )
+    repeats: Counter[int] = Counter()
+    yield from table.rejected
+    for where, cells in table.rows:
+        try:
+            row = dict(zip(table.columns, cells, strict=True))
+            reference = _reference(row, meanings, said, table)
+        except ValueError as error:
+            yield Rejected(where=where, reason=str(error))
+            continue
+        if reference.origin == ReferenceKind.TABLE:
+            content = int(reference.key, 16)  # half the size of its text, for a million rows
+            repeats[content] += 1
+            if repeats[content] > 1:
+                reference = replace(reference, repeat=repeats[content])
+        yield reference
+    if not table.rows and not table.rejected:
+        yield Rejected(where=table.path, reason="a line of column names, and no row below it")
 
 
-def _read(path: str, kind: ImportFormat, said: ImportOptions) -> Iterator[Reference | Rejected]:
-    """Yield every figure. A file that cannot be read is one rejected row."""
-    try:
-        if kind is ImportFormat.LOG:
-            yield reference_of(Path(path), said)
-        else:
-            table = read_table(Path(path))
-            yield from figures(path, table, understood(path, table, said))
-    except (StoreError, OSError, ValueError) as error:
-        reason = without_secrets(str(error)).removeprefix(f"{path}: ")
-        yield Rejected(where=path, reason=reason)
-
-
-def reference_of(path: Path, said: ImportOptions) -> Reference:
-    """Return the figure of a log, read by the readers of own programs. Raises ValueError where the
-    log and the options leave it open.
-    """
-    log = _readings(path, said.read)
-    throughput, evidence = _throughput(log.readings)
-    constants = constants_of(said)
-    axes = {name_in_records(name): constants.pop(name) for name in [*constants] if is_free(name)}
-    wanted = constants.pop("item", "")
-    item = log.item or wanted
-    if not item:
-        raise ValueError(
-            f"{evidence}, of what is not known: say what is counted with --set item=NAME"
-        )
-    if wanted not in ("", item):
-        raise ValueError(f"the log counts {item}; wanted --set item={item}, or another --read")
-    num_gpus = constants["num_gpus"]
-    per_gpu = log.per_gpu if said.per_gpu is None else said.per_gpu
-    if per_gpu is None and num_gpus > 1:
-        raise ValueError(
-            f"found {throughput:.6g} {item}/s, of one GPU or of all {num_gpus}: "
-            "say it with --per-gpu or --all-gpus"
-        )
-    evidence = f"log, read by {log.read.partition(':')[0]}: {evidence}"
-    return Reference(
-        **{**DEFAULTS, "evidence": evidence, **constants},
-        origin=ReferenceKind.ADDED.value,
-        throughput=throughput * num_gpus if per_gpu else throughput,
-        item=item,
-        axes=axes,
-    )
-
-
-def _readings(path: Path, read: str) -> FoundReader:
-    try:
-        lines = log_text(path).lines
-        if read:
-            return FoundReader(read=read, readings=readings_of(read, lines, None))
-    except (LogError, ReadError) as error:
-        raise ValueError(str(error)) from error
-    result = search(lines)
-    if result.is_unsure:
-        labels = ", ".join(fit.candidate.label for fit in result.fits if fit.candidate)
-        raise ValueError(f"nothing says which of {labels} is the speed; choose with --read")
-    for candidate in result.fits:
-        if candidate.has_throughput:
-            return candidate
-    raise ValueError(
-        "no reader finds items per second in it; `scalemark read` shows what it has, and "
-        "--read takes a pattern"
-    )
-
-
-def _throughput(readings: Sequence[Reading]) -> tuple[float, str]:
-    """Return items/s and how it is known: the total of the run, else its mean, else a median."""
-    rated = [reading for reading in readings if reading.throughput is not None]
-    totals = [reading.throughput for reading in rated if reading.is_total and reading.throughput]
-    rates = [reading.throughput for reading in rated if reading.throughput]
-    if not rates:
-        raise ValueError("no rate in it; wanted items per second above 0")
-    if totals:
-        if max(totals) > _AGREE * min(totals):
+def _reference(
+    row: Mapping[str, Any], meanings: Meanings, said: ImportOptions, table: ForeignTable
+) -> Reference:
+    values = dict(meanings.constants)
+    for column, name in meanings.columns.items():
+        if name != _IGNORED and not (is_free(name) and _is_missing(row[column])):
+            where = f"column {shown(column)}"
+            values[name] = _value(name, where, row[column], said, table.is_comma_separated)
+    axes = {name_in_records(name): values.pop(name) for name in [*values] if is_free(name)}
+    items_per_step = values.pop("items_per_step", 1.0)
+    for name, unit_s in _TIMES.items():
+        if name in values:
+            values["throughput"] = items_per_step / (values.pop(name) * unit_s)
+    num_gpus = values["num_gpus"]
+    if said.per_gpu:
+        values["throughput"] *= num_gpus
+    batch_of_all = values.pop("global_batch_size", None)
+    if batch_of_all is not None:
+        if batch_of_all % num_gpus:
             raise ValueError(
-                f"{len(totals)} totals, from {min(totals):.6g} to {max(totals):.6g}; wanted one "
-                "run: give each a file of its own"
+                f"global_batch_size={batch_of_all}: wanted a multiple of num_gpus={num_gpus}, "
+                "whose GPUs share it evenly"
             )
-        return median(totals), "total of the run"
-    if rated[-1].is_mean:
-        return rates[-1], "mean at its end"
-    return median(rates), f"median of {len(rates)} rates"
+        values["batch_size"] = batch_of_all // num_gpus
+    return Reference(axes=axes, **values)
 
 
-def read_table(path: Path) -> ForeignTable:
-    """Read a table by its content. Raises StoreError for what is none, with the reason."""
+def understood(table: ForeignTable, said: ImportOptions) -> Meanings:
+    """Return the meaning of every column. Raises StoreError for columns that are not there, without
+    a meaning, or with two, and where what is needed is missing or in doubt.
+    """
     try:
-        content = path.read_bytes()
+        if {"attempt_id", "trial_id"}.issubset(table.columns):  # of our own export
+            raise ValueError(
+                "a table, which is written for other programs; wanted a database, which "
+                f"`{typed('store')} merge` adds"
+            )
+        constants = _constants(said)
+        columns, by_pattern = _columns(table, said, constants)
+        names = {*constants, *columns.values()} - {_IGNORED}
+        _check_needed(table, columns, names)
+        rate_item = _item_of_rate(columns, said)
+        if "item" not in names:
+            constants["item"] = rate_item or ITEMS
+            if names & _TIMES.keys() and "items_per_step" not in names:
+                constants["item"] = STEPS
+        _check_repeats(table, columns, by_pattern)
+        compare = name_in_records(said.compare)
+        axes = sorted(name_in_records(name) for name in names if is_free(name))
+        if compare and compare not in axes:
+            there = nearest(compare[:100], axes) if axes else "there is no free axis"
+            raise ValueError(
+                f"--compare {shown(said.compare)}: no free axis of this table; {there}"
+            )
+    except ValueError as error:
+        raise StoreError(f"{table.path}: {error}") from None
+    kind = ReferenceKind.ADDED if "citation" in names else ReferenceKind.TABLE
+    source = {"source": Path(table.path).name, "origin": kind.value, "compare": compare}
+    return Meanings(columns=columns, constants={**_DEFAULTS, **source, **constants})
+
+
+def _constants(said: ImportOptions) -> dict[str, Any]:
+    """Return the fields and the free axes, by their full names, that all rows share."""
+    constants: dict[str, Any] = {}
+    for given, value in said.constants.items():
+        name = _CALLED.get(given, given)
+        option = f"--set {shown(given)}={shown(value)}"
+        if name not in FIELDS and not is_free(name):
+            raise ValueError(
+                f"{option}: no name of a figure (an axis of your own is {PREFIX}{shown(name)}); "
+                f"{nearest(name[:100], FIELDS)}"
+            )
+        constants[name] = _value(name, option, value, said, is_comma_separated=True)
+    free_axes({name: value for name, value in constants.items() if is_free(name)})
+    return constants
+
+
+def _columns(
+    table: ForeignTable, said: ImportOptions, constants: Mapping[str, Any]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the meaning of each column, and the columns that a pattern ignores."""
+    given = [_mapped(text) for text in said.maps]
+    given += [_as_axis(text, table.columns) for text in said.axes]
+    patterns = []
+    for text in said.ignored:
+        if text not in table.columns and re.search("[*?]", text):
+            patterns.append(text)
+        else:
+            given.append((text, _IGNORED, f"--ignore {shown(text)}"))
+    columns: dict[str, str] = {}
+    for column, name, option in given:
+        if column not in table.columns:
+            raise ValueError(f"{option}: no such column; {nearest(column[:100], table.columns)}")
+        if column in columns:
+            raise ValueError(f"{option}: the column has a meaning already; wanted one")
+        if name != _IGNORED and name in columns.values():
+            raise ValueError(f"{option}: another column is {name} already; wanted one column")
+        columns[column] = name
+    for column in table.columns:
+        name = _CALLED.get(column, column)
+        if name in FIELDS and column not in columns and name not in columns.values():
+            columns[column] = name
+    for column, name in columns.items():
+        if name in constants:
+            raise ValueError(f"--set {name}=: column {shown(column)} has it; leave one out")
+    by_pattern = []
+    for column in table.columns:
+        if column not in columns and any(fnmatch.fnmatch(column, one) for one in patterns):
+            by_pattern.append(column)
+            columns[column] = _IGNORED
+    return columns, by_pattern
+
+
+def _mapped(text: str) -> tuple[str, str, str]:
+    """Return column, meaning and the option as text."""
+    column, _, name = text.rpartition("=")
+    option = f"--map {shown(text)}"
+    if not column or not name:
+        raise ValueError(f"{option}: wanted COLUMN=NAME, as img_s=throughput")
+    name = _CALLED.get(name, name)
+    if name not in FIELDS:
+        near = nearest(name[:100], FIELDS)
+        raise ValueError(f"{option}: no name of a figure; {near}; --axis makes a column an axis")
+    return column, name, option
+
+
+def _as_axis(text: str, columns: Sequence[str]) -> tuple[str, str, str]:
+    option = f"--axis {shown(text)}"
+    column, name = text, text
+    if text not in columns and "=" in text:
+        column, _, name = text.rpartition("=")
+    own = name_in_records(name)
+    if own in ("model", *_OWN_AXES, *_WHOLE):  # of figures already
+        return column, own, option
+    if own in FIELDS:
+        raise ValueError(f"{option}: {own} is no axis; --map {shown(column)}={own} takes it")
+    try:
+        free_axes({own: "x"})
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}; name it, as --axis COLUMN=NAME") from None
+    return column, name_of_record(own), option
+
+
+def _check_needed(table: ForeignTable, columns: Mapping[str, str], names: set[str]) -> None:
+    """Refuse columns without a meaning, and figures that are missing or said twice."""
+    missing: dict[str, str] = {}
+    if not names & {"throughput", *_TIMES}:
+        missing["throughput"] = "items per second"
+    if "num_gpus" not in names:
+        missing["num_gpus"] = "the GPUs of a row"
+    left = [shown(column) for column in table.columns if column not in columns]
+    if left:
+        is_are = "this column is" if len(left) == 1 else "these columns are"
+        maps = "".join(f"--map COLUMN={name} ({what}), " for name, what in missing.items())
+        dates = "" if f"{PREFIX}{WHEN}" in names else f", --axis COLUMN={WHEN} for dates"
+        raise ValueError(
+            f"{is_are} neither mapped nor an axis: {', '.join(shortened(left, _MOST_NAMED))}. Rows "
+            f"that agree in all axes count as repeats of one trial: add {maps}--axis COLUMN for "
+            f"what was varied{dates}, and --ignore COLUMN for the rest (--ignore '*' for all that "
+            "is left)"
+        )
+    for name, what in missing.items():
+        also = " or --set num_gpus=1" if name == "num_gpus" else f", or {listed([*_TIMES])}"
+        raise ValueError(
+            f"no column is {name} ({what}): say which, with --map COLUMN={name}{also}; "
+            f"{nearest(name, table.columns)}"
+        )
+    for same in (("throughput", *_TIMES), ("batch_size", "global_batch_size")):
+        if len(names.intersection(same)) > 1:
+            raise ValueError(f"{listed(sorted(names.intersection(same)))}: wanted one of them")
+    is_timed = bool(names & _TIMES.keys())
+    if "items_per_step" in names and not is_timed:
+        raise ValueError(f"items_per_step: no column is {' or '.join(_TIMES)}")
+    if is_timed and "item" in names and "items_per_step" not in names:
+        raise ValueError(
+            "times of steps, and no items of a step: say them with --set items_per_step=NUMBER or "
+            "a column, or leave item out for steps/s"
+        )
+
+
+def _item_of_rate(columns: Mapping[str, str], said: ImportOptions) -> str:
+    """Return what the name of the column of throughput says is counted; empty where it says
+    nothing. Refuse a name that speaks of a time, or leaves open of how many GPUs it is.
+    """
+    column_of = {name: column for column, name in columns.items()}
+    batch = shown(column_of.get("batch_size", ""))
+    if re.search("global|total", batch, re.IGNORECASE):
+        raise ValueError(
+            f"column {batch}: batch_size is that of one GPU; wanted --map {batch}=global_batch_size"
+        )
+    column = column_of.get("throughput", "throughput")
+    rate = None if column == "throughput" else role_of(column, "")
+    if rate is None or rate.aside or rate.name in ("item_s", "item_ms", "kitem_s"):
+        return ""
+    if rate.name in _TIMES:
+        raise ValueError(
+            f"column {shown(column)}: a time per step, and no throughput; wanted --map "
+            f"{shown(column)}={rate.name}"
+        )
+    if rate.per_gpu and said.per_gpu is None:
+        raise ValueError(
+            f"column {shown(column)}: of one GPU or of all: say it with --per-gpu or --all-gpus"
+        )
+    return STEPS if rate.name == "steps_per_s" else item_of(rate.item or ITEMS)
+
+
+def _check_repeats(
+    table: ForeignTable, columns: Mapping[str, str], by_pattern: Sequence[str]
+) -> None:
+    """Refuse rows that would be repeats of one trial, and differ in what a pattern ignores."""
+    of_trial, ignored = [], []
+    for place, column in enumerate(table.columns):
+        if column in by_pattern:
+            ignored.append(place)
+        elif columns[column] not in (*_BESIDE_TRIAL, _IGNORED):
+            of_trial.append(place)
+    first: dict[tuple[str, ...], Sequence[Any]] = {}
+    differing: set[int] = set()
+    for _, cells in table.rows:
+        trial = tuple(str(cells[place]) for place in of_trial)
+        before = first.setdefault(trial, cells)
+        differing.update(place for place in ignored if cells[place] != before[place])
+    if differing:
+        names = [shown(table.columns[place]) for place in sorted(differing)]
+        by_name = " ".join(f"--ignore '{name}'" for name in shortened(names, _MOST_NAMED))
+        raise ValueError(
+            f"rows that agree in all axes differ in {listed(names)}, which a pattern ignores: "
+            f"add --axis COLUMN for what was varied, and name the rest: {by_name}"
+        )
+
+
+def shown(cell: object) -> str:
+    """Return a cell, or the name of a column, for a message."""
+    return quoted(str(cell), 80)
+
+
+def _is_missing(cell: object) -> bool:
+    """Return whether a row does not say it: other programs write NaN for what they lack."""
+    return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _value(
+    name: str, where: str, cell: object, said: ImportOptions, is_comma_separated: bool
+) -> Any:
+    """Return the value of a field or a free axis. Raises ValueError, which says `where` it is."""
+    if name in _NUMBERS:
+        return _number(name, where, cell, said.decimal_comma, is_comma_separated)
+    if not is_free(name):
+        return _DEFAULTS.get(name) if _is_missing(cell) else _text(where, cell)
+    if name == f"{PREFIX}{WHEN}":
+        try:
+            day_of(cell)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}; write it so, or call the axis otherwise") from None
+    if isinstance(cell, int | float):
+        return cell
+    text = _text(where, cell)
+    is_number = said.decimal_comma and re.fullmatch(r"-?\d+,\d+", text)
+    return text.replace(",", ".") if is_number else text
+
+
+def _text(where: str, cell: object) -> str:
+    text = str(cell).lower() if isinstance(cell, bool) else str(cell)
+    if any("\ud800" <= character <= "\udfff" for character in text):  # bytes that are no text
+        raise ValueError(f"{where}: {shown(cell)}; not UTF-8: save the table as UTF-8")
+    return text
+
+
+def _number(
+    name: str, where: str, cell: object, decimal_comma: bool | None, is_comma_separated: bool
+) -> float | int | None:
+    if _is_missing(cell) and name in _DEFAULTS:
+        return None
+    if cell in (None, ""):
+        raise ValueError(f"{where} is empty; wanted {name}")
+    amount = math.nan
+    is_text = isinstance(cell, str)
+    if isinstance(cell, str):
+        amount = read_number(cell, decimal_comma=bool(decimal_comma))
+        other = read_number(cell, decimal_comma=True)
+        may_be_other = not math.isnan(other) and other != amount
+        if decimal_comma is None and may_be_other and ("," in cell or not is_comma_separated):
+            raise ValueError(
+                f"{where}: {shown(cell)}: is its mark that of decimals or of thousands? say it "
+                "with --decimal-comma or --decimal-point"
+            )
+    elif isinstance(cell, int | float) and not isinstance(cell, bool):
+        amount = float(cell)
+    wanted = ""
+    if not math.isfinite(amount):
+        wanted = "a finite number"
+    elif name not in _WHOLE and amount <= 0:
+        wanted = "a number greater than 0"
+    elif name in _WHOLE and is_text and str(cell).strip()[-1:] in _MULTIPLES:  # 64k may be 65,536
+        wanted = "all its digits"
+    elif name in _WHOLE and amount != int(amount):
+        wanted = "a whole number"
+    if wanted:
+        raise ValueError(f"{where}: {shown(cell)}; wanted {wanted}")
+    return int(amount) if name in _WHOLE else amount
+
+
+_MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
+_SPACES = " \u00a0\u2009\u202f'\u2019"  # spaces, narrow ones, and apostrophes group digits too
+_FORM = re.compile(rf"([+-]?)([\d.,{_SPACES}]*[\d.,])([eE][+-]?\d{{1,3}})?\s*([kKMGB]?)", re.ASCII)
+
+
+def read_number(text: str, *, decimal_comma: bool = False) -> float:
+    """Return a number as people write it, as `5,762`, `29 911` or `2.84M`; NaN where it is none.
+    The mark that is not that of decimals groups digits.
+    """
+    form = _FORM.fullmatch(text.strip())
+    if form is None:
+        return math.nan
+    sign, digits, exponent, multiple = form.groups()
+    decimal, group = ",." if decimal_comma else ".,"
+    whole, _, fraction = digits.partition(decimal)
+    grouped = rf"[1-9]\d{{0,2}}(?:([{group}{_SPACES}])\d{{3}})(?:\1\d{{3}})*"
+    if not re.fullmatch(rf"\d*|{grouped}", whole, re.ASCII):
+        return math.nan
+    if not re.fullmatch(r"\d*", fraction, re.ASCII) or not (whole or fraction):
+        return math.nan
+    amount = float(f"{sign}{re.sub(r'[^0-9]', '', whole) or '0'}.{fraction or '0'}{exponent or ''}")
+    return amount * _MULTIPLES.get(multiple, 1.0)
+
+
+def read_table(path: str) -> ForeignTable:
+    """Read a table by its content. Raises StoreError for what is none, with the reason."""
+    if "://" in path:
+        raise StoreError(f"{masked(path)}: a URL; wanted a file with a table")
+    if Path(path).is_dir():
+        raise StoreError(f"{path}: a folder; name its files, as {path.rstrip('/')}/*.csv")
+    try:
+        content = Path(path).read_bytes()
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
     if content.startswith(b"PAR1"):
         return _of_parquet(path)
+    if content.startswith(b"SQLite format 3\0"):
+        raise StoreError(
+            f"{path}: a SQLite database; `{typed('store')} merge {path}` adds the results of one"
+        )
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise StoreError(f"{path}: UTF-16; save it as UTF-8, as spreadsheets call CSV UTF-8")
     if b"\0" in content:
-        raise StoreError(f"{path}: no text; wanted CSV, TSV, Markdown or Parquet")
+        raise StoreError(f"{path}: no text; wanted CSV, TSV or Parquet")
     text = content.decode("utf-8-sig", errors="surrogateescape")
     if not text.strip():
         raise StoreError(f"{path}: empty; wanted a table with a line of column names")
-    if text.lstrip().startswith("|"):
-        return _of_markdown(path, text)
     return _of_delimited(path, text)
 
 
-def _columns(path: Path, names: Sequence[str]) -> tuple[str, ...]:
+def _names(path: str, names: Sequence[str]) -> tuple[str, ...]:
     # others write an index without a name before the columns
     columns = [name.strip() or f"column {number}" for number, name in enumerate(names, 1)]
     twice = [name for name in dict.fromkeys(columns) if columns.count(name) > 1]
@@ -306,7 +551,7 @@ def _columns(path: Path, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _of_delimited(path: Path, text: str) -> ForeignTable:
+def _of_delimited(path: str, text: str) -> ForeignTable:
     begin = text.lstrip("\r\n")
     num_blank = len(text[: len(text) - len(begin)].splitlines())
     first = begin.splitlines()[0]
@@ -314,55 +559,30 @@ def _of_delimited(path: Path, text: str) -> ForeignTable:
     delimiter = max(sizes, key=lambda mark: sizes[mark])
     reader = csv.reader(io.StringIO(begin, newline=""), delimiter=delimiter, strict=True)
     try:
-        columns = _columns(path, next(reader))
+        columns = _names(path, next(reader))
     except csv.Error as error:
         raise StoreError(f"{path}: its line of column names cannot be read: {error}") from None
-    table = ForeignTable(columns=columns, knows_decimals=delimiter not in ";\t")
+    table = ForeignTable(path=path, columns=columns, is_comma_separated=delimiter not in ";\t")
     while True:
         where = f"{path} line {num_blank + reader.line_num + 1}"
         try:
-            _add_row(table, where, next(reader))
+            cells = next(reader)
         except StopIteration:
             return table
         except csv.Error as error:
             reason = f"{error}; is a quote not closed?"
             table.rejected.append(Rejected(where=where, reason=reason))
+            continue
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) == len(columns):
+            table.rows.append((where, [cell.strip() or None for cell in cells]))
+        else:
+            reason = f"{len(cells)} cells; wanted {len(columns)}, as the line of column names has"
+            table.rejected.append(Rejected(where=where, reason=reason))
 
 
-def _of_markdown(path: Path, text: str) -> ForeignTable:
-    rows: list[tuple[str, list[str]]] = []
-    num_rules = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        # a later row of nothing but a dash each has no numbers
-        is_rule = _RULE.fullmatch(line) is not None and (len(rows) == 1 or "--" in line)
-        num_rules += line.startswith("|") and is_rule
-        if num_rules > 1 or (line and not line.startswith("|")):
-            raise StoreError(f"{path} line {number}: more than one table; wanted a file each")
-        if line and not is_rule:
-            cells = _CELL_END.split(line[1:].removesuffix("|"))
-            cells = [cell.strip().strip("*`").replace("\\|", "|") for cell in cells]
-            rows.append((f"{path} line {number}", cells))
-    table = ForeignTable(columns=_columns(path, rows[0][1] if rows else ()))
-    for where, cells in rows[1:]:
-        _add_row(table, where, cells)
-    return table
-
-
-def _add_row(table: ForeignTable, where: str, cells: Sequence[str]) -> None:
-    if not any(cell.strip() for cell in cells):
-        return
-    wanted = len(table.columns)
-    if len(cells) == wanted:
-        table.rows.append((where, [cell.strip() or None for cell in cells]))
-        return
-    reason = f"{len(cells)} cells; wanted {wanted}, as the line of column names has"
-    if len(cells) > wanted:
-        reason += "; a cell with the delimiter in it belongs in quotes"
-    table.rejected.append(Rejected(where=where, reason=reason))
-
-
-def _of_parquet(path: Path) -> ForeignTable:
+def _of_parquet(path: str) -> ForeignTable:
     import pyarrow as pa  # here, because it is slow to import, and other formats need none
     import pyarrow.parquet as pq
 
@@ -370,7 +590,7 @@ def _of_parquet(path: Path) -> ForeignTable:
         parquet = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
         raise StoreError(f"{path}: cannot be read as Parquet: {shown(error)}") from error
-    table = ForeignTable(columns=_columns(path, parquet.column_names))
+    table = ForeignTable(path=path, columns=_names(path, parquet.column_names))
     for number, row in enumerate(parquet.to_pylist(), 1):
         table.rows.append((f"{path} row {number}", list(row.values())))
     return table

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from store.exchange.foreign_columns import ImportOptions
-from store.exchange.imports import import_files
+from store.exchange.imports import ImportOptions, import_files
 from tests.analysis.commands.command import advised
 from tests.filled import fill
 from tests.specs import small

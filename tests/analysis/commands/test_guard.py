@@ -18,8 +18,7 @@ from analysis.guard.scan import LEAST
 from analysis.selection import Selection
 from store.commands import annotate
 from store.database import open_for_writing
-from store.exchange.foreign_columns import ImportOptions
-from store.exchange.imports import import_files
+from store.exchange.imports import ImportOptions, import_files
 from store.reading import show
 from tests.analysis.commands.command import advised
 from tests.filled import ENVIRONMENT, fill

@@ -15,8 +15,7 @@ from scalemark.records.references import published
 from scalemark.text.untrusted import visible
 from store.commands import exchange as command
 from store.database import open_for_reading
-from store.exchange.foreign_columns import ImportOptions
-from store.exchange.imports import import_files
+from store.exchange.imports import ImportOptions, import_files
 from store.reading.references import list_references
 from store.writer import Writer
 from tests.store.test_references import HOSTILE

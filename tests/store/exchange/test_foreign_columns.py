@@ -9,8 +9,7 @@ from scalemark.records.references import published
 from scalemark.stats.welch import interval
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.foreign_columns import FIELDS, ImportOptions
-from store.exchange.imports import ImportFormat, import_files
+from store.exchange.imports import FIELDS, ImportOptions, import_files
 from store.exchange.merge import merge
 from store.reading.references import known_references, list_references, measured_elsewhere
 from tests.store.command import store
@@ -175,12 +174,6 @@ def test_nothing_is_imported_where_one_of_several_tables_is_not_understood():
     ):
         import_files("r.db", ["a.csv", "b.csv"], said=said())
     assert not Path("r.db").exists()
-
-
-def test_options_of_tables_are_refused_where_there_is_none(db):
-    Path("train.log").write_text("10 img/s")
-    with pytest.raises(StoreError, match=r"^train\.log: no table, so that options about columns"):
-        import_files(db, ["train.log"], wanted=ImportFormat.LOG, said=said())
 
 
 def test_a_table_that_is_cited_holds_references(db):

@@ -1,35 +1,15 @@
 """Files of others are known by their content, and nothing is imported where one is not understood."""
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from store.errors import StoreError
 from store.exchange.exports import ExportFormat, export
-from store.exchange.imports import ImportFormat, guessed, import_files
+from store.exchange.imports import import_files
 from tests.filled import fill
 from tests.specs import small
 from tests.store.command import store
-from tests.tables import opened
-
-LOGS = Path(__file__).parent / "logs"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "kind"),
-    [
-        ("x.csv", b"a", ImportFormat.TABLE),
-        ("x", b"PAR1", ImportFormat.TABLE),
-        ("x.txt", b"| a |\n|---|\n", ImportFormat.TABLE),
-        ("x.csv.txt", b"10\timages/sec: 100.0", ImportFormat.LOG),
-    ],
-)
-def test_what_a_file_is_is_known_from_its_content_or_its_name(name, content, kind):
-    Path(name).write_bytes(content)
-    assert guessed(name) is kind
 
 
 @pytest.mark.parametrize(
@@ -37,7 +17,7 @@ def test_what_a_file_is_is_known_from_its_content_or_its_name(name, content, kin
     [
         (lambda path: None, "x: No such file or directory"),
         (lambda path: path.mkdir(), "x: a folder; name its files, as x/*.csv"),
-        (lambda path: path.write_bytes(b"\1\2"), "x: of no format that is known; name it with --format log|table"),
+        (lambda path: path.write_bytes(b"a\0b"), "x: no text; wanted CSV, TSV or Parquet"),
         (lambda path: path.write_bytes(b"SQLite format 3\0"), "x: a SQLite database; `python -m store merge x` adds the results of one"),
     ],
 )  # fmt: skip
@@ -52,41 +32,12 @@ def test_what_cannot_be_imported_is_refused_before_anything_is(make, reason):
         import_files("r.db", ["postgresql://me:secret@h/x"])
 
 
-def test_a_pipe_is_refused_because_guessing_would_eat_its_beginning():
-    ended = subprocess.run(
-        [sys.executable, "-m", "store", "import", "/dev/stdin", "--db", "r.db"],
-        input="{}\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 2
-    assert "/dev/stdin: not a file" in ended.stderr
-
-
 @pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
 def test_our_own_export_is_not_imported_and_says_what_is(kind):
     fill("r.db", [(small(), 100.0)])
     export("r.db", f"out.{kind}", kind)
     with pytest.raises(StoreError, match=r"written for other programs; wanted a database, which"):
         import_files("other.db", [f"out.{kind}"])
-
-
-def test_a_log_becomes_a_reference_once(db):
-    shutil.copy(LOGS / "tf_cnn_1.10_worker.txt", "log.txt")
-    said = ("--set", "source=our old box", "--set", "citation=lab book", "--set", "hardware=8xK80")
-    ended = store("import", "log.txt", *said, "--db", db)
-    assert ended.returncode == 2
-    assert (
-        "a log, which does not say it itself: give --set model= and --set num_gpus=" in ended.stderr
-    )
-    more = ("--set", "model=alexnet", "--set", "num_gpus=4")
-    arguments = ("import", "log.txt", *said, *more, "--db", db)
-    assert store(*arguments).stdout == "1 reference imported\n"
-    assert store(*arguments).stdout == "1 were there already\n"
-    sql = "SELECT model, num_gpus, throughput FROM reference_results WHERE source = 'our old box'"
-    with opened(db) as connection:
-        assert connection.exec_driver_sql(sql).all() == [("alexnet", 4, 521.47)]
 
 
 ROWS = "num_gpus,throughput\n1,5\n2,x\n"
