@@ -14,13 +14,12 @@ from pkgutil import iter_modules
 import analysis.commands
 from store.command_line import App, run
 
+COMMANDS = [module.name for module in iter_modules(analysis.commands.__path__)]
 app = App(
     about="Answers from the results database: what scales, what differs, what holds it back, and "
     "what to do.",
-    commands={
-        module.name: f"{analysis.commands.__name__}.{module.name}:{module.name}"
-        for module in iter_modules(analysis.commands.__path__)
-    },
+    commands={name: f"{analysis.commands.__name__}.{name}:{name}" for name in COMMANDS},
+    in_one_view=COMMANDS,
 )
 
 

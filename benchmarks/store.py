@@ -27,7 +27,6 @@ from benchmarks.asking import parser
 from benchmarks.ratio import Row, figures_table, machine, write_json
 from scalemark.records.attempt import ProcessIdentity
 from store.database import open_for_reading, open_for_writing
-from store.exchange.exports import attempts
 from store.exchange.merge import merge
 from store.reading import listing, queries
 from store.reading.show import show
@@ -100,7 +99,6 @@ def reads(database: Path, scale: float, rounds: int) -> list[Row]:
             lambda: queries.query(open_for_reading(url), _SCALING),
             0.2,
         ),
-        "all attempts as a frame": (lambda: attempts(open_for_reading(url)), 2.0),
     }
     rows = []
     for what, (ask, most) in questions.items():

@@ -31,8 +31,7 @@ The import takes no time, and loads pandas once it is used. It brings modules na
 ATTEMPTS = """## Every attempt and step
 
 `scalemark.open` has whole trials, with intervals and baselines. The attempts and steps that these
-are made of are views of the database, and `python -m store export --format parquet` writes attempts
-with all their axes:
+are made of are views of the database:
 
 ```python
 import sqlite3

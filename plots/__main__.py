@@ -18,6 +18,7 @@ app = App(
         "charts": "plots.commands:charts",
         "report": "plots.commands:report",
     },
+    in_one_view=("tables", "charts"),
 )
 
 

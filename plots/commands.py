@@ -24,7 +24,7 @@ from analysis.options import (
 )
 from analysis.pivot import Table, pivot, usual_tables
 from analysis.results import BaselineRule, Result
-from analysis.selection import load
+from analysis.selection import NothingFoundError, load
 from plots import layout, writers
 from plots.source import (
     DPI,
@@ -40,49 +40,44 @@ from scalemark.cli.terminal import print_json, shown
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import quoted, visible
 from store.command_line import Db, Json
+from store.database import one_view, open_for_reading
 from store.errors import StoreError
-from store.reading.sweeps import not_run
+from store.reading.sweeps import SweepState, sweep_status
 
 _DOWN = ("strategy", "num_gpus", "model")
 _ACROSS = ("num_gpus", "strategy", "model")
+
+
+_Rows = typer.Option(help="Axes down, as model,strategy.", show_default="all that vary")
+_Columns = typer.Option(
+    help="Axes across, as precision,num_gpus.",
+    show_default="num_gpus, or the axis with most values",
+)
+_Show = typer.Option(
+    help=f"What each cell holds, of {', '.join(layout.QUANTITIES)}.",
+    show_default="throughput,speed-up, and the spread where there are repeats",
+)
+_Form = typer.Option(
+    "--format",
+    help=f"One of {', '.join(writers.names())}.",
+    show_default="as --out ends, else terminal",
+)
+_TableFile = typer.Option(help="File to write, instead of the terminal.")
 
 
 def tables(
     db: Db,
     filters: Filters = None,
     sweep: Sweep = None,
-    rows: Annotated[
-        str | None, typer.Option(help="Axes down, as model,strategy.", show_default="all that vary")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="Axes across, as precision,num_gpus.",
-            show_default="num_gpus, or the axis with most values",
-        ),
-    ] = None,
-    show: Annotated[
-        str | None,
-        typer.Option(
-            help=f"What each cell holds, of {', '.join(layout.QUANTITIES)}.",
-            show_default="throughput,speed-up, and the spread where there are repeats",
-        ),
-    ] = None,
+    rows: Annotated[str | None, _Rows] = None,
+    columns: Annotated[str | None, _Columns] = None,
+    show: Annotated[str | None, _Show] = None,
     baseline: BaselineOption = BaselineRule.SAME,
     origin: OriginOption = None,
     source: SourceOption = None,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            help=f"One of {', '.join(writers.names())}.",
-            show_default="as --out ends, else terminal",
-        ),
-    ] = None,
+    form: Annotated[str | None, _Form] = None,
     as_json: Json = False,
-    out: Annotated[
-        Path | None, typer.Option(help="File to write, instead of the terminal.")
-    ] = None,
+    out: Annotated[Path | None, _TableFile] = None,
 ) -> None:
     """Print a table per model: what was varied down, GPU counts across, throughput and speed-up in
     the cells; or any axes down and across. A table that cannot be made is named, and the others are
@@ -100,17 +95,16 @@ def tables(
         )
     selection = select(db, filters, sweep, origin, source, baseline)
     tell_all_sweeps(selection)
+    pivoted = _pivoted(load(selection), rows, columns)
     failures: dict[str, Exception] = {}
     try:
-        pivoted = _pivoted(load(selection), rows, columns)
         document = layout.document(pivoted, selection, quantities, failures.setdefault)
+        if out is None:
+            write(document, sys.stdout)
+        else:
+            writers.write_file(document, write, out)
     finally:
-        for name, error in failures.items():
-            print(f"plots: no {name}: {in_words(error)}", file=sys.stderr)
-    if out is None:
-        write(document, sys.stdout)
-    else:
-        writers.write_file(document, write, out)
+        _name(failures, "no {}: {}")
     if failures:
         raise typer.Exit(1)
 
@@ -136,6 +130,12 @@ def _first_free(usual: Sequence[str], taken: Sequence[str]) -> list[str]:
     return free[:1]
 
 
+_Chart = typer.Option(help="Draw only this one; may be repeated; see --list.")
+_Formats = typer.Option("--format", help="png, svg or pdf; several as png,svg.")
+_Theme = typer.Option(help="Ground; may be given twice.", show_default="light")
+_Dpi = typer.Option(help="Pixels per inch of a PNG.", min=50, max=1200)
+
+
 def charts(
     db: Db,
     filters: Filters = None,
@@ -143,20 +143,14 @@ def charts(
     origin: OriginOption = None,
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
-    chart: Annotated[
-        list[str] | None, typer.Option(help="Draw only this one; may be repeated; see --list.")
-    ] = None,
+    chart: Annotated[list[str] | None, _Chart] = None,
     list_charts: Annotated[
         bool, typer.Option("--list", help="Name the charts, and draw none.")
     ] = False,
-    formats: Annotated[
-        str, typer.Option("--format", help="png, svg or pdf; several as png,svg.")
-    ] = PictureFormat.PNG,
-    theme: Annotated[
-        list[Theme] | None, typer.Option(help="Ground; may be given twice.", show_default="light")
-    ] = None,
+    formats: Annotated[str, _Formats] = PictureFormat.PNG,
+    theme: Annotated[list[Theme] | None, _Theme] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
-    dpi: Annotated[int, typer.Option(help="Pixels per inch of a PNG.", min=50, max=1200)] = DPI,
+    dpi: Annotated[int, _Dpi] = DPI,
     as_json: Json = False,
 ) -> None:
     """Draw the results, and print the paths of the pictures; why a chart has none is said in a
@@ -166,8 +160,7 @@ def charts(
 
     failures: dict[str, Exception] = {}
     if list_charts:
-        _list(drawing.abouts(failures.setdefault), as_json=as_json)
-        return _end(failures, "not drawn")
+        return _list(as_json=as_json)
     chosen = select(db, filters, sweep, origin, published, baseline)
     tell_all_sweeps(chosen)
     source = PlotSource(selection=chosen, command=command())
@@ -213,12 +206,18 @@ def _formats(text: str) -> list[PictureFormat]:
     return wanted
 
 
-def _list(abouts: Mapping[str, str], *, as_json: bool) -> None:
+def _list(*, as_json: bool) -> None:
+    from plots import drawing
+
+    failures: dict[str, Exception] = {}
+    abouts = drawing.abouts(failures.setdefault)
     if as_json:
-        return print_json([{"chart": name, "about": text} for name, text in abouts.items()])
-    width = max(map(len, abouts))
-    for name, text in abouts.items():
-        print(f"{name:<{width}}  {text}")
+        print_json([{"chart": name, "about": text} for name, text in abouts.items()])
+    else:
+        width = max(map(len, abouts))
+        for name, text in abouts.items():
+            print(f"{name:<{width}}  {text}")
+    _end(failures, "not drawn")
 
 
 def report(
@@ -242,41 +241,48 @@ def report(
     """
     from plots.report import REFRESH_S, render  # here, for other commands need no templates
 
-    chosen = select(db, filters, sweep, origin, published, baseline)
-    tell_all_sweeps(chosen)
+    failures: dict[str, Exception] = {}
+    source: PlotSource | None = None
     is_running = True
     while is_running:
-        source = PlotSource(selection=chosen, command=command())
-        is_running = watch and _runs(source)
-        failures: dict[str, Exception] = {}
-        with shown() as progress:
+        with one_view(), shown() as progress:
             progress("reading results", 0, 0)
-            num_trials = len(source.results)
-            progress("making the page, trials", num_trials, 0)
-            refresh_s = REFRESH_S if is_running else 0
-            page = render(
-                source, datetime.now(UTC), failed=failures.setdefault, refresh_s=refresh_s
-            )
-            write_whole(out, page)
+            is_running = watch and _runs(db, sweep)
+            try:
+                if source is None:
+                    selection = select(db, filters, sweep, origin, published, baseline)
+                    tell_all_sweeps(selection)
+                source = PlotSource(selection=selection, command=command())
+                progress("making the page, trials", len(source.results), 0)
+                failures.clear()
+                now, refresh_s = datetime.now(UTC), REFRESH_S if is_running else 0
+                page = render(source, now, failed=failures.setdefault, refresh_s=refresh_s)
+                write_whole(out, page)
+            except NothingFoundError:
+                source = None
+                if not is_running:  # else there may be a number soon
+                    raise
         if is_running:
             time.sleep(REFRESH_S)
+    num_trials = len(source.results) if source else 0
     reported = {"path": str(out), "bytes": out.stat().st_size, "trials": num_trials}
     print(json.dumps(reported) if as_json else out)
     _end(failures, "not in the report")
 
 
-def _runs(source: PlotSource) -> bool:
-    """Return whether one of its sweeps has trials left, and a process that runs them."""
-    for row in source.sweeps:
-        left = not_run(source.engine, row["name"])
-        if left is not None and left.is_running:
-            return True
-    return False
+def _runs(db: str, sweep: str | None) -> bool:
+    """Return whether a process runs the sweep; without a name, any."""
+    statuses = sweep_status(open_for_reading(db), sweep)
+    return any(status.state is SweepState.RUNNING for status in statuses)
 
 
 def _end(failures: Mapping[str, Exception], what: str) -> None:
     """Name the parts that failed, and exit with 1 where there are any."""
-    for name, error in failures.items():
-        print(f"plots: {name}: {what}: {in_words(error)}", file=sys.stderr)
+    _name(failures, f"{{}}: {what}: {{}}")
     if failures:
         raise typer.Exit(1)
+
+
+def _name(failures: Mapping[str, Exception], message: str) -> None:
+    for name, error in failures.items():
+        print(f"plots: {message.format(name, in_words(error))}", file=sys.stderr)

@@ -74,11 +74,8 @@ class Quantity:
 
 def symbols_of_repeats(results: Sequence[Result]) -> list[str]:
     """Return the symbols of repeats that brought no number, each once."""
-    symbols: dict[str, None] = {}
-    for result in results:
-        for outcome in result.failed:
-            symbols[SYMBOLS[Outcome(outcome)]] = None
-    return list(symbols)
+    outcomes = [outcome for result in results for outcome in result.failed]
+    return list(dict.fromkeys(SYMBOLS[Outcome(outcome)] for outcome in outcomes))
 
 
 def cell_text(cell: Cell, quantities: Sequence[str], marks: str) -> str:
@@ -137,10 +134,6 @@ def _throughput(result: Result) -> str:
     return number(result.throughput or 0.0, exactly=exactly)
 
 
-def _interval(result: Result) -> str:
-    return spread(result.repeats, result.low, result.high, result.throughput or 0.0)
-
-
 def _speed_up(result: Result) -> str:
     return "" if result.speed_up is None else f"{fixed(result.speed_up, 2)}x"
 
@@ -161,11 +154,6 @@ def _per_device(result: Result) -> str:
     return f"{number((result.throughput or 0.0) / result.num_gpus)}/{device}"
 
 
-def _mfu(result: Result) -> str:
-    mfu = result.usage.mfu
-    return UNKNOWN if mfu is None else f"{100 * mfu:.3g} %"
-
-
 def _mebibytes(num_bytes: int | None) -> str:
     return UNKNOWN if num_bytes is None else f"{number(num_bytes / 2**20)} MiB"
 
@@ -173,7 +161,9 @@ def _mebibytes(num_bytes: int | None) -> str:
 QUANTITIES: Mapping[str, Quantity] = {
     THROUGHPUT: Quantity(text=_throughput, about="geometric mean of the repeats"),
     "interval": Quantity(
-        text=_interval,
+        text=lambda result: spread(
+            result.repeats, result.low, result.high, result.throughput or 0.0
+        ),
         about="95 % confidence interval over repeats; below four repeats, their range",
     ),
     "speed-up": Quantity(text=_speed_up),
@@ -182,7 +172,9 @@ QUANTITIES: Mapping[str, Quantity] = {
     "ms/step": Quantity(text=_step_ms, about="milliseconds per step, from the throughput"),
     "per-device": Quantity(text=_per_device),
     "mfu": Quantity(
-        text=_mfu,
+        text=lambda result: (
+            UNKNOWN if result.usage.mfu is None else f"{100 * result.usage.mfu:.3g} %"
+        ),
         about="model FLOPs utilization, relative to the fastest matrix product of the device",
     ),
     "memory": Quantity(
@@ -465,12 +457,12 @@ def document(
     if not layouts:
         raise StoreError("no table: none of this selection can be laid out")
     foot = ("; ".join(legend),) if legend else ()
-    above = []
-    for reason in doubts.shared:
-        above.append(f"Every run is in doubt: {reason}. Repeat before deciding.")
+    above = tuple(
+        f"Every run is in doubt: {reason}. Repeat before deciding." for reason in doubts.shared
+    )
     if len(layouts) == 1:
         alone = replace(layouts[0], notes=(*layouts[0].notes, *foot))
-        return Document(heading="", doubts=tuple(above), tables=(alone,), notes=())
+        return Document(heading="", doubts=above, tables=(alone,), notes=())
     heading, named = _named_apart([layout.table for layout in layouts])
     once = set(layouts[0].notes).intersection(*(layout.notes for layout in layouts))
     shown = []
@@ -478,9 +470,7 @@ def document(
         own = tuple(line for line in layout.notes if line not in once)
         shown.append(replace(layout, title=title, notes=own))
     shared = [line for line in layouts[0].notes if line in once]
-    return Document(
-        heading=heading, doubts=tuple(above), tables=tuple(shown), notes=(*shared, *foot)
-    )
+    return Document(heading=heading, doubts=above, tables=tuple(shown), notes=(*shared, *foot))
 
 
 def lay_out(

@@ -24,7 +24,6 @@ app = App(
         "delete": "store.commands.annotate:delete",
         "restore": "store.commands.annotate:restore",
         "reference": "store.commands.exchange:references",
-        "export": "store.commands.exchange:export_",
         "import": "store.commands.exchange:import_",
         "merge": "store.commands.exchange:merge_",
         "rebuild": "store.commands.exchange:rebuild",

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -205,15 +206,18 @@ def _sweeps(connection: sa.Connection) -> _Problems:
             yield from _unlike(row, {"uid": min(wanted)})
 
 
-def _placements(connection: sa.Connection) -> _Problems:
-    for row in _rows(connection, schema.PlacementRow):
-        values = {name: row[name] for name in row if name not in ("id", "key")}
-        yield from _unlike(row, {"key": digest(values)})
+def _keyed(
+    table: type[Base], described: Callable[[sa.RowMapping], object]
+) -> Callable[[sa.Connection], _Problems]:
+    def made(connection: sa.Connection) -> _Problems:
+        for row in _rows(connection, table):
+            yield from _unlike(row, {"key": digest(described(row))})
+
+    return made
 
 
-def _op_placements(connection: sa.Connection) -> _Problems:
-    for row in _rows(connection, schema.OpPlacementRow):
-        yield from _unlike(row, {"key": digest(row["description"])})
+def _placement(row: sa.RowMapping) -> dict[str, object]:
+    return {name: row[name] for name in row if name not in ("id", "key")}
 
 
 def _references(connection: sa.Connection) -> _Problems:
@@ -299,8 +303,8 @@ _CHECKS: tuple[tuple[str, str, Callable[[sa.Connection], _Problems]], ...] = (
     ("environments", _MADE_BY_HAND, _environments),
     ("sweeps", _MADE_BY_HAND, _sweeps),
     ("trials", _MADE_BY_HAND, _trials),
-    ("placements", _MADE_BY_HAND, _placements),
-    ("op_placements", _MADE_BY_HAND, _op_placements),
+    ("placements", _MADE_BY_HAND, _keyed(schema.PlacementRow, _placement)),
+    ("op_placements", _MADE_BY_HAND, _keyed(schema.OpPlacementRow, itemgetter("description"))),
     ("reference_results", _MADE_BY_HAND, _references),
     ("attempts", _REBUILD, _said_by(_UNMEASURED)),
     ("measurements", _REBUILD, _said_by(_WITHOUT_STEPS)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from scalemark.cli import entry_point
 from scalemark.cli.terminal import begin_answer, reader_may_leave, silence, tell_scripts
 from scalemark.text.untrusted import quoted_lines, visible
-from store.database import OPENED, default_url
+from store.database import OPENED, default_url, one_view
 from store.errors import StoreError
 
 OK, USAGE = 0, 2
@@ -40,6 +40,7 @@ class App:
 
     about: str
     commands: Mapping[str, str]  # name -> "package.module:function", in the order of the help
+    in_one_view: Collection[str] = ()  # those that read everything as of one moment
 
     def typer(self, word: str = "") -> typer.Typer:
         """Return an app with the command of this name, or with all where there is none."""
@@ -50,8 +51,10 @@ class App:
             command = getattr(import_module(module), function)
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=name)
-            else:
-                app.command(name, cls=_Command)(command)
+                continue
+            if name in self.in_one_view:
+                command = one_view()(command)
+            app.command(name, cls=_Command)(command)
         return app
 
 

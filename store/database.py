@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,6 +107,37 @@ OPENED: set[str] = set()
 """What this process has read: a command that fails looks there for damage, see `store.checks`."""
 
 
+class _View:
+    """Databases that are read as of one moment."""
+
+    def __init__(self, connections: ExitStack) -> None:
+        self.engines: dict[str, sa.Engine | None] = {}  # by URL
+        self._by_engine: dict[sa.Engine, sa.Connection] = {}
+        self._connections = connections
+
+    def connection(self, engine: sa.Engine) -> sa.Connection:
+        """Return the one connection, whose transaction begins with its first statement."""
+        if engine not in self._by_engine:
+            self._by_engine[engine] = self._connections.enter_context(_connected(engine))
+        return self._by_engine[engine]
+
+
+_VIEW: ContextVar[_View | None] = ContextVar("view", default=None)
+
+
+@contextmanager
+def one_view() -> Iterator[None]:
+    """Open each database once within, and read all of it as of one moment: what others delete
+    meanwhile is still there.
+    """
+    with ExitStack() as connections:
+        token = _VIEW.set(_View(connections))
+        try:
+            yield
+        finally:
+            _VIEW.reset(token)
+
+
 def open_for_reading(url: str) -> sa.Engine:
     """Open the database at `url`, which nothing done through this engine can change. Raises
     StoreError as for writing.
@@ -130,8 +162,17 @@ def _why_none(url: str) -> str:
 
 def open_existing(url: str) -> sa.Engine | None:
     """Open for reading; None when there is no database yet, or an empty one. A database from before
-    an axis was defined is given its column.
+    an axis was defined is given its column; of one that cannot be written a copy in memory is.
     """
+    view = _VIEW.get()
+    if view is None:
+        return _opened(url)
+    if url not in view.engines:
+        view.engines[url] = _opened(url)
+    return view.engines[url]
+
+
+def _opened(url: str) -> sa.Engine | None:
     database = locate(url)
     with database.explained():
         if not database.is_made():
@@ -139,8 +180,12 @@ def open_existing(url: str) -> sa.Engine | None:
         engine = database.reader()
         with engine.connect() as connection:
             missing = missing_columns(connection)
-    if missing:
-        open_for_writing(url).dispose()
+        if missing and isinstance(database, SqliteFile) and not database.can_be_written():
+            engine = database.reader_of_copy()
+            with engine.begin() as connection:
+                add_missing_columns(connection)
+        elif missing:
+            open_for_writing(url).dispose()
     return engine
 
 
@@ -166,7 +211,23 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Give one view of the database to several statements, which keeps no writer out. Raises
     StoreError as for writing.
     """
-    with explained(engine), engine.connect() as connection:
+    view = _VIEW.get()
+    with explained(engine):
+        if view is None or engine not in view.engines.values():
+            with _connected(engine) as connection:
+                yield connection
+            return
+        connection = view.connection(engine)
+        try:
+            yield connection
+        except sa.exc.DBAPIError:
+            connection.rollback()  # a server answers nothing more in this transaction
+            raise
+
+
+@contextmanager
+def _connected(engine: sa.Engine) -> Iterator[sa.Connection]:
+    with engine.connect() as connection:
         yield connection.execution_options(**ONLY_READS[engine.dialect.name])
 
 

@@ -382,7 +382,7 @@ class RepeatRow(Base):
 
 
 class EventRow(Base):
-    """One change of a repeat's state. The view `state_changes` shows times that people can read."""
+    """One change of a repeat's state."""
 
     __tablename__ = "events"
     __table_args__ = (

@@ -103,6 +103,20 @@ class SqliteFile:
         )
         return engine.execution_options(**ONLY_READS["sqlite"])
 
+    def can_be_written(self) -> bool:
+        return os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+
+    def reader_of_copy(self) -> sa.Engine:
+        """Return an engine on a copy in memory, which can be changed."""
+        memory = sqlite3.connect(":memory:", check_same_thread=False)
+        with closing(connect_read_only(self.path)) as source:
+            source.backup(memory)
+        _add_math(memory)
+        engine = sa.create_engine(_url(self.path), creator=lambda: memory, poolclass=sa.StaticPool)
+        event.listen(engine, "connect", _own_transactions)
+        event.listen(engine, "begin", _begin)
+        return engine
+
     def explained(self) -> AbstractContextManager[None]:
         return sqlite_explained(self.path)
 

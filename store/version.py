@@ -107,22 +107,6 @@ LEFT JOIN environments ON environments.id = attempts.environment_id
 WHERE attempts.outcome = 'completed' AND attempts.deleted_at IS NULL
 """
 
-_LATEST_ATTEMPTS = """
-SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
-       attempts.repeat, attempts.attempt, attempts.outcome, attempts.message, attempts.exit_code,
-       attempts.started_at, attempts.duration_s, measurements.item,
-       measurements.throughput, {origin}, measurements.verdict, {run_dir},
-       {first}, {others}, {axes}
-{attempts}
-LEFT JOIN measurements ON measurements.attempt_id = attempts.id
-WHERE attempts.deleted_at IS NULL AND NOT EXISTS (
-    SELECT 1 FROM attempts AS later
-    WHERE later.trial_id = attempts.trial_id AND later.sweep_id = attempts.sweep_id
-          AND later.repeat = attempts.repeat AND later.attempt > attempts.attempt
-          AND later.deleted_at IS NULL
-)
-"""
-
 _FAILURES = """
 SELECT attempts.id AS attempt_id, sweeps.name AS sweep, trials.id AS trial_id, machines.host,
        attempts.repeat, attempts.attempt, attempts.outcome, attempts.message, attempts.exit_code,
@@ -235,27 +219,9 @@ FROM (
 """,
 }
 
-_TIME_OF_EVENT = {
-    "sqlite": (
-        "strftime('%Y-%m-%d %H:%M:%S', events.at_unix_us / 1000000, 'unixepoch') "
-        "|| printf('.%06d', events.at_unix_us % 1000000)"
-    ),
-    "postgresql": "timestamp '1970-01-01' + events.at_unix_us * interval '1 microsecond'",
-}
-
-_STATE_CHANGES = """
-SELECT events.repeat_id, sweeps.name AS sweep, repeats.trial_id, repeats.repeat, events.number,
-       events.attempt, events.state, events.detail, {time} AS at
-FROM events
-JOIN repeats ON repeats.id = events.repeat_id
-JOIN sweeps ON sweeps.id = repeats.sweep_id
-"""
-
-
 _VIEWS = {
     "throughput": _THROUGHPUT,
     "scaling": _SCALING,
-    "latest_attempts": _LATEST_ATTEMPTS,
     "failures": _FAILURES,
 }
 WITH_AXES = tuple(_VIEWS)
@@ -271,7 +237,6 @@ def create_views(connection: sa.Connection) -> None:
     dialect = connection.dialect.name
     replace_views(connection)
     _replace(connection, "step_samples", _STEP_SAMPLES[dialect])
-    _replace(connection, "state_changes", _STATE_CHANGES.format(time=_TIME_OF_EVENT[dialect]))
 
 
 def replace_views(connection: sa.Connection) -> None:
@@ -302,7 +267,7 @@ def replace_views(connection: sa.Connection) -> None:
 
 def drop_views(connection: sa.Connection) -> None:
     """Drop those of `WITH_AXES`: no server changes the type of a column that a view names."""
-    for name in WITH_AXES:
+    for name in (*WITH_AXES, "latest_attempts"):  # the last of an earlier version
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 

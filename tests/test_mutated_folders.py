@@ -59,7 +59,10 @@ def test_rebuild_loses_no_more_than_the_attempt_of_a_mutated_folder(tmp_path, nu
     rebuilt = store("rebuild", "mutated", "--db", "rebuilt.db", "--json")
     assert "Traceback" not in rebuilt.stderr, f"seed {seed}: {rebuilt.stderr}"
     assert rebuilt.returncode in (0, 1), f"seed {seed}: {rebuilt.stderr}"
-    run_dirs = "SELECT run_dir FROM latest_attempts WHERE outcome = 'completed'"
+    run_dirs = (
+        "SELECT sweeps.run_dir || '/' || attempts.run_dir FROM attempts "
+        "JOIN sweeps ON sweeps.id = sweep_id WHERE outcome = 'completed'"
+    )
     lost = untouched - {run_dir for (run_dir,) in rows(Path("rebuilt.db"), run_dirs)}
     assert not lost, (
         f"seed {seed}: {[what[victim] for victim in what if victim.parent in {Path(path).parent for path in lost}]}"

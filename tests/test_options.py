@@ -21,8 +21,6 @@ WITHOUT_DATABASE = {"sweeper settings", "sweeper probe"}
 OF_FILES_AND_TABLES = {
     "plots charts",
     "plots tables",
-    "store export",
-    "store import",
     "store list",
     "store query",
 }

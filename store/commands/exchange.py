@@ -1,6 +1,4 @@
-"""`python -m store export|import|merge|rebuild|reference`: moves results between databases, formats
-and folders, and lists figures that others measured.
-"""
+"""`python -m store import|merge|rebuild|reference`: takes results and figures of others in."""
 
 from __future__ import annotations
 
@@ -10,42 +8,21 @@ from typing import Annotated
 
 import typer
 
-from scalemark.cli.terminal import make_console, print_columns, print_json, shown
-from scalemark.records.measurement import unit_of
+from scalemark.cli.terminal import print_json, shown
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.command_line import Db, Json, make_app
+from store.commands.printing import Format, write
 from store.database import locate, open_existing, open_for_writing, own_command, writing
 from store.errors import StoreError
 from store.exchange import rebuild as rebuilding
-from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import FIELDS, Imported, ImportOptions, import_files
 from store.exchange.merge import merge
-from store.reading.queries import Row
 from store.reading.references import chosen, known_references, list_references, remove, strategy_of
 
 SOME_REJECTED = 1
 MOST_SHOWN = 20
-
-
-def export_(
-    db: Db,
-    out: Annotated[str, typer.Option(help="File that is written.", show_default=False)],
-    wanted: Annotated[ExportFormat, typer.Option("--format", help="How it is written.")],
-    filters: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="As model=resnet50 'num_gpus>=4'; without, everything.", show_default=False
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Write a row for each attempt that counts, or that the filters choose, for other programs."""
-    done = export(db, out, wanted, filters or ())
-    if as_json:
-        return print_json(done)
-    print(f"{counted(done.num_attempts, 'attempt')} exported to {done.path}")
 
 
 def merge_(
@@ -220,10 +197,9 @@ def _print_rejected(rejected: Sequence[Rejected]) -> None:
 references = make_app("Figures that others measured, with their sources.")
 
 REFERENCE_COLUMNS = (
-    *("model", "hardware", "gpus", "throughput", "batch"),
-    *("strategy", "precision", "data"),
+    *("model", "hardware", "num_gpus", "throughput", "item", "batch_size"),
+    *("strategy", "precision", "data", "source", "citation"),
 )
-_RIGHT = frozenset({"gpus", "throughput", "batch"})
 
 
 @references.command("list")
@@ -238,7 +214,7 @@ def list_references_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List one line per figure, then where each can be looked up. `?` marks what a source leaves in
+    """List one line per figure, with where it can be looked up. `?` marks what a source leaves in
     doubt.
     """
     engine = open_existing(db)
@@ -248,12 +224,13 @@ def list_references_(
             file=sys.stderr,
         )
     rows = known_references(None) if engine is None else list_references(engine)
-    with_strategies = [row | {"strategy": strategy_of(row)} for row in rows]
-    listed = [rows[position] for position in chosen(with_strategies, filters or ())]
+    rows = [row | {"strategy": strategy_of(row)} for row in rows]
+    listed = [rows[position] for position in chosen(rows, filters or ())]
     if as_json:
         print_json(listed)
     elif listed:
-        _print_references(listed)
+        lines = [[row[name] for name in REFERENCE_COLUMNS] for row in listed]
+        write(Format.TABLE, REFERENCE_COLUMNS, lines, ("citation", "data", "source"))
     else:
         models = ", ".join(sorted({row["model"] for row in rows}))
         print(
@@ -282,28 +259,3 @@ def remove_(
     print(f"{num_removed:,} removed")
     if num_kept:
         print(f"{num_kept:,} are like that and come with scalemark: they stay", file=sys.stderr)
-
-
-def _print_references(rows: Sequence[Row]) -> None:
-    numbers: dict[str, int] = {}  # citation -> its number
-    lines = []
-    for row in rows:
-        number = numbers.setdefault(f"{row['source']}: {row['citation']}", len(numbers) + 1)
-        lines.append([*reference_cells(row), f"[{number}]"])
-    print_columns(make_console(), (*REFERENCE_COLUMNS, "source"), lines, _RIGHT)
-    print()
-    for citation, number in numbers.items():
-        print(f"[{number}] {visible(citation)}")
-
-
-def reference_cells(row: Row) -> list[str]:
-    return [
-        row["model"],
-        row["hardware"],
-        str(row["num_gpus"]),
-        f"{row['throughput']:.5g} {unit_of(row['item'])}",
-        "" if row["batch_size"] is None else str(row["batch_size"]),
-        strategy_of(row),
-        row["precision"],
-        row["data"],
-    ]

@@ -124,7 +124,6 @@ def _is_number(cell: object) -> bool:
     return isinstance(cell, int | float | Decimal) and not isinstance(cell, bool)
 
 
-_SPARE = ("num_attempts", "data", "precision")  # of the trials of a sweep, for narrow terminals
 _ATTEMPT = (
     *("sweep", "repeat", "attempt", "outcome", "message", "exit_code"),
     *("started_at", "duration_s", "deleted_at"),
@@ -135,7 +134,7 @@ _MEASUREMENT = tuple(field.name for field in fields(Measurement))
 
 
 def print_sections(record: Row) -> None:
-    """Print a sweep with its trials, or a trial with each of its attempts."""
+    """Print a sweep, or a trial with each of its attempts."""
     console = make_console()
     if "sweep" in record:
         return _print_sweep(console, record)
@@ -166,7 +165,6 @@ def _print_attempt(console: Console, row: Row) -> None:
         for number, reason in enumerate(row["verdict_reasons"] or (), 1):
             verdict[f"reason {number}"] = reason
         _facts(console, "verdict", verdict)
-    _facts(console, "steps", row["steps"])
     _facts(console, "profile", row["profile"])
     _table(console, "each replica's own compute", _rounds(row["replica_times"]))
     _table(console, "GPU telemetry", row["gpu_telemetry"])
@@ -205,12 +203,6 @@ def _print_sweep(console: Console, record: Row) -> None:
     sweep = record["sweep"]
     _facts(console, f"sweep {sweep['name']}", _without(sweep, ("name",)))
     _facts(console, "repeats", record["counts"])
-    lacked = []
-    for name in ("batch_size", "precision", "data"):
-        if all(row[name] is None for row in record["trials"]):
-            lacked.append(name)
-    trials = [_without(row | {"trial": row["trial"][:8]}, lacked) for row in record["trials"]]
-    _table(console, "trials", trials, _SPARE)
     _table(console, "left out", record["left_out"])
     _annotations(console, record)
 
@@ -227,10 +219,8 @@ def _facts(console: Console, title: str, facts: Mapping[str, object] | None) -> 
         print_columns(console, ("", ""), lines)
 
 
-def _table(
-    console: Console, title: str, rows: Sequence[Row] | None, spare: Sequence[str] = ()
-) -> None:
+def _table(console: Console, title: str, rows: Sequence[Row] | None) -> None:
     if rows:
         console.print(f"\n{title}", style="bold", markup=False)
         lines = ([for_people(cell) for cell in row.values()] for row in rows)
-        print_columns(console, list(rows[0]), lines, spare=spare)
+        print_columns(console, list(rows[0]), lines)

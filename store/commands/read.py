@@ -22,6 +22,7 @@ from store.commands.printing import Format, print_sections, write
 from store.database import locate, open_for_reading, own_command, reading
 from store.filters import ID_BEGINNING
 from store.reading.listing import (
+    LISTABLE,
     LISTED,
     full_names,
     hint,
@@ -73,7 +74,9 @@ _Limit = typer.Option(
     show_default=f"{NEWEST} in a table",
 )
 _Sort = typer.Option(help="Column to sort by; --sort=-COLUMN has the largest first.")
-_Columns = typer.Option(help="These instead of the usual ones (fewer on a narrow terminal).")
+_Columns = typer.Option(
+    help="These instead of the usual ones (fewer on a narrow terminal); all: everything."
+)
 
 
 def list_(
@@ -100,13 +103,15 @@ def list_(
     wanted = Origin(origin) if origin else None
     asked = _of_one_origin(engine, filters, sweep, wanted, deleted=deleted)
     names = list(LISTED)
-    if columns is not None:
-        names = [name.strip() for name in columns.split(",")]
-    elif is_table:
+    if columns == "all" or (columns is None and is_table):
         with reading(engine) as connection:
             free = list(free_columns(connection))
         place = _IN_A_TABLE.index("strategy") + 1
         names = [*_IN_A_TABLE[:place], *free, *_IN_A_TABLE[place:]]
+        if columns == "all":
+            names = [*LISTABLE, *free]
+    elif columns is not None:
+        names = [name.strip() for name in columns.split(",")]
     names = list(dict.fromkeys(names))
     statement = listing(
         engine, asked, sweep=sweep, deleted=deleted, columns=names, sort=sort, limit=limit

@@ -219,11 +219,6 @@ def understood(table: ForeignTable, said: ImportOptions) -> Meanings:
     a meaning, or with two, and where what is needed is missing or in doubt.
     """
     try:
-        if {"attempt_id", "trial_id"}.issubset(table.columns):  # of our own export
-            raise ValueError(
-                "a table, which is written for other programs; wanted a database, which "
-                f"`{typed('store')} merge` adds"
-            )
         constants = _constants(said)
         columns, by_pattern = _columns(table, said, constants)
         names = {*constants, *columns.values()} - {_IGNORED}

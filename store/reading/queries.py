@@ -64,9 +64,9 @@ def measured(
             )
         if filters:
             trials = trials.where(TrialRow.id.in_(sa.select(AttemptRow.trial_id).where(chosen)))
-        machines = _numbered(connection, sa.select(*_OF_A_MACHINE))
-        environments = _numbered(connection, sa.select(*_OF_AN_ENVIRONMENT))
-        by_id = _numbered(connection, trials)
+        machines = numbered(connection, sa.select(*_OF_A_MACHINE))
+        environments = numbered(connection, sa.select(*_OF_AN_ENVIRONMENT))
+        by_id = numbered(connection, trials)
         machines_of = {row.id: row.hosts.split(",") for row in connection.execute(_OVER_HOSTS)}
         statement = _MEASURED.where(chosen).order_by(AttemptRow.id)
         attempts = []
@@ -137,7 +137,7 @@ _OF_AN_ENVIRONMENT = tuple(
 )
 
 
-def _numbered(connection: sa.Connection, statement: sa.Executable) -> dict[Any, Row]:
+def numbered(connection: sa.Connection, statement: sa.Executable) -> dict[Any, Row]:
     """Return rows by their id, which is the first column."""
     result = connection.execute(statement)
     names = list(result.keys())
@@ -242,8 +242,8 @@ def queried(engine: sa.Engine, sql: str) -> Iterator[tuple[list[str], Iterator[S
     with reading(engine) as connection:
         try:
             # a cursor on PostgreSQL's side takes one statement, and no other than one that reads
-            options = {"stream_results": True, "no_parameters": True, "yield_per": _AT_A_TIME}
-            result = connection.execution_options(**options).exec_driver_sql(checked(sql, ""))
+            options = {**_STREAMED, "no_parameters": True}
+            result = connection.exec_driver_sql(checked(sql, ""), execution_options=options)
             if not result.returns_rows:
                 raise StoreError("the statement returns no rows; query only reads")
             yield list(result.keys()), map(tuple, result)
@@ -268,13 +268,12 @@ def streamed(
 ) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
     """Yield columns and rows of one of our own statements, row by row."""
     with reading(engine) as connection:
-        result = connection.execution_options(stream_results=True, yield_per=_AT_A_TIME).execute(
-            statement
-        )
+        result = connection.execute(statement, execution_options=_STREAMED)
         yield list(result.keys()), map(tuple, result)
 
 
 _AT_A_TIME = 1_000  # rows that are held
+_STREAMED = {"stream_results": True, "yield_per": _AT_A_TIME}
 
 
 def rows(engine: sa.Engine, sql: str, **parameters: Any) -> list[Row]:
@@ -285,4 +284,8 @@ def rows(engine: sa.Engine, sql: str, **parameters: Any) -> list[Row]:
 def selected(engine: sa.Engine, statement: sa.Executable) -> list[Row]:
     """Return rows of one of our own statements."""
     with reading(engine) as connection:
-        return [dict(row) for row in connection.execute(statement).mappings()]
+        return rows_of(connection, statement)
+
+
+def rows_of(connection: sa.Connection, statement: sa.Executable) -> list[Row]:
+    return [dict(row) for row in connection.execute(statement).mappings()]

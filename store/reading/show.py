@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.attempt import unpack_steps
-from scalemark.records.measurement import counted_calls
-from scalemark.records.outcomes import Outcome, Phase
 from store.database import own_command, reading
 from store.errors import StoreError
 from store.filters import ID_BEGINNING, begins_id, checked, id_begins_with, shortened
 from store.reading.listing import ATTEMPTS, RUN_DIR
-from store.reading.queries import Row, columns_but, columns_of
+from store.reading.queries import Row, columns_but, columns_of, rows_of
 from store.schema import (
     AttemptRow,
     EnvironmentRow,
@@ -30,9 +25,7 @@ from store.schema import (
     OpPlacementRow,
     PlacementRow,
     RepeatRow,
-    StepArraysRow,
     SweepRow,
-    SweepTrialRow,
     TagRow,
     TrialRow,
 )
@@ -113,8 +106,8 @@ def _meant(connection: sa.Connection, kind: str, name: str) -> list[Target]:
 
 
 def show(engine: sa.Engine, which: str) -> Row:
-    """Return `trial` and its `attempts`, each with its `machine_facts`, `gpus`, `links`, `steps`,
-    `tags` and `notes`; of a sweep `sweep`, `counts` of its repeats, `trials` and `left_out`. Raises
+    """Return `trial` and its `attempts`, each with its `machine_facts`, `gpus`, `links`,
+    `tags` and `notes`; of a sweep `sweep`, `counts` of its repeats, and `left_out`. Raises
     StoreError when there is no such thing.
     """
     target = find(engine, which)
@@ -133,18 +126,17 @@ def show_trial(engine: sa.Engine, target: Target) -> Row:
             trial_id = connection.scalars(of_attempt).first() or ""
         free = free_columns(connection)
         columns = sa.select(*TrialRow.__table__.columns, *free.values())
-        (trial,) = _rows(connection, columns.where(TrialRow.id == trial_id))
+        (trial,) = rows_of(connection, columns.where(TrialRow.id == trial_id))
         for name in free:
             if trial[name] is None:
                 del trial[name]
-        attempts = _rows(connection, _ATTEMPTS.where(target.has_attempt()))
+        attempts = rows_of(connection, _ATTEMPTS.where(target.has_attempt()))
         machines: dict[int, Row] = {}
         for row in attempts:
             number = row["machine_id"]
             if number not in machines:
                 machines[number] = _machine(connection, number)
             row |= machines[number]
-            row["steps"] = _steps(connection, row["attempt_id"])
             names = ("attempt_id", "sweep_id")
             ids = {name: row[name] for name in names} | {"trial_id": trial_id}
             row |= _annotations(connection, ids)
@@ -183,20 +175,16 @@ _ATTEMPTS = (
 )
 
 
-def _rows(connection: sa.Connection, statement: sa.Executable) -> list[Row]:
-    return [dict(row) for row in connection.execute(statement).mappings()]
-
-
 def _machine(connection: sa.Connection, machine_id: int) -> Row:
     gpus = sa.select(*columns_but(GpuRow, ("machine_id",)).values())
     links = sa.select(*columns_but(GpuLinkRow, ("machine_id",)).values())
     machine = sa.select(MachineRow.__table__).where(MachineRow.id == machine_id)
-    (facts,) = _rows(connection, machine)
+    (facts,) = rows_of(connection, machine)
     of_machine = gpus.where(GpuRow.machine_id == machine_id).order_by(GpuRow.position)
     return {
         "machine_facts": facts,
-        "gpus": _rows(connection, of_machine),
-        "links": _rows(connection, links.where(GpuLinkRow.machine_id == machine_id)),
+        "gpus": rows_of(connection, of_machine),
+        "links": rows_of(connection, links.where(GpuLinkRow.machine_id == machine_id)),
     }
 
 
@@ -213,38 +201,8 @@ def _annotations(connection: sa.Connection, ids: dict[str, Any]) -> Row:
         ).label("of")
         own = sa.or_(*(columns[key] == id_ for key, id_ in ids.items()))
         statement = sa.select(text, whose, table.added_at).where(own).order_by(table.id)
-        annotations[name] = _rows(connection, statement)
+        annotations[name] = rows_of(connection, statement)
     return annotations
-
-
-def _steps(connection: sa.Connection, attempt_id: int) -> Row | None:
-    """Summarize its calls of the training function; None when there were none."""
-    from scalemark.stats.within_process import spread_within  # here: other commands need no numpy
-
-    arrays = sa.select(StepArraysRow.__table__).where(StepArraysRow.attempt_id == attempt_id)
-    row = connection.execute(arrays).mappings().first()
-    if row is None:
-        return None
-    steps = unpack_steps(dict(row))
-    durations = sorted(step.duration_s for step in steps if step.phase == Phase.MEASURE)
-    losses = [step.loss for step in steps if step.loss is not None]
-    spread = spread_within([step.duration_s for step in counted_calls(steps)])
-    summary: Row = {
-        "num_warm_up_calls": len(steps) - len(durations),
-        "num_measured_calls": len(durations),
-        "steps_per_call": row["num_steps"],
-        "first_call_s": steps[0].duration_s,
-        **dict.fromkeys(("fastest_s", "median_s", "slowest_s", "first_loss", "last_loss")),
-        "left_out_of_interval": "",
-    }
-    if durations:
-        middle = statistics.median(durations)
-        summary |= {"fastest_s": durations[0], "median_s": middle, "slowest_s": durations[-1]}
-    if losses:
-        summary |= {"first_loss": losses[0], "last_loss": losses[-1]}
-    if spread:
-        summary["left_out_of_interval"] = spread.left_out
-    return summary
 
 
 def _sweep(connection: sa.Connection, target: Target) -> Row:
@@ -252,48 +210,10 @@ def _sweep(connection: sa.Connection, target: Target) -> Row:
     states = sa.select(RepeatRow.state, sa.func.count()).where(RepeatRow.sweep_id == target.id)
     by_state = states.group_by(RepeatRow.state).order_by(RepeatRow.state)
     left_out = sa.select(LeftOutRow.overrides, LeftOutRow.reason).order_by(LeftOutRow.overrides)
-    (sweep,) = _rows(connection, sweeps)
+    (sweep,) = rows_of(connection, sweeps)
     return {
         "sweep": sweep,
         "counts": dict(connection.execute(by_state).all()),
-        "trials": _trials(connection, target),
-        "left_out": _rows(connection, left_out.where(LeftOutRow.sweep_id == target.id)),
+        "left_out": rows_of(connection, left_out.where(LeftOutRow.sweep_id == target.id)),
         **_annotations(connection, {"sweep_id": target.id}),
-    }
-
-
-def _trials(connection: sa.Connection, sweep: Target) -> list[Row]:
-    """Return what it asked for, in its order, with the attempts of this sweep that count."""
-    axes = columns_of(TrialRow, "model strategy num_gpus batch_size precision data").values()
-    asked_for = (
-        sa.select(TrialRow.id.label("trial"), *axes)
-        .join(SweepTrialRow, SweepTrialRow.trial_id == TrialRow.id)
-        .where(SweepTrialRow.sweep_id == sweep.id)
-        .order_by(SweepTrialRow.position)
-    )
-    made = (
-        sa.select(AttemptRow.trial_id, AttemptRow.outcome, MeasurementRow.throughput)
-        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
-        .where(sweep.has_attempt(), AttemptRow.deleted_at.is_(None))
-    )
-    attempts: dict[str, list[Row]] = {}
-    for row in _rows(connection, made):
-        attempts.setdefault(row["trial_id"], []).append(row)
-    trials = _rows(connection, asked_for)
-    for trial in trials:
-        trial |= _counts(attempts.get(trial["trial"], ()))
-    return trials
-
-
-def _counts(attempts: Sequence[Row]) -> Row:
-    num_completed, measured = 0, []
-    for row in attempts:
-        if row["outcome"] == Outcome.COMPLETED:
-            num_completed += 1
-            if row["throughput"] is not None:
-                measured.append(row["throughput"])
-    return {
-        "num_attempts": len(attempts),
-        "num_completed": num_completed,
-        "throughput": statistics.median(measured) if measured else None,
     }

@@ -5,7 +5,7 @@ and their processes with dates and software, for histories.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -23,7 +23,7 @@ from scalemark.records.trial import width_name
 from store.database import reading
 from store.filters import attempt_ids, deleted_at, repeat_conditions
 from store.ledger import num_in_states, placement_of, process_of
-from store.reading.queries import Row, check_sweep, columns_of, selected
+from store.reading.queries import Row, check_sweep, columns_of, numbered, rows_of, selected
 from store.schema import (
     AttemptRow,
     EnvironmentRow,
@@ -168,9 +168,9 @@ def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatu
 def _chosen(connection: sa.Connection, sweep: str | None) -> list[dict[str, Any]]:
     statement = sa.select(SweepRow.__table__)
     if sweep is not None:
-        return _rows(connection, statement.where(SweepRow.name == sweep))
+        return rows_of(connection, statement.where(SweepRow.name == sweep))
     unended = sa.select(OrchestratorRow.sweep_id).where(OrchestratorRow.ended_at.is_(None))
-    running = _rows(connection, statement.where(SweepRow.id.in_(unended)).order_by(SweepRow.id))
+    running = rows_of(connection, statement.where(SweepRow.id.in_(unended)).order_by(SweepRow.id))
     if running:
         return running
     last_begun = (
@@ -179,29 +179,25 @@ def _chosen(connection: sa.Connection, sweep: str | None) -> list[dict[str, Any]
         .scalar_subquery()
     )
     begun = sa.func.coalesce(last_begun, SweepRow.started_at)
-    return _rows(connection, statement.order_by(begun.desc(), SweepRow.id.desc()).limit(1))
-
-
-def _rows(connection: sa.Connection, statement: sa.Executable) -> list[dict[str, Any]]:
-    return [dict(row) for row in connection.execute(statement).mappings()]
+    return rows_of(connection, statement.order_by(begun.desc(), SweepRow.id.desc()).limit(1))
 
 
 def _status(connection: sa.Connection, row: dict[str, Any]) -> SweepStatus:
     sweep_id = row["id"]
     newest = sa.select(OrchestratorRow.__table__).order_by(OrchestratorRow.id.desc()).limit(1)
     orchestrator = None
-    for runner in _rows(connection, newest.where(OrchestratorRow.sweep_id == sweep_id)):
+    for runner in rows_of(connection, newest.where(OrchestratorRow.sweep_id == sweep_id)):
         orchestrator = OrchestratorStatus(
             process=process_of(runner),
             heartbeat_at=runner["heartbeat_at"],
             ended_at=runner["ended_at"],
         )
     running = []
-    for repeat in _rows(connection, _RUNNING.where(RepeatRow.sweep_id == sweep_id)):
+    for repeat in rows_of(connection, _RUNNING.where(RepeatRow.sweep_id == sweep_id)):
         repeat["placement"] = placement_of(repeat["placement"])
         running.append(RunningRepeat(**repeat))
     last_finished = []
-    for repeat in _rows(connection, _LAST_FINISHED.where(AttemptRow.sweep_id == sweep_id)):
+    for repeat in rows_of(connection, _LAST_FINISHED.where(AttemptRow.sweep_id == sweep_id)):
         repeat["outcome"] = Outcome(repeat["outcome"])
         last_finished.append(FinishedRepeat(**repeat))
     named = ("name", "reason", "command", "started_at", "finished_at")
@@ -275,9 +271,6 @@ def _left_s(connection: sa.Connection, sweep_id: int) -> float | None:
     return left_s
 
 
-_Kind = tuple[str, str, int]  # model, engine, number of trials
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSweep:
     """A sweep, and how much of what it asked for there is."""
@@ -295,46 +288,34 @@ class ListedSweep:
 
 
 def every_sweep(engine: sa.Engine) -> list[ListedSweep]:
-    """Raises StoreError when the database cannot be read."""
+    """Return all sweeps, newest first. Raises StoreError when the database cannot be read."""
+    asked = sa.select(sa.func.count()).where(SweepTrialRow.sweep_id == SweepRow.id)
+    made = sa.select(sa.func.count()).where(AttemptRow.sweep_id == SweepRow.id, deleted_at(False))
+    completed = made.where(AttemptRow.outcome == Outcome.COMPLETED)
+    statement = sa.select(
+        SweepRow.name.label("sweep"),
+        *columns_of(SweepRow, "id started_at finished_at reason command").values(),
+        asked.scalar_subquery().label("num_trials"),
+        made.scalar_subquery().label("num_attempts"),
+        completed.scalar_subquery().label("num_completed"),
+    )
     trial = TrialRow.__table__.columns
-    kinds = (
-        sa.select(SweepTrialRow.sweep_id, trial["model"], trial["engine"], sa.func.count())
-        .join(TrialRow, TrialRow.id == SweepTrialRow.trial_id)
-        .group_by(SweepTrialRow.sweep_id, trial["model"], trial["engine"])
-    )
-    ended = (
-        sa.select(AttemptRow.sweep_id, AttemptRow.outcome, sa.func.count())
-        .where(deleted_at(False))
-        .group_by(AttemptRow.sweep_id, AttemptRow.outcome)
-    )
-    of_sweep: dict[int, list[_Kind]] = defaultdict(list)
-    outcomes: dict[int, dict[str, int]] = defaultdict(dict)
+    kinds = sa.select(SweepTrialRow.sweep_id, trial["model"], trial["engine"]).distinct()
+    kinds = kinds.join(TrialRow, TrialRow.id == SweepTrialRow.trial_id)
+    models: dict[int, set[str]] = defaultdict(set)
+    engines: dict[int, set[str]] = defaultdict(set)
     with reading(engine) as connection:
-        for sweep_id, model, of_engine, num in connection.execute(kinds):
-            of_sweep[sweep_id].append((model, of_engine, num))
-        for sweep_id, outcome, num in connection.execute(ended):
-            outcomes[sweep_id][outcome] = num
-        sweeps = connection.execute(sa.select(SweepRow.__table__).order_by(SweepRow.id.desc()))
-        rows = sweeps.mappings().all()
-    return [
-        ListedSweep(
-            sweep=row["name"],
-            started_at=row["started_at"],
-            finished_at=row["finished_at"],
-            models=_sorted(model for model, _, _ in of_sweep[row["id"]]),
-            engines=_sorted(of_engine for _, of_engine, _ in of_sweep[row["id"]]),
-            num_trials=sum(num for _, _, num in of_sweep[row["id"]]),
-            num_attempts=sum(outcomes[row["id"]].values()),
-            num_completed=outcomes[row["id"]].get(Outcome.COMPLETED, 0),
-            reason=row["reason"],
-            command=row["command"],
-        )
-        for row in rows
-    ]
-
-
-def _sorted(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(names)))
+        for sweep_id, model, of_engine in connection.execute(kinds):
+            models[sweep_id].add(model)
+            engines[sweep_id].add(of_engine)
+        rows = rows_of(connection, statement.order_by(SweepRow.id.desc()))
+    sweeps_listed = []
+    for row in rows:
+        sweep_id = row.pop("id")
+        of_sweep = tuple(sorted(models[sweep_id]))
+        by_engine = tuple(sorted(engines[sweep_id]))
+        sweeps_listed.append(ListedSweep(**row, models=of_sweep, engines=by_engine))
+    return sweeps_listed
 
 
 def newest_sweeps(engine: sa.Engine, origin: str, most: int) -> list[str]:
@@ -520,9 +501,9 @@ def processes(
         tagged = sa.select(TagRow.sweep_id).where(TagRow.tag == ACCEPTED)
         return Processes(
             rows=connection.execute(_STATEMENT.where(*conditions)).all(),
-            trials=_by_id(connection, sa.select(*columns, *free_values(connection))),
-            machines=_by_id(connection, sa.select(*MachineRow.__table__.columns)),
-            environments=_by_id(connection, sa.select(*EnvironmentRow.__table__.columns)),
+            trials=numbered(connection, sa.select(*columns, *free_values(connection))),
+            machines=numbered(connection, sa.select(*MachineRow.__table__.columns)),
+            environments=numbered(connection, sa.select(*EnvironmentRow.__table__.columns)),
             accepted=frozenset(connection.scalars(tagged)),
         )
 
@@ -550,7 +531,3 @@ _STATEMENT = (
     )
     .order_by(SweepRow.started_at, AttemptRow.id)
 )
-
-
-def _by_id(connection: sa.Connection, statement: sa.Select[Any]) -> dict[Any, Row]:
-    return {row[0]: dict(row._mapping) for row in connection.execute(statement)}

@@ -125,7 +125,7 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
     assert [
         (result.num_gpus, len(result.repeats)) for result in measured(queries.measured(engine))
     ] == [(2, 1)]
-    for view in ("throughput", "scaling", "latest_attempts"):
+    for view in ("throughput", "scaling"):
         assert [
             row["num_gpus"] for row in queries.rows(engine, f"SELECT num_gpus FROM {view}")
         ] == [2]

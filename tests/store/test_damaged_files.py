@@ -40,7 +40,6 @@ COMMANDS: dict[str, tuple[App, tuple[str, ...]]] = {
     "store delete": (store, ("delete", "first", "--yes")),
     "store restore": (store, ("restore", "first")),
     "store reference": (store, ("reference", "list")),
-    "store export": (store, ("export", "--out", "out.csv", "--format", "csv")),
     "store import": (store, ("import", "in.csv")),
     "store merge": (store, ("merge", "other.db")),
     "store check": (store, ("check",)),

@@ -264,7 +264,7 @@ def test_steps_of_deleted_attempts_are_in_no_view(db):
     fill(db, [(small(), 1.0), (small(), 2.0)])
     with closing(Writer(db)) as writer, writing(writer.engine) as connection:
         connection.execute(sa.text("UPDATE attempts SET deleted_at = started_at WHERE id = 1"))
-    for view in ("step_samples", "throughput", "latest_attempts"):
+    for view in ("step_samples", "throughput"):
         assert queries.query(open_for_reading(db), f"SELECT DISTINCT attempt_id FROM {view}")[
             1
         ] == [(2,)]

@@ -10,7 +10,6 @@ from scalemark.records.trial import AXES, TrialSpec
 from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.exports import attempts
 from store.exchange.merge import merge
 from store.filters import attempt_ids, nearest
 from store.reading import listing, queries
@@ -220,10 +219,8 @@ def test_a_misspelt_name_is_near_with_and_without_the_prefix():
     assert nearest("axes.zer", ["model", "axes.zero"]) == "did you mean axes.zero?"
 
 
-def test_frames_and_lists_have_it(db):
+def test_lists_have_it(db):
     fill(db, [(trial(zero=1), 10.0), (small(), 20.0)])
-    frame = attempts(open_for_reading(db))
-    assert frame["axes.zero"].fillna(-1).tolist() == [1, -1]
     engine = open_for_reading(db)
     listed = listing.listing(engine, columns=["attempt", "axes.zero"], sort="-axes.zero")
     assert queries.selected(engine, listed) == [

@@ -3,18 +3,23 @@
 import multiprocessing
 import os
 from multiprocessing.synchronize import Barrier, Event
+from pathlib import Path
 
 import pytest
 
+from scalemark.records.trial import AXES
 from store.checks import check
-from store.database import open_for_reading
+from store.database import one_view, open_for_reading
+from store.errors import StoreError
 from store.reading import queries
 from store.reading.show import show
 from store.reading.sweeps import sweep_status
+from store.sqlite import SqliteFile
+from store.version import WITH_AXES
 from store.writer import Writer
-from tests.filled import NOON, PLACEMENT, attempt, begin
+from tests.filled import NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
-from tests.tables import list_attempts
+from tests.tables import changing, list_attempts
 
 pytestmark = pytest.mark.integration
 
@@ -84,3 +89,31 @@ def test_sixteen_processes_read_while_one_writes(writer):
         process.join()
     assert [process.exitcode for process in processes] == [os.EX_OK] * len(processes)
     assert list(check("r.db")) == []
+
+
+def test_one_view_reads_all_as_of_one_moment(db):
+    """A bug: a table named an attempt that was deleted before its details were read."""
+    fill(db, [(small(), 10.0)])
+    with one_view():
+        engine = open_for_reading(db)
+        before = queries.measured(engine)
+        fill(db, [(small(), 20.0)], name="second")
+        assert open_for_reading(db) is engine
+        assert queries.measured(engine) == before
+        with pytest.raises(StoreError, match="nonsense"):
+            queries.query(engine, "SELECT nonsense FROM attempts")
+        assert queries.num_attempts(engine) > 0
+    assert [row["throughput"] for row in queries.measured(open_for_reading(db))] == [10.0, 20.0]
+
+
+def test_a_database_without_an_axis_that_cannot_be_written_is_read_in_memory(monkeypatch):
+    fill("r.db", [(small(), 10.0)])
+    with changing("r.db") as connection:
+        for view in WITH_AXES:
+            connection.exec_driver_sql(f"DROP VIEW {view}")
+        connection.exec_driver_sql("ALTER TABLE trials DROP COLUMN xla")
+    before = Path("r.db").read_bytes()
+    monkeypatch.setattr(SqliteFile, "can_be_written", lambda self: False)
+    (row,) = queries.measured(open_for_reading("r.db"))
+    assert (row["trial"]["xla"], row["throughput"]) == (AXES["xla"].default, 10.0)
+    assert Path("r.db").read_bytes() == before

@@ -20,9 +20,7 @@ VIEWS = {
     "throughput": 3,
     "scaling": 2,
     "failures": 1,
-    "latest_attempts": 4,
     "step_samples": 9,
-    "state_changes": 16,
 }
 EXTENSIONS = Path(duckdb_extension_sqlite_scanner.__file__).parent / "extensions"
 

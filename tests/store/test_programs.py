@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import pandas
 import pytest
 
 from analysis.selection import Selection, load
@@ -11,7 +10,6 @@ from scalemark.records.trial import AXES
 from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.exports import ExportFormat, attempts, export
 from store.exchange.merge import merge
 from store.reading import listing, queries
 from store.reading.listing import full_names
@@ -102,14 +100,6 @@ def test_views_have_what_was_counted_and_nulls_for_what_is_lacked(mixed):
         ]
 
 
-def test_frames_lack_what_trials_lack(mixed):
-    frame = attempts(open_for_reading(mixed), ["engine=command", "zero>=0"])
-    assert frame["batch_size"].isna().tolist() == [True, False, False]
-    assert frame["staged_vars"].isna().all()
-    assert frame["image_px"].isna().all()
-    assert set(frame["item"]) == {"tokens"}
-
-
 @pytest.mark.parametrize("db", ["sqlite"], indirect=True)
 def test_they_travel_into_another_database(mixed):
     other = "other.db"
@@ -117,15 +107,6 @@ def test_they_travel_into_another_database(mixed):
     columns = ("trial_id", "throughput", *AXES)
     assert listed(other, *columns) == listed(mixed, *columns)
     assert not list(check(other))
-
-
-@pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
-def test_tables_for_others_have_nothing_where_an_axis_is_lacked(mixed, kind):
-    export(mixed, f"out.{kind}", kind)
-    read = pandas.read_csv if kind is ExportFormat.CSV else pandas.read_parquet
-    frame = read(f"out.{kind}").sort_values("throughput")
-    assert frame["image_px"].isna().tolist() == [True, True, True, False]
-    assert frame["item"].tolist() == ["tokens"] * 4
 
 
 def test_a_reported_number_travels_and_stays_one():
@@ -139,7 +120,7 @@ def test_a_reported_number_travels_and_stays_one():
 
 def test_show_and_list_name_no_axis_that_a_program_lacks(db):
     fill_programs(MIXED[:1], db)
-    for arguments in (("list",), ("show", "first"), ("show", MIXED[0][0].trial_id)):
+    for arguments in (("list",), ("show", MIXED[0][0].trial_id)):
         shown = store_command(*arguments, "--db", db).stdout
         assert "offload=cpu zero=0" in shown
         trial = shown.partition("\nattempt 1")[0]
@@ -163,18 +144,6 @@ def test_what_is_compared_is_no_part_of_a_trial_and_may_change(db):
     assert listed(db, "trial_id", "strategy") == [(spec.trial_id, "zero=0")] * 2
     checked = store_command("check", "--db", db)
     assert checked.returncode == 0, checked.stdout
-
-
-@pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
-def test_free_axes_are_columns_of_a_table(mixed, kind):
-    """A bug: they were to be found in the JSON of a cell alone."""
-    export(mixed, f"out.{kind}", kind)
-    read = pandas.read_csv if kind is ExportFormat.CSV else pandas.read_parquet
-    attempts = read(f"out.{kind}").sort_values("throughput")
-    assert attempts["axes.zero"].tolist()[:3] == [0, 2, 10]
-    assert attempts["axes.offload"].tolist()[:3] == ["cpu", "cpu", "none"]
-    assert attempts["axes.zero"].isna().tolist() == [False, False, False, True]
-    assert attempts["item"].tolist()[:3] == ["tokens"] * 3
 
 
 def test_a_list_of_other_items_than_images_names_them(mixed):

@@ -1,17 +1,15 @@
-"""The views and the frame of attempts hold what was measured, and average over nothing by accident."""
+"""The views hold what was measured, and average over nothing by accident."""
 
 import os
 import subprocess
 import sys
 from dataclasses import asdict, replace
 
-import pandas as pd
 import pytest
 import sqlalchemy as sa
 
 from store.database import open_for_reading
-from store.exchange.exports import attempts
-from store.reading import listing, queries
+from store.reading import queries
 from store.schema import AttemptRow, MeasurementRow, TagRow
 from store.writer import Writer
 from tests.conftest import PROJECT
@@ -104,28 +102,11 @@ def test_steps_are_those_that_were_measured(varied):
     ] == wanted
 
 
-def test_the_frame_has_all_attempts_that_count_as_they_are_stored(varied):
-    engine = open_for_reading(varied)
-    frame = attempts(engine)
-    stored = queries.selected(engine, listing.listing(engine, columns=list(listing.LISTABLE)))
-    assert frame["attempt_id"].tolist() == [row["attempt"] for row in stored]
-    assert 3 not in set(frame["attempt_id"])
-    same = [name for name in frame if name in listing.LISTABLE and name != "attempt"]
-    plain = frame.astype(object).where(frame.notna(), None)
-    for name in same:
-        found = [
-            value.to_pydatetime() if isinstance(value, pd.Timestamp) else value
-            for value in plain[name]
-        ]
-        assert found == [row[name] for row in stored], name
-    none = attempts(engine, ["model=nope"])
-    assert [str(dtype) for dtype in none.dtypes] == [str(dtype) for dtype in frame.dtypes]
-
-
 def test_axes_that_hold_anything_come_back_as_they_were(db):
     nasty = ['"', "[1]", "\x1f", "a,b", "naïve ☃", "null", ""]
     fill(db, [(small(data_dir=text, seed=number), 1.0) for number, text in enumerate(nasty)])
-    assert attempts(open_for_reading(db))["data_dir"].tolist() == nasty
+    rows = queries.rows(open_for_reading(db), "SELECT data_dir FROM throughput ORDER BY attempt_id")
+    assert [row["data_dir"] for row in rows] == nasty
 
 
 def test_the_command_line_needs_neither_pandas_nor_numpy():

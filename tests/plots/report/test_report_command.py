@@ -10,7 +10,10 @@ import pytest
 from plots.__main__ import app
 from plots.source import draft_of, write_whole
 from store.errors import StoreError
+from tests.empty import make_empty
+from tests.filled import fill
 from tests.plots.report.conftest import parsed
+from tests.specs import small
 
 pytestmark = pytest.mark.integration
 
@@ -111,7 +114,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
 def test_it_is_written_anew_while_its_sweep_runs(everything, monkeypatch):
     pages = []
     rest = iter((True, True, False))
-    monkeypatch.setattr("plots.commands._runs", lambda source: next(rest))
+    monkeypatch.setattr("plots.commands._runs", lambda db, sweep: next(rest))
     monkeypatch.setattr(
         "plots.commands.time.sleep",
         lambda seconds: pages.append((seconds, Path("report.html").read_text())),
@@ -122,3 +125,20 @@ def test_it_is_written_anew_while_its_sweep_runs(everything, monkeypatch):
     assert [seconds for seconds, _ in pages] == [30, 30]
     assert all('http-equiv="refresh" content="30"' in page for _, page in pages)
     assert 'http-equiv="refresh"' not in Path("report.html").read_text()
+
+
+def test_a_sweep_without_a_number_yet_is_waited_for(monkeypatch):
+    """A bug: it ended at once, with exit code 2."""
+    make_empty("results.db")
+    rest = iter((True, True, False))
+    monkeypatch.setattr("plots.commands._runs", lambda db, sweep: next(rest))
+    rows = [[(small(), 10.0)], [(small(num_gpus=2), 18.0)]]
+    monkeypatch.setattr(
+        "plots.commands.time.sleep",
+        lambda _: fill("results.db", rows[0], name=f"s{len(rows)}") or rows.pop(0),
+    )
+    monkeypatch.setattr(sys, "argv", ["plots", "report"])
+    with pytest.raises(SystemExit) as ended:
+        app.typer()(["report", "--watch"])
+    assert ended.value.code == 0
+    assert 'id="t1"' in Path("report.html").read_text()

@@ -1,17 +1,12 @@
 """`python -m store reference`: what it lists and removes, and what hostile text does to a terminal."""
 
 import csv
-import io
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from scalemark.cli.terminal import print_columns
-from scalemark.records.references import published
 from scalemark.text.untrusted import visible
 from store.commands import exchange as command
 from store.database import open_for_reading
@@ -45,49 +40,12 @@ def test_without_a_database_the_published_references_are_listed():
     assert not Path("none.db").exists()
 
 
-def test_the_list_numbers_each_citation_once():
+def test_the_list_says_where_each_can_be_looked_up():
     lines = call("list", "--db", "none.db", "model=alexnet", "num_gpus=4").stdout.splitlines()
-    end = lines.index("")
-    assert lines[0].split() == [*command.REFERENCE_COLUMNS, "source"]
-    assert (
-        {line.split()[-1] for line in lines[1:end]}
-        == {line.split()[0] for line in lines[end + 1 :]}
-        == {"[1]", "[2]", "[3]"}
-    )
-    assert [line.split(": ")[0] for line in lines[end + 1 :]] == [
-        "[1] TensorFlow benchmarks page (2017)",
-        "[2] tensorflow/benchmarks#283",
-        "[3] tensorflow/benchmarks#359",
-    ]
-    (row,) = (line for line in lines if "4xV100" in line and line.endswith("[2]"))
-    assert row.split() == (
-        [
-            "alexnet",
-            "4xV100",
-            "server",
-            "4",
-            "11298",
-            "images/s",
-            "replicated",
-            "?",
-            "gpu",
-            "fp16",
-            "real",
-            "[2]",
-        ]
-    )
-
-
-def test_the_list_fits_a_narrow_terminal():
-    console = Console(file=io.StringIO(), force_terminal=True, width=80)
-    print_columns(
-        console,
-        (*command.REFERENCE_COLUMNS, "source"),
-        [[*command.reference_cells(asdict(reference)), "[1]"] for reference in published()],
-    )
-    assert (
-        max(map(len, console.file.getvalue().splitlines())) < 80 + len("\x1b[1m\x1b[0m") * 20
-    )  # the header is bold
+    assert lines[0].split() == [*command.REFERENCE_COLUMNS]
+    (row,) = (line for line in lines if "4xV100" in line and "benchmarks/issues/359" not in line)
+    for text in ("11298", "images", "replicated ?", "fp16", "tensorflow/benchmarks#283"):
+        assert text in row
 
 
 def test_a_list_of_nothing_says_what_there_is():
@@ -103,16 +61,16 @@ def test_a_list_of_nothing_says_what_there_is():
 def test_a_reference_may_count_other_items_than_images(database):
     add("A blog", item="tokens")
     listed = call("list", "--db", database, "item=tokens").stdout
-    assert "5000.5 tokens/s" in listed
-    assert "images/s" not in listed
+    assert "5000  tokens" in listed
+    assert "images" not in listed
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_shown_escaped_on_one_line(database, text):
     add(text, note=text)
     lines = call("list", "--db", database, "origin=added").stdout.splitlines()
-    assert len(lines) == 4
-    assert lines[-1] == f"[1] {visible(f'{text}: {text}')}"
+    assert len(lines) == 2
+    assert lines[-1].endswith(visible(text).strip())
     assert all(line.isprintable() for line in lines)
     assert list_references(open_for_reading(database))[-1]["note"] == text
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from store.errors import StoreError
-from store.exchange.exports import ExportFormat, export
 from store.exchange.imports import import_files
 from tests.filled import fill
 from tests.specs import small
@@ -30,14 +29,6 @@ def test_what_cannot_be_imported_is_refused_before_anything_is(make, reason):
     assert not Path("r.db").exists()
     with pytest.raises(StoreError, match=r"^postgresql://me:\*\*\*@h/x: a URL; wanted a file"):
         import_files("r.db", ["postgresql://me:secret@h/x"])
-
-
-@pytest.mark.parametrize("kind", [ExportFormat.CSV, ExportFormat.PARQUET])
-def test_our_own_export_is_not_imported_and_says_what_is(kind):
-    fill("r.db", [(small(), 100.0)])
-    export("r.db", f"out.{kind}", kind)
-    with pytest.raises(StoreError, match=r"written for other programs; wanted a database, which"):
-        import_files("other.db", [f"out.{kind}"])
 
 
 ROWS = "num_gpus,throughput\n1,5\n2,x\n"

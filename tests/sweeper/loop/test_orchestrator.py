@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -168,7 +168,8 @@ def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monke
         connection.execute("UPDATE orchestrators SET pid = 4194305")
     assert recover(world.tools.ledger.engine).num_completed == 1
     ((outcome, exit_code, duration_s, run_dir),) = rows(
-        "SELECT outcome, exit_code, duration_s, run_dir FROM latest_attempts"
+        "SELECT outcome, exit_code, duration_s, sweeps.run_dir || '/' || attempts.run_dir "
+        "FROM attempts JOIN sweeps ON sweeps.id = sweep_id"
     )
     assert (outcome, exit_code) == ("completed", 0)
     assert duration_s == RunFolder(Path(run_dir)).read_ended().duration_s
@@ -385,10 +386,10 @@ def test_run_folders_have_all_columns_of_attempts(stack):
         )
         assert (end.outcome, end.message) == (result.outcome, result.message)
     ended = rows(
-        "SELECT at FROM state_changes WHERE state IN ('completed', 'failed', 'out_of_memory', 'timed_out') ORDER BY at"
+        "SELECT at_unix_us FROM events WHERE state IN ('completed', 'failed', 'out_of_memory', 'timed_out') ORDER BY 1"
     )
     ends = sorted(RunFolder(Path(row["run_dir"])).read_ended().ended_at for row in stored)
-    assert [at for (at,) in ended] == [at.strftime("%Y-%m-%d %H:%M:%S.%f") for at in ends]
+    assert [datetime.fromtimestamp(at / 1e6, UTC) for (at,) in ended] == ends
 
 
 def test_a_reported_end_that_was_not_recorded_is_recorded(stack):
@@ -461,7 +462,10 @@ def test_a_full_disk_ends_the_sweep_and_keeps_the_result(stack):
 def test_a_secret_in_a_message_is_neither_stored_nor_reported(stack, capsys, monkeypatch):
     monkeypatch.setattr("sweeper.loop.orchestrator.judge", _judge_with_a_secret)
     assert World(stack, [small(seed=901)]).run() == {State.FAILED: 1}
-    ((message, run_dir),) = rows("SELECT message, run_dir FROM latest_attempts")
+    ((message, run_dir),) = rows(
+        "SELECT message, sweeps.run_dir || '/' || attempts.run_dir "
+        "FROM attempts JOIN sweeps ON sweeps.id = sweep_id"
+    )
     assert (
         message == RunFolder(Path(run_dir)).read_ended().message == "no postgresql://me:***@host/db"
     )
