@@ -1,5 +1,7 @@
-"""Takes in tables of figures that others measured, as CSV, TSV or Parquet. Options of a person say
-what columns mean; each row is added, known already, or rejected with its line and the reason.
+"""Takes in tables of figures that others measured, as CSV, TSV, Markdown or Parquet.
+
+Options of a person say what columns mean; each row is added, known already, or rejected with its
+line and the reason.
 """
 
 from __future__ import annotations
@@ -59,6 +61,8 @@ _IGNORED = ""  # the meaning of a column that says nothing
 _MOST_NAMED = 12  # columns in a message
 _AT_ONCE = 5000  # figures in a transaction
 _DELIMITERS = ",;\t|"
+_RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # of Markdown, below the names
+_CELL_END = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +173,8 @@ def figures(
     Rows that say the same are numbered: they are repeats. A cited figure counts once.
     """
     repeats: Counter[int] = Counter()
+    if said.decimal_comma is None and _has_decimal_points(table):
+        said = replace(said, decimal_comma=False)
     yield from table.rejected
     for where, cells in table.rows:
         try:
@@ -508,6 +514,17 @@ def read_number(text: str, *, decimal_comma: bool = False) -> float:
     return amount * _MULTIPLES.get(multiple, 1.0)
 
 
+def _has_decimal_points(table: ForeignTable) -> bool:
+    """Return whether a cell is a number with a point alone, as 82.4: 5,762 beside it is 5762."""
+    for _, cells in table.rows:
+        for cell in cells:
+            if not isinstance(cell, str) or "." not in cell or math.isnan(read_number(cell)):
+                continue
+            if math.isnan(read_number(cell, decimal_comma=True)):
+                return True
+    return False
+
+
 def read_table(path: str) -> ForeignTable:
     """Read a table by its content. Raises StoreError for what is none, with the reason."""
     if "://" in path:
@@ -527,10 +544,12 @@ def read_table(path: str) -> ForeignTable:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise StoreError(f"{path}: UTF-16; save it as UTF-8, as spreadsheets call CSV UTF-8")
     if b"\0" in content:
-        raise StoreError(f"{path}: no text; wanted CSV, TSV or Parquet")
+        raise StoreError(f"{path}: no text; wanted CSV, TSV, Markdown or Parquet")
     text = content.decode("utf-8-sig", errors="surrogateescape")
     if not text.strip():
         raise StoreError(f"{path}: empty; wanted a table with a line of column names")
+    if text.lstrip().startswith("|"):
+        return _of_markdown(path, text)
     return _of_delimited(path, text)
 
 
@@ -568,13 +587,34 @@ def _of_delimited(path: str, text: str) -> ForeignTable:
             reason = f"{error}; is a quote not closed?"
             table.rejected.append(Rejected(where=where, reason=reason))
             continue
-        if not any(cell.strip() for cell in cells):
-            continue
-        if len(cells) == len(columns):
-            table.rows.append((where, [cell.strip() or None for cell in cells]))
-        else:
-            reason = f"{len(cells)} cells; wanted {len(columns)}, as the line of column names has"
-            table.rejected.append(Rejected(where=where, reason=reason))
+        _add_row(table, where, cells)
+
+
+def _of_markdown(path: str, text: str) -> ForeignTable:
+    """Read `| **GPUs** | img/s |`, with a rule of dashes below it."""
+    rows: list[tuple[str, list[str]]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        where, line = f"{path} line {number}", line.strip()
+        is_rule = _RULE.fullmatch(line) is not None and (len(rows) == 1 or "--" in line)
+        if line and (not line.startswith("|") or (is_rule and len(rows) > 1)):
+            raise StoreError(f"{where}: more than one table; wanted a file each")
+        if line and not is_rule:
+            cells = _CELL_END.split(line[1:].removesuffix("|"))
+            rows.append((where, [cell.strip().strip("*`").replace("\\|", "|") for cell in cells]))
+    table = ForeignTable(path=path, columns=_names(path, rows[0][1] if rows else ()))
+    for where, cells in rows[1:]:
+        _add_row(table, where, cells)
+    return table
+
+
+def _add_row(table: ForeignTable, where: str, cells: Sequence[str]) -> None:
+    if not any(cell.strip() for cell in cells):
+        return
+    if len(cells) == len(table.columns):
+        table.rows.append((where, [cell.strip() or None for cell in cells]))
+        return
+    reason = f"{len(cells)} cells; wanted {len(table.columns)}, as the line of column names has"
+    table.rejected.append(Rejected(where=where, reason=reason))
 
 
 def _of_parquet(path: str) -> ForeignTable:

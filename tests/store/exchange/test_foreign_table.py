@@ -70,7 +70,7 @@ def test_a_quote_that_is_not_closed_is_rejected_at_its_beginning():
         (" \n\n", "t.csv: empty"),
         ("gpus,img_s,gpus\n1,2,3\n", "t.csv: gpus: a name of more than one column"),
         ("gpus,img_s\n".encode("utf-16"), "t.csv: UTF-16; save it as UTF-8"),
-        (b"gpus\0img_s\n", "t.csv: no text; wanted CSV, TSV or Parquet"),
+        (b"gpus\0img_s\n", "t.csv: no text; wanted CSV, TSV, Markdown or Parquet"),
         (b"PAR1 and no more", "t.csv: cannot be read as Parquet"),
     ],
 )
@@ -78,6 +78,17 @@ def test_what_is_no_table_is_refused_as_a_whole(content, said):
     with pytest.raises(StoreError) as refusal:
         read(content)
     assert str(refusal.value).startswith(said)
+
+
+def test_markdown_is_read_without_its_rule_its_bold_names_and_its_escapes():
+    content = "| **GPUs** | `img/s` |\n|:---:|---:|\n| 1 | 10.5 |\n| 2 | a \\| b |\n"
+    columns, rows, rejected = read(content, "t.md")
+    assert columns == ("GPUs", "img/s")
+    assert rows == [{"GPUs": "1", "img/s": "10.5"}, {"GPUs": "2", "img/s": "a | b"}]
+    assert rejected == []
+    assert len(read("| a | b |\n|-|-|\n| 1 | 2 |\n| - | - |\n", "t.md")[1]) == 2
+    with pytest.raises(StoreError, match=r"^t\.md line 5: more than one table; wanted a file each"):
+        read("| a |\n|---|\n| 1 |\n| b |\n|---|\n", "t.md")
 
 
 def test_parquet_is_read_with_its_types():

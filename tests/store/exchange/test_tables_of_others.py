@@ -37,6 +37,7 @@ def throughputs(*arguments, **options):
 
 
 GPUS = "GPUs=num_gpus"
+SSD = ("Number of GPUs=num_gpus", "TF32 img/s=throughput")
 
 
 @pytest.mark.parametrize(
@@ -46,8 +47,9 @@ GPUS = "GPUs=num_gpus"
          [(1, "samples", 2.84e6), (8, "samples", 10.9e6), (8, "samples", 9.76e6)]),
         ("gnmt.csv", (GPUS, "Throughput - mixed precision (tokens/s)=throughput"), {},
          [(1, "tokens", 29_911), (8, "tokens", 181_384)]),
-        ("titan.csv", ("TPS/GPU=throughput", "Techniques=axes.tech"), {"per_gpu": True, "num_gpus": "8", "decimal_comma": False},
+        ("titan.csv", ("TPS/GPU=throughput", "Techniques=axes.tech"), {"per_gpu": True, "num_gpus": "8"},
          [(8, "tokens", 46_096), (8, "tokens", 53_336), (8, "tokens", 68_256)]),
+        ("ssd.md", SSD, {}, [(1, "images", 123.48), (4, "images", 449.17), (8, "images", 779.96)]),
         ("nodes.csv", (), {"item": "images"},
          [(1, "images", 100), (2, "images", 195), (4, "images", 380), (8, "images", 740), (16, "images", 1400), (32, "images", 2600)]),
         ("strong.csv", (), {"item": "images"}, [(1, "images", 135.95), (4, "images", 420.2), (8, "images", 655.05)]),
@@ -117,7 +119,9 @@ DOUBTFUL = (
         ("n,v\n1,1.234\n2,99.5\n", None, [1.234, 99.5]),
         ("n;v\n1;1234,5\n", None, [DOUBTFUL.format("1234,5")]),
         ("n;v\n1;1234,5\n2;1.234,5\n", True, [1234.5, 1234.5]),
-        ('n,v\n1,"5,762"\n2,6.6\n', None, [DOUBTFUL.format("5,762"), 6.6]),
+        ('n,v\n1,"5,762"\n2,6.6\n', None, [5762, 6.6]),
+        ('n,v,GiB\n1,"5,762",82.4\n', None, [5762]),
+        ('n,v\n1,"5,762"\n2,"6,6"\n', None, [DOUBTFUL.format("5,762"), DOUBTFUL.format("6,6")]),
         ('n,v\n1,"5,762.5"\n2,6.6\n', None, [5762.5, 6.6]),
     ],
 )  # fmt: skip
