@@ -6,13 +6,13 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING as REQUIRED
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, get_type_hints
 
 from conf.schema import AXES_SET_BY_NAME, SweepSettings
 from scalemark.abilities import choices_of
-from scalemark.records.axes import Axis, Engine
+from scalemark.records.axes import Engine
 from scalemark.records.outcomes import INJECTED
 from scalemark.records.sweep import help_of
 
@@ -35,7 +35,13 @@ class Line:
 def axes() -> Iterator[Line]:
     """Yield the axes in the order of their definitions."""
     for axis in AXES_SET_BY_NAME:
-        yield _line_of(axis)
+        yield Line(
+            name=axis.name,
+            default=_typed(axis.given),
+            choices=tuple(choices_of(axis)),
+            help=axis.help,
+            for_programs=Engine.command in axis.engines,
+        )
 
 
 def settings() -> Iterator[Line]:
@@ -71,16 +77,6 @@ def _text(line: Line) -> str:
     return "\n".join([f"{head:{_COLUMN}}{rows[0]}".rstrip(), *rest])
 
 
-def _line_of(axis: Axis) -> Line:
-    return Line(
-        name=axis.name,
-        default=_typed(axis.given),
-        choices=tuple(choices_of(axis)),
-        help=axis.help,
-        for_programs=Engine.command in axis.engines,
-    )
-
-
 def _settings_of(record: type, prefix: str) -> Iterator[Line]:
     hints = get_type_hints(record)
     for setting in fields(record):
@@ -88,19 +84,16 @@ def _settings_of(record: type, prefix: str) -> Iterator[Line]:
         if isinstance(inner, type) and is_dataclass(inner):
             yield from _settings_of(inner, f"{prefix}{setting.name}.")
         elif help_of(setting):
+            default = setting.default
+            if setting.default_factory is not REQUIRED:
+                default = setting.default_factory()
             yield Line(
                 name=f"{prefix}{setting.name}",
-                default=_default_of(setting),
+                default=_typed(default),
                 choices=_choices_of(inner),
                 help=help_of(setting),
                 for_programs=False,
             )
-
-
-def _default_of(setting: Field[Any]) -> str:
-    if setting.default_factory is not REQUIRED:
-        return _typed(setting.default_factory())
-    return _typed(setting.default)
 
 
 def _choices_of(kind: Any) -> tuple[str, ...]:

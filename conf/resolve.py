@@ -106,7 +106,6 @@ def resolve(
         _problems_of_own_model(spec),
         rules.problems(spec),
         _problems_of_model(spec.model, spec.image_px, spec.seq_len, spec.num_classes),
-        _problems_of_data_format(spec),
         _problems_of_recompute(spec),
         _problems_of_data(spec, config.data),
         _problems_of_machine(spec, num_devices, compute_capability, is_mig, hosts),
@@ -212,11 +211,6 @@ def _problems_of_model(
     return ()
 
 
-def _problems_of_data_format(spec: TrialSpec) -> Iterator[str]:
-    if spec.seq_len and spec.data_format != "NHWC":
-        yield f"data_format={spec.data_format}: {spec.model} takes no images; leave it out"
-
-
 def _problems_of_recompute(spec: TrialSpec) -> Iterator[str]:
     if spec.recompute and not _can_recompute(spec.model):
         able = [name for name in sorted(models.trainable()) if _can_recompute(name)]
@@ -232,6 +226,8 @@ def _can_recompute(model: str) -> bool:
 
 
 def _problems_of_data(spec: TrialSpec, data: DataConfig) -> Iterator[str]:
+    if spec.seq_len and spec.data_format != "NHWC":
+        yield f"data_format={spec.data_format}: {spec.model} takes no images; leave it out"
     taken = "tokens" if spec.seq_len else "images"
     if data.gives and data.gives != taken:
         yield (
@@ -313,8 +309,8 @@ def _trial_of(
         own = own_model.find(model, Path.cwd())
         model, digest = own.reference, own.digest
     values = {axis.name: _value_of(axis, config, around) for axis in AXES_SET_BY_NAME}
-    for name, finish in _FINISHED.items():
-        values[name] = finish(values[name], config)
+    values["loss_scale"] = _loss_scale_text(values["loss_scale"])
+    values["batch_size"] = _batch_of_a_replica(values["batch_size"], config)
     return TrialSpec(
         **values,
         engine=config.engine.value,
@@ -491,7 +487,7 @@ if wrong := {axis.name for axis in AXES_SET_BY_NAME if axis.auto} ^ set(_AUTO):
     raise TypeError(f"{', '.join(sorted(wrong))}: wanted auto=True in the definition and a rule")
 
 
-def _loss_scale_text(value: float | str, _: Config) -> str:
+def _loss_scale_text(value: float | str) -> str:
     """Return numbers in their shortest form, so that 128 and 128.0 are one trial."""
     if isinstance(value, str):
         return STATIC_LOSS_SCALE if value == "static" else value
@@ -512,10 +508,3 @@ def _batch_of_a_replica(batch_size: int, config: Config) -> int:
             "divide it"
         )
     return batch_size // int(num_parts)
-
-
-_FINISHED: Mapping[str, Callable[[Any, Config], AxisValue]] = {
-    "loss_scale": _loss_scale_text,
-    "batch_size": _batch_of_a_replica,
-}
-"""Axis -> what makes the value of a trial out of one that is not `auto`."""

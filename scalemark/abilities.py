@@ -292,7 +292,6 @@ __all__ = [
     "distributed",
     "fastest_precision",
     "half_precision",
-    "has_enough_replicas",
     "jobs_of",
     "least_replicas",
     "names",
@@ -325,11 +324,6 @@ def least_replicas(variable_update: str) -> int:
     """Return the fewest replicas that it shares variables among; 1 for a name of others."""
     abilities = VARIABLE_UPDATES.get(variable_update)
     return 1 if abilities is None else abilities.least_replicas
-
-
-def has_enough_replicas(spec: TrialSpec) -> bool:
-    """Return whether its variable update shares variables among so few replicas."""
-    return spec.num_gpus >= least_replicas(spec.variable_update)
 
 
 def precision_of(name: str) -> PrecisionAbilities | None:

@@ -18,12 +18,12 @@ import pandas as pd
 
 from analysis.results import BaselineRule, Result
 from analysis.scaling import scalings
-from analysis.selection import NothingFoundError, Selection, Source, choose, newest
+from analysis.selection import NothingFoundError, Source, choose, newest
 from scalemark.host.own_code import import_ours, typed
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
 from scalemark.text.untrusted import masked
-from scalemark.text.wording import SortKey, as_typed, counted, natural
+from scalemark.text.wording import SortKey, as_typed, natural
 from store.database import default_url, open_existing, open_for_reading
 from store.errors import NoSweepError, StoreError
 from store.filters import escaped, nearest
@@ -313,25 +313,10 @@ class Results:
         return _frame(columns, [row for _, row in points])
 
     def __repr__(self) -> str:
-        try:
-            chosen = self._chosen()
-        except StoreError as error:
-            return f"<Results: {error}>"
-        results, selection = chosen.results, chosen.selection
-        able = sum(result.throughput is not None for result in results)
-        models = {result.axes.get("model") for result in results}
-        return (
-            f"<Results of {masked(self.db)}: {counted(len(results), 'trial')} of "
-            f"{counted(len(models), 'model')}, {able:,} with a number ({selection.origin}, "
-            f"{self._in_words(selection)})>"
-        )
-
-    def _in_words(self, selection: Selection) -> str:
-        if self._is_newest:
-            return f"newest sweep {selection.sweep}; where() chooses others"
-        options = {"sweep": self.sweep, "origin": self.origin, "source": self.source}
-        words = [f"{name}={value}" for name, value in options.items() if value]
-        return " ".join([*words, *self.filters])
+        chosen = {"sweep": self.sweep, "origin": self.origin, "source": self.source}
+        words = [f"{name}={value}" for name, value in chosen.items() if value]
+        words += self.filters
+        return f"<Results of {masked(self.db)}: {' '.join(words) or 'newest sweep'}>"
 
     @property
     def _is_newest(self) -> bool:

@@ -368,15 +368,11 @@ def with_gpu_errors(result: AttemptResult, folder: RunFolder) -> AttemptResult:
     if result.outcome not in (Outcome.FAILED, Outcome.HUNG):
         return result
     message = result.message
-    for error in reported_errors(folder)[:_MOST_NAMED]:
+    try:
+        errors = folder.read_gpu_errors()
+    except (OSError, ValueError):  # the file makes no sense
+        errors = []
+    for error in errors[:_MOST_NAMED]:
         if str(error) not in message:  # a rank may have said it
             message = f"{message}; {error}"
     return replace(result, message=message)
-
-
-def reported_errors(folder: RunFolder) -> list[XidError]:
-    """Return the errors; none where the file makes no sense."""
-    try:
-        return folder.read_gpu_errors()
-    except (OSError, ValueError):
-        return []

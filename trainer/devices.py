@@ -183,7 +183,7 @@ def logical_gpus(num_replicas: int, memory_bytes: int) -> Devices:
 
 
 def _devices_of_gpus(num_replicas: int, *, shared: bool) -> Devices:
-    _check_kernels()
+    capabilities = _check_kernels()
     # It would turn NHWC into NCHW and back where it thinks best: the trial says which one runs.
     tf.config.optimizer.set_experimental_options({"layout_optimizer": False})
     replicas = tuple(f"{_JOB}/device:GPU:{i}" for i in range(num_replicas))
@@ -192,30 +192,28 @@ def _devices_of_gpus(num_replicas: int, *, shared: bool) -> Devices:
         host=_HOST,
         replicas=replicas,
         shared=shared,
-        compute_capability=_least_compute_capability(),
+        compute_capability=min(capabilities, default=None),
     )
 
 
-def _least_compute_capability() -> tuple[int, int] | None:
-    """Ask TensorFlow for that of the visible GPUs; it knows none of GPUs that are not NVIDIA's."""
-    details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
-    capabilities = [each["compute_capability"] for each in details if "compute_capability" in each]
-    return min(capabilities, default=None)
+def _check_kernels() -> list[tuple[int, int]]:
+    """Return the compute capabilities of the visible GPUs of NVIDIA.
 
-
-def _check_kernels() -> None:
-    """Raise UnsupportedTrialError for a GPU or driver that TensorFlow has no kernels for.
-
-    Sweeps refuse those before; the self-check, a trial by hand and other hosts come here first.
+    Raises UnsupportedTrialError for a GPU or driver that TensorFlow has no kernels for. Sweeps
+    refuse those before; the self-check, a trial by hand and other hosts come here first.
     """
     libraries = gpu_libraries.installed()
+    capabilities = []
     for gpu in tf.config.get_visible_devices("GPU"):
         details = tf.config.experimental.get_device_details(gpu)
         if "compute_capability" not in details:  # no GPU of NVIDIA
             continue
         name, capability = details.get("device_name", "GPU"), details["compute_capability"]
-        if problem := gpu_libraries.problem_of(name, capability, libraries):
+        problem = gpu_libraries.problem_of(name, capability, libraries)
+        if problem:
             raise UnsupportedTrialError(problem)
+        capabilities.append(capability)
+    return capabilities
 
 
 def _cpu_devices(num_replicas: int) -> Devices:

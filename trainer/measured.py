@@ -158,10 +158,11 @@ def _doubts_about_steps(
     spec: TrialSpec, measurement: Measurement, durations_s: Sequence[float]
 ) -> Iterator[str]:
     if not measurement.steady:
-        yield (
-            f"step times had not settled in {measurement.num_warm_up_steps} warm-up steps; "
-            f"{_more_warm_up(spec)}"
-        )
+        remedy = f"set min_warm_up_steps to more than {spec.min_warm_up_steps}"
+        if spec.engine == Engine.command:
+            remedy = "let the program run for longer"
+        num_warm_up = measurement.num_warm_up_steps
+        yield f"step times had not settled in {num_warm_up} warm-up steps; {remedy}"
     num_calls = len(durations_s)
     if num_calls < MIN_CALLS:
         steps_per_call = measurement.num_steps // max(1, num_calls)
@@ -202,12 +203,6 @@ def _more_steps(spec: TrialSpec, fewest: int = 0) -> str:
     if fewest > spec.num_steps:
         return f"set num_steps to {fewest} or more"
     return f"set num_steps to more than {spec.num_steps}"
-
-
-def _more_warm_up(spec: TrialSpec) -> str:
-    if spec.engine == Engine.command:
-        return "let the program run for longer"
-    return f"set min_warm_up_steps to more than {spec.min_warm_up_steps}"
 
 
 def _doubts_about_cores(spec: TrialSpec, measurement: Measurement, num_cores: int) -> Iterator[str]:

@@ -57,7 +57,8 @@ def limit_memory(placement: Placement, spec: TrialSpec) -> None:
         return
     shares = num_processes(placement, spec)
     limit_bytes = placement.host_memory_bytes // shares
-    taken_bytes = _data_bytes()
+    status = Path("/proc/self/status").read_text()
+    taken_bytes = int(status.partition("VmData:")[2].split()[0]) * 1024  # what RLIMIT_DATA limits
     if taken_bytes >= limit_bytes:
         each = f" in each of {shares} processes" if shares > 1 else ""
         raise UnsupportedTrialError(
@@ -71,12 +72,6 @@ def num_processes(placement: Placement, spec: TrialSpec) -> int:
     """Count the ranks on this host; their supervisor is small, and not counted."""
     per_host = max(1, len(jobs_of(spec)))
     return per_host if placement.hosts else spec.hosts * per_host
-
-
-def _data_bytes() -> int:
-    """Return what RLIMIT_DATA limits."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmData:")[2].split()[0]) * 1024
 
 
 def _pin(cores: set[int]) -> None:

@@ -139,27 +139,6 @@ def reading_width(console: Console) -> int:
     return int(columns) if columns.isdecimal() and int(columns) else READING_WIDTH
 
 
-def no_room_for(
-    console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str]
-) -> list[str]:
-    """Return those of `spare` that a terminal is too narrow for, the first of them first."""
-    if not console.is_terminal:
-        return []
-    least = dict(zip(columns, _least_widths(columns, rows, _WORDS), strict=True))
-    dropped: list[str] = []
-    for name in spare:
-        if name in least and sum(least.values()) + len(least) > console.width + 1:
-            dropped.append(name)
-            del least[name]
-    return dropped
-
-
-def tell_left_out(columns: Sequence[str], remedy: str) -> None:
-    """Say on stderr which columns a terminal has no room for, and how to see them."""
-    reported = f"left out for width: {', '.join(columns)}; {remedy}"
-    make_console(stderr=True).print(reported, style="dim", markup=False)
-
-
 def print_columns(
     console: Console,
     columns: Sequence[str],
@@ -177,12 +156,17 @@ def print_columns(
     """
     headings = list(map(visible, columns))
     cells = [list(map(visible, row)) for row in rows]
-    dropped = no_room_for(console, headings, cells, spare)
-    for name in dropped:
+    width = console.width if console.is_terminal else piped_width
+    dropped: list[str] = []
+    for name in spare if console.is_terminal else ():
+        least = _least_widths(headings, cells, _WORDS)
+        if name not in headings or sum(least) + len(least) <= width + 1:
+            continue
+        dropped.append(name)
         place = headings.index(name)
         for row in (headings, *cells):
             del row[place]
-    widths, gap = fitted(headings, cells, console.width if console.is_terminal else piped_width)
+    widths, gap = fitted(headings, cells, width)
     is_right = [name in right for name in headings]
     if any(headings):
         folds = [
@@ -199,7 +183,8 @@ def print_columns(
         folds = [_lines_of(console, *part, _WORDS) for part in zip(row, widths, strict=True)]
         _print_row(console, folds, widths, gap, is_right, bold_of[number])
     if dropped:
-        tell_left_out(dropped, "--json has them")
+        reported = f"left out for width: {', '.join(dropped)}; --json has them"
+        make_console(stderr=True).print(reported, style="dim", markup=False)
 
 
 def _lines_of(console: Console, text: str, width: int, units: re.Pattern[str]) -> list[str]:

@@ -40,13 +40,13 @@ class TemplateError(ValueError):
 
 def names(template: str) -> list[str]:
     """Return the names of the placeholders, each once, in their order. Raises TemplateError."""
-    found: dict[str, None] = {}
+    named: dict[str, None] = {}
     for token in _TOKEN.finditer(template):
         if token[0] in ("{", "}"):
             raise TemplateError(_stray_brace(template, token.start()))
         if token[1]:
-            found.update(dict.fromkeys(_axes_of(token[1])))
-    return list(found)
+            named.update(dict.fromkeys(_axes_of(token[1])))
+    return list(named)
 
 
 def _axes_of(placeholder: str) -> list[str]:
@@ -163,16 +163,16 @@ def _check_words(template: str) -> None:
     """Raise TemplateError for what no argument vector can be made of."""
     template = _compact(template)
     try:
-        found = shlex.split(template)
+        words = shlex.split(template)
     except ValueError as error:
         raise TemplateError(_unbalanced(error)) from error
-    if not found or not found[0]:
+    if not words or not words[0]:
         raise TemplateError(
             "command.run: found nothing to start; wanted a program and its arguments"
         )
-    if _ASSIGNMENT.match(found[0]):
+    if _ASSIGNMENT.match(words[0]):
         raise TemplateError(
-            f"command.run: {found[0]} before a program is for a shell; write `env {found[0]} ...`, "
+            f"command.run: {words[0]} before a program is for a shell; write `env {words[0]} ...`, "
             "or set command.shell=true"
         )
     bare = template
@@ -231,7 +231,7 @@ def _nearest(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         return f"did you mean {{{near[0]}}}?"
-    listed = ", ".join(f"{{{one}}}" for one in sorted(known))
+    listed = ", ".join(f"{{{each}}}" for each in sorted(known))
     return f"wanted one of {listed}"
 
 
@@ -288,16 +288,16 @@ def of_axes(axes: Mapping[str, AxisValue | None]) -> dict[str, str]:
     A free axis goes by its bare name, and by `axes.NAME`, which is its own where an axis of ours
     has the bare name.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in axes.items():
         if value is None or is_env_variable(name):
             continue
         if name.startswith(PREFIX):
-            found[name] = as_typed(value)
-            found.setdefault(name.removeprefix(PREFIX), as_typed(value))
+            values[name] = as_typed(value)
+            values.setdefault(name.removeprefix(PREFIX), as_typed(value))
         elif name not in _NOT_FOR_PROGRAMS:
-            found[name] = as_typed(value)
-    return found
+            values[name] = as_typed(value)
+    return values
 
 
 def known(axes: Mapping[str, AxisValue | None]) -> frozenset[str]:
@@ -307,12 +307,12 @@ def known(axes: Mapping[str, AxisValue | None]) -> frozenset[str]:
 
 def variables(values: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of these values, as `SCALEMARK_NUM_GPUS`."""
-    found = {}
+    variables = {}
     for name, value in values.items():
         if name.startswith(PREFIX):
             continue
-        found[f"{VARIABLE_PREFIX}{name.upper()}"] = value
-    return found
+        variables[f"{VARIABLE_PREFIX}{name.upper()}"] = value
+    return variables
 
 
 PYTHON = re.compile(r"python[\d.]*")
@@ -371,7 +371,7 @@ def software_words(spec: TrialSpec) -> Sequence[str]:
     TemplateError.
     """
     axes = of_axes(spec.axes)
-    found = []
+    kept = []
     for index, word in enumerate(words(spec.command, shell=spec.shell)):
         is_software = index == 0 or word.endswith(SCRIPTS)
         try:
@@ -379,7 +379,7 @@ def software_words(spec: TrialSpec) -> Sequence[str]:
         except TemplateError:  # a shell's text was cut within a placeholder
             continue
         if not is_filled:
-            found.append(word)
+            kept.append(word)
         elif is_software and set(names(word)) <= axes.keys():
-            found.append(replaced(word, axes))
-    return ["/bin/sh", *found] if spec.shell else found
+            kept.append(replaced(word, axes))
+    return ["/bin/sh", *kept] if spec.shell else kept

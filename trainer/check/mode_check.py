@@ -14,7 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -177,14 +177,17 @@ class ModeCheck:
         return {"precision": precision, "loss_scale": "dynamic" if scaled else "none"}
 
 
-@contextmanager
-def _claimed(bench: Bench) -> Iterator[devices.Devices]:
-    """Claim the devices to check on; those of other hosts are processes of this one."""
+def _checks(part: Part) -> Iterator[Check]:
+    """Yield all checks of a mode; other hosts are processes of this one. Raises
+    UnsupportedTrialError where it cannot run here at all.
+    """
+    bench = part.bench
     if bench.num_hosts == 1:
-        yield _claim_own(bench, WORKER_0)
+        yield from ModeCheck(part, _claim_own(bench, WORKER_0)).all()
         return
     with servers.started(bench.num_hosts, lambda rank: _claim_own(bench, rank)) as cluster:
-        yield devices.connect(_claim_own(bench, WORKER_0), cluster)
+        on = devices.connect(_claim_own(bench, WORKER_0), cluster)
+        yield from ModeCheck(part, on).all()
 
 
 def _claim_own(bench: Bench, worker: Rank) -> devices.Devices:
@@ -220,15 +223,6 @@ def text_of(changes: Changes) -> str:
     return " ".join(reported) or "-"
 
 
-def _checks(part: Part) -> Iterator[Check]:
-    """Yield all checks of a mode. Raises UnsupportedTrialError where it cannot run here at all."""
-    if VARIABLE_UPDATES[part.mode.variable_update].is_of_one_host:
-        yield from _checks_of_workers(part)
-        return
-    with _claimed(part.bench) as on:
-        yield from ModeCheck(part, on).all()
-
-
 def _write_checks(part_json: str, out: str) -> None:
     """Write a line of JSON per check."""
     own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
@@ -240,7 +234,11 @@ def _write_checks(part_json: str, out: str) -> None:
             file.flush()
 
         try:
-            for check in _checks(part):
+            if VARIABLE_UPDATES[part.mode.variable_update].is_of_one_host:
+                checks = _checks_of_workers(part)
+            else:
+                checks = _checks(part)
+            for check in checks:
                 write(check)
         except UnsupportedTrialError as error:
             refusal = str(error)

@@ -100,7 +100,10 @@ class OpPlacement:
             or self._misplaced("update", set(update.update_devices))
             or self._misplaced("reduction", reductions, partial=True)
             or self._other("reduction", set(update.reduction_ops), "gradients were reduced by")
-            or self._other_data_format(wanted.data_format)
+            or (
+                wanted.data_format
+                and self._other("data_format", {wanted.data_format}, "convolutions ran in")
+            )
             or self._other("compute_type", {wanted.compute_type}, "products were computed in")
             or self._compiled_otherwise(wanted.xla, replicas)
         )
@@ -122,9 +125,6 @@ class OpPlacement:
         if seen and seen != wanted:
             return f"{what} {', '.join(sorted(seen))}, not {' and '.join(sorted(wanted))}"
         return None
-
-    def _other_data_format(self, wanted: str) -> str | None:
-        return self._other("data_format", {wanted}, "convolutions ran in") if wanted else None
 
     def _compiled_otherwise(self, xla: str, replicas: set[str]) -> str | None:
         """Auto-clustering may find nothing worth compiling; on and off must be what they say."""
@@ -188,7 +188,8 @@ def _counted(graphs: Iterable[GraphDef]) -> Counts:
                 counts["convolution"][node.op, device] += 1
                 counts["data_format"][node.attr["data_format"].s.decode(), device] += 1
             if _PRODUCT.fullmatch(node.op):
-                counts["compute_type"][_type_name(node.attr["T"].type), device] += 1
+                name = DataType.Name(node.attr["T"].type)  # as DT_BFLOAT16
+                counts["compute_type"][name.removeprefix("DT_").lower(), device] += 1
             if node.op in _REDUCTIONS and _REDUCE_SCOPE.search(node.name):
                 counts["reduction"][node.op, device] += 1
             if _UPDATES.match(node.op):
@@ -204,11 +205,6 @@ def _counted(graphs: Iterable[GraphDef]) -> Counts:
 
 def _listed(devices: set[str]) -> str:
     return ", ".join(sorted(map(short_name, devices))) or "no device"
-
-
-def _type_name(number: int) -> str:
-    """Return `float`, `half` or `bfloat16` for a types.proto enumerator."""
-    return DataType.Name(number).removeprefix("DT_").lower()
 
 
 WARM_UP_ROUNDS = 3  # the first compiles
