@@ -23,13 +23,13 @@ from scalemark.records.sweep import setting
 
 
 @dataclass
-class Settings:
+class PrefixSettings:
     """`launcher.prefix.*`"""
 
     command: str = setting("what starts each attempt, as 'kubectl exec -i {host} --'", default="")
 
 
-ABILITIES = LauncherAbilities(settings=Settings)
+ABILITIES = LauncherAbilities(settings=PrefixSettings)
 
 from conf.schema import Config, HardwareConfig
 from scalemark.host import software

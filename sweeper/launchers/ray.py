@@ -15,7 +15,7 @@ from scalemark.records.sweep import setting
 
 
 @dataclass
-class Settings:
+class RaySettings:
     """`launcher.ray.*`"""
 
     num_hosts: int = setting("hosts to use at once", default=1)
@@ -24,7 +24,7 @@ class Settings:
     )
 
 
-ABILITIES = LauncherAbilities(settings=Settings)
+ABILITIES = LauncherAbilities(settings=RaySettings)
 
 from scalemark.host.own_code import module_command
 from scalemark.records.attempt import Placement

@@ -20,7 +20,7 @@ from scalemark.records.sweep import setting
 
 
 @dataclass
-class Settings:
+class SlurmSettings:
     """`launcher.slurm.*`"""
 
     num_hosts: int = setting("hosts to use at once; inside a job all of its nodes", default=1)
@@ -33,7 +33,7 @@ class Settings:
     options: list[str] = setting('more options of srun and salloc, as "--qos=long"', default=[])
 
 
-ABILITIES = LauncherAbilities(settings=Settings)
+ABILITIES = LauncherAbilities(settings=SlurmSettings)
 
 from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Outcome

@@ -9,13 +9,13 @@ from scalemark.records.sweep import setting
 
 
 @dataclass
-class Settings:
+class SshSettings:
     """`launcher.ssh.*`"""
 
     options: list[str] = setting('options of ssh, as ["-p2222"]', default=[])
 
 
-ABILITIES = LauncherAbilities(settings=Settings)
+ABILITIES = LauncherAbilities(settings=SshSettings)
 
 from collections.abc import Sequence
 
