@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from analysis.results import Environment
+from scalemark.abilities import VARIABLE_UPDATES, Sends
 from simulator.costs.box import Hardware, profile
-from simulator.costs.exchange import updates
 
 _MOST_CHARACTERS = 300  # of a name that are read: a longer one is none
 
@@ -99,7 +99,9 @@ _BY_WORDS = (  # of a source, in any order
 def is_known(axes: Mapping[str, Any]) -> bool:
     """Return whether the strategy is known by its name, and nothing of it is assumed."""
     update = _bare(axes["variable_update"])
-    if update not in (*updates(), *_OF_OTHERS):
+    abilities = VARIABLE_UPDATES.get(update)
+    is_ours = abilities is not None and abilities.sends is not Sends.UNKNOWN
+    if not is_ours and update not in _OF_OTHERS:
         return False
     if axes["num_gpus"] == 1 and update == "replicated":
         return True  # on one GPU nothing is reduced

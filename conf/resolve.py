@@ -28,9 +28,8 @@ from scalemark.records.free_axes import free_axes
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import INJECTED, injected_text
 from scalemark.records.trial import AXES, TrialSpec
-from simulator.costs.memory import memory_bytes as estimated_bytes
 from simulator.costs.networks import Network, network
-from simulator.costs.work import Work
+from simulator.costs.step import replica_bytes
 
 
 class TrialRefusedError(Exception):
@@ -423,6 +422,7 @@ def _batch_size(config: Config, around: _Around) -> int:
 
 
 _GIB_OF_A_BATCH = 16
+_NUM_SLOTS = 2  # of adam, which has the most variables of its own
 _MOST_OF_MEMORY = 0.85  # the rest is the driver's and NCCL's, and how far estimates are off
 
 
@@ -445,17 +445,8 @@ def _batch_that_fits(
     a grid have one batch.
     """
     while memory_bytes and batch_size > 1:
-        work = Work(
-            network=network,
-            num_gpus=1,
-            batch_size=batch_size,
-            variable_update="replicated",
-            local_parameter_device="gpu",
-            all_reduce="none",
-            precision=precision,
-            optimizer="adam",  # which has the most variables of its own
-        )
-        if estimated_bytes(work) <= _MOST_OF_MEMORY * memory_bytes:
+        held = (1 + _NUM_SLOTS) * 4.0 * network.num_parameters
+        if held + replica_bytes(network, batch_size, precision) <= _MOST_OF_MEMORY * memory_bytes:
             break
         batch_size //= 2
     return batch_size

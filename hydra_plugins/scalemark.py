@@ -17,7 +17,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from simulator.costs.box import BrokenProfileError, own_profile_file, read_profile
+from simulator.costs.box import ProfileError, own_profile_file, read_profile
 
 
 class ScalemarkSweeper(Sweeper):
@@ -121,7 +121,7 @@ class OwnHardware(_OwnConfigs):
         assert file is not None  # by is_config
         try:
             values = read_profile(file)
-        except BrokenProfileError as error:
+        except ProfileError as error:
             raise ConfigCompositionException(str(error)) from error
         return self._config({"device_kind": "simulated_gpu", "profile": values})
 

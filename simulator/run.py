@@ -10,8 +10,7 @@ import math
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import NoReturn
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -29,35 +28,102 @@ from scalemark.records.switches import unknown_axes
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from simulator.costs.box import Hardware
-from simulator.costs.step import Costs, costs, peak_tflops
-from simulator.costs.work import Work
+from simulator.costs.step import Costs, costs, decodes, network_of, peak_tflops
 from trainer import measured, timing
 from trainer.measured import judge
 
+START_S = 0.5  # of a forked trainer, until it builds its model
+TRACE_S = 0.007  # per gradient tensor and replica: ResNet-50 on 8 replicas took 9 s to trace
+COMPILE_S = 0.01  # the same, of the first call
 WARMING = (3.0, 1.5, 1.2)  # so many times longer the first calls take: allocators and caches fill
+AUTOCORRELATION = 0.3  # of the noise of neighboring steps: steps are no independent samples
+THROTTLED = "sw_thermal_slowdown"
+NUM_ROUNDS = 128  # of each GPU's own compute, as many as the trainer takes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """The steps of one process."""
-
-    timed: timing.Timed
-    process_factor: float
+class NotSimulatedError(Exception):
+    """Raised for a trial that cannot be played; the message says what is missing."""
 
 
-def play(
+class NoResultError(Exception):
+    """Raised where the process ends without a result, as injected."""
+
+
+def run(spec: TrialSpec, folder: RunFolder) -> AttemptResult:
+    """Play a trial, and leave steps.jsonl in the folder.
+
+    Raises NotSimulatedError and NoResultError.
+    """
+    machine = folder.read_machine()
+    if machine is None or not machine.hardware_profile:
+        raise NotSimulatedError(
+            f"{folder.machine}: wanted one with a hardware_profile, as sweep.py "
+            "engine=simulated makes it"
+        )
+    if problem := next(unknown_axes(spec), None):
+        raise NotSimulatedError(problem)
+    hardware = Hardware.from_json(machine.hardware_profile)
+    faults = spec.injected_values
+    try:
+        truth = with_injected(costs(spec, hardware), faults, spec)
+    except ValueError as error:
+        raise NotSimulatedError(str(error)) from error
+    random = np.random.default_rng(_seed(spec, folder, machine))
+    failure_rate = faults.get("failure_rate", 0.0)
+    if random.random() < failure_rate:
+        raise NoResultError(f"injected.failure_rate={failure_rate:g} met this attempt")
+    if message := _no_room(spec, truth, hardware):
+        return AttemptResult(
+            outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={}
+        )
+    folder.write(folder.doing, Doing.STEPPING)
+    factor = process_factor(random, faults)
+    samples: list[StepSample] = []
+
+    def hang() -> None:
+        _write_steps(folder, samples)
+        print("simulated: hangs, for injected.hang=1", file=sys.stderr, flush=True)
+        while True:
+            signal.pause()
+
+    timed = _play(spec, truth, factor, random, samples.append, hang)
+    _write_steps(folder, samples)
+    folder.write(folder.doing, Doing.PROFILING)
+    measurement = _measurement(spec, hardware, truth, timed)
+    telemetry = _telemetry(spec, folder, machine, hardware, truth)
+    verdict, reasons = judge(
+        spec,
+        measurement,
+        timed.step_durations_s(),
+        telemetry,
+        spec.num_gpus if spec.device_kind == DeviceKind.GPU else 0,
+        hardware.num_cores,
+        shares_host=False,
+        problem=None,
+    )
+    return AttemptResult(
+        outcome=Outcome.COMPLETED,
+        message="",
+        measurement=measurement,
+        op_placement={},
+        verdict=verdict,
+        verdict_reasons=reasons,
+        gpu_telemetry=telemetry,
+        replica_times=_replica_times(spec, truth, factor, random),
+        truth=_recorded(truth, faults, factor),
+    )
+
+
+def _play(
     spec: TrialSpec,
     truth: Costs,
+    factor: float,
     random: np.random.Generator,
     on_sample: Callable[[StepSample], None],
     hang: Callable[[], None],
-) -> Played:
-    """Play the steps of `truth`, which has the injected faults.
-
-    `hang` is called half-way through the measured steps, where that is injected.
-    """
+) -> timing.Timed:
+    """Play the steps of one process; `hang` is called half-way, where that is injected."""
     faults = spec.injected_values
-    factor = process_factor(random, faults)
     effort = timing.Effort(
         min_warm_up_steps=spec.min_warm_up_steps,
         num_steps=spec.num_steps,
@@ -67,57 +133,37 @@ def play(
     # as many as there will be, but for the noise
     num_steps = max(spec.num_steps, math.ceil(spec.min_window_s / (truth.step_s * factor)))
     factors = step_factors(random, faults, spec.min_warm_up_steps + num_steps)
-    calls = _Calls(truth, factor, factors, spec.steps_per_execution)
+    hangs_after = math.inf
     if faults.get("hang"):
-        calls.hangs_after = spec.min_warm_up_steps + num_steps // 2
-        calls.hang = hang
-    timed = timing.run_steps(
-        next_batch=calls.next_batch,
-        step=calls.step,
+        hangs_after = spec.min_warm_up_steps + num_steps // 2
+    warming = iter(WARMING)
+    num_played = 0
+    now_s = call_factor = 0.0
+
+    def next_batch() -> None:
+        nonlocal now_s, call_factor
+        steps = itertools.islice(factors, spec.steps_per_execution)
+        call_factor = factor * next(warming, 1.0) * sum(steps)
+        now_s += max(0.0, truth.step_s - truth.busy_s) * call_factor
+
+    def step(batch: None) -> float:
+        """Let a call pass; its loss is not known, as nothing is learned."""
+        nonlocal now_s, num_played
+        now_s += truth.busy_s * call_factor
+        num_played += spec.steps_per_execution
+        if num_played >= hangs_after:
+            hang()
+        return math.nan
+
+    return timing.run_steps(
+        next_batch=next_batch,
+        step=step,
         synchronize=lambda: None,
         effort=effort,
         on_sample=on_sample,
-        clock=calls.clock,
+        clock=lambda: now_s,
         cpu_clock=lambda: 0.0,
     )
-    return Played(timed=timed, process_factor=factor)
-
-
-class _Calls:
-    """The training function and its input, as far as they take time, which only they let pass."""
-
-    hangs_after: float = math.inf  # so many steps
-
-    def __init__(
-        self, truth: Costs, process_factor: float, factors: Iterator[float], steps_per_call: int
-    ) -> None:
-        self.hang: Callable[[], None] = lambda: None
-        self._now_s = 0.0
-        self._busy_s = truth.busy_s * process_factor
-        self._wait_s = max(0.0, truth.step_s - truth.busy_s) * process_factor
-        self._factors, self._steps_per_call = factors, steps_per_call
-        self._warming = iter(WARMING)
-        self._num_steps = 0
-        self._factor = 0.0  # of all steps of the call
-
-    def clock(self) -> float:
-        return self._now_s
-
-    def next_batch(self) -> None:
-        warming = next(self._warming, 1.0)
-        self._factor = warming * sum(next(self._factors) for _ in range(self._steps_per_call))
-        self._now_s += self._wait_s * self._factor
-
-    def step(self, batch: None) -> float:
-        """Let a call pass; its loss is not known, as nothing is learned."""
-        self._now_s += self._busy_s * self._factor
-        self._num_steps += self._steps_per_call
-        if self._num_steps >= self.hangs_after:
-            self.hang()
-        return math.nan
-
-
-AUTOCORRELATION = 0.3  # of the noise of neighboring steps: steps are no independent samples
 
 
 def process_factor(random: np.random.Generator, injected: Mapping[str, float]) -> float:
@@ -156,99 +202,6 @@ def _log_spread(deviation: float) -> float:
     return math.sqrt(math.log1p(deviation**2))
 
 
-START_S = 0.5  # of a forked trainer, until it builds its model
-TRACE_S = 0.007  # per gradient tensor and replica: ResNet-50 on 8 replicas took 9 s to trace
-COMPILE_S = 0.01  # the same, of the first call
-THROTTLED = "sw_thermal_slowdown"
-NUM_ROUNDS = 128  # of each GPU's own compute, as many as the trainer takes
-
-
-class NotSimulatedError(Exception):
-    """Raised for a trial that cannot be played; the message says what is missing."""
-
-
-class NoResultError(Exception):
-    """Raised where the process ends without a result, as injected."""
-
-
-def run(spec: TrialSpec, folder: RunFolder) -> AttemptResult:
-    """Play a trial, and leave steps.jsonl in the folder.
-
-    Raises NotSimulatedError and NoResultError.
-    """
-    machine = folder.read_machine()
-    if machine is None or not machine.hardware_profile:
-        raise NotSimulatedError(
-            f"{folder.machine}: wanted one with a hardware_profile, as sweep.py "
-            "engine=simulated makes it"
-        )
-    if problem := next(unknown_axes(spec), None):
-        raise NotSimulatedError(problem)
-    hardware, work = Hardware.from_json(machine.hardware_profile), Work.of(asdict(spec))
-    faults = spec.injected_values
-    try:
-        truth = with_injected(costs(work, hardware), faults, work)
-    except ValueError as error:
-        raise NotSimulatedError(str(error)) from error
-    random = np.random.default_rng(_seed(spec, folder, machine))
-    failure_rate = faults.get("failure_rate", 0.0)
-    if random.random() < failure_rate:
-        raise NoResultError(f"injected.failure_rate={failure_rate:g} met this attempt")
-    if message := _no_room(spec, truth, hardware):
-        return AttemptResult(
-            outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={}
-        )
-    return _played(spec, folder, machine, hardware, work, truth, random)
-
-
-def _played(
-    spec: TrialSpec,
-    folder: RunFolder,
-    machine: Machine,
-    hardware: Hardware,
-    work: Work,
-    truth: Costs,
-    random: np.random.Generator,
-) -> AttemptResult:
-    folder.write(folder.doing, Doing.STEPPING)
-    samples: list[StepSample] = []
-
-    def hang() -> NoReturn:
-        _write_steps(folder, samples)
-        print("simulated: hangs, for injected.hang=1", file=sys.stderr, flush=True)
-        while True:
-            signal.pause()
-
-    played = play(spec, truth, random, samples.append, hang)
-    _write_steps(folder, samples)
-    folder.write(folder.doing, Doing.PROFILING)
-    measurement = _measurement(spec, hardware, work, truth, played)
-    seen = _telemetry(spec, folder, machine, hardware, truth)
-    durations_s = played.timed.step_durations_s()
-    num_gpus = spec.num_gpus if spec.device_kind == DeviceKind.GPU else 0
-    judged, reasons = judge(
-        spec,
-        measurement,
-        durations_s,
-        seen,
-        num_gpus,
-        hardware.num_cores,
-        shares_host=False,
-        problem=None,
-    )
-    return AttemptResult(
-        outcome=Outcome.COMPLETED,
-        message="",
-        measurement=measurement,
-        op_placement={},
-        verdict=judged,
-        verdict_reasons=reasons,
-        gpu_telemetry=seen,
-        replica_times=_replica_times(spec, truth, played, random),
-        truth=recorded(truth, spec.injected_values, played.process_factor),
-    )
-
-
 def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
     """Return why it runs out of memory, with what makes activations smaller; empty when it does
     not.
@@ -268,21 +221,21 @@ def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
 
 
 def _measurement(
-    spec: TrialSpec, hardware: Hardware, work: Work, truth: Costs, played: Played
+    spec: TrialSpec, hardware: Hardware, truth: Costs, timed: timing.Timed
 ) -> Measurement:
     """Measure what was played; what nothing simulates is None, and the memory of the host 0."""
-    timed = played.timed
+    counts = network_of(spec)
     taken = spec.injected_values.get("contention", 0.0) * hardware.num_cores
     cpu_per_step_s = truth.launch_s
-    if work.decodes:
+    if decodes(spec):
         cpu_per_step_s += truth.input_s * (hardware.num_cores - taken)
     num_steps = sum(sample.num_steps for sample in timed.measured())
-    num_tensors = len(work.network.tensors) * spec.num_gpus
+    num_tensors = len(counts.tensors) * spec.num_gpus
     trace_s, first_step_s = TRACE_S * num_tensors, COMPILE_S * num_tensors + truth.step_s
     measurement = measured.measurement(
         replace(timed, cpu_s=cpu_per_step_s * num_steps),
         items_per_step=truth.items,
-        item=work.network.item,
+        item=counts.item,
         time_to_first_step_s=START_S + trace_s + first_step_s,
         trace_s=trace_s,
         first_step_s=first_step_s,
@@ -292,13 +245,13 @@ def _measurement(
         peak_device_memory_bytes=round(truth.memory_bytes),
         num_skipped_steps=0,
         last_loss_scale=None if spec.loss_scale in ("none", "dynamic") else float(spec.loss_scale),
-        num_parameters=work.network.num_parameters,
+        num_parameters=counts.num_parameters,
     )
     return measured.with_mfu(
         measurement,
         num_gpus=spec.num_gpus,
-        flops_per_item=work.network.training_flops * work.num_examples / truth.items,
-        peak_flops_per_s=peak_tflops(hardware, work.precision) * 1e12,
+        flops_per_item=counts.training_flops * spec.examples_per_step / truth.items,
+        peak_flops_per_s=peak_tflops(hardware, spec.precision) * 1e12,
     )
 
 
@@ -330,14 +283,14 @@ def _telemetry(
 
 
 def _replica_times(
-    spec: TrialSpec, truth: Costs, played: Played, random: np.random.Generator
+    spec: TrialSpec, truth: Costs, process_factor: float, random: np.random.Generator
 ) -> ReplicaTimes | None:
     """Play each GPU's own compute, where it was asked for, with the noise of a step."""
     if not spec.replica_times:
         return None
     faults = spec.injected_values
     factors = replica_factors(faults, spec.num_gpus)
-    usual_s = truth.compute_s / max(factors) * played.process_factor
+    usual_s = truth.compute_s / max(factors) * process_factor
     seconds = {}
     for number, factor in enumerate(factors):
         rounds = itertools.islice(step_factors(random, faults, NUM_ROUNDS), NUM_ROUNDS)
@@ -357,7 +310,7 @@ def _seed(spec: TrialSpec, folder: RunFolder, machine: Machine) -> int:
     return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8])
 
 
-def with_injected(costs: Costs, injected: Mapping[str, float], work: Work) -> Costs:
+def with_injected(costs: Costs, injected: Mapping[str, float], spec: TrialSpec) -> Costs:
     """Add injected faults, as `TrialSpec.injected_values` has them.
 
     Gradients are reduced, and batches made, only where they are: one GPU alone never waits for
@@ -365,13 +318,13 @@ def with_injected(costs: Costs, injected: Mapping[str, float], work: Work) -> Co
     step waits for a batch of each.
     """
     slower_clock = 1 / (1 - injected.get("throttling", 0.0))
-    slowest = max(replica_factors(injected, work.num_gpus))  # for which all others wait
+    slowest = max(replica_factors(injected, spec.num_gpus))  # for which all others wait
     fewer_cores = 1 / (1 - injected.get("contention", 0.0))
     reduction_s = late_s = 0.0
-    if work.num_gpus > 1 and costs.communication_s > 0:
+    if spec.num_gpus > 1 and costs.communication_s > 0:
         reduction_s = injected.get("reduction_s", 0.0)
-    if work.real_data:  # text, too, which takes no time to decode
-        late_s = injected.get("input_s", 0.0) * work.num_gpus
+    if spec.data != "synthetic":  # text, too, which takes no time to decode
+        late_s = injected.get("input_s", 0.0) * spec.num_gpus
     slowed = replace(
         costs,
         compute_s=costs.compute_s * slower_clock * slowest,
@@ -387,17 +340,18 @@ def with_injected(costs: Costs, injected: Mapping[str, float], work: Work) -> Co
 
 def replica_factors(injected: Mapping[str, float], num_gpus: int) -> list[float]:
     """Return how many times as long each replica computes."""
+    factors = [1.0] * num_gpus
     slow = int(injected.get("slow_replica", 0.0))
-    by = injected.get("slow_replica_by", 0.0)
-    return [1.0 + by if replica == slow else 1.0 for replica in range(num_gpus)]
+    if slow < num_gpus:
+        factors[slow] += injected.get("slow_replica_by", 0.0)
+    return factors
 
 
-def recorded(
+def _recorded(
     costs: Costs, injected: Mapping[str, float], process_factor: float
 ) -> dict[str, float]:
     """Return `Result.truth`: seconds per step by part, faults as `injected.NAME`, and the
     factor."""
     parts = asdict(costs) | {f"injected.{name}": value for name, value in injected.items()}
-    del parts["bottleneck"]
     parts["process_factor"] = process_factor
     return {name: float(value) for name, value in parts.items()}

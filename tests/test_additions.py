@@ -103,15 +103,14 @@ QUEUE_FILES = {
 
 COSTS = """
 import json
-from simulator.costs.networks import network
 from simulator.costs.box import profile
 from simulator.costs.step import costs
-from simulator.costs.work import Work
+from tests.specs import small
 
 def communication_s(**axes):
     values = {"num_gpus": 8, "batch_size": 64, "variable_update": "replicated", "all_reduce": "none"}
-    values |= {"local_parameter_device": "gpu", "network": network("vgg16", 224, 1001)} | axes
-    return costs(Work(**values), profile("dgx1_v100"))
+    values |= {"model": "vgg16", "image_px": 224, "num_classes": 1001} | axes
+    return costs(small(device_kind="simulated_gpu", **values), profile("dgx1_v100"))
 """
 
 
@@ -210,9 +209,7 @@ def test_a_precision_is_one_file(project):
     assert "fp16, fp32, fp8, tf32" in project.refused("precision=fp4")
     said = project.refused("engine=simulated", "hardware=h200_8", "precision=fp8")
     assert "precision=fp8: h200_8 does not have it; it has bf16, fp16" in said
-    halves = (
-        "import json; from simulator.costs.memory import is_half; print(json.dumps(is_half('fp8')))"
-    )
+    halves = "import json; from simulator.costs.step import activation_bytes; print(json.dumps(activation_bytes('fp8') == 2))"
     assert project.answer(halves) is True
 
 

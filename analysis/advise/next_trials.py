@@ -29,7 +29,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
 from scalemark.text.wording import counted
-from simulator.costs.work import step_work
+from simulator.costs.step import step_work
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.queries import Row
 

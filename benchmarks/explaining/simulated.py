@@ -27,8 +27,7 @@ from scalemark.records.references import Origin
 from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.stats import welch
 from simulator.costs.box import Hardware, profile
-from simulator.costs.step import Costs, costs
-from simulator.costs.work import Work
+from simulator.costs.step import Costs, costs, network_of
 from simulator.run import NUM_ROUNDS, replica_factors, step_factors, step_times, with_injected
 
 PROFILES = ("p100_pcie_8", "dgx1_p100", "dgx1_v100", "v100_pcie_8", "dgx_a100", "titanx_pcie_8")
@@ -279,14 +278,14 @@ def _seen(setting: Setting, truth: Costs) -> Observed:
         num_cores=setting.hardware.num_cores,
         clock_loss=lost or 0.0,
         throttled={"sw_thermal_slowdown": ("GPU-0",)} if lost else {},
-        num_parameters=Work.of(asdict(setting.spec)).network.num_parameters,
+        num_parameters=network_of(setting.spec).num_parameters,
         doubts=("GPU-0 was throttled: sw_thermal_slowdown",) if lost else (),
     )
 
 
 def _truth(setting: Setting) -> Costs:
-    work = Work.of(asdict(setting.spec))
-    return with_injected(costs(work, setting.hardware), setting.injected, work)
+    spec = setting.spec
+    return with_injected(costs(spec, setting.hardware), setting.injected, spec)
 
 
 def shares(setting: Setting) -> dict[Bound, float]:

@@ -32,8 +32,6 @@ class Hardware:
     clock_mhz: float | None = None  # the highest it runs at; None = not known
     pcie_gb_per_s: float  # between a GPU and its host
     gpus_per_switch: int  # GPUs that share one uplink to their host bridge; 1 = none share
-    # GPUs below one host bridge copy to each other without the host's memory
-    peer_to_peer: bool = True
     num_sockets: int = 2  # GPUs are spread evenly over them, lowest numbers first
     # between two CPU sockets; None = not known, an error where it is needed
     socket_gb_per_s: float | None = None
@@ -53,15 +51,14 @@ class Hardware:
     decode_images_per_s_per_core: float = 110.0  # JPEG of 500 x 375 px, decoded and distorted
 
     def __post_init__(self) -> None:
-        figures = {name: getattr(self, name) for name in _BOUNDS}
-        bounds = dict(_BOUNDS)
-        for precision, peak in self.tflops.items():
-            figures[f"tflops.{precision}"] = peak
-            bounds[f"tflops.{precision}"] = _RATE
+        if not 1 <= self.num_gpus <= MOST_GPUS:
+            raise ValueError(f"{self.name}: num_gpus={self.num_gpus}: wanted 1 to {MOST_GPUS}")
+        figures = {name: getattr(self, name) for name in _LEAST}
+        figures |= {f"tflops.{precision}": peak for precision, peak in self.tflops.items()}
         for name, value in figures.items():
-            least, most = bounds[name]
-            if value is not None and not least <= value <= most:
-                raise ValueError(f"{self.name}: {name}={value:g}: wanted {least:g} to {most:g}")
+            least = _LEAST.get(name, 1e-3)
+            if value is not None and not least <= value <= _MOST:
+                raise ValueError(f"{self.name}: {name}={value:g}: wanted {least:g} to {_MOST:g}")
         if self.nvlink_gb_per_s and self.nvlink_clique < 2:
             raise ValueError(
                 f"{self.name}: nvlink_gb_per_s without nvlink_clique: how many GPUs reach "
@@ -97,24 +94,19 @@ class Hardware:
         Raises ValueError, naming the keys, when keys are missing or unknown, or are no numbers
         where these are wanted.
         """
-        peaks = values.get("tflops") if isinstance(values, Mapping) else None
-        if not isinstance(peaks, Mapping):
+        if not isinstance(values, Mapping) or not isinstance(values.get("tflops"), Mapping):
             raise ValueError(
                 "not a hardware profile: wanted names and values, and in tflops a number for each "
                 f"precision, found {values!r}"
             )
-        figures = {name: value for name, value in values.items() if name in _BOUNDS}
-        figures |= {f"tflops.{precision}": peak for precision, peak in peaks.items()}
-        for name, value in figures.items():
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not is_number:
-                raise ValueError(f"not a hardware profile: {name}={value!r}: wanted a number")
-        # Equal hardware has equal JSON, whether a figure was written as 16 or as 16.0.
         known = {name: value for name, value in values.items() if name not in _RETIRED}
-        known["tflops"] = {name: float(peak) for name, peak in peaks.items()}
+        # Equal hardware has equal JSON, whether a figure was written as 16 or as 16.0.
+        known["tflops"] = {
+            name: _number(f"tflops.{name}", peak) for name, peak in values["tflops"].items()
+        }
         for each in fields(cls):
-            if str(each.type).startswith("float") and isinstance(known.get(each.name), int):
-                known[each.name] = float(known[each.name])
+            if str(each.type).startswith("float") and known.get(each.name) is not None:
+                known[each.name] = _number(each.name, known[each.name])
         try:
             return cls(**known)
         except TypeError as error:
@@ -129,68 +121,41 @@ MOST_GPUS = 256
 """In one box: 16 times the largest that was sold, and a machine has a link between each two."""
 
 # Keys of older profiles and databases, which nothing reads any more.
-_RETIRED = ("sources", "gpus_per_board", "power_w")
-
-# GB/s and TFLOP/s: far slower and faster than anything built; beyond is a slip of units
-_RATE = (1e-3, 1e6)
-_COUNT = (1, 1e6)
-_LATENCY_US = (0, 1e6)
-
-_BOUNDS: Mapping[str, tuple[float, float]] = {
-    "num_gpus": (1, MOST_GPUS),
-    "memory_gib": _RATE,
-    "memory_gb_per_s": _RATE,
-    "clock_mhz": (1, 1e6),
-    "pcie_gb_per_s": _RATE,
-    "gpus_per_switch": _COUNT,
-    "num_sockets": (1, MOST_GPUS),
-    "socket_gb_per_s": _RATE,
-    "nvlink_gb_per_s": _RATE,
-    "nvlink_clique": (0, 1e6),
-    "host_memory_gb_per_s": _RATE,
-    "host_sum_gb_per_s": _RATE,
-    "num_cores": _COUNT,
-    "host_memory_gib": _RATE,
-    "launch_us": _LATENCY_US,
-    "copy_us": _LATENCY_US,
-    "hop_us": _LATENCY_US,
-    "usd_per_gpu_hour": (0, 1e6),
-    "decode_images_per_s_per_core": (1e-3, 1e9),
-}
-"""Field -> the least and the most that it may be, where it is known."""
+_RETIRED = ("sources", "gpus_per_board", "power_w", "peer_to_peer")
+_MOST = 1e6  # of any figure: beyond is a slip of units
+_LEAST = dict.fromkeys(
+    (
+        *("memory_gib", "memory_gb_per_s", "clock_mhz", "pcie_gb_per_s", "gpus_per_switch"),
+        *("num_sockets", "socket_gb_per_s", "nvlink_gb_per_s", "host_memory_gb_per_s"),
+        *("host_sum_gb_per_s", "num_cores", "host_memory_gib", "decode_images_per_s_per_core"),
+    ),
+    1e-3,
+)
+_LEAST |= dict.fromkeys(("launch_us", "copy_us", "hop_us", "usd_per_gpu_hour"), 0.0)
 
 
-class MissingLinkError(ValueError):
-    """Raised for a strategy that needs a link whose bandwidth the profile does not have.
-
-    The message says which, and how to supply it.
-    """
+def _number(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"not a hardware profile: {name}={value!r}: wanted a number")
+    return float(value)
 
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "conf" / "hardware"
+_ENDING = ".yaml"
+_OF_MACHINES = ("auto", "cpu", "gpu")  # files there of machines that exist
 
 
-class BrokenProfileError(ValueError):
-    """Raised for a file that is no profile; the message names the file, and what is wrong."""
-
-
-class UnknownProfileError(ValueError):
-    """Raised for an unknown name; the message lists those that there are."""
+class ProfileError(ValueError):
+    """Raised for a file that is no profile, and for an unknown name; the message says what is
+    wrong, or which profiles there are.
+    """
 
 
 @cache
 def profiles() -> tuple[str, ...]:
-    """Return the names; the other files of the folder are of machines that exist."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml") if _may_be_one(path)))
-
-
-def _may_be_one(path: Path) -> bool:
-    """Keep also what cannot be read: it is named where it is asked for."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (ValueError, yaml.YAMLError):
-        return True
-    return not isinstance(content, dict) or "profile" in content
+    """Return the names of those that ship."""
+    names = {path.stem for path in FOLDER.glob(f"*{_ENDING}")}
+    return tuple(sorted(names.difference(_OF_MACHINES)))
 
 
 def own_profile_file(name: str) -> Path | None:
@@ -198,34 +163,27 @@ def own_profile_file(name: str) -> Path | None:
     return Path(name).expanduser().absolute() if name.endswith(_ENDING) else None
 
 
-_ENDING = ".yaml"
-
-
 @cache
 def profile(name: str) -> Hardware:
-    """Read a profile, those that ship before the user's own. Raises UnknownProfileError and
-    BrokenProfileError.
-    """
+    """Read a profile, those that ship before the user's own. Raises ProfileError."""
     file = FOLDER / f"{name}{_ENDING}" if name in profiles() else own_profile_file(name)
     if file is None or not file.is_file():
         close = difflib.get_close_matches(name, profiles(), n=1)
         meant = f"did you mean {close[0]}? " if close else ""
-        raise UnknownProfileError(
+        raise ProfileError(
             f"hardware={name}: no such profile; {meant}there are {', '.join(profiles())}"
         )
     return Hardware.from_values(read_profile(file))
 
 
 def read_profile(file: Path) -> Mapping[str, Any]:
-    """Return the values of a profile, which are those of a box. Raises BrokenProfileError."""
+    """Return the values of a profile, which are those of a box. Raises ProfileError."""
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))["profile"]
         Hardware.from_values(values)
     except (OSError, KeyError, ValueError, TypeError, yaml.YAMLError) as error:
         shown = f"conf/hardware/{file.name}" if file.parent == FOLDER else str(file)
-        raise BrokenProfileError(
-            f"{shown}: {' '.join(str(error).split())}; mend this file"
-        ) from None
+        raise ProfileError(f"{shown}: {' '.join(str(error).split())}; mend this file") from None
     return {key: value for key, value in values.items() if key not in _RETIRED}
 
 

@@ -1,4 +1,4 @@
-"""The time of a step: compute, launches, communication that nothing hides, and input.
+"""The time and the memory of a step: compute, launches, communication that nothing hides, input.
 
 A step is an update: its passes go through all of its micro-batches, the rest is done once.
 Constants without a source are guesses; predictions and advice rest on none of them.
@@ -7,15 +7,17 @@ Constants without a source are guesses; predictions and advice rest on none of t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
+from typing import Any
 
-from scalemark.abilities import PRECISIONS, precision_of, trains_apart
+from scalemark.abilities import OPTIMIZERS, PRECISIONS, VARIABLE_UPDATES, Sends, trains_apart
+from scalemark.records.trial import TrialSpec
 from simulator.costs.box import Hardware
-from simulator.costs.exchange import Exchange, LinkTraffic, exchange
-from simulator.costs.memory import is_half, memory_bytes, num_slots
-from simulator.costs.work import Work
+from simulator.costs.exchange import Exchange, exchange, owners_of
+from simulator.costs.networks import Network, network
 
 # Shares of the peak that products and convolutions reach, and passes of a layer's output through
 # memory, forward and backward: fitted to 332 published figures, which they miss by 33 % in the
@@ -54,9 +56,6 @@ class Costs:
     sync_s: float  # waiting for the slowest replica
     # per step, to make the next batches: hidden unless it is the longest; 0 of synthetic data
     input_s: float
-    # which link communication_s is of, as "pcie", "switch", "sockets", "host memory", "host sum",
-    # "nvlink", "latency"
-    bottleneck: str
     memory_bytes: float  # that one GPU needs
     items: int  # of all GPUs: images or tokens
 
@@ -65,26 +64,23 @@ class Costs:
         """The step without waiting for its batches."""
         return self.compute_s + self.launch_s + self.exposed_s + self.update_s + self.sync_s
 
-    @property
-    def throughput(self) -> float:
-        return self.items / self.step_s
 
-
-def costs(work: Work, hardware: Hardware) -> Costs:
-    """Work out a step.
-
-    Raises MissingLinkError, and ValueError for what the hardware cannot do.
+def costs(spec: TrialSpec, hardware: Hardware) -> Costs:
+    """Work out a step. Raises ValueError for what the hardware cannot do, and for what the cost
+    model does not know.
     """
-    if work.num_gpus > hardware.num_gpus:
-        raise ValueError(f"num_gpus={work.num_gpus}: {hardware.name} has {hardware.num_gpus}")
-    sent = exchange(work, hardware)
-    kernels_s = _kernels_s(work, hardware)
-    compute_s = _compute_s(work, hardware)
-    launch_s = _launch_s(work, compute_s, kernels_s)
-    communication_s, exposed_s = _communication_s(work, hardware, sent, compute_s + launch_s)
-    update_s = _update_s(work, hardware, sent)
-    input_s = _input_s(work, hardware)
-    slowest = 0.0 if trains_apart(work.variable_update) else expected_maximum(work.num_gpus)
+    if spec.num_gpus > hardware.num_gpus:
+        raise ValueError(f"num_gpus={spec.num_gpus}: {hardware.name} has {hardware.num_gpus}")
+    counts = network_of(spec)
+    sent = exchange(spec, counts, hardware)
+    compute_s = _compute_s(spec, counts, hardware)
+    launch_s = _launch_s(spec, counts, hardware, compute_s)
+    communication_s, exposed_s = _communication_s(
+        spec, counts, hardware, sent, compute_s + launch_s
+    )
+    update_s = _update_s(spec, counts, hardware, sent)
+    input_s = _input_s(spec, hardware)
+    slowest = 0.0 if trains_apart(spec.variable_update) else _expected_maximum(spec.num_gpus)
     sync_s = _SYNC * slowest * compute_s
     busy_s = compute_s + launch_s + exposed_s + update_s + sync_s
     return Costs(
@@ -96,97 +92,110 @@ def costs(work: Work, hardware: Hardware) -> Costs:
         update_s=update_s,
         sync_s=sync_s,
         input_s=input_s,
-        bottleneck=_bottleneck(sent),
-        memory_bytes=memory_bytes(work),
-        items=work.num_items(work.network.item),
+        memory_bytes=memory_bytes(spec, counts),
+        items=spec.examples_per_step * (counts.seq_len or 1),
     )
 
 
-def _passes(work: Work) -> float:
+def network_of(spec: TrialSpec) -> Network:
+    """Return the counts of the model of a trial. Raises ValueError where nothing describes it."""
+    return network(spec.model, spec.image_px, spec.num_classes, spec.seq_len)
+
+
+def decodes(spec: TrialSpec) -> bool:
+    """Return whether the host decodes images; tokens come as they are."""
+    return spec.data != "synthetic" and not spec.seq_len
+
+
+def peak_tflops(hardware: Hardware, precision: str) -> float:
+    """Return the peak of a precision. Raises ValueError where hardware does not have it."""
+    if precision not in hardware.tflops:
+        raise ValueError(
+            f"precision={precision}: {hardware.name} does not have it; it has "
+            f"{', '.join(hardware.tflops)}. If it does, add its peak to tflops in the profile"
+        )
+    return hardware.tflops[precision]
+
+
+def _passes(spec: TrialSpec) -> float:
     """Return the FLOPs of a step over those of one forward pass."""
-    return 1 + _BACKWARD + work.recompute
+    return 1 + _BACKWARD + spec.recompute
 
 
-def _kernels_s(work: Work, hardware: Hardware) -> float:
-    """Return the launches of all kernels of one GPU."""
-    again = _passes(work) / (1 + _BACKWARD)
-    of_layers = _KERNELS * work.network.num_operations * work.gradient_accumulation * again
-    of_updates = _TENSOR_KERNELS * len(work.network.tensors)
-    return (of_layers + of_updates) * hardware.launch_us * 1e-6
-
-
-def _compute_s(work: Work, hardware: Hardware) -> float:
+def _compute_s(spec: TrialSpec, counts: Network, hardware: Hardware) -> float:
     """Return products at the share of the peak that they reach, and outputs at the memory's."""
-    network, num_batches = work.network, work.gradient_accumulation
-    examples = work.batch_size * num_batches
-    peak = peak_tflops(hardware, work.precision)
+    num_batches, examples = spec.gradient_accumulation, spec.examples_per_replica
+    peak = peak_tflops(hardware, spec.precision)
     # of tensor cores the peak is far above that of the others
     share = _TENSOR_CORES if peak > 3 * hardware.tflops.get("fp32", peak) else _COMPUTE
-    products_s = _passes(work) * network.forward_flops * examples / (share * peak * 1e12)
-    passes = _OUTPUT_PASSES * _passes(work) / (1 + _BACKWARD)
-    if work.xla:
+    products_s = _passes(spec) * counts.forward_flops * examples / (share * peak * 1e12)
+    passes = _OUTPUT_PASSES * _passes(spec) / (1 + _BACKWARD)
+    if spec.xla != "off":
         passes *= _FUSED
-    element_bytes = 2.0 if is_half(work.precision) else 4.0
-    moved_bytes = passes * network.num_outputs * element_bytes * examples
+    moved_bytes = passes * counts.num_outputs * activation_bytes(spec.precision) * examples
     if num_batches > 1:
-        moved_bytes += _SUM_PASSES * 4.0 * network.num_parameters * num_batches
+        moved_bytes += _SUM_PASSES * 4.0 * counts.num_parameters * num_batches
     return products_s + moved_bytes / _memory_rate(hardware)
 
 
-def _launch_s(work: Work, compute_s: float, kernels_s: float) -> float:
+def _launch_s(spec: TrialSpec, counts: Network, hardware: Hardware, compute_s: float) -> float:
     """Return by how much kernels come too late, and what each call begins with."""
-    launching_s = kernels_s * (1 + _LAUNCH_CONTENTION * (work.num_gpus - 1))
-    return max(0.0, launching_s - compute_s) + _CALL_S / work.steps_per_execution
+    again = _passes(spec) / (1 + _BACKWARD)
+    num_kernels = _KERNELS * counts.num_operations * spec.gradient_accumulation * again
+    num_kernels += _TENSOR_KERNELS * len(counts.tensors)
+    launching_s = num_kernels * hardware.launch_us * 1e-6
+    launching_s *= 1 + _LAUNCH_CONTENTION * (spec.num_gpus - 1)
+    return max(0.0, launching_s - compute_s) + _CALL_S / spec.steps_per_execution
 
 
 def _communication_s(
-    work: Work, hardware: Hardware, sent: Exchange, passes_s: float
+    spec: TrialSpec, counts: Network, hardware: Hardware, sent: Exchange, passes_s: float
 ) -> tuple[float, float]:
     """Return communication as if nothing hid it, and what nothing hides.
 
     Variables hide behind the first forward pass, and gradients behind the last backward pass, but
     for the share that has to wait for the last of them. Staged variables hide behind all passes.
     """
-    pull_s, push_s = _phase_s(sent.pull), _phase_s(sent.push)
-    packing_s = 0.0
-    if sent.num_casts:
-        moved_s = 2 * 4.0 * work.network.num_parameters / _memory_rate(hardware)
-        packing_s = sent.num_casts * hardware.launch_us * 1e-6 + moved_s
-    total_s = pull_s + push_s
-    forward_s = passes_s / work.gradient_accumulation / _passes(work)
-    backward_s = (_passes(work) - 1) * forward_s
-    pull_room_s = passes_s if work.staged_vars else forward_s
-    push_room_s = 0.0 if sent.waits_for_all else backward_s
-    hidden_s = _OVERLAP * (min(pull_s, pull_room_s) + min(push_s, push_room_s))
-    if work.staged_vars:
-        hidden_s = min(pull_s, pull_room_s) + _OVERLAP * min(push_s, push_room_s)
-    exposed_s = total_s - hidden_s
+    pull_s, push_s = sent.pull.seconds, sent.push.seconds
+    forward_s = passes_s / spec.gradient_accumulation / _passes(spec)
+    hidden_pull_s = _OVERLAP * min(pull_s, forward_s)
+    if spec.staged_vars:
+        hidden_pull_s = min(pull_s, passes_s)
+    hidden_push_s = 0.0
+    if not spec.gradient_repacking and spec.gradient_accumulation == 1:
+        hidden_push_s = _OVERLAP * min(push_s, (_passes(spec) - 1) * forward_s)
+    hidden_s = hidden_pull_s + hidden_push_s
+    exposed_s = pull_s + push_s - hidden_s
     exposed_s += _ISSUED * min(hidden_s, sent.pull.latency_s + sent.push.latency_s)
     if sent.push.uses_nccl:
         exposed_s += _STOLEN * hidden_s
-    return total_s + packing_s, exposed_s + packing_s
+    packing_s = _packing_s(spec, counts, hardware) if push_s else 0.0
+    return pull_s + push_s + packing_s, exposed_s + packing_s
 
 
-def _phase_s(traffic: LinkTraffic) -> float:
-    return traffic.busiest()[1] + traffic.latency_s
+def _packing_s(spec: TrialSpec, counts: Network, hardware: Hardware) -> float:
+    """Return how long GPUs pack, cut and cast gradients before they are summed, and after."""
+    is_summed = VARIABLE_UPDATES[spec.variable_update].sends is not Sends.TO_OWNERS
+    num_ways = bool(spec.gradient_repacking) + spec.compact_gradients
+    if not num_ways or not is_summed:
+        return 0.0
+    num_messages = spec.gradient_repacking or len(counts.tensors)
+    moved_s = 2 * 4.0 * counts.num_parameters / _memory_rate(hardware)
+    return 2 * num_messages * num_ways * hardware.launch_us * 1e-6 + moved_s
 
 
-def _bottleneck(sent: Exchange) -> str:
-    """Return which link communication is of."""
-    links_s = sent.pull.busiest()[1] + sent.push.busiest()[1]
-    latency_s = sent.pull.latency_s + sent.push.latency_s
-    if links_s <= latency_s:
-        return "latency" if latency_s else "none"
-    return max(sent.pull.busiest(), sent.push.busiest(), key=lambda link: link[1])[0]
-
-
-def _update_s(work: Work, hardware: Hardware, sent: Exchange) -> float:
+def _update_s(spec: TrialSpec, counts: Network, hardware: Hardware, sent: Exchange) -> float:
     """Return the update: it reads the gradient, and reads and writes the variable and each slot."""
-    updated_bytes = 4.0 * work.network.num_parameters * sent.updated_share
-    passes = 3.0 + 2.0 * num_slots(work.optimizer)
-    if sent.updates_on_host:
-        return passes * updated_bytes / (hardware.host_memory_gb_per_s * 1e9)
-    return passes * updated_bytes / _memory_rate(hardware)
+    passes = 3.0 + 2.0 * OPTIMIZERS[spec.optimizer].num_slots
+    moved_bytes = passes * 4.0 * counts.num_parameters * sent.updated_share
+    if _owns_on_host(spec):
+        return moved_bytes / (hardware.host_memory_gb_per_s * 1e9)
+    return moved_bytes / _memory_rate(hardware)
+
+
+def _owns_on_host(spec: TrialSpec) -> bool:
+    sends = VARIABLE_UPDATES[spec.variable_update].sends
+    return sends is Sends.TO_OWNERS and spec.local_parameter_device == "cpu"
 
 
 def _memory_rate(hardware: Hardware) -> float:
@@ -194,42 +203,21 @@ def _memory_rate(hardware: Hardware) -> float:
     return _MEMORY * hardware.memory_gb_per_s * 1e9
 
 
-def _input_s(work: Work, hardware: Hardware) -> float:
+def _input_s(spec: TrialSpec, hardware: Hardware) -> float:
     """Return what CPUs decode for all GPUs, or the copies of batches to each GPU, if longer."""
-    if not work.decodes:
+    if not decodes(spec):
         return 0.0
     per_core = hardware.decode_images_per_s_per_core
-    if not work.distortions:
+    if not spec.distortions:
         per_core *= _UNDISTORTED
-    decode_s = work.num_examples / (hardware.num_cores * per_core)
-    num_pixels = work.network.image_px**2 * work.num_examples / work.num_gpus
-    sharing = min(work.num_gpus, hardware.gpus_per_switch)
-    copy_s = sharing * _H2D_BYTES * 3 * num_pixels / (hardware.pcie_gb_per_s * 1e9)
-    return max(decode_s, copy_s)
-
-
-def peak_tflops(hardware: Hardware, precision: str) -> float:
-    """Return the peak of a precision; `mixed` is fp16 with fp32 where it must be.
-
-    Raises ValueError where hardware does not have it, and where the bytes of its activations are
-    unknown.
-    """
-    if precision_of(precision) is None:
-        raise ValueError(
-            f"precision={precision}: the cost model does not know it; it knows "
-            f"{', '.join(PRECISIONS)}"
-        )
-    named = "fp16" if precision == "mixed" else precision
-    if named not in hardware.tflops:
-        raise ValueError(
-            f"precision={precision}: {hardware.name} does not have it; it has "
-            f"{', '.join(hardware.tflops)}. If it does, add its peak to tflops in the profile"
-        )
-    return hardware.tflops[named]
+    decode_s = spec.examples_per_step / (hardware.num_cores * per_core)
+    sharing = min(spec.num_gpus, hardware.gpus_per_switch)
+    batch_bytes = _H2D_BYTES * 3 * spec.image_px**2 * spec.examples_per_replica
+    return max(decode_s, sharing * batch_bytes / (hardware.pcie_gb_per_s * 1e9))
 
 
 @cache
-def expected_maximum(num: int) -> float:
+def _expected_maximum(num: int) -> float:
     """Return the mean of the largest of so many independent standard normal numbers."""
     if num == 1:
         return 0.0
@@ -238,3 +226,76 @@ def expected_maximum(num: int) -> float:
     return math.fsum(
         width * num * at * normal.pdf(at) * normal.cdf(at) ** (num - 1) for at in points
     )
+
+
+_FRAMEWORK_BYTES = 0.6e9  # CUDA's context, cuDNN, cuBLAS
+# Copies of a table that begins and ends a model, beside its gradient, when the backward pass ends
+# and when it begins: each use has a gradient of its own, and products with it pack the table.
+_TABLES_LAST, _TABLES_FIRST = 3.0, 2.0
+
+
+def activation_bytes(precision: str) -> float:
+    """Return the bytes of one value of an activation."""
+    return float(PRECISIONS[precision].activation_bytes)
+
+
+def memory_bytes(spec: TrialSpec, counts: Network) -> float:
+    """Return what one GPU needs, by strategy: variables and slots are of each replica, of owners,
+    or of shards, and what is not there is fetched in a step.
+    """
+    weights = 4.0 * counts.num_parameters
+    num_slots = OPTIMIZERS[spec.optimizer].num_slots
+    held, fetched = (1.0 + num_slots) * weights, 0.0
+    sends = VARIABLE_UPDATES[spec.variable_update].sends
+    if sends is Sends.TO_OWNERS:
+        fetched = weights * (spec.num_gpus > 1 or _owns_on_host(spec))
+        held = 0.0
+        if not _owns_on_host(spec):
+            largest = [0.0] * spec.num_gpus
+            owners = owners_of(counts.tensors, spec.num_gpus)
+            for size, owner in zip(counts.tensors, owners, strict=True):
+                largest[owner] += 4.0 * (1.0 + num_slots) * size
+            held = max(largest)
+        if spec.staged_vars:
+            held += weights
+    if sends is Sends.REDUCE_SCATTER:
+        held, fetched = held / spec.num_gpus, weights
+    sums = weights if spec.gradient_accumulation > 1 else 0.0
+    return (
+        held
+        + fetched
+        + sums
+        + replica_bytes(counts, spec.batch_size, spec.precision, recompute=spec.recompute)
+    )
+
+
+def replica_bytes(
+    counts: Network, batch_size: int, precision: str, *, recompute: bool = False
+) -> float:
+    """Return what a step needs beside variables and slots: what waits for the backward pass of one
+    micro-batch when that begins, or gradients when it ends, and copies in half precision.
+    """
+    element_bytes = activation_bytes(precision)
+    weights = 4.0 * counts.num_parameters
+    copies = 0.5 * weights if element_bytes == 2 else 0.0
+    kept = counts.kept_again if recompute else counts.kept
+    activations = kept.num_bytes(element_bytes) + element_bytes * counts.num_working
+    table = 4.0 * counts.num_tied
+    begins = activations * batch_size + _TABLES_FIRST * table
+    ends = weights + _TABLES_LAST * table
+    return _FRAMEWORK_BYTES + copies + max(begins, ends)
+
+
+def step_work(axes: Mapping[str, Any]) -> float | None:
+    """Return the FLOPs of a step on one device, or its examples where the layers are unknown, to
+    be compared for one model only; None without a batch, as programs may be.
+    """
+    if not axes["batch_size"]:
+        return None
+    examples = float(axes["batch_size"] * (axes["gradient_accumulation"] or 1))
+    try:
+        of = network(axes["model"], axes["image_px"], axes["num_classes"], axes["seq_len"])
+    except ValueError:  # the model is not defined, or the image is too small for it
+        return examples
+    again = of.forward_flops if axes["recompute"] else 0.0
+    return examples * (of.training_flops + again)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 from conf.schema import HardwareConfig
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLevel
 from scalemark.records.trial import TrialSpec
-from simulator.costs.box import Hardware, profile, profiles
-from simulator.costs.work import Work
+from simulator.costs.box import Hardware, overrides_of, profiles
+from simulator.costs.step import costs
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
 
@@ -34,10 +34,13 @@ def hardware_of(config: HardwareConfig) -> Hardware:
 
 
 def machine_of(hardware: Hardware) -> Machine:
-    """Describe the machine."""
+    """Describe the machine; its host is named by how it differs from a profile that ships."""
+    host = f"simulated-{hardware.name}"
+    for override in overrides_of(hardware.to_json())[2:]:
+        host += f"+{override.rpartition('hardware.profile.')[2]}"
     gpus = tuple(_gpu(hardware, number) for number in range(hardware.num_gpus))
     return Machine(
-        host=f"simulated-{hardware.name}{_changes(hardware)}",
+        host=host,
         cpu="simulated",
         num_cores=hardware.num_cores,
         memory_bytes=round(hardware.host_memory_gib * 2**30),
@@ -62,30 +65,11 @@ def inventory_of(machine: Machine) -> Inventory:
 
 def problem(spec: TrialSpec, hardware: Hardware) -> str | None:
     """Say why the cost model cannot play this trial on this hardware; None when it can."""
-    # here, because it needs numpy, and sweeps that measure need neither
-    from simulator.costs.step import costs
-
     try:
-        costs(Work.of(asdict(spec)), hardware)
+        costs(spec, hardware)
     except ValueError as error:  # no such network, link or precision
         return f"engine=simulated: {error}"
     return None
-
-
-def _changes(hardware: Hardware) -> str:
-    """Name what distinguishes it from the profile that ships under its name."""
-    if hardware.name not in profiles():
-        return ""
-    shipped = profile(hardware.name)
-    text = ""
-    for field in fields(Hardware):
-        value = getattr(hardware, field.name)
-        if value == getattr(shipped, field.name):
-            continue
-        if isinstance(value, dict):
-            value = ",".join(f"{name}:{each:g}" for name, each in sorted(value.items()))
-        text += f"+{field.name}={value:g}" if isinstance(value, float) else f"+{field.name}={value}"
-    return text
 
 
 def _gpu(hardware: Hardware, number: int) -> Gpu:

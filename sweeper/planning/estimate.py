@@ -9,7 +9,7 @@ from statistics import fmean
 import sqlalchemy as sa
 
 from scalemark.text.wording import duration_text
-from simulator.costs.work import step_work
+from simulator.costs.step import step_work
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.queries import Row
 from sweeper.devices.slots import Blocks

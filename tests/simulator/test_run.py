@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from simulator.__main__ import main
 from simulator.costs.box import Hardware, profile
 from simulator.costs.networks import network
 from simulator.costs.step import costs
-from simulator.costs.work import Work
 from sweeper.devices.simulated_box import machine_of
 from tests.conf.test_resolve import trial
 from tests.conftest import PROJECT
@@ -74,10 +73,8 @@ def measured(*overrides: str, noise: bool = False) -> Measurement:
 
 
 def test_without_noise_the_throughput_is_the_cost_models():
-    spec = spec_of("num_gpus=4")
-    assert measured("num_gpus=4").throughput == pytest.approx(
-        costs(Work.of(asdict(spec)), P100).throughput
-    )
+    expected = costs(spec_of("num_gpus=4"), P100)
+    assert measured("num_gpus=4").throughput == pytest.approx(expected.items / expected.step_s)
 
 
 @pytest.mark.parametrize("name", ["dgx_a100", "h100_8", "h200_8"])
@@ -85,7 +82,7 @@ def test_models_of_tokens_count_tokens(name):
     box, axes = profile(name), ("model=gpt2", "num_gpus=4", "gradient_accumulation=2")
     found = result(*axes, hardware=box).measurement
     assert found.item == "tokens"
-    step_s = costs(Work.of(asdict(spec_of(*axes))), box).step_s
+    step_s = costs(spec_of(*axes), box).step_s
     assert found.throughput == pytest.approx(4 * 2 * 8 * 1024 / step_s)
     flops = found.throughput / 4 * network("gpt2").training_flops / 1024
     assert found.mfu == pytest.approx(flops / found.peak_flops_per_s)
@@ -119,7 +116,7 @@ def test_a_simulated_attempt_leaves_the_files_of_a_real_one():
 
 def test_the_truth_is_stored_with_what_was_injected():
     truth = result("num_gpus=2", "injected.launch_s=0.01").truth
-    plain = costs(Work.of(asdict(spec_of("num_gpus=2"))), P100)
+    plain = costs(spec_of("num_gpus=2"), P100)
     assert truth["step_s"] == pytest.approx(plain.step_s + 0.01)
     assert truth["launch_s"] == pytest.approx(plain.launch_s + 0.01)
     assert (truth["injected.launch_s"], truth["process_factor"]) == (0.01, 1.0)

@@ -25,7 +25,7 @@ from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_oth
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import canonical
 from scalemark.run_folder import RunFolder, read_regular
-from simulator.costs.work import Work
+from simulator.costs.step import network_of
 from trainer import devices as devices_of
 from trainer import measured
 from trainer.devices import Devices
@@ -165,7 +165,7 @@ def with_utilization(
     """
     if is_own(spec.model):
         return measurement
-    counted = Work.of(asdict(spec)).network
+    counted = network_of(spec)
     num_sharing = _num_sharing(spec, devices, given, cluster)
     key = peak_key(spec, devices, folder)
 

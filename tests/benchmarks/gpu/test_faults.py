@@ -3,9 +3,8 @@
 from benchmarks.gpu.stages.faults import TOO_LARGE_FOR_GPUS
 from scalemark import models
 from scalemark.layers import network_of
-from simulator.costs.memory import memory_bytes
 from simulator.costs.networks import network
-from simulator.costs.work import Work
+from simulator.costs.step import replica_bytes
 
 CUDNN_LIMIT = 2**31  # numbers of a tensor
 
@@ -17,13 +16,5 @@ def test_what_is_too_large_for_any_gpu_has_no_tensor_too_large_for_cudnn():
     logits = models.define(asked["model"], image_px=224, seq_len=0, num_classes=1001)
     largest = max(tensor.num_elements for tensor in network_of(logits))
     assert batch_size * largest < CUDNN_LIMIT < 2 * batch_size * largest
-    work = Work(
-        network=network(asked["model"]),
-        num_gpus=1,
-        batch_size=batch_size,
-        variable_update="replicated",
-        local_parameter_device="gpu",
-        all_reduce="none",
-        precision=asked["precision"],
-    )
-    assert memory_bytes(work) > 1.2 * 288e9  # of the largest GPUs
+    needed_bytes = replica_bytes(network(asked["model"]), batch_size, asked["precision"])
+    assert needed_bytes > 1.2 * 288e9  # of the largest GPUs

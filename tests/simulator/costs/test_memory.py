@@ -4,29 +4,28 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.costs.memory import memory_bytes
+from scalemark.records.trial import TrialSpec
 from simulator.costs.networks import Kept, network
-from simulator.costs.work import Work
+from simulator.costs.step import memory_bytes, replica_bytes
+from tests.specs import small
 
-ONE = Work(
-    network=network("gpt2", seq_len=64), num_gpus=1, batch_size=1, variable_update="replicated",
-    local_parameter_device="gpu", all_reduce="none", optimizer="adam",
-)  # fmt: skip
-# 40 MB of weights in four tensors, and next to no activations: with adam 120 MB between steps
+NETWORK = network("gpt2", seq_len=64)
+# 40 MB of weights in four tensors, and no activations: with adam 120 MB between steps
 WEIGHTS = replace(
-    ONE,
-    num_gpus=2,
-    network=replace(
-        ONE.network,
-        tensors=(6_000_000, 2_000_000, 1_000_000, 1_000_000),
-        kept=Kept(0, 0),
-        kept_again=Kept(0, 0),
-        num_working=0,
-        num_tied=0,
-    ),
+    NETWORK,
+    tensors=(6_000_000, 2_000_000, 1_000_000, 1_000_000),
+    kept=Kept(0, 0),
+    kept_again=Kept(0, 0),
+    num_working=0,
+    num_tied=0,
 )
 SERVER = {"variable_update": "parameter_server"}
 ON_HOST = {**SERVER, "local_parameter_device": "cpu"}
+
+
+def spec(**changes: object) -> TrialSpec:
+    axes = {"num_gpus": 2, "device_kind": "simulated_gpu", "optimizer": "adam", "batch_size": 1}
+    return small(**axes | changes)
 
 
 @pytest.mark.parametrize(
@@ -49,34 +48,33 @@ ON_HOST = {**SERVER, "local_parameter_device": "cpu"}
     ],
 )
 def test_a_gpu_holds_variables_slots_and_gradients(changes, mb):
-    base_mb = memory_bytes(replace(WEIGHTS, network=replace(WEIGHTS.network, tensors=()))) / 1e6
-    assert memory_bytes(replace(WEIGHTS, **changes)) / 1e6 - base_mb == pytest.approx(mb)
+    framework_mb = memory_bytes(spec(), replace(WEIGHTS, tensors=())) / 1e6
+    assert memory_bytes(spec(**changes), WEIGHTS) / 1e6 - framework_mb == pytest.approx(mb)
 
 
 def test_activations_are_of_one_micro_batch():
-    larger, accumulated = (
-        replace(ONE, batch_size=64, gradient_accumulation=2),
-        replace(ONE, batch_size=64, gradient_accumulation=8),
-    )
-    assert memory_bytes(larger) == memory_bytes(accumulated)
+    two, eight = (spec(batch_size=64, gradient_accumulation=num) for num in (2, 8))
+    assert memory_bytes(two, NETWORK) == memory_bytes(eight, NETWORK)
 
 
 @pytest.mark.parametrize(("batch_size", "saves"), [(1, False), (64, True)])
 def test_recomputing_saves_where_activations_are_the_most(batch_size, saves):
     """One sequence keeps less than the gradients take when its backward pass ends."""
-    kept, again = (replace(ONE, batch_size=batch_size, recompute=is_) for is_ in (False, True))
-    assert (memory_bytes(again) < memory_bytes(kept)) is saves
+    kept, again = (
+        memory_bytes(spec(batch_size=batch_size, recompute=recompute), NETWORK)
+        for recompute in (False, True)
+    )
+    assert (again < kept) is saves
 
 
 def test_half_precision_leaves_logits_and_layer_normalization_alone():
     """gpt2's loss is in float32, and so are the 25 norms of 768 channels."""
     in_float32 = 2 * 64 * 50257 + 25 * 64 * 768
-    few, many = (
-        [memory_bytes(replace(ONE, batch_size=size, precision=precision)) for size in (64, 65)]
-        for precision in ("fp32", "bf16")
-    )
-    one_in_fp32, one_in_bf16 = few[1] - few[0], many[1] - many[0]
-    assert one_in_bf16 == pytest.approx(one_in_fp32 / 2 + 2 * in_float32)
+    added = {}
+    for precision in ("fp32", "bf16"):
+        fewer, more = (replica_bytes(NETWORK, size, precision) for size in (64, 65))
+        added[precision] = more - fewer
+    assert added["bf16"] == pytest.approx(added["fp32"] / 2 + 2 * in_float32)
 
 
 @pytest.mark.parametrize(
@@ -90,12 +88,6 @@ def test_half_precision_leaves_logits_and_layer_normalization_alone():
     ],
 )
 def test_what_a_source_ran_fits(precision, batch_size, gib, fits):
-    bert = replace(
-        ONE,
-        network=network("bert_large", seq_len=128),
-        precision=precision,
-        batch_size=batch_size,
-        optimizer="lamb",
-        gradient_accumulation=64,
-    )
-    assert (memory_bytes(bert) <= gib * 2**30) is fits
+    axes = {"precision": precision, "batch_size": batch_size, "gradient_accumulation": 64}
+    needed_bytes = memory_bytes(spec(**axes), network("bert_large", seq_len=128))
+    assert (needed_bytes <= gib * 2**30) is fits

@@ -49,7 +49,7 @@ def test_gpus_are_linked_as_the_profile_says():
 def test_other_figures_make_another_machine():
     faster = replace(DGX, pcie_gb_per_s=25.0)
     assert machine_of(faster).key != machine_of(DGX).key
-    assert machine_of(faster).host == "simulated-dgx1_p100+pcie_gb_per_s=25"
+    assert machine_of(faster).host == "simulated-dgx1_p100+pcie_gb_per_s=25.0"
 
 
 def test_the_machine_tells_its_hardware_to_who_plays_its_trials():
