@@ -136,7 +136,9 @@ def take_inventory(
         return on_cpu
     usable = visible_gpus(machine.gpus, variables)
     if usable:
-        _say_cut_ones(machine, usable, variables)
+        cut = [gpu.uuid for gpu in machine.gpus if gpu.mig_mode]
+        if cut and not usable[0].mig_parent and "CUDA_VISIBLE_DEVICES" not in variables:
+            print(f"left out: {', '.join(cut)}, in MIG mode beside whole GPUs", file=sys.stderr)
         return _inventory_of_gpus(usable, machine)
     mask = variables.get("CUDA_VISIBLE_DEVICES")
     # a mask that hides all GPUs on purpose asks for CPU devices, any other lack of GPUs is a slip
@@ -174,7 +176,7 @@ def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[G
         if named.mig_mode and named.mig_parent is None:
             raise SweepRefusedError(
                 f"CUDA_VISIBLE_DEVICES={mask}: {named.uuid} is in MIG mode and cannot be used "
-                f"whole; name MIG devices: {_listed(named.mig_devices)}"
+                "whole; name its MIG devices by UUID, as nvidia-smi -L lists them"
             )
         visible.append(named)
     return tuple(visible)
@@ -195,18 +197,7 @@ def _named(entry: str, gpus: tuple[Gpu, ...]) -> Gpu | None:
         return None
     devices = _mig_devices(gpus) if entry.startswith("MIG-") else gpus
     named = [device for device in devices if device.uuid.startswith(entry)]
-    if not named and entry.startswith("MIG-GPU-"):
-        raise SweepRefusedError(
-            f"CUDA_VISIBLE_DEVICES: {entry} is the old way of naming a MIG device; "
-            f"name it as nvidia-smi -L does: {_listed(devices)}"
-        )
     return named[0] if len(named) == 1 else None
-
-
-def _listed(devices: tuple[Gpu, ...]) -> str:
-    if not devices:
-        return "there are none; make some with nvidia-smi mig"
-    return ", ".join(device.uuid for device in devices)
 
 
 def _check_order(gpus: tuple[Gpu, ...], mask: str, variables: Mapping[str, str]) -> None:
@@ -230,20 +221,6 @@ def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
         machine_gpus=tuple(all_devices),
         links=tuple(link for link in machine.links if uuids.issuperset(link.between)),
         libraries=gpu_libraries.installed(),
-    )
-
-
-def _say_cut_ones(machine: Machine, usable: tuple[Gpu, ...], variables: Mapping[str, str]) -> None:
-    """Say which GPUs in MIG mode the whole ones leave out, unless the mask chose them."""
-    cut = [gpu for gpu in machine.gpus if gpu.mig_mode]
-    if not cut or usable[0].mig_parent or "CUDA_VISIBLE_DEVICES" in variables:
-        return
-    devices = [device.uuid for gpu in cut for device in gpu.mig_devices]
-    remedy = f"; to use its devices instead: CUDA_VISIBLE_DEVICES={','.join(devices)}"
-    print(
-        f"left out: {', '.join(gpu.uuid for gpu in cut)}, in MIG mode beside whole GPUs"
-        f"{remedy if devices else ''}",
-        file=sys.stderr,
     )
 
 

@@ -15,11 +15,10 @@ from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HostSlots
-from sweeper.loop.backlog import Backlog, Repeat
+from sweeper.loop.backlog import Repeat
 from sweeper.loop.recording import Recorder
 from sweeper.loop.starting import Starter
-from sweeper.loop.stopping import Heartbeat, Stopping
-from sweeper.loop.supervision import Given, Over, Policy, Room, Supervision, Tools
+from sweeper.loop.supervision import Given, Over, Room, Shared
 
 # Each claim is a transaction: what has ended meanwhile shall not wait for hundreds of them.
 MOST_CLAIMS_AT_ONCE = 20
@@ -134,25 +133,15 @@ class Backoff:
 class Dispatcher:
     """Begins what fits."""
 
-    def __init__(
-        self,
-        tools: Tools,
-        policy: Policy,
-        inventory: Inventory,
-        backlog: Backlog,
-        heartbeat: Heartbeat,
-        stopping: Stopping,
-        supervision: Supervision,
-        recorder: Recorder,
-    ) -> None:
-        self._tools, self._backlog, self._heartbeat = tools, backlog, heartbeat
-        self._stopping, self._supervision, self._recorder = stopping, supervision, recorder
-        shares_host = policy.launcher.share_host
+    def __init__(self, shared: Shared, inventory: Inventory, recorder: Recorder) -> None:
+        tools, shares_host = shared.tools, shared.policy.launcher.share_host
+        self._shared, self._recorder = shared, recorder
+        self._tools, self._backlog, self._stopping = tools, shared.backlog, shared.stopping
         self._rooms = Rooms(
             tools.slots, tools.host_lock, inventory, tools.tell, shares_host=shares_host
         )
         self._backoff = Backoff(tools.clock, tools.tell)
-        self._starter = Starter(tools, policy, heartbeat, stopping, supervision)
+        self._starter = Starter(shared)
         self._has_more = False  # that could be tried at once
 
     @property
@@ -216,7 +205,7 @@ class Dispatcher:
 
     @property
     def _is_idle(self) -> bool:
-        return not self._supervision.runs
+        return not self._shared.supervision.runs
 
     def _begin(self, repeat: Repeat) -> None:
         """Take the host and the repeat; then start it, or put it back."""
@@ -235,7 +224,9 @@ class Dispatcher:
         """Say whether it is ours, and was written down."""
         ledger = self._tools.ledger
         try:
-            claim = self._heartbeat.write(lambda: ledger.claim(repeat.open, datetime.now(UTC)))
+            claim = self._shared.heartbeat.write(
+                lambda: ledger.claim(repeat.open, datetime.now(UTC))
+            )
             if claim is ClaimResult.TAKEN:
                 self._starter.begin(repeat, room)
                 self._recorder.observer.begun(repeat.task.key)

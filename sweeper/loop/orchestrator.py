@@ -39,7 +39,7 @@ from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.recording import Recorder
 from sweeper.loop.stopping import Heartbeat, Stopping
-from sweeper.loop.supervision import Over, Policy, Supervision, Tools
+from sweeper.loop.supervision import Over, Policy, Shared, Supervision, Tools
 from sweeper.planning.estimate import Eta
 from sweeper.planning.plan import PlannedTrial
 from sweeper.report import Ran
@@ -79,26 +79,16 @@ class Orchestrator:
         )
         self._backlog = Backlog(repeats, blocks, seed=sweep.seed, packs=packs)
         self._eta = Eta(blocks, clock)
-        self._recorder = Recorder(
-            tools,
-            policy,
-            self._backlog,
-            self._heartbeat,
-            self._stopping,
-            self._supervision,
-            self._eta,
-            contests,
+        shared = Shared(
+            tools=tools,
+            policy=policy,
+            backlog=self._backlog,
+            heartbeat=self._heartbeat,
+            stopping=self._stopping,
+            supervision=self._supervision,
         )
-        self._dispatcher = Dispatcher(
-            tools,
-            policy,
-            inventory,
-            self._backlog,
-            self._heartbeat,
-            self._stopping,
-            self._supervision,
-            self._recorder,
-        )
+        self._recorder = Recorder(shared, self._eta, contests)
+        self._dispatcher = Dispatcher(shared, inventory, self._recorder)
         self._show_s = clock()
 
     @property

@@ -17,9 +17,8 @@ from store.rows import FinishedAttempt
 from sweeper.early_stopping.observer import Contest, Observer
 from sweeper.errors import SweepRefusedError
 from sweeper.live.view import EndedAttempt
-from sweeper.loop.backlog import Backlog, Repeat
-from sweeper.loop.stopping import Heartbeat, Stopping
-from sweeper.loop.supervision import Given, Over, Policy, Supervision, Tools
+from sweeper.loop.backlog import Repeat
+from sweeper.loop.supervision import Given, Over, Shared
 from sweeper.planning.estimate import Eta
 from sweeper.report import Failure, Ran, first_unread
 from sweeper.running import judgement
@@ -31,22 +30,12 @@ class Recorder:
     run folders. Counts in `ran` what came of repeats.
     """
 
-    def __init__(
-        self,
-        tools: Tools,
-        policy: Policy,
-        backlog: Backlog,
-        heartbeat: Heartbeat,
-        stopping: Stopping,
-        supervision: Supervision,
-        eta: Eta,
-        contests: Sequence[Contest],
-    ) -> None:
+    def __init__(self, shared: Shared, eta: Eta, contests: Sequence[Contest]) -> None:
         self.ran = Ran()
-        self.observer = Observer(contests, backlog, self.skip, tools.tell)
-        self._ledger, self._backlog, self._policy = tools.ledger, backlog, policy
-        self._heartbeat, self._stopping, self._supervision = heartbeat, stopping, supervision
-        self._progress, self._eta = tools.progress, eta
+        self._shared, self._eta = shared, eta
+        self._backlog, self._stopping = shared.backlog, shared.stopping
+        self._progress = shared.tools.progress
+        self.observer = Observer(contests, shared.backlog, self.skip, shared.tools.tell)
 
     def record(self, over: Over) -> None:
         """Nothing more is started when it cannot be written."""
@@ -88,12 +77,15 @@ class Recorder:
         final = outcome if again is None else None
         self.observer.ended(repeat.task.key, final)
         waiting = [*self._backlog.waiting(), *self.observer.expected()]
-        self._eta.update(waiting, self._supervision.started())
+        self._eta.update(waiting, self._shared.supervision.started())
         ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
         self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
         self.steer(repeat)
         if again is None and outcome is not Outcome.COMPLETED:
-            if self._policy.sweep.on_failure is OnFailure.stop and not self._stopping.is_stopping:
+            if (
+                self._shared.policy.sweep.on_failure is OnFailure.stop
+                and not self._stopping.is_stopping
+            ):
                 self._stopping.starts_no_more = True
                 self._progress.note("sweep.on_failure=stop: nothing more is started")
             log = f"{finished.run_dir}/log.txt"
@@ -115,13 +107,17 @@ class Recorder:
 
     def skip(self, keys: Sequence[int], reason: str) -> None:
         """Write down that these are not run. Raises StoreError."""
-        self._heartbeat.write(lambda: self._ledger.skip(keys, reason, datetime.now(UTC)))
+        self._shared.heartbeat.write(
+            lambda: self._shared.tools.ledger.skip(keys, reason, datetime.now(UTC))
+        )
         for _ in keys:
             self.settle(State.SKIPPED)
 
     def end(self, *, finished: bool) -> None:
         """Write down that this process runs nothing more. Raises StoreError."""
-        self._heartbeat.write(lambda: self._ledger.end(datetime.now(UTC), finished=finished))
+        self._shared.heartbeat.write(
+            lambda: self._shared.tools.ledger.end(datetime.now(UTC), finished=finished)
+        )
 
     def steer(self, repeat: Repeat | None = None) -> None:
         """Have the observer judge again what is worth running. After a stop the next command judges
@@ -143,8 +139,8 @@ class Recorder:
         if read_end(folder) is None:
             write_end(folder, finished, ended_at)
         repeat_id = given.repeat.open.repeat_id
-        self._heartbeat.write(
-            lambda: self._ledger.finish(repeat_id, finished, ended_at, again=again)
+        self._shared.heartbeat.write(
+            lambda: self._shared.tools.ledger.finish(repeat_id, finished, ended_at, again=again)
         )
 
     def _why_again(self, repeat: Repeat, result: AttemptResult, *, crashed: bool) -> str | None:
@@ -153,7 +149,7 @@ class Recorder:
         ended_so = judgement.ended_so(Outcome(result.outcome), crashed=crashed, disturbed=disturbed)
         repeat.num_ended[ended_so] += 1
         num_ended = repeat.num_ended[ended_so]
-        is_tried_again = judgement.is_tried_again(self._policy.retry, ended_so, num_ended)
+        is_tried_again = judgement.is_tried_again(self._shared.policy.retry, ended_so, num_ended)
         if self._stopping.is_stopping or not is_tried_again:
             return None
         return f"tried again after {ended_so}"

@@ -15,8 +15,7 @@ from scalemark.records.outcomes import Outcome
 from store.errors import StoreError
 from sweeper.live.progress import Started
 from sweeper.loop.backlog import Repeat
-from sweeper.loop.stopping import Heartbeat, Stopping
-from sweeper.loop.supervision import Given, Over, Policy, Room, Run, Supervision, Tools
+from sweeper.loop.supervision import Given, Over, Room, Run, Shared
 from sweeper.running.attempt import Attempt
 from sweeper.starts.environment import environment
 
@@ -24,19 +23,11 @@ from sweeper.starts.environment import environment
 class Starter:
     """Starts one attempt at a time: `given` waits for what starts it."""
 
-    def __init__(
-        self,
-        tools: Tools,
-        policy: Policy,
-        heartbeat: Heartbeat,
-        stopping: Stopping,
-        supervision: Supervision,
-    ) -> None:
+    def __init__(self, shared: Shared) -> None:
         self.given: Given | None = None
         self._reported_problem = False
-        self._tools, self._start, self._policy = tools, tools.start, policy
-        self._heartbeat, self._stopping = heartbeat, stopping
-        self._supervision = supervision
+        self._shared, self._tools, self._policy = shared, shared.tools, shared.policy
+        self._start = shared.tools.start
 
     def begin(self, repeat: Repeat, room: Room) -> None:
         """Write down that it runs; `go_on` starts it. Raises StoreError and SweepRefusedError."""
@@ -52,7 +43,7 @@ class Starter:
             started_at,
             self._policy.rank_limits if has_ranks else None,
         )
-        self._heartbeat.write(
+        self._shared.heartbeat.write(
             lambda: self._tools.ledger.run(repeat.open, str(folder.path), placement, started_at)
         )
         repeat.open = replace(repeat.open, num_attempts=number)
@@ -79,7 +70,7 @@ class Starter:
         given, self.given = self.given, None
         if given is None:
             return None
-        if self._stopping.was_interrupted:
+        if self._shared.stopping.was_interrupted:
             why = "the sweep was interrupted, before it was started"
             return _not_started(given, Outcome.INTERRUPTED, why)
         try:
@@ -108,16 +99,18 @@ class Starter:
         placement = replace(given.placement, start=process.start)
         started = replace(given.started, started_s=self._tools.clock())
         given = replace(given, placement=placement, started=started)
-        self._supervision.runs.append(Run(given=given, attempt=attempt))
+        self._shared.supervision.runs.append(Run(given=given, attempt=attempt))
         if self._start.problem and not self._reported_problem:
             self._reported_problem = True
             self._tools.progress.note(self._start.problem)
         try:
             ticks = start_ticks(process.pid) or 0
             repeat_id = given.repeat.open.repeat_id
-            self._heartbeat.write(lambda: self._tools.ledger.started(repeat_id, process.pid, ticks))
+            self._shared.heartbeat.write(
+                lambda: self._tools.ledger.started(repeat_id, process.pid, ticks)
+            )
         except StoreError as error:
-            self._stopping.give_up(error)
+            self._shared.stopping.give_up(error)
 
     def _placement(self, room: Room) -> Placement:
         launcher, grant = self._policy.launcher, room.grant

@@ -18,8 +18,8 @@ from sweeper.devices.host_lock import Held, Lock
 from sweeper.devices.slots import Grant, Slots
 from sweeper.launchers import HostSlots
 from sweeper.live.progress import Progress, Started
-from sweeper.loop.backlog import Repeat
-from sweeper.loop.stopping import Stop
+from sweeper.loop.backlog import Backlog, Repeat
+from sweeper.loop.stopping import Heartbeat, Stop, Stopping
 from sweeper.running.attempt import Attempt, Ended, Limits
 from sweeper.running.recover import Recovered
 from sweeper.running.run_folders import RunFolders
@@ -162,3 +162,15 @@ class Supervision:
 
     def started(self) -> list[Started]:
         return [run.given.started for run in self.runs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the parts of the loop share."""
+
+    tools: Tools
+    policy: Policy
+    backlog: Backlog
+    heartbeat: Heartbeat
+    stopping: Stopping
+    supervision: Supervision
