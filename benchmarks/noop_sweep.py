@@ -47,9 +47,7 @@ def run_noop_sweep(num_attempts: int) -> int:
         base = hydra.compose_config("config", [], run_mode=RunMode.MULTIRUN)
         HydraConfig.instance().set_config(base)
         composer = Composer(hydra.config_loader, base)
-        seeds = Request(
-            arguments=[*TINY, f"seed=range(1,{num_attempts + 1})"], params={}, grids=[], zipped=[]
-        )
+        seeds = Request(arguments=[*TINY, f"seed=range(1,{num_attempts + 1})"])
         cells = expand(seeds, num_attempts, hydra.config_loader)
         report = sweep.run(Grid(cells=cells, composer=composer), ())
     assert report is not None

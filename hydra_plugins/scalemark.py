@@ -39,10 +39,9 @@ class ScalemarkSweeper(Sweeper):
         from sweeper.grid.expand import Request, expand
 
         composer = Composer(self._loader, self._config)
-        names = {"params": "params", "grids": "grids", "zip": "zipped", "variants": "variants"}
         axes: dict[str, Any] = {}
-        for setting, name in names.items():
-            axes[name] = OmegaConf.to_container(self._axes[setting], resolve=True)
+        for setting in ("params", "grids", "variants"):
+            axes[setting] = OmegaConf.to_container(self._axes[setting], resolve=True)
         request = Request(arguments=arguments, **axes)
         cells = expand(request, composer.base.sweep.max_trials, self._loader)
         return self._task_function(Grid(cells=cells, composer=composer))
@@ -55,7 +54,6 @@ class ScalemarkSweeperConf:
     params: dict[str, Any] = field(default_factory=dict)
     # the sweep is the union of these; axes as in params
     grids: list[dict[str, Any]] = field(default_factory=list)
-    zip: list[list[str]] = field(default_factory=list)  # groups of axes that advance together
     # each cell once with each of these, which win over arguments
     variants: list[dict[str, Any]] = field(default_factory=list)
 

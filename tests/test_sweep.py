@@ -186,15 +186,7 @@ def test_a_plan_for_scripts_is_one_json_object_on_stdout():
     assert ended.stderr == ""
 
 
-def test_axes_advance_together_and_globs_match_on_the_command_line():
-    zipped = sweep(
-        "-m",
-        "model=vgg16,trivial",
-        "batch_size=2,4",
-        "hydra.sweeper.zip=[[model,batch_size]]",
-        "sweep.dry_run=true",
-    )
-    assert zipped.stdout.count("1 to run") == 2, zipped.stderr
+def test_globs_match_on_the_command_line():
     grids = [
         "hydra.sweeper.grids=[{model:'glob(resnet1*)',num_gpus:[1,2]},{model:vgg16}]",
         "sweep.dry_run=true",
@@ -217,7 +209,6 @@ def test_help_tells_how_to_write_grids():
     reported = sweep("--help").stdout
     for way in (
         "from=3f2a81c0 batch_size=128",
-        "hydra.sweeper.zip=[[model,batch_size]]",
         "hydra.sweeper.grids=[{",
         "glob(resnet*)",
         "sweep.exclude=",
@@ -640,7 +631,6 @@ WRONG = [
     (["-m", "seed=range(9,1)"], "an empty axis"),
     (["sweep.exclude=['num_gpu>1']"], "did you mean num_gpus?"),
     (["sweep.plan_format=json"], "add sweep.dry_run=true"),
-    (["hydra.sweeper.zip=[model,seed]"], "wanted a list of lists, as [[model,batch_size]]"),
     (
         ["-m", "--cfg", "job", "model=vgg16,alexnet"],
         "more than one value, and --cfg shows one trial",

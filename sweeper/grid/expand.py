@@ -1,4 +1,4 @@
-"""Expands overrides into the cells of a grid: products, unions, zipped axes, variants."""
+"""Expands overrides into the cells of a grid: products, unions, variants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.explain import explain, nearest, variable_problem
+from sweeper.grid.explain import explain, variable_problem
 
 # settings, not axes
 WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")
@@ -65,7 +65,6 @@ class Request:
     params: Params = field(default_factory=dict)  # of an experiment; an argument wins over a param
     # the sweep is the union of these, each spanned together with the params and arguments
     grids: Sequence[Params] = ()
-    zipped: Sequence[Sequence[str]] = ()  # groups of axes that advance together
     # each cell is made once with each of these, one value per axis, which win over arguments
     variants: Sequence[Params] = ()
 
@@ -87,23 +86,18 @@ def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None
         axes.update(named)
         _refuse_contradictions(set(axes))
         axes_of_grids.append(axes)
-    _check_zipped(request.zipped, axes_of_grids)
     variants = [_variant(variant, parser) for variant in request.variants or [{}]]
-    strands_of_grids = []
     num_cells = 0
     for axes in axes_of_grids:
-        counts = {axis: _num_values(override) for axis, override in axes.items()}
-        strands = _strands(request.zipped, counts)
-        strands_of_grids.append(strands)
-        num_cells += math.prod(counts[strand[0]] for strand in strands) * len(variants)
+        num_cells += math.prod(map(_num_values, axes.values())) * len(variants)
     if num_cells > max_trials:
         raise SweepRefusedError(
             f"a grid of {counted(num_cells, 'cell')}, sweep.max_trials={max_trials}; raise that "
             "if you mean it"
         )
     cells: dict[Cell, None] = {}  # in order, and each once
-    for axes, strands in zip(axes_of_grids, strands_of_grids, strict=True):
-        for cell in _cells(axes, strands, parser):
+    for axes in axes_of_grids:
+        for cell in itertools.product(*(_choices(axis, parser) for axis in axes.values())):
             for variant in variants:
                 cells[_varied(cell, variant)] = None
     return list(cells)
@@ -180,54 +174,6 @@ def _refuse_contradictions(axes: set[str]) -> None:
                 f"{axis}: a fact of the files in conf/{group}/, no setting; axes are in "
                 f"{typed('sweep')} --help"
             )
-
-
-def _check_zipped(
-    zipped: Sequence[Sequence[str]], axes_of_grids: Sequence[Mapping[str, Override]]
-) -> None:
-    named = [axis for group in zipped for axis in group]
-    known = {axis for axes in axes_of_grids for axis in axes}
-    for axis in named:
-        if axis not in known:
-            raise SweepRefusedError(
-                f"hydra.sweeper.zip: {axis}: no axis of this grid; {nearest(axis, known)}Its "
-                f"axes: {', '.join(sorted(known))}"
-            )
-        if named.count(axis) > 1:
-            raise SweepRefusedError(
-                f"hydra.sweeper.zip: {axis}: named more than once; an axis advances with one "
-                "group only"
-            )
-
-
-def _strands(zipped: Sequence[Sequence[str]], counts: Mapping[str, int]) -> list[list[str]]:
-    """Return the axes of one grid in their order, those that advance together in one list."""
-    group_of: dict[str, list[str]] = {}
-    for group in zipped:
-        members = [axis for axis in group if axis in counts]
-        group_of.update(dict.fromkeys(members, members))
-        if len({counts[axis] for axis in members}) > 1:
-            numbers = ", ".join(f"{axis} has {counts[axis]}" for axis in members)
-            raise SweepRefusedError(
-                f"hydra.sweeper.zip: numbers of values: {numbers}; axes that advance together need "
-                "equally many, or leave one out of the zip"
-            )
-    strands = []
-    for axis in counts:
-        strand = group_of.get(axis, [axis])
-        if strand not in strands:
-            strands.append(strand)
-    return strands
-
-
-def _cells(
-    axes: Mapping[str, Override], strands: Sequence[Sequence[str]], parser: OverridesParser
-) -> list[Cell]:
-    together = []
-    for strand in strands:
-        choices = [_choices(axes[axis], parser) for axis in strand]
-        together.append(list(zip(*choices, strict=True)))
-    return [tuple(itertools.chain.from_iterable(steps)) for steps in itertools.product(*together)]
 
 
 def _num_values(override: Override) -> int:

@@ -320,8 +320,6 @@ def _wrong_value(override: str, cause: str) -> str:
     choices = re.search(r"expected one of \[(.*)\]", cause)
     if choices:
         return f"{override}: no such value; {among(value, choices[1].split(', '))}"
-    if override.startswith("hydra.sweeper.zip"):
-        return f"{override}: wanted a list of lists, as [[model,batch_size]], in square brackets"
     for pattern, wanted in _WANTED:
         if re.search(pattern, cause):
             return f"{override}: {wanted}"

@@ -184,7 +184,6 @@ def test_what_is_masked_already_stays_as_it_is(text):
     "command",
     [
         """python sweep.py -m model=resnet50 'sweep.exclude=["num_gpus>=4"]'""",
-        "sweep.py -m model=resnet50,vgg16 batch_size=64,32 'hydra.sweeper.zip=[[model,batch_size]]'",
         "sweep.py experiment=cloud_article sweep.dry_run=true sweep.plan_format=json",
         "sweep.py store.url=/data/a@b:c/results.db store.runs_dir=runs data.dir=/mnt/secrets/set",
         "sweep.py store.url=sqlite:////data/results.db",

@@ -1,5 +1,7 @@
 """What a user asks for becomes the cells that stock Hydra would make of it, and what makes no grid is refused early."""
 
+import math
+
 import pytest
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
@@ -118,65 +120,15 @@ def test_an_argument_wins_over_a_grids_axis():
     assert cells("model=c", grids=[{"model": "a"}, {"model": "b"}]) == [("model=c",)]
 
 
-def test_zipped_axes_advance_together():
-    assert cells("model=a,b", "seed=1,2", "batch_size=8,4", zipped=[["model", "batch_size"]]) == [
-        ("model=a", "batch_size=8", "seed=1"),
-        ("model=a", "batch_size=8", "seed=2"),
-        ("model=b", "batch_size=4", "seed=1"),
-        ("model=b", "batch_size=4", "seed=2"),
-    ]
-
-
-def test_a_zip_speaks_of_those_of_its_axes_that_a_grid_has():
-    grids = [{"model": "a,b", "batch_size": "1,2"}, {"model": "c"}]
-    assert cells(grids=grids, zipped=[["model", "batch_size"]]) == [
-        ("model=a", "batch_size=1"),
-        ("model=b", "batch_size=2"),
-        ("model=c",),
-    ]
-
-
-@given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=4), data=st.data())
-def test_a_grid_is_a_product_of_axes_and_zipped_groups(lengths, data):
-    num_zipped = data.draw(st.integers(2, 3))
-    groups = [
-        [f"x{index}_{member}" for member in range(num_zipped)] for index in range(len(lengths))
-    ]
-    arguments = [
-        f"{axis}=range(0,{length})"
-        for group, length in zip(groups, lengths, strict=True)
-        for axis in group
-    ]
-    arguments = data.draw(st.permutations(arguments))
-    found = cells(*arguments, most=1000, zipped=groups)
-    product = 1
-    for length in lengths:
-        product *= length
-    assert len(set(found)) == len(found) == product
-    for cell in found:
-        values = dict(text.split("=") for text in cell)
-        assert len(values) == len(arguments)
-        assert all(len({values[axis] for axis in group}) == 1 for group in groups)
-
-
-@pytest.mark.parametrize(
-    ("zipped", "message"),
-    [
-        (
-            [["model", "seed"]],
-            "zip: numbers of values: model has 2, seed has 3; axes that advance together need equally many",
-        ),
-        ([["num_gpus", "model"]], "zip: numbers of values: num_gpus has 1, model has 2"),
-        (
-            [["modell", "seed"]],
-            "zip: modell: no axis of this grid; did you mean model[?] Its axes: model, num_gpus, seed",
-        ),
-        ([["model", "seed"], ["model", "num_gpus"]], "zip: model: named more than once"),
-    ],
-)
-def test_a_zip_that_cannot_be_is_refused(zipped, message):
-    with pytest.raises(SweepRefusedError, match=message):
-        cells("model=a,b", "seed=1,2,3", "num_gpus=1", zipped=zipped)
+@given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_a_grid_is_a_product_of_axes(lengths):
+    arguments = [f"x{index}=range(0,{length})" for index, length in enumerate(lengths)]
+    made = cells(*arguments, most=1000)
+    assert len(set(made)) == len(made) == math.prod(lengths)
+    for cell in made:
+        assert [text.partition("=")[0] for text in cell] == [
+            f"x{index}" for index in range(len(lengths))
+        ]
 
 
 @pytest.mark.parametrize(
