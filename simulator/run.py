@@ -76,6 +76,18 @@ def run(spec: TrialSpec, folder: RunFolder) -> AttemptResult:
         return AttemptResult(
             outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={}
         )
+    return _played(spec, folder, machine, hardware, truth, random)
+
+
+def _played(
+    spec: TrialSpec,
+    folder: RunFolder,
+    machine: Machine,
+    hardware: Hardware,
+    truth: Costs,
+    random: np.random.Generator,
+) -> AttemptResult:
+    faults = spec.injected_values
     folder.write(folder.doing, Doing.STEPPING)
     factor = process_factor(random, faults)
     samples: list[StepSample] = []

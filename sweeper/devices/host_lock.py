@@ -22,7 +22,6 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 from scalemark.text.untrusted import command_line, quoted
 from sweeper.errors import SweepRefusedError
@@ -60,32 +59,20 @@ class Held:
         self.close()
 
 
-class Lock(Protocol):
-    """Asked by an orchestrator before it starts an attempt."""
+class Lock:
+    """A lock that always grants, for trials that touch no device and measure nothing."""
 
-    held_by: str  # the holder in the way of the last `try_hold`, for people; empty without one
+    held_by = ""  # the holder in the way of the last `try_hold`, for people; empty without one
     # which of the GPUs asked for last is held by another; None when it was not a GPU
-    taken: str | None
-    num_orphans: int  # processes of killed sweeps that were ended here since it was made
+    taken: str | None = None
+    num_orphans = 0  # processes of killed sweeps that were ended here since it was made
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
         """Take it now or not at all; None when somebody else has it."""
-
-    def is_anothers(self, uuid: str) -> bool:
-        """Return whether another sweep measures on this GPU now."""
-
-
-class NoHostLock:
-    """A lock that always grants, for trials that touch no device and measure nothing."""
-
-    held_by = ""
-    taken: str | None = None
-    num_orphans = 0
-
-    def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held:
         return Held()
 
     def is_anothers(self, uuid: str) -> bool:
+        """Return whether another sweep measures on this GPU now."""
         return False
 
 
@@ -97,7 +84,7 @@ class _BusyError(Exception):
         self.name, self.pid = name, pid
 
 
-class HostLock:
+class HostLock(Lock):
     """The locks of this host. Not for several threads."""
 
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
@@ -107,9 +94,6 @@ class HostLock:
         """
         named = variables.get(VARIABLE)
         self.folder = Path(named).expanduser().resolve() if named else DEFAULT_FOLDER
-        self.held_by = ""
-        self.taken: str | None = None
-        self.num_orphans = 0
         self._given: list[Held] = []  # the last may be closed: we had the host last
         # waiting.lock, from a try that the host was in the way of to the next one that succeeds
         self._waiting = Held()

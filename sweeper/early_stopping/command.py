@@ -83,6 +83,11 @@ def judge(
         series=series,
         fresh=fresh,
     )
+    _judge(asked, dry_run=dry_run, as_json=as_json)
+
+
+def _judge(asked: judging.Asked, *, dry_run: bool, as_json: bool) -> None:
+    """Print the plan, run it, print the answer, and end with its exit code."""
     try:
         proposal = judging.plan(asked)
         if dry_run:

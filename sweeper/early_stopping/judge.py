@@ -232,17 +232,7 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
     with ExitStack() as stack:
         writer = open_writer(asked.db)
         stack.callback(writer.close)
-        new = NewJudgement(
-            series=asked.series,
-            sweep=sweep.name,
-            baseline_trial=ids[JudgedSide.BASELINE],
-            change_trial=ids[JudgedSide.CHANGE],
-            change=change,
-            margin=asked.margin,
-            allowed=asked.allowed,
-            started_at=datetime.now(UTC),
-        )
-        place = judgements.begin(writer.engine, new, level_of)
+        place = _begin(planned, writer.engine, change)
         proposal = Proposal(
             trials=ids,
             aim=Aim(level=place.level, margin=asked.margin),
@@ -263,14 +253,7 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
         if runner.failure is not None:
             raise StoreError(str(runner.failure))
         proposal.verdict = proposal.verdict or ChangeVerdict.INTERRUPTED
-        gain = gain_of(proposal.runs)
-        judged = JudgedProposal(
-            verdict=proposal.verdict,
-            num_attempts=proposal.num_attempts,
-            gain=gain.value if gain else None,
-            gain_low=gain.low if gain else None,
-            gain_high=gain.high if gain else None,
-        )
+        judged = _judged(proposal)
         judgements.end(writer.engine, asked.series, place.number, judged, datetime.now(UTC))
         writer.settle()
     return replace(
@@ -288,6 +271,33 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
         baseline_throughputs=proposal.runs.baseline,
         failures=tuple(failure.line for failure in runner.ran.failures),
         baseline_failed=proposal.baseline_failed,
+    )
+
+
+def _begin(planned: PlannedProposal, engine: sa.Engine, change: str) -> judgements.SeriesPlace:
+    """Write the proposal down, and return its place in the series. Raises StoreError."""
+    new = NewJudgement(
+        series=planned.asked.series,
+        sweep=planned.sweep.name,
+        baseline_trial=planned.trials[JudgedSide.BASELINE].trial_id,
+        change_trial=planned.trials[JudgedSide.CHANGE].trial_id,
+        change=change,
+        margin=planned.asked.margin,
+        allowed=planned.asked.allowed,
+        started_at=datetime.now(UTC),
+    )
+    return judgements.begin(engine, new, level_of)
+
+
+def _judged(proposal: Proposal) -> JudgedProposal:
+    assert proposal.verdict is not None
+    gain = gain_of(proposal.runs)
+    return JudgedProposal(
+        verdict=proposal.verdict,
+        num_attempts=proposal.num_attempts,
+        gain=gain.value if gain else None,
+        gain_low=gain.low if gain else None,
+        gain_high=gain.high if gain else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from enum import Enum, auto
 from functools import cached_property
@@ -23,23 +23,12 @@ from sweeper.grid.expand import Cell, GridChoice
 from sweeper.grid.explain import explain, no_such_axis
 
 _WORD = re.compile(r"\w+")
-_NESTED = re.compile(r"\$\{[^}]*\$\{")
 
 
 class _Kind(Enum):
     GROUP = auto()  # choices of config groups
     VALUE = auto()  # AXIS=VALUE with nothing unusual about it
-    ODD = auto()  # interpolations, lists, dicts, additions, deletions, Hydra's own settings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """The facts about a choice that decide how it is composed."""
-
-    kind: _Kind
-    words: tuple[str, ...]  # of its key: data.dir -> data, dir
-    mentioned: frozenset[str]  # words of its value, where that is an interpolation
-    is_added: bool  # with a plus, as free axes are
+    ODD = auto()  # lists, dicts, additions, deletions, Hydra's own settings
 
 
 class _Composed:
@@ -47,7 +36,9 @@ class _Composed:
 
     def __init__(self, config: DictConfig) -> None:
         # words of its interpolations: setting what they name changes more than one value
-        self.mentioned = frozenset().union(*map(_words, _interpolations(config)))
+        self.mentioned: set[str] = set()
+        for interpolation in _interpolations(config):
+            self.mentioned.update(_WORD.findall(interpolation))
         self.leaves: dict[GridChoice, Any] = {}  # converted by OmegaConf
         # once `typed` is made of it, leaves are set in it to have them converted and checked
         self.scratch = config
@@ -66,22 +57,27 @@ class Composer:
         # without sweeps: the settings of the whole sweep
         self.base = typed(without_hydra(copy.deepcopy(base)))
         self._composed: dict[Cell, _Composed] = {}
-        self._read_choices: dict[GridChoice, _Read] = {}
+        self._kinds: dict[GridChoice, _Kind] = {}
         self._groups: dict[str, bool] = {}
         self._holders: dict[str, bool] = {}
 
     def compose(self, cell: Cell) -> Config:
         """Raises SweepRefusedError, naming the override and the nearest choice."""
-        read = [self._read(choice) for choice in cell]
-        groups = []
-        for choice, what in zip(cell, read, strict=True):
-            if what.kind is _Kind.GROUP:
-                groups.append(choice)
-        entangled = _entangled(read, self._stock(tuple(groups)).mentioned)
+        kinds = [self._kind(choice) for choice in cell]
+        keys = {choice.override.key_or_group for choice in cell}
+        # of interpolations, and of what is given in two ways, Hydra alone knows what becomes
+        if len(keys) < len(cell) or any("${" in choice.text for choice in cell):
+            return self._wholly_stock(cell)
+        groups = [choice for choice, kind in zip(cell, kinds, strict=True) if kind is _Kind.GROUP]
+        # words of keys that cannot be set one by one
+        entangled = set(self._stock(tuple(groups)).mentioned)
+        for choice, kind in zip(cell, kinds, strict=True):
+            if kind is _Kind.ODD:
+                entangled.add(_words(choice)[0])
         by_hydra, singly = [], []
-        for choice, what in zip(cell, read, strict=True):
-            if what.kind is _Kind.VALUE and entangled.isdisjoint(what.words):
-                singly.append((choice, what))
+        for choice, kind in zip(cell, kinds, strict=True):
+            if kind is _Kind.VALUE and entangled.isdisjoint(_words(choice)):
+                singly.append(choice)
             else:
                 by_hydra.append(choice)
         composed = self._stock(tuple(by_hydra))
@@ -89,8 +85,8 @@ class Composer:
             config = copy.copy(composed.typed)
         except OmegaConfBaseException:  # something is missing, which the other choices may bring
             return self._wholly_stock(cell)
-        for choice, what in singly:
-            _set(config, what.words, _leaf(composed, choice))
+        for choice in singly:
+            _set(config, _words(choice), _leaf(composed, choice))
         return config
 
     def _wholly_stock(self, cell: Cell) -> Config:
@@ -99,31 +95,26 @@ class Composer:
         except OmegaConfBaseException as error:
             raise SweepRefusedError(explain(error)) from error
 
-    def _read(self, choice: GridChoice) -> _Read:
-        if choice not in self._read_choices:
-            self._read_choices[choice] = self._look_at(choice)
-        return self._read_choices[choice]
+    def _kind(self, choice: GridChoice) -> _Kind:
+        if choice not in self._kinds:
+            self._kinds[choice] = self._look_at(choice)
+        return self._kinds[choice]
 
-    def _look_at(self, choice: GridChoice) -> _Read:
+    def _look_at(self, choice: GridChoice) -> _Kind:
         override = choice.override
-        key, value = override.key_or_group, override.value()
-        group = self._is_group(key)
+        key = override.key_or_group
+        if self._is_group(key):
+            return _Kind.GROUP
         is_free_axis = is_free(key)
         is_added = override.is_add() or override.is_force_add()
-        if is_added and not group and not is_free_axis and not _is_setting(key):
+        if is_added and not is_free_axis and not _is_setting(key):
             raise SweepRefusedError(no_such_axis(key))
-        mentioned = _words(choice.text) if "${" in choice.text else frozenset()
-        plain = (
-            override.type is (OverrideType.ADD if is_free_axis else OverrideType.CHANGE)
-            and override.package is None
-            and not key.startswith("hydra")
-        )
-        kind = _Kind.VALUE
-        if group:
-            kind = _Kind.GROUP
-        elif not plain or mentioned or isinstance(value, list | dict) or self._holds_more(key):
-            kind = _Kind.ODD
-        return _Read(kind=kind, words=tuple(key.split(".")), mentioned=mentioned, is_added=is_added)
+        usual = OverrideType.ADD if is_free_axis else OverrideType.CHANGE
+        if override.type is not usual or override.package is not None or key.startswith("hydra"):
+            return _Kind.ODD
+        if isinstance(override.value(), list | dict) or self._holds_more(key):
+            return _Kind.ODD
+        return _Kind.VALUE
 
     def _is_group(self, key: str) -> bool:
         """Ask once per key: Hydra copies its whole repository to answer."""
@@ -161,22 +152,9 @@ class Grid:
     composer: Composer
 
 
-def _entangled(read: Iterable[_Read], mentioned: frozenset[str]) -> set[str]:
-    """Return words of keys whose values cannot be set one by one.
-
-    These are what interpolations name, and what odd overrides touch.
-    """
-    words = set(mentioned)
-    added: set[tuple[str, ...]] = set()
-    for what in read:
-        if what.is_added and what.words in added:  # Hydra refuses to add it again
-            words.add(what.words[0])
-        if what.is_added:
-            added.add(what.words)
-        words |= what.mentioned
-        if what.kind is _Kind.ODD:
-            words.add(what.words[0])
-    return words
+def _words(choice: GridChoice) -> list[str]:
+    """Return the words of a key: of data.dir data and dir."""
+    return choice.override.key_or_group.split(".")
 
 
 def _leaf(composed: _Composed, choice: GridChoice) -> Any:
@@ -193,7 +171,7 @@ def _leaf(composed: _Composed, choice: GridChoice) -> Any:
     return composed.leaves[choice]
 
 
-def _set(config: Config, words: tuple[str, ...], value: object) -> None:
+def _set(config: Config, words: Sequence[str], value: object) -> None:
     """Set a leaf in copies of all that holds it, because other cells share it."""
     node: Any = config
     for word in words[:-1]:
@@ -204,14 +182,6 @@ def _set(config: Config, words: tuple[str, ...], value: object) -> None:
         node[words[-1]] = value
     else:
         setattr(node, words[-1], value)
-
-
-def _words(interpolation: str) -> frozenset[str]:
-    """Return all that it may name; with one inside another, as in ${${x}}, that is anything."""
-    words = frozenset(_WORD.findall(interpolation))
-    if _NESTED.search(interpolation):
-        words |= frozenset(Config.__dataclass_fields__)
-    return words
 
 
 def _interpolations(config: DictConfig) -> Iterator[str]:

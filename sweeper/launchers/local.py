@@ -12,7 +12,7 @@ from scalemark.host.own_code import module_command
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from sweeper.devices import simulated_box
-from sweeper.devices.host_lock import HostLock, Lock, NoHostLock
+from sweeper.devices.host_lock import HostLock, Lock
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
 from sweeper.starts import MODULES, Fork, Spawn, Start
@@ -38,7 +38,7 @@ class Launcher:
         )
 
     def host_lock(self) -> Lock:
-        return NoHostLock() if self.inventory.kind is DeviceKind.SIMULATED_GPU else HostLock()
+        return Lock() if self.inventory.kind is DeviceKind.SIMULATED_GPU else HostLock()
 
     def start(self) -> Start:
         module = MODULES[self._config.engine]

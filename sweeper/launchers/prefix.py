@@ -40,7 +40,7 @@ from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from sweeper import elsewhere
-from sweeper.devices.host_lock import DEFAULT_FOLDER, Lock, NoHostLock
+from sweeper.devices.host_lock import DEFAULT_FOLDER, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HostSlots
@@ -179,7 +179,7 @@ class Launcher:
         )
 
     def host_lock(self) -> Lock:
-        return NoHostLock()
+        return Lock()
 
     def start(self) -> Remote:
         return Remote(self._find)

@@ -8,7 +8,7 @@ from conf.schema import HardwareConfig
 from scalemark.records.machine import DeviceKind, PcieLevel
 from simulator.costs.box import Hardware, profile
 from sweeper.devices import simulated_box
-from sweeper.devices.host_lock import HostLock, NoHostLock
+from sweeper.devices.host_lock import HostLock, Lock
 from sweeper.devices.simulated_box import hardware_of, inventory_of, machine_of
 from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
@@ -67,9 +67,9 @@ def test_an_inherited_mask_means_nothing_to_simulated_gpus(monkeypatch):
 def test_simulated_trials_neither_wait_for_nor_block_the_host():
     with HostLock().try_hold(shares_host=False) as held:
         assert held is not None
-        with NoHostLock().try_hold(["SIM-dgx1_p100-0"], shares_host=False) as simulated:
+        with Lock().try_hold(["SIM-dgx1_p100-0"], shares_host=False) as simulated:
             assert simulated is not None
-    with NoHostLock().try_hold(shares_host=False), HostLock().try_hold(shares_host=False) as real:
+    with Lock().try_hold(shares_host=False), HostLock().try_hold(shares_host=False) as real:
         assert real is not None
 
 

@@ -22,7 +22,7 @@ from scalemark.run_folder import RunFolder
 from store.ledger import ClaimResult, OpenRepeat
 from store.reading.earlier import CompletedRepeat
 from store.rows import FinishedAttempt
-from sweeper.devices.host_lock import NoHostLock
+from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
 from sweeper.early_stopping.races import Race, make_races
@@ -310,7 +310,7 @@ class Loop:
             ledger=self.ledger,
             recover=self.ledger.recover,
             slots=Slots(inventory, share_host=chosen.share_host, max_parallel=chosen.max_parallel),
-            host_lock=NoHostLock(),
+            host_lock=Lock(),
             start=self.start,
             folders=RunFolders(Path("runs").resolve(), record, MACHINE, "key"),
             progress=self.notes,

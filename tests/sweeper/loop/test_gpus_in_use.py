@@ -7,7 +7,7 @@ import pytest
 from conf.schema import RetryConfig
 from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.outcomes import State, Verdict
-from sweeper.devices.host_lock import NoHostLock
+from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
 from sweeper.loop.dispatch import Rooms
@@ -163,7 +163,7 @@ def test_a_retry_waits_until_the_gpu_is_free_again(stack, box):
     assert 60.0 <= loop.clock.now_s < 62.0
 
 
-class SharedHost(NoHostLock):
+class SharedHost(Lock):
     """A host on which a sweep of another user has some GPUs."""
 
     def __init__(self, *uuids: str) -> None:
