@@ -27,13 +27,12 @@ from analysis.options import what_is_left
 from analysis.pivot import usual_tables
 from analysis.results import Environment, Result, is_quotable
 from analysis.screen import Screen
-from analysis.titles import environment_notes, made_with, number, spread
-from plots.layout import SYMBOLS, Document, document
+from analysis.titles import environment_notes, made_with, number
+from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document
 from plots.source import Failed, PictureFormat, PlotSource, Theme, attempted, in_words, stop
 from scalemark.host.own_code import own_version
 from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Outcome, Verdict
-from scalemark.records.references import Origin
 from scalemark.text.untrusted import quoted_lines, visible
 from scalemark.text.wording import as_typed, counted
 from store.reading.queries import Row
@@ -312,7 +311,11 @@ def _trials(source: PlotSource, attempts: Mapping[int, Row]) -> list[Trial]:
             cells.append("" if value is None else as_typed(value))
         if has_machines:
             cells.append(result.environment.host)
-        cells += [*_numbers(result), ", ".join(badges.of_result(result))]
+        if result.throughput is None:
+            cells += [SYMBOLS[Outcome(result.outcome)], ""]
+        else:
+            cells += [_text(result, THROUGHPUT), _text(result, "speed-up")]
+        cells.append(", ".join(badges.of_result(result)))
         steps = samples.get(result.attempt_ids[-1], []) if result.attempt_ids else []
         of_result = [attempts[attempt_id] for attempt_id in result.attempt_ids]
         trial = Trial(
@@ -330,22 +333,14 @@ def _name(result: Result) -> str:
     return f"{result.axes['model']}, {result.line} on {result.counted}"
 
 
-def _numbers(result: Result) -> tuple[str, str]:
-    if result.throughput is None:
-        return SYMBOLS[Outcome(result.outcome)], ""
-    speed_up = "" if result.speed_up is None else f"{result.speed_up:.2f}x"
-    return _throughput(result), speed_up
-
-
-def _throughput(result: Result) -> str:
-    exactly = result.environment.origin is Origin.PUBLISHED
-    return number(result.throughput or 0.0, exactly=exactly)
+def _text(result: Result, quantity: str) -> str:
+    return QUANTITIES[quantity].text(result)
 
 
 def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> Iterator[Fact]:
     if result.throughput is not None:
-        text = spread(result.repeats, result.low, result.high, result.throughput)
-        yield Fact(name=result.unit, text=f"{_throughput(result)} {text}".strip())
+        text = f"{_text(result, THROUGHPUT)} {_text(result, 'interval')}"
+        yield Fact(name=result.unit, text=text.strip())
     if len(result.repeats) > 1:
         yield Fact(name="repeats", text=", ".join(map(number, result.repeats)))
     if result.speed_up is not None and result.baseline is not None:
@@ -355,7 +350,7 @@ def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> Iterator[
             text += f", an efficiency of {result.efficiency:.0%}"
         yield Fact(name="speed-up", text=text)
     if result.usage.mfu is not None:
-        yield Fact(name="MFU", text=f"{100 * result.usage.mfu:.3g} %")
+        yield Fact(name="MFU", text=_text(result, "mfu"))
     for reason in _reasons(attempts):
         yield Fact(name="in doubt", text=reason)
     for attempt in attempts:

@@ -145,19 +145,16 @@ def open_for_reading(url: str) -> sa.Engine:
     engine = open_existing(url)
     OPENED.add(url)
     if engine is None:
+        file = file_of(url)
+        why = "no such database"
+        if file is not None and file.exists():
+            what = "database" if file.stat().st_size else "file"
+            why = f"an empty {what}, no database of scalemark"
         raise NoSweepError(
-            f"{locate(url).name}: {_why_none(url)}; run a sweep first, or name another with "
+            f"{locate(url).name}: {why}; run a sweep first, or name another with "
             f"{database_option('FILE')} or SCALEMARK_DB"
         )
     return engine
-
-
-def _why_none(url: str) -> str:
-    file = file_of(url)
-    if file is None or not file.exists():
-        return "no such database"
-    what = "database" if file.stat().st_size else "file"
-    return f"an empty {what}, no database of scalemark"
 
 
 def open_existing(url: str) -> sa.Engine | None:

@@ -32,7 +32,8 @@ def create(connection: sa.Connection) -> None:
     transaction.
     """
     Base.metadata.create_all(connection, checkfirst=False)
-    create_views(connection)
+    replace_views(connection)
+    _replace(connection, "step_samples", _STEP_SAMPLES[connection.dialect.name])
     version = {"name": "schema", "value": SCHEMA}
     insert_all(connection, InfoRow, [version, {"name": "id", "value": uuid.uuid4().hex}])
     add_references(connection, published())
@@ -230,13 +231,6 @@ WITH_AXES = tuple(_VIEWS)
 _FIRST = ("model", "strategy", "num_gpus")
 _OTHERS = ("hosts", "batch_size", "precision")
 _NOT_AXES = ("id", "curve", "spec")
-
-
-def create_views(connection: sa.Connection) -> None:
-    """Create all of them, inside the caller's transaction."""
-    dialect = connection.dialect.name
-    replace_views(connection)
-    _replace(connection, "step_samples", _STEP_SAMPLES[dialect])
 
 
 def replace_views(connection: sa.Connection) -> None:

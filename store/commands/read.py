@@ -225,9 +225,8 @@ def _why_none(
     if num == 0:
         num_deleted = num_attempts(engine, deleted=True)
         also = f"; --deleted lists the {num_deleted} that are deleted" if num_deleted else ""
-        if instead := shown_by(engine):
-            return f"{name}: {instead}{also}"
-        return f"{name}: no attempt in it yet; run a sweep first{also}"
+        why = shown_by(engine) or "no attempt in it yet; run a sweep first"
+        return f"{name}: {why}{also}"
     asked = [*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)]
     if origin is not None:
         asked.append(f"--origin {origin}")

@@ -40,18 +40,10 @@ from store.schema import (
 )
 from store.trial_rows import free_columns
 
-_NOT_LISTED = [
-    "attempt_id",
-    "num_steps",
-    "op_placement_id",
-    "verdict_reasons",
-    "gpu_telemetry",
-    "profile",
-    "replica_times",
-    "truth",
-    "metrics",
-]
-
+_NOT_LISTED = (
+    *("attempt_id", "num_steps", "op_placement_id", "verdict_reasons", "gpu_telemetry"),
+    *("profile", "replica_times", "truth", "metrics"),
+)
 
 RUN_DIR = sa.case(
     (sa.func.substr(AttemptRow.run_dir, 1, 1) == "/", AttemptRow.run_dir),
@@ -91,26 +83,9 @@ LISTABLE: Mapping[str, sa.ColumnElement[Any]] = {
 
 
 LISTED = (
-    "attempt",
-    "trial",
-    "model",
-    "strategy",
-    "num_gpus",
-    "hosts",
-    "batch_size",
-    "precision",
-    "data",
-    "device_kind",
-    "injected",
-    "repeat",
-    "outcome",
-    "throughput",
-    "item",
-    "jitter_s",
-    "verdict",
-    "duration_s",
-    "sweep",
-    "started_at",
+    *("attempt", "trial", "model", "strategy", "num_gpus", "hosts", "batch_size", "precision"),
+    *("data", "device_kind", "injected", "repeat", "outcome", "throughput", "item", "jitter_s"),
+    *("verdict", "duration_s", "sweep", "started_at"),
 )
 """What is listed unless something else is asked for."""
 

@@ -75,14 +75,12 @@ def find(engine: sa.Engine, which: str) -> Target:
             f"4 hexadecimal digits or more of a trial's id; see `{listing}`; "
             f"nor a sweep: the newest are {names}"
         )
+    could_be = " or ".join(target.name for target in meant[:3])
     kinds = dict.fromkeys(target.column.removesuffix("_id") for target in meant)
-    if "sweep" in kinds:
-        raise StoreError(
-            f"{shortened(which)}: it could be {' or '.join(target.name for target in meant)}; say "
-            f"{' or '.join(f'{kind}={shortened(name)}' for kind in kinds)}"
-        )
-    could_be = ", ".join(str(target.id) for target in meant[:3])
-    raise StoreError(f"{shortened(which)}: not just one attempt or trial; it could be {could_be}")
+    more = "give more of its id"
+    if len(kinds) > 1:
+        more = f"say {' or '.join(f'{kind}={shortened(name)}' for kind in kinds)}"
+    raise StoreError(f"{shortened(which)}: it could be {could_be}; {more}")
 
 
 def _meant(connection: sa.Connection, kind: str, name: str) -> list[Target]:
