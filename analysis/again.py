@@ -15,35 +15,27 @@ from scalemark.records.overrides import ID_DIGITS, SETTING, changes_to, override
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names
 
 
-def command(
-    spec: TrialSpec, known: Sequence[Result], *settings: str, without: Sequence[str] = ()
-) -> str:
+def command(spec: TrialSpec, known: Sequence[Result], *settings: str) -> str:
     """Return the command that runs a trial unless that is done, on the hardware of `known`.
 
     `known` are results of one environment; the one that is most like the trial is named by its id.
-    `settings` follow, and the overrides in `without` are left to the sweep.
+    `settings` follow.
     """
-    axes = spec.axes
-    like = min(known, key=lambda result: _num_differing(axes, result.axes))
+
+    def num_differing(result: Result) -> int:
+        """Count axes that differ, with variables that one sets and the other inherits."""
+        num: int = sum(result.axes.get(name) != value for name, value in spec.axes.items())
+        return num + len(set(free_names(result.axes)).difference(spec.axes))
+
+    like = min(known, key=num_differing)
     hardware = like.environment.hardware
-    wanted = [
-        override
-        for override in overrides(spec, hardware)
-        if override.partition("=")[0] not in without
-    ]
+    wanted = overrides(spec, hardware)
     changes = changes_to(wanted, overrides(like.spec, hardware))
-    if changes is not None and not without:
+    if changes is not None:
         wanted = [f"{SETTING}={like.trial_id[:ID_DIGITS]}", *like.found_by, *changes]
     else:
-        wanted += [override for override in like.found_by if override not in wanted]
+        wanted = list(dict.fromkeys([*wanted, *like.found_by]))
     return sweep([*wanted, *settings])
-
-
-def _num_differing(axes: Mapping[str, object], others: Mapping[str, object]) -> int:
-    """Count the axes in which they differ, with variables that one sets and the other inherits."""
-    num = sum(others.get(name) != value for name, value in axes.items())
-    further = {name: value for name, value in others.items() if name not in axes}
-    return num + len(free_names(further))
 
 
 def repeated(num_repeats: int) -> tuple[str, ...]:
@@ -90,10 +82,6 @@ def with_hosts(spec: TrialSpec, hosts: int) -> TrialSpec:
     return replace(spec, hosts=hosts, injected=injected)
 
 
-def with_batch(spec: TrialSpec, batch_size: int) -> TrialSpec:
-    return replace(spec, batch_size=batch_size)
-
-
 def with_strategy(
     spec: TrialSpec, variable_update: str, local_parameter_device: str, all_reduce: str
 ) -> TrialSpec:
@@ -124,17 +112,8 @@ def is_worth_again(result: Result, known: Iterable[Result]) -> bool:
     """Return whether it is one suspect run, and no trial of `known` in its environment stayed
     suspect over several: then the machine is busy, and one more run would be suspect, too.
     """
-    if len(result.repeats) != 1 or not _is_suspect(result):
-        return False
-    return not any(
-        is_settled(other) for other in known if other.environment.key == result.environment.key
-    )
-
-
-def is_settled(result: Result) -> bool:
-    """Return whether it was measured several times, and is suspect all the same."""
-    return len(result.repeats) > 1 and _is_suspect(result)
-
-
-def _is_suspect(result: Result) -> bool:
-    return result.environment.origin.is_ours and not result.is_valid
+    for other in known:
+        is_there = other.environment.key == result.environment.key
+        if is_there and other.is_suspect and len(other.repeats) > 1:
+            return False
+    return result.is_suspect and len(result.repeats) == 1

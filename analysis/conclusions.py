@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,11 +22,7 @@ from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 from scalemark.text.wording import counted
 from store.filters import parsed
 
-# axes that may differ with the one that a statement is about
-_WITH = {
-    "strategy": STRATEGY_AXES,
-    "precision": ("loss_scale", "data_format", "batch_size"),
-}
+_STRATEGY = ("strategy", *STRATEGY_AXES)
 # what may make two results of a pair differ, in the order in which it is named
 _NAMED = (
     *("model", "strategy", "num_gpus", "hosts", "batch_size", "precision", "data"),
@@ -59,21 +54,20 @@ class PublishedClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A row of `store/published/statements.csv`: of results that differ in one axis alone, the best
-    of one kind reaches more (or less) than a share of the best of another.
+    """A row of `store/published/statements.csv`: of results that differ in one axis alone, the
+    fastest of one kind reaches more (or less) than a share of the fastest of another.
     """
 
     claim: str  # its id
     says: str
     by: str  # the axis that tells the kinds apart
-    # patterns of its values; empty: of numbers the largest, and for the second the smallest
+    # patterns of its values
     first: str
     second: str
     # patterns of a machine's name, of numbers of GPUs and of models
     machine: str
     gpus: str
     models: str
-    quantity: str  # efficiency; empty: throughput
     wanted: Relation  # of the first to `share` of the second
     share: float
     tie_holds: bool
@@ -89,27 +83,19 @@ class Statement:
             )
             if is_about and result.throughput and not result.trains_apart:
                 chosen.append(result)
-        contrasts = []
-        for group in alike(chosen, self.by, *_WITH.get(self.by, ())):
-            first = self._best(group, self.first, max)
-            second = self._best(group, self.second, min)
-            if first is None or second is None:
-                continue
-            contrast = by_efficiency(first, second) if self.quantity else by_speed(first, second)
-            if contrast is not None:
-                contrasts.append(contrast)
-        for contrast in _on_most_gpus(contrasts) if self.quantity else contrasts:
-            yield replace(contrast, holds=self._holds(contrast))
+        for group in alike(chosen, *(_STRATEGY if self.by == "strategy" else (self.by,))):
+            first, second = self._best(group, self.first), self._best(group, self.second)
+            if first is not None and second is not None:
+                contrast = by_speed(first, second)
+                yield replace(contrast, holds=self._holds(contrast))
 
-    def _best(self, group: Sequence[Result], pattern: str, extreme: Any) -> Result | None:
-        """Return the fastest of one kind; of efficiencies the one with the largest batch."""
-        if not pattern:
-            return extreme(group, key=_batch) if len(set(map(_batch, group))) > 1 else None
+    def _best(self, group: Sequence[Result], pattern: str) -> Result | None:
+        """Return the fastest of one kind."""
         of_kind = []
         for result in group:
             if re.fullmatch(pattern, str(result.axes.get(self.by))):
                 of_kind.append(result)
-        return max(of_kind, key=_batch if self.quantity else _speed, default=None)
+        return max(of_kind, key=_speed, default=None)
 
     def _holds(self, contrast: Contrast) -> bool | None:
         """Return None for a tie that decides nothing, and for single runs."""
@@ -123,19 +109,13 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Two results, and the ratio of their values."""
+    """Two results, and the ratio of their throughputs."""
 
     first: Result
     second: Result
-    quantity: str  # of the values: a throughput's unit, or efficiency
-    values: tuple[float, float]
     low: float | None  # 95 % CI of the ratio over processes; None where it is not known
     high: float | None
     holds: bool | None = None  # of a statement; None: a tie, or single runs
-
-    @property
-    def ratio(self) -> float:
-        return self.values[0] / self.values[1]
 
     def relation(self, share: float = 1.0) -> Relation:
         """Compare the first with a share of the second."""
@@ -154,25 +134,6 @@ class Contrast:
             elif axis in ("model", "strategy", "num_gpus", "batch_size"):
                 shared.append(_named(axis, value))
         return " ".join(shared), ", ".join(own_first), ", ".join(own_second)
-
-    def facts(self) -> dict[str, Any]:
-        """Return what --json prints of it."""
-        shared, first, second = self.names()
-        return {
-            "shared": shared,
-            "first": first,
-            "second": second,
-            "quantity": self.quantity,
-            "first_value": self.values[0],
-            "second_value": self.values[1],
-            "ratio": self.ratio,
-            "low": self.low,
-            "high": self.high,
-            "relation": self.relation(),
-            "holds": self.holds,
-            "host": self.first.environment.host,
-            "trials": (self.first.trial_id, self.second.trial_id),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,39 +269,7 @@ def counting(
 def by_speed(first: Result, second: Result) -> Contrast:
     """Compare throughputs."""
     low, high = known_ratio_interval(first.repeats, second.repeats)
-    values = _speed(first), _speed(second)
-    return Contrast(
-        first=first, second=second, quantity=first.unit, values=values, low=low, high=high
-    )
-
-
-def by_efficiency(first: Result, second: Result) -> Contrast | None:
-    """Compare efficiencies; None where one has none. The widths of the intervals of two ratios add
-    up on the logarithmic scale, as those of independent numbers.
-    """
-    values, width_squared = [], 0.0
-    is_known = True
-    for result in (first, second):
-        if not result.efficiency or result.baseline is None or result.num_gpus == 1:
-            return None
-        values.append(result.efficiency)
-        low, high = known_ratio_interval(result.repeats, result.baseline.repeats)
-        if low is None or high is None:
-            is_known = False
-        else:
-            width_squared += (math.log(high / low) / 2) ** 2
-    contrast = Contrast(
-        first=first,
-        second=second,
-        quantity="efficiency",
-        values=(values[0], values[1]),
-        low=None,
-        high=None,
-    )
-    if not is_known:
-        return contrast
-    width = math.exp(math.sqrt(width_squared))
-    return replace(contrast, low=contrast.ratio / width, high=contrast.ratio * width)
+    return Contrast(first=first, second=second, low=low, high=high)
 
 
 def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
@@ -359,23 +288,8 @@ def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
     return parts
 
 
-def _on_most_gpus(contrasts: Iterable[Contrast]) -> list[Contrast]:
-    """Keep of each curve the contrast on the most GPUs."""
-    most: dict[tuple[object, ...], Contrast] = {}
-    for contrast in contrasts:
-        first = contrast.first
-        curve = (first.environment.key, first.curve, first.hosts)
-        if curve not in most or most[curve].first.num_gpus < first.num_gpus:
-            most[curve] = contrast
-    return list(most.values())
-
-
 def _speed(result: Result) -> float:
     return result.throughput or 0.0
-
-
-def _batch(result: Result) -> int:
-    return int(result.axes["batch_size"])
 
 
 def _named(axis: str, value: object) -> str:

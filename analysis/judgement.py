@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from analysis.titles import number
-from scalemark.stats import welch
 from scalemark.stats.welch import (
     LEVEL,
     Relation,
@@ -21,6 +20,7 @@ from scalemark.stats.welch import (
     log_variance,
     reach_of_ratio,
     relation_by,
+    typical,
     upper_quantile,
 )
 
@@ -34,33 +34,6 @@ _LARGEST = 8.0  # standard deviations: beyond there is nothing of a normal distr
 _NEAR = 1e-6  # of the quantile, as a share
 _MOST_STEPS = 50
 LEAST_GAP = 1.1  # times, between two groups of repeats that contradict each other
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One side of a comparison: the repeats of one trial in one environment."""
-
-    throughput: tuple[float, ...]  # of each process, above 0
-    unit: str = ""  # of throughput, as images/s; empty where words need none
-
-    def __post_init__(self) -> None:
-        if not self.throughput or not all(
-            math.isfinite(value) and value > 0 for value in self.throughput
-        ):
-            raise ValueError(f"{self.throughput}: wanted numbers above 0 of at least one process")
-
-    @classmethod
-    def of(cls, throughput: Iterable[float], unit: str = "") -> Sample:
-        return cls(throughput=tuple(throughput), unit=unit)
-
-    @property
-    def num_processes(self) -> int:
-        return len(self.throughput)
-
-    @property
-    def typical(self) -> float:
-        """Geometric mean: what ratios are made of, so that A / B is one over B / A."""
-        return welch.typical(self.throughput)
 
 
 class Decision(StrEnum):
@@ -99,23 +72,21 @@ class Contradiction:
 
     slow: tuple[float, ...]  # throughput
     fast: tuple[float, ...]
-    unit: str  # of throughput
 
-    @property
-    def words(self) -> str:
-        slow, fast = (", ".join(map(number, speeds)) for speeds in (self.slow, self.fast))
-        return f"{slow} against {fast} {self.unit}".rstrip()
+    def words(self, unit: str = "") -> str:
+        slow, fast = ", ".join(map(number, self.slow)), ", ".join(map(number, self.fast))
+        return f"{slow} against {fast} {unit}".rstrip()
 
 
-def contradiction(side: Sample) -> Contradiction | None:
+def contradiction(repeats: Sequence[float]) -> Contradiction | None:
     """Split repeats at the widest gap between them, if that is 10 % or more."""
-    speeds = sorted(side.throughput)
+    speeds = sorted(repeats)
     gaps = [faster / slower for slower, faster in pairwise(speeds)]
     gap = max(gaps, default=1.0)
     if gap < LEAST_GAP:
         return None
     cut = gaps.index(gap) + 1
-    return Contradiction(slow=tuple(speeds[:cut]), fast=tuple(speeds[cut:]), unit=side.unit)
+    return Contradiction(slow=tuple(speeds[:cut]), fast=tuple(speeds[cut:]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,29 +98,25 @@ class Judgement:
     contradictions: tuple[tuple[str, Contradiction], ...]  # A or B, and how its repeats disagree
 
 
-def ratio(a: Sample, b: Sample) -> Ratio:
-    """Compare over processes. The interval is Student's t (`scalemark.stats.welch`); measured, it
-    holds the truth in 93 to 98 % of cases of 2 to 10 processes (`benchmarks/coverage.py`).
+def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
+    """Compare the throughputs of processes. The interval is Student's t (`scalemark.stats.welch`);
+    measured, it holds the truth in 93 to 98 % of cases of 2 to 10 processes
+    (`benchmarks/coverage.py`).
     """
-    low, high = known_ratio_interval(a.throughput, b.throughput)
-    return Ratio(
-        ratio=a.typical / b.typical,
-        low=low,
-        high=high,
-        num_a=a.num_processes,
-        num_b=b.num_processes,
-    )
+    low, high = known_ratio_interval(a, b)
+    # of geometric means, so that A / B is one over B / A
+    return Ratio(ratio=typical(a) / typical(b), low=low, high=high, num_a=len(a), num_b=len(b))
 
 
-def judge(a: Sample, b: Sample) -> Judgement:
+def judge(a: Sequence[float], b: Sequence[float]) -> Judgement:
     """Judge by the interval over processes alone, as all who compare a pair do.
 
     Repeats that contradict each other are no tie. A single run decides nothing.
     """
     compared = ratio(a, b)
     contradictions = []
-    for label, side in (("A", a), ("B", b)):
-        camps = contradiction(side)
+    for label, repeats in (("A", a), ("B", b)):
+        camps = contradiction(repeats)
         if camps:
             contradictions.append((label, camps))
     answer = _DECISIONS[relation_by(compared.low, compared.high)]
@@ -166,17 +133,17 @@ _DECISIONS = {
 }
 
 
-def more_repeats(a: Sample, b: Sample, level: float = LEVEL) -> int | None:
+def more_repeats(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> int | None:
     """Return how many more repeats of each side show a difference as large as the one seen in 80 %
     of cases, for the interval of `level` that the two are judged by.
 
     None: more than are worth it, or unknown, as the spread of a single run is.
     """
-    nums = a.num_processes, b.num_processes
-    difference = abs(math.log(a.typical / b.typical))
+    nums = len(a), len(b)
+    difference = abs(math.log(typical(a) / typical(b)))
     if min(nums) < 2 or difference < 1e-9:
         return None
-    variances = log_variance(a.throughput), log_variance(b.throughput)
+    variances = log_variance(a), log_variance(b)
     if not any(variances):
         return 0
     for more in range(MOST_WORTH_IT + 1):

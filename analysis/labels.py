@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from analysis.results import Result, global_batch, keeps_micro_batches, micro_batches
@@ -15,21 +14,26 @@ from scalemark.text.wording import SortKey, natural
 from store.errors import StoreError
 from store.filters import nearest
 
+FOLLOWERS = {
+    "precision": ("loss_scale", "data_format"),
+    "optimizer": ("learning_rate", "momentum", "weight_decay"),
+    "data": ("data_dir", "distortions", "cache"),
+}
+"""Axes that `auto` derives from another one."""
+
 
 def axes_of(results: Sequence[Result]) -> tuple[str, ...]:
     """Return the axes that can distinguish results."""
     if not results or results[0].environment.origin.is_ours:
         return results_axes_of(results)
-    names = dict.fromkeys(name for result in results for name in result.axes)
-    if results[0].environment.origin is Origin.ELSEWHERE:  # what no row says is no axis of it
-        names = dict.fromkeys(name for name in names if _is_said(name, results))
+    is_of_tables = results[0].environment.origin is Origin.ELSEWHERE
+    names: dict[str, None] = {}
+    for result in results:
+        for name, value in result.axes.items():
+            # what no row of a table says is no axis of it
+            if not is_of_tables or name == "strategy" or value not in (None, "", "?"):
+                names[name] = None
     return tuple(names)
-
-
-def _is_said(axis: str, results: Sequence[Result]) -> bool:
-    return axis == "strategy" or any(
-        result.axes.get(axis) not in (None, "", "?") for result in results
-    )
 
 
 def full_names(results: Sequence[Result], axes: Sequence[str]) -> tuple[str, ...]:
@@ -123,33 +127,28 @@ def ordered(labels: Sequence[Label], axes: Sequence[str], origin: Origin) -> tup
     texts of published figures, as they appear.
     """
     places: dict[object, float] = {}
-    for value in (value for label in labels for value in label):
-        places.setdefault(value, float(len(places)))
-    key = partial(_naturally, axes, places) if origin.is_ours else partial(_by_place, places)
+    for label in labels:
+        for value in label:
+            places.setdefault(value, float(len(places)))
+
+    def key(label: Label) -> list[tuple[int, float, SortKey]]:
+        keys: list[tuple[int, float, SortKey]] = []
+        for axis, value in zip(axes, label, strict=True):
+            if isinstance(value, int | float):
+                keys.append((0, float(value), ()))
+            elif axis == "model" or not origin.is_ours:
+                keys.append((1, places[value], ()))
+            else:
+                keys.append((1, 0.0, natural(str(value))))
+        return keys
+
     return tuple(sorted(dict.fromkeys(labels), key=key))
-
-
-def _by_place(places: Mapping[object, float], label: Label) -> list[tuple[int, float]]:
-    return [
-        (0, float(value)) if isinstance(value, int | float) else (1, places[value])
-        for value in label
-    ]
 
 
 def sortable(label: Label) -> list[tuple[int, float, str]]:
     """Numbers by size before texts by alphabet."""
-    return [
-        (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
-        for value in label
-    ]
-
-
-def _naturally(
-    axes: Sequence[str], places: Mapping[object, float], label: Label
-) -> list[tuple[int, float, SortKey]]:
-    """Return as `sortable` does, with the numbers in texts by their size, and models by place."""
-    keys: list[tuple[int, float, SortKey]] = []
-    for axis, (kind, value, text) in zip(axes, sortable(label), strict=True):
-        is_model = axis == "model"
-        keys.append((kind, places[text], ()) if is_model else (kind, value, natural(text)))
+    keys = []
+    for value in label:
+        is_number = isinstance(value, int | float)
+        keys.append((0, float(value), "") if is_number else (1, 0.0, str(value)))
     return keys

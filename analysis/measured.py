@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -39,17 +39,27 @@ def measured(
     results of their own, whose environment has the origin SIMULATED.
     """
     grouped: dict[tuple[str, Where, bool], list[Mapping[str, Any]]] = defaultdict(list)
-    for attempt, software in zip(attempts, _softwares(attempts), strict=True):
-        trial = attempt["trial"]
-        shares_host = bool(attempt["shares_host"])
+    rows: dict[Where, dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    machines: dict[Where, Mapping[str, Any]] = {}
+    brought = set()
+    softwares = _softwares(attempts)
+    for attempt in attempts:
+        trial, environment = attempt["trial"], attempt["environment"]
+        shares_host, software = bool(attempt["shares_host"]), softwares[attempt["attempt_id"]]
         where = (attempt["machine"]["key"], software, shares_host, trial["device_kind"])
         grouped[trial["id"], where, _is_on_one_machine(attempt)].append(attempt)
-    environments = _environments(grouped)
-    brought = {_repeat(attempt) for attempt in attempts if is_quotable(attempt)}
-    items = _items_of_programs(attempts)
+        machines.setdefault(where, attempt["machine"])
+        rows[where].update({environment["id"]: environment} if environment else {})
+        if is_quotable(attempt):
+            brought.add(_repeat(attempt))
+    known = {where: list(rows[where].values()) for where in machines}
+    versions = distinguished(known)
+    environments = {}
+    for where, machine in machines.items():
+        environments[where] = _environment(where, machine, versions[where], described(known[where]))
     results = []
     for (_, where, _), of_trial in grouped.items():
-        results.append(_result(of_trial, environments[where], brought, items))
+        results.append(_result(of_trial, environments[where], brought))
     return with_baselines(_with_inherited(results), rule)
 
 
@@ -59,22 +69,23 @@ def belonging(
     """Return them in the sweep's order, each with its number of repeats by other sweeps; `attempts`
     are those behind all results.
     """
-    own = {attempt["attempt_id"] for attempt in attempts if _counted(attempt, asked)}
-    environments = {
-        result.environment.key for result in results if not own.isdisjoint(result.attempt_ids)
-    }
-    if not environments and not asked.counted:  # imported without a word on where it ran
-        environments = {result.environment.key for result in results}
-    of_others = {
-        attempt["attempt_id"]
-        for attempt in attempts
-        if attempt["sweep_id"] != asked.sweep_id and is_quotable(attempt)
-    }
-    asked_for = [
-        replace(result, of_other_sweeps=len(of_others.intersection(result.attempt_ids)))
-        for result in results
-        if result.trial_id in asked.positions and result.environment.key in environments
-    ]
+    own, of_others = set(), set()
+    for attempt in attempts:
+        if _counted(attempt, asked):
+            own.add(attempt["attempt_id"])
+        if attempt["sweep_id"] != asked.sweep_id and is_quotable(attempt):
+            of_others.add(attempt["attempt_id"])
+    environments = set()
+    for result in results:
+        if not own.isdisjoint(result.attempt_ids):
+            environments.add(result.environment.key)
+    is_anywhere = not environments and not asked.counted  # imported, and nobody says where it ran
+    asked_for = []
+    for result in results:
+        is_there = is_anywhere or result.environment.key in environments
+        if is_there and result.trial_id in asked.positions:
+            num = len(of_others.intersection(result.attempt_ids))
+            asked_for.append(replace(result, of_other_sweeps=num))
     return sorted(asked_for, key=lambda result: asked.positions[result.trial_id])
 
 
@@ -108,22 +119,6 @@ def _with_inherited(results: Sequence[Result]) -> list[Result]:
     return named
 
 
-def _items_of_programs(attempts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what each program counts, by its name, as far as any attempt has reported it."""
-    items = {}
-    for attempt in attempts:
-        if attempt["trial"]["engine"] == Engine.command and attempt["item"]:
-            items[attempt["trial"]["model"]] = attempt["item"]
-    return items
-
-
-def _item_without_number(trial: Mapping[str, Any], items: Mapping[str, str]) -> str:
-    """Return what a trial without a number would count; empty of a program where it is unknown."""
-    if trial["engine"] != Engine.command:
-        return IMAGES
-    return str(trial.get("item") or items.get(trial["model"], ""))
-
-
 def _repeat(attempt: Mapping[str, Any]) -> tuple[object, ...]:
     """Identify what was to be run; several attempts may have tried it, maybe elsewhere."""
     return attempt["trial"]["id"], attempt["sweep_id"], attempt["repeat"]
@@ -134,8 +129,8 @@ def _is_on_one_machine(attempt: Mapping[str, Any]) -> bool:
     return bool(attempt["trial"]["hosts"] > 1 and len(set(attempt["ran_on"])) < 2)
 
 
-def _softwares(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the software of each attempt.
+def _softwares(attempts: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Return the software of each attempt.
 
     One that ended too early to report it has that of the one before it on that machine, or of the
     next.
@@ -151,25 +146,7 @@ def _softwares(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if attempt["environment"]:
             current[machine] = attempt["environment"]["software_key"]
         known[attempt["attempt_id"]] = current.get(machine, "")
-    return (known[attempt["attempt_id"]] for attempt in attempts)
-
-
-def _environments(
-    grouped: Mapping[tuple[str, Where, bool], Sequence[Mapping[str, Any]]],
-) -> dict[Where, Environment]:
-    machines: dict[Where, Mapping[str, Any]] = {}
-    environments: dict[Where, dict[int, Mapping[str, Any]]] = defaultdict(dict)
-    for (_, where, _), of_trial in grouped.items():
-        machines[where] = of_trial[0]["machine"]
-        environments[where] |= {
-            row["id"]: row for attempt in of_trial if (row := attempt["environment"])
-        }
-    rows = {where: list(environments[where].values()) for where in machines}
-    versions = distinguished(rows)
-    return {
-        where: _environment(where, machine, versions[where], described(rows[where]))
-        for where, machine in machines.items()
-    }
+    return known
 
 
 def _environment(
@@ -216,11 +193,8 @@ def _result(
     of_trial: Sequence[Mapping[str, Any]],
     environment: Environment,
     brought: Collection[object],
-    items: Mapping[str, str],
 ) -> Result:
-    """`brought` are the repeats that brought a number to quote, here or elsewhere; `items` is what
-    programs count.
-    """
+    """`brought` are the repeats that brought a number to quote, here or elsewhere."""
     quotable = [attempt for attempt in of_trial if is_quotable(attempt)]
     repeats = tuple(attempt["throughput"] for attempt in quotable)
     low, high = None, None
@@ -228,11 +202,16 @@ def _result(
         low, high = quotable[0]["throughput_low"], quotable[0]["throughput_high"]
     elif quotable:
         low, high = welch.interval(repeats)
-    last = {_repeat(attempt): attempt for attempt in of_trial}
-    failed = tuple(_outcome(attempt) for repeat, attempt in last.items() if repeat not in brought)
-    if quotable:  # an interrupt, which a sweep makes up for, says nothing about the number
-        failed = tuple(outcome for outcome in failed if outcome != Outcome.INTERRUPTED)
+    last = {_repeat(attempt): _outcome(attempt) for attempt in of_trial}
+    failed = []
+    for repeat, outcome in last.items():
+        # an interrupt, which a sweep makes up for, says nothing about a number
+        if repeat not in brought and not (quotable and outcome == Outcome.INTERRUPTED):
+            failed.append(outcome)
     trial = of_trial[0]["trial"]
+    item = IMAGES
+    if trial["engine"] == Engine.command:  # unknown of a program that reported nothing
+        item = str(trial.get("item") or "")
     return Result(
         trial_id=trial["id"],
         environment=environment,
@@ -241,12 +220,12 @@ def _result(
         attempt_ids=tuple(attempt["attempt_id"] for attempt in of_trial),
         outcome=Outcome.COMPLETED if quotable else _outcome(of_trial[-1]),
         repeats=repeats,
-        failed=failed,
+        failed=tuple(failed),
         throughput=welch.typical(repeats) if repeats else None,
         low=low,
         high=high,
         is_valid=all(_is_valid(attempt) for attempt in quotable),
-        item=quotable[0]["item"] if quotable else _item_without_number(trial, items),
+        item=quotable[0]["item"] if quotable else item,
         is_reported=any(attempt.get("reported") for attempt in quotable),
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
         usage=usage_of(quotable),

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from analysis.labels import (
+    FOLLOWERS,
     Label,
     axes_by_strategy,
     check,
@@ -18,12 +19,11 @@ from analysis.labels import (
     sortable,
     variables_apart,
 )
-from analysis.results import Environment, Result
+from analysis.results import Environment, Result, with_number
 from scalemark.records.free_axes import is_env_variable
 from scalemark.records.references import Origin
-from scalemark.records.trial import AXES, PROGRAM_AXES, STRATEGY_AXES, unusual_axes
+from scalemark.records.trial import PROGRAM_AXES, STRATEGY_AXES, unusual_axes
 from scalemark.stats.welch import Relation, relation
-from scalemark.text.wording import natural
 
 # other work, no better choice: never ranked along
 _SIZES = frozenset({"num_gpus", "model", "model_digest", "image_px", "seq_len", "num_classes"})
@@ -70,7 +70,7 @@ class Table:
     @property
     def unit(self) -> str:
         """Return the one unit of all throughputs in it, as `images/s`."""
-        able = [result for result in self.results if result.throughput is not None]
+        able = with_number(self.results)
         return (able or self.results)[0].unit
 
     @property
@@ -138,7 +138,7 @@ def _rivals(
 
 def _best(results: Iterable[Result]) -> Result | None:
     """Return the fastest of two or more, of those that train one model where there are such."""
-    able = [result for result in results if result.throughput is not None]
+    able = with_number(results)
     able = [result for result in able if not result.trains_apart] or able
     return max(able, key=lambda result: result.throughput or 0.0) if len(able) > 1 else None
 
@@ -161,7 +161,6 @@ def _rank(result: Result, best: Result | None) -> RowRank:
 
 _ALWAYS_NAMED = ("strategy", "model", "batch_size", "image_px", "precision", "data", "scaling")
 _WORK = ("model", "model_digest", "command", "read", "scaling")  # of each a table of its own
-_CHOSEN = ("batch_size", "precision", "image_px", "seq_len")  # never said to follow another axis
 _MOST_COLUMNS = 8
 _SHARED = "shares_host"  # not an axis, but shown in titles like one
 # what each model has its own of
@@ -225,9 +224,11 @@ def _shape(results: Sequence[Result], across: str) -> _TableShape:
     columns = across or "num_gpus"
     varied = [axis for axis in axes if len(values[axis]) > 1 and axis != columns]
     following = {}
-    for axis in varied:
-        if leader := _leader(axis, varied, others, labels):
-            following[axis] = leader
+    for leader, followers in FOLLOWERS.items():
+        for axis in followers:
+            is_varied = leader in varied and axis in varied
+            if is_varied and _follows(axis, leader, others, labels):
+                following[axis] = leader
     varied = [axis for axis in varied if axis not in following]
     varied.sort(key=lambda axis: axis != "hosts")
     has_strategies = len({result.strategy for result in results}) > 1
@@ -239,28 +240,19 @@ def _shape(results: Sequence[Result], across: str) -> _TableShape:
     return _TableShape((*rows, *varied), columns, following)
 
 
-def _is_set_by_others(axis: str) -> bool:
-    return axis in AXES and AXES[axis].auto and axis not in _CHOSEN
-
-
 def _width(values: Collection[str]) -> int:
     """Return the number of columns that an axis fills; too many make no columns at all."""
     return len(values) if len(values) <= _MOST_COLUMNS else 0
 
 
-def _leader(axis: str, varied: Sequence[str], axes: Sequence[str], labels: Sequence[Label]) -> str:
-    """Return the axis that the planner has set this one by, as precision of data_format."""
-    if not _is_set_by_others(axis):
-        return ""
-    place = axes.index(axis)
-    for other in varied:
-        if _is_set_by_others(other) or other not in axes:
-            continue
-        beside = axes.index(other)
-        pairs = {(str(label[beside]), str(label[place])) for label in labels}
-        if len(pairs) == len({value for value, _ in pairs}):
-            return other
-    return ""
+def _follows(axis: str, leader: str, axes: Sequence[str], labels: Sequence[Label]) -> bool:
+    """Return whether another axis decides this one, as precision does data_format."""
+    values: dict[str, str] = {}
+    for label in labels:
+        value = str(label[axes.index(axis)])
+        if values.setdefault(str(label[axes.index(leader)]), value) != value:
+            return False
+    return True
 
 
 def article_tables(results: Sequence[Result]) -> list[Table]:
@@ -376,24 +368,7 @@ def _pivot(
         setting = settings[key]
         shown = {axis: setting[axis] for axis in named[setting.get("model")] if axis in setting}
         tables.append(table(of, rows_by, columns_by, shown, of_model))
-    return _in_order_of_free_axes(tables)
-
-
-def _in_order_of_free_axes(tables: Sequence[Table]) -> list[Table]:
-    """Sort tables of one program, which differ in free axes, by these; all others stay where they
-    are.
-    """
-    places: dict[object, int] = {}
-    keys = []
-    for number, each in enumerate(tables):
-        own: object = number
-        first, words = each.results[0], ""
-        if first.is_of_program:
-            own = (each.environment.key, first.axes["model"], first.axes["command"])
-            words = " ".join(f"{axis}={value}" for axis, value in each.setting.items())
-        keys.append((places.setdefault(own, len(places)), natural(words)))
-    order = sorted(range(len(tables)), key=keys.__getitem__)
-    return [tables[place] for place in order]
+    return tables
 
 
 def _beside(result: Result, axes: Sequence[str], values: Label, apart: Collection[str]) -> Label:

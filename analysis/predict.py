@@ -22,8 +22,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -273,7 +274,7 @@ def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> P
     known = tuple(result for result in curve.results if result.num_gpus < num_gpus)
     smaller = {count: value for count, value in curve.throughput.items() if count < num_gpus}
     reason = _why_not(curve, smaller, num_gpus)
-    carried: Carried | None = None
+    carried: dict[str, Any] = {}
     if not reason:
         of_box = []
         for other in beside:
@@ -282,7 +283,7 @@ def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> P
                 below = {count: value for count, value in values.items() if count < num_gpus}
                 if below:
                     of_box.append(below)
-        carried = carry(smaller, num_gpus, of_box, _fast_group(curve, num_gpus))
+        carried = asdict(carry(smaller, num_gpus, of_box, _fast_group(curve, num_gpus)))
     first = curve.first
     return Prediction(
         environment=curve.environment.key,
@@ -295,13 +296,9 @@ def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> P
         unit=first.unit,
         rests_on=tuple(result.trial_id for result in known),
         num_counts=len(smaller),
-        throughput=carried.throughput if carried else None,
-        low=carried.low if carried else None,
-        high=carried.high if carried else None,
-        basis=carried.basis if carried else None,
-        rules=carried.rules if carried else None,
         declined=reason,
         figure=curve.throughput.get(num_gpus),
+        **carried,
     )
 
 

@@ -19,7 +19,7 @@ from scalemark.records.references import Origin, ReferenceKind
 from scalemark.records.trial import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch
 from scalemark.stats.welch import typical
-from simulator.costs.networks import Network, UnknownNetworkError, network
+from simulator.costs.networks import UnknownNetworkError, network
 from store.errors import StoreError
 from store.reading.queries import Row
 
@@ -36,6 +36,9 @@ _AXES = (
     "all_reduce",
     "num_gpus",
 )
+_SELDOM: Mapping[str, object] = {"hosts": None, "axes": {}, "compare": "", "repeat": 1}
+"""What few sources say, and what stands there for the others."""
+_SAID = object()
 _FAMILIES = {"resnet": "resnet50"}  # of a source that does not say how deep
 
 
@@ -76,12 +79,11 @@ def _with_strong_scaling(results: Sequence[Result]) -> list[Result]:
             strong.add(curve)
     told = []
     for result in results:
-        of_curve = curves.get(result.trial_id)
+        of_curve = curves.get(result.trial_id, "")
         if of_curve in strong:
             axes = {**result.axes, "scaling": "strong"}
-            told.append(replace(result, curve=of_curve, axes=axes))
-        else:
-            told.append(result)
+            result = replace(result, curve=of_curve, axes=axes)
+        told.append(result)
     return told
 
 
@@ -122,38 +124,17 @@ def precision_as_published(axes: Mapping[str, Any]) -> str:
     return f"{axes['precision'] or ''}".rstrip("?") + compiled
 
 
-def usual_image_px(model: str) -> int | None:
-    """Return the image size that sources mean, which name none; None for an unknown model."""
-    known = _known(model)
-    return known.image_px if known else None
-
-
-def usual_seq_len(model: str) -> int | None:
-    """Return the length of sequences that sources mean, where they name none, as `usual_image_px`
-    does.
+def usual_size(model: str, axis: str) -> int | None:
+    """Return the size of inputs (image_px, seq_len) that sources mean, which name none; None for an
+    unknown model.
     """
-    known = _known(model)
-    return known.seq_len if known else None
-
-
-def _known(model: str) -> Network | None:
     name = model.rstrip("?")
     try:
-        return network(_FAMILIES.get(name, name))
+        known = network(_FAMILIES.get(name, name))
     except UnknownNetworkError:
         return None
-
-
-def key_of(reference: Mapping[str, Any]) -> str:
-    """Return the `trial_id` of its result."""
-    said = [value for name, value in reference.items() if value != _SELDOM.get(name, _SAID)]
-    return _digest(repr(said), 16)
-
-
-_SELDOM: Mapping[str, object] = {"hosts": None, "axes": {}, "compare": "", "repeat": 1}
-"""What few sources say, and what stands there for the others."""
-
-_SAID = object()
+    size: int | None = getattr(known, axis)
+    return size
 
 
 def of_source(references: Sequence[Row], name: str) -> list[Row]:
@@ -162,12 +143,11 @@ def of_source(references: Sequence[Row], name: str) -> list[Row]:
     What follows a slash may be a part of the hardware, as in `tf-benchmarks-2017/k80`. Raises
     StoreError when there are none.
     """
-    of_source = _of(references, name)
-    hardware = ""
-    # a source may have slashes of its own, so the last one is tried first
-    for at in range(len(name) - 1, 0, -1):
-        if not of_source and name[at] == "/":
-            of_source, hardware = _of(references, name[:at]), name[at + 1 :].casefold()
+    of_source, hardware = _of(references, name), ""
+    source = name
+    while not of_source and "/" in source:  # a source, or its hardware, may have slashes
+        source = source.rpartition("/")[0]
+        of_source, hardware = _of(references, source), name[len(source) + 1 :].casefold()
     chosen = [each for each in of_source if hardware in each["hardware"].casefold()]
     if chosen:
         return chosen
@@ -263,7 +243,8 @@ def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
         trial_id = _digest(repr(own), 16)
         is_doubted = any(str(value).endswith("?") and value != "?" for value in own)
     else:
-        trial_id = key_of(reference)
+        said = [value for name, value in reference.items() if value != _SELDOM.get(name, _SAID)]
+        trial_id = _digest(repr(said), 16)
         is_doubted = "?" in f"{reference['model']}{reference['data']}{reference['precision']}"
     return Result(
         trial_id=trial_id,

@@ -50,26 +50,22 @@ _overrides_of = cache(overrides_of)
 
 def usage_of(attempts: Sequence[Mapping[str, Any]]) -> Usage:
     """Sum up the repeats of one trial, as `store.reading.queries.measured` has them."""
+    shares = _of_all(attempts, "mfu")
+    has_shares = bool(shares) and all(0 < share < math.inf for share in shares)
+    memory_bytes = _of_all(attempts, "peak_device_memory_bytes")
+    memory_bytes = memory_bytes or _of_all(attempts, "peak_host_memory_bytes")
     return Usage(
-        mfu=_mean(attempts),
-        memory_bytes=_largest(attempts, "peak_device_memory_bytes")
-        or _largest(attempts, "peak_host_memory_bytes"),
-        variable_bytes=_largest(attempts, "variable_bytes"),
-        optimizer_state_bytes=_largest(attempts, "optimizer_state_bytes"),
+        mfu=welch.typical(shares) if has_shares else None,
+        memory_bytes=max(memory_bytes, default=None),
+        variable_bytes=max(_of_all(attempts, "variable_bytes"), default=None),
+        optimizer_state_bytes=max(_of_all(attempts, "optimizer_state_bytes"), default=None),
     )
 
 
-def _mean(attempts: Sequence[Mapping[str, Any]]) -> float | None:
-    known = [value for attempt in attempts if (value := attempt["mfu"]) is not None]
-    # databases that others wrote may hold anything
-    if not known or len(known) < len(attempts) or not all(0 < value < math.inf for value in known):
-        return None
-    return welch.typical(known)
-
-
-def _largest(attempts: Sequence[Mapping[str, Any]], name: str) -> int | None:
-    known = [value for attempt in attempts if (value := attempt[name]) is not None]
-    return max(known) if known and len(known) == len(attempts) else None
+def _of_all(attempts: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """Return a figure of each attempt; none where one of them lacks it."""
+    values = [attempt[name] for attempt in attempts]
+    return [] if None in values else values
 
 
 MOST_IN_ONE_BOX = 16  # GPUs: DGX-2 and p2.16xlarge have so many
@@ -155,22 +151,6 @@ def over(hosts: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """The result that another one is compared with."""
-
-    trial_id: str
-    strategy: str
-    num_gpus: int
-    hosts: int = 1
-    throughput: float
-    repeats: tuple[float, ...]  # throughput of each process behind it
-
-    @property
-    def width(self) -> str:
-        return f"{self.num_gpus}{over(self.hosts)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """One trial in one environment, or one published figure."""
 
@@ -194,7 +174,7 @@ class Result:
     low: float | None
     high: float | None
     is_valid: bool  # nothing is to be said against any of the repeats
-    baseline: Baseline | None = None
+    baseline: Result | None = None  # what it is compared with
     item: str = IMAGES  # what is counted per second; empty where unknown
     # free axes that its strategy names: of a figure of others, and of a program's trial that
     # inherits variables which others set
@@ -315,7 +295,7 @@ class Result:
 
     @property
     def speed_up(self) -> float | None:
-        if self.throughput is None or self.baseline is None:
+        if not self.throughput or self.baseline is None or not self.baseline.throughput:
             return None
         return self.throughput / self.baseline.throughput
 
@@ -390,19 +370,21 @@ def is_quotable(attempt: Mapping[str, Any]) -> bool:
 def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result]:
     """Return the same results, each with the baseline of the rule; None where there is none."""
     results = list(results)
-    rules = {each_rule for result in results for each_rule in _rules(result, rule)}
-    candidates = {each_rule: _candidates(results, each_rule) for each_rule in rules}
-    compared_results = []
+    candidates: dict[BaselineRule, dict[tuple[object, ...], Result]] = {}
+    compared = []
     for result in results:
-        able: list[Baseline] = []
+        able: list[Result] = []
         for each_rule in _rules(result, rule):
-            compared = _compared(result, each_rule)
-            keys = [(*compared, links) for links in {None, _links(result)}]
-            able = able or [
-                candidates[each_rule][key] for key in keys if key in candidates[each_rule]
-            ]
-        compared_results.append(replace(result, baseline=min(able, key=_preference, default=None)))
-    return compared_results
+            if each_rule not in candidates:
+                candidates[each_rule] = _candidates(results, each_rule)
+            for links in {None, _links(result)}:
+                baseline = candidates[each_rule].get((*_compared(result, each_rule), links))
+                if baseline is not None:
+                    able.append(baseline)
+            if able:
+                break
+        compared.append(replace(result, baseline=min(able, key=_preference, default=None)))
+    return compared
 
 
 def _rules(result: Result, rule: BaselineRule) -> tuple[BaselineRule, ...]:
@@ -415,23 +397,13 @@ def _rules(result: Result, rule: BaselineRule) -> tuple[BaselineRule, ...]:
     return (rule,)
 
 
-def _candidates(
-    results: Sequence[Result], rule: BaselineRule
-) -> dict[tuple[object, ...], Baseline]:
+def _candidates(results: Sequence[Result], rule: BaselineRule) -> dict[tuple[object, ...], Result]:
     """Return the baseline of each group of results that the rule compares."""
-    best: dict[tuple[object, ...], Baseline] = {}
+    best: dict[tuple[object, ...], Result] = {}
     for result in results:
         if result.throughput is not None and (rule is BaselineRule.FEWEST or result.num_gpus == 1):
-            candidate = Baseline(
-                trial_id=result.trial_id,
-                strategy=result.strategy,
-                num_gpus=result.num_gpus,
-                hosts=result.hosts,
-                throughput=result.throughput,
-                repeats=result.repeats,
-            )
             key = (*_compared(result, rule), _links(result))
-            best[key] = min(best.get(key, candidate), candidate, key=_preference)
+            best[key] = min(best.get(key, result), result, key=_preference)
     return best
 
 
@@ -440,8 +412,8 @@ def _links(result: Result) -> object:
     return result.axes.get("injected", "") if result.hosts > 1 else None
 
 
-def _preference(candidate: Baseline) -> tuple[int, int, float]:
-    return candidate.num_gpus, candidate.hosts, -candidate.throughput
+def _preference(candidate: Result) -> tuple[int, int, float]:
+    return candidate.num_gpus, candidate.hosts, -(candidate.throughput or 0.0)
 
 
 def _compared(result: Result, rule: BaselineRule) -> tuple[object, ...]:
@@ -492,15 +464,21 @@ def axes_of(results: Iterable[Result]) -> tuple[str, ...]:
     return (*AXES, *sorted(free))
 
 
+def with_number(results: Iterable[Result]) -> list[Result]:
+    return [result for result in results if result.throughput is not None]
+
+
 def by_item(results: Sequence[Result]) -> list[list[Result]]:
     """Split results by what they count; one without a number, of an unknown item, is in each."""
-    items = dict.fromkeys(result.item for result in results if result.throughput is not None)
+    items = dict.fromkeys(result.item for result in with_number(results))
     if len(items) < 2:
         return [list(results)]
-    return [
-        [result for result in results if result.throughput is None or result.item == item]
-        for item in items
-    ]
+    split: dict[str, list[Result]] = {item: [] for item in items}
+    for result in results:
+        for item, of_item in split.items():
+            if result.throughput is None or result.item == item:
+                of_item.append(result)
+    return list(split.values())
 
 
 def has_steps(result: Result) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis import badges
 from analysis.pivot import Table, over_growing_hosts, pivot
-from analysis.results import GlobalBatch, Result, over, scales_strongly
+from analysis.results import GlobalBatch, Result, scales_strongly, with_number
 from analysis.titles import named, number, spread, table_facts
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import OF_PRECISION
@@ -26,39 +25,18 @@ _MOST_NAMED = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedGpus:
-    """The gain from more GPUs."""
+    """The gain from more GPUs than `num_gpus`, up to `up_to`."""
 
-    before: Result
-    after: Result
+    num_gpus: int
+    up_to: int
     share: float  # of what each GPU of the first result brings: what each that was added does
-    low: float | None  # 95 % CI; None where one of the three is a single run
-    high: float | None
+    share_low: float | None  # 95 % CI; None where one of the three is a single run
+    share_high: float | None
+    is_sure: bool  # whether it pays is known
 
     @property
     def pays(self) -> bool:
         return self.share >= PAYS_FROM
-
-    @property
-    def is_sure(self) -> bool:
-        """Say whether `pays` is known; what others published counts as it stands."""
-        if self.before.environment.origin is Origin.PUBLISHED:
-            return True
-        if self.low is None or self.high is None:
-            return False
-        return (self.low >= PAYS_FROM) == (self.high >= PAYS_FROM)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaysUpTo:
-    """More GPUs than these do not pay, up to the most that were tried."""
-
-    num_gpus: int
-    up_to: int  # the most that were tried
-    # what each GPU from `num_gpus` to `up_to` adds, as a share of what each of the first brings
-    share: float
-    share_low: float | None
-    share_high: float | None
-    is_sure: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +70,8 @@ class CurvePoint:
             "baseline_strategy": baseline and baseline.strategy,
             "baseline_num_gpus": baseline and baseline.num_gpus,
             "added_share": added and added.share,
-            "added_share_low": added and added.low,
-            "added_share_high": added and added.high,
+            "added_share_low": added and added.share_low,
+            "added_share_high": added and added.share_high,
             # whether the share is known to be above or below one half
             "added_is_sure": added and added.is_sure,
             "doubts": badges.of_result(result),
@@ -106,13 +84,15 @@ class ScalingCurve:
 
     strategy: str
     points: tuple[CurvePoint, ...]  # at least one
-    stops_paying: PaysUpTo | None  # None: all that were tried pay, or it is unknown
+    stops_paying: AddedGpus | None  # by all beyond; None: all that were tried pay, or it is unknown
 
     @property
     def doubts(self) -> list[str]:
         """Return the badges of its numbers, each once."""
-        every = [badge for point in self.points for badge in badges.of_result(point.result)]
-        return list(dict.fromkeys(every))
+        doubts: dict[str, None] = {}
+        for point in self.points:
+            doubts.update(dict.fromkeys(badges.of_result(point.result)))
+        return list(doubts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +110,11 @@ class Scaling:
     @property
     def telling(self) -> list[ScalingCurve]:
         """Return the curves that tell whether more GPUs pay."""
-        if not self.tells_what_pays:
-            return []
-        return [curve for curve in self.curves if len(curve.points) > 1]
+        telling = []
+        for curve in self.curves:
+            if self.tells_what_pays and len(curve.points) > 1:
+                telling.append(curve)
+        return telling
 
     def facts(self) -> dict[str, Any]:
         """Return what --json prints of it."""
@@ -165,27 +147,28 @@ def curve_of(results: Sequence[Result]) -> list[Result]:
 
     The fastest of each number counts, for sources tell figures apart by notes alone.
     """
-    able = [result for result in results if result.throughput is not None]
+    able = with_number(results)
     fastest_last = sorted(able, key=lambda result: (result.num_gpus, result.throughput))
     return list({result.num_gpus: result for result in fastest_last}.values())
 
 
 def _scaling(table: Table) -> Scaling:
     results, environment = table.results, table.environment
-    on_gpus = environment.device_kind is not DeviceKind.CPU_DEVICE
-    tells_what_pays = on_gpus and not any(result.counts_steps for result in results)
+    counts_steps = any(result.counts_steps for result in results)
+    tells_what_pays = environment.device_kind is not DeviceKind.CPU_DEVICE and not counts_steps
     curves = []
     for row in table.rows:
-        of_row = curve_of([cell.result for (of, _), cell in table.cells.items() if of == row])
-        if of_row:
-            curves.append(_curve(of_row, tells_what_pays=tells_what_pays))
+        of_row = [cell.result for (of, _), cell in table.cells.items() if of == row]
+        curve = curve_of(of_row)
+        if curve:
+            curves.append(_curve(curve, tells_what_pays=tells_what_pays))
     failures = []
     for result in results:
         if result.throughput is None:
             failures.append(f"{result.strategy} on {result.width} {result.ended}")
     is_unknown = not environment.origin.is_ours and table.setting.get("batch_size") is None
     scaling: str | None = "weak"
-    if any(scales_strongly(result) for result in results):
+    if any(map(scales_strongly, results)):
         scaling = "strong"
     elif is_unknown or any(result.is_of_program for result in results):
         scaling = None
@@ -199,12 +182,12 @@ def _scaling(table: Table) -> Scaling:
 
 
 def _curve(results: Sequence[Result], *, tells_what_pays: bool) -> ScalingCurve:
-    steps: list[AddedGpus | None] = [None] * len(results)
-    if not results[0].counts_steps:
-        steps[1:] = steps_of(results)
     points = []
-    for result, step in zip(results, steps, strict=True):
-        baseline, low, high = result.baseline, None, None
+    for place, result in enumerate(results):
+        step, low, high = None, None, None
+        if place and not result.counts_steps:
+            step = added(results[0], results[place - 1], result)
+        baseline = result.baseline
         if baseline is not None and baseline.trial_id != result.trial_id:
             low, high = known_ratio_interval(result.repeats, baseline.repeats)
         points.append(CurvePoint(result=result, speed_up_low=low, speed_up_high=high, added=step))
@@ -220,34 +203,29 @@ def added(first: Result, before: Result, after: Result) -> AddedGpus:
     per_added = first.num_gpus / (after.num_gpus - before.num_gpus)
     share = per_added * (_rate(after) - _rate(before)) / _rate(first)
     reach = _reach(first, before, after, per_added)
+    low, high = None, None
+    is_sure = first.environment.origin is Origin.PUBLISHED  # what others published counts as it is
+    if reach is not None:
+        low, high = share - reach, share + reach
+        is_sure = is_sure or (low >= PAYS_FROM) == (high >= PAYS_FROM)
     return AddedGpus(
-        before=before,
-        after=after,
+        num_gpus=before.num_gpus,
+        up_to=after.num_gpus,
         share=share,
-        low=None if reach is None else share - reach,
-        high=None if reach is None else share + reach,
+        share_low=low,
+        share_high=high,
+        is_sure=is_sure,
     )
 
 
-def steps_of(curve: Sequence[Result]) -> list[AddedGpus]:
-    """Return the steps of a curve, whose results have numbers and are in order of their GPUs."""
-    return [added(curve[0], before, after) for before, after in pairwise(curve)]
-
-
-def stop_of(curve: Sequence[Result]) -> PaysUpTo | None:
-    """Return the fewest GPUs beyond which no larger number that was tried pays."""
+def stop_of(curve: Sequence[Result]) -> AddedGpus | None:
+    """Return the fewest GPUs beyond which no larger number that was tried pays, with what the most
+    add.
+    """
     for position, before in enumerate(curve[:-1]):
         beyond = [added(curve[0], before, after) for after in curve[position + 1 :]]
         if not any(step.pays for step in beyond):
-            most = beyond[-1]
-            return PaysUpTo(
-                num_gpus=before.num_gpus,
-                up_to=most.after.num_gpus,
-                share=most.share,
-                share_low=most.low,
-                share_high=most.high,
-                is_sure=all(step.is_sure for step in beyond),
-            )
+            return replace(beyond[-1], is_sure=all(step.is_sure for step in beyond))
     return None
 
 
@@ -273,21 +251,23 @@ def _rate(result: Result) -> float:
 
 def headline(answers: Sequence[Scaling]) -> str:
     """Say for how many strategies more GPUs pay, and how sure that is."""
-    curves = [curve for scaling in answers for curve in scaling.telling]
+    curves: list[ScalingCurve] = []
+    are_single, are_ours = False, True
+    for answer in answers:
+        curves += answer.telling
+        are_ours &= answer.table.environment.origin.is_ours
     if not curves:
         return "Whether more devices pay is not known: no strategy ran on two numbers of GPUs."
-    num_stopped = sum(curve.stops_paying is not None for curve in curves)
+    num_stopped = 0
+    for curve in curves:
+        num_stopped += curve.stops_paying is not None
+        are_single |= any(len(point.result.repeats) == 1 for point in curve.points)
+    text = f"More GPUs stop paying for {num_stopped} of {len(curves)} strategies."
     if len(curves) == 1:
         text = f"{curves[0].strategy}: {_pays(curves[0])}."
     elif not num_stopped:
         text = f"More GPUs pay for all {len(curves)} strategies, up to the most tried."
-    else:
-        text = f"More GPUs stop paying for {num_stopped} of {len(curves)} strategies."
-    points = [point.result for curve in curves for point in curve.points]
-    is_ours = all(scaling.table.environment.origin.is_ours for scaling in answers)
-    if is_ours and any(len(result.repeats) == 1 for result in points):
-        text += " Single runs: repeat before deciding."
-    return text
+    return f"{text} Single runs: repeat before deciding." if are_ours and are_single else text
 
 
 def overview(answers: Sequence[Scaling]) -> Iterator[tuple[str, ...]]:
@@ -295,42 +275,46 @@ def overview(answers: Sequence[Scaling]) -> Iterator[tuple[str, ...]]:
     doubts. The work stands in the first of its rows alone.
     """
     axes, places = _differing(answers), _places(answers)
-    for scaling in answers:
+    for answer in answers:
         words = []
         for axis in axes:
-            value = scaling.table.setting.get(axis)
+            value = answer.table.setting.get(axis)
             words.append(str(value) if axis == "model" else named(axis, value))
         if len(places) > 1:
-            words.append(places[scaling.table.environment.key])
+            words.append(places[answer.table.environment.key])
         work = ", ".join(words) or "all"
-        for curve in scaling.telling:
+        for curve in answer.telling:
             yield work, *_overview_row(curve), ", ".join(curve.doubts)
             work = ""
 
 
-def sentences(scaling: Scaling) -> list[str]:
+def sentences(answer: Scaling) -> Iterator[str]:
     """Say what failed, how the batch grows, and what is missing."""
-    lines = [] if scaling.curves else ["No trial has a number."]
-    if scaling.failures:
-        lines.append(f"Without a number: {listed(shortened(scaling.failures, _MOST_NAMED))}.")
-    batch_size = scaling.table.setting.get("batch_size")
-    if scaling.scaling == "strong" and isinstance(batch_size, GlobalBatch):
-        lines.append(f"Strong scaling: the batch of all GPUs stays {int(batch_size)}.")
-    elif scaling.scaling == "strong":
-        lines.append("Strong scaling: all GPUs share one batch of constant size.")
-    elif scaling.scaling == "weak":
-        lines.append("Weak scaling: the batch grows with the number of GPUs.")
-    results = [point.result for curve in scaling.curves for point in curve.points]
-    if len({result.num_gpus for result in results}) == 1:
-        lines.append("One number of devices was tried, which tells nothing about scaling.")
-    elif all(result.speed_up is None for result in results):
-        lines.append("Speed-ups need a number on 1; --baseline fewest takes another.")
-    return lines
+    if not answer.curves:
+        yield "No trial has a number."
+    if answer.failures:
+        yield f"Without a number: {listed(shortened(answer.failures, _MOST_NAMED))}."
+    batch_size = answer.table.setting.get("batch_size")
+    if answer.scaling == "strong" and isinstance(batch_size, GlobalBatch):
+        yield f"Strong scaling: the batch of all GPUs stays {int(batch_size)}."
+    elif answer.scaling == "strong":
+        yield "Strong scaling: all GPUs share one batch of constant size."
+    elif answer.scaling == "weak":
+        yield "Weak scaling: the batch grows with the number of GPUs."
+    widths, has_speed_up = set(), False
+    for curve in answer.curves:
+        for point in curve.points:
+            widths.add(point.result.num_gpus)
+            has_speed_up |= point.result.speed_up is not None
+    if len(widths) == 1:
+        yield "One number of devices was tried, which tells nothing about scaling."
+    elif not has_speed_up:
+        yield "Speed-ups need a number on 1; --baseline fewest takes another."
 
 
-def rows(scaling: Scaling) -> Iterator[tuple[str, ...]]:
+def rows(answer: Scaling) -> Iterator[tuple[str, ...]]:
     """Yield the cells of POINTS for every number."""
-    for curve in scaling.curves:
+    for curve in answer.curves:
         for point in curve.points:
             result, added_share = point.result, ""
             rate = number(_rate(result), exactly=result.environment.origin is Origin.PUBLISHED)
@@ -350,10 +334,10 @@ def rows(scaling: Scaling) -> Iterator[tuple[str, ...]]:
 
 def _pays(curve: ScalingCurve) -> str:
     stop, last = curve.stops_paying, curve.points[-1]
+    step = stop or last.added
+    perhaps = "" if step is not None and step.is_sure else "perhaps "
     if stop is None:
-        perhaps = "" if last.added and last.added.is_sure else "perhaps "
         return f"{perhaps}all {last.result.num_gpus} GPUs pay, the most tried"
-    perhaps = "" if stop.is_sure else "perhaps "
     first, share = stop.num_gpus + 1, f"{100 * stop.share:.0f} % of a first GPU's throughput"
     adds = f"GPUs {first} to {stop.up_to} add {share} each"
     if stop.up_to == first:
@@ -363,12 +347,14 @@ def _pays(curve: ScalingCurve) -> str:
 
 def _overview_row(curve: ScalingCurve) -> tuple[str, ...]:
     stop, point, adds = curve.stops_paying, curve.points[-1], ""
-    is_sure = point.added is not None and point.added.is_sure
+    step = stop or point.added
     if stop is not None:
-        point = next(each for each in curve.points if each.result.num_gpus == stop.num_gpus)
-        is_sure, adds = stop.is_sure, f"{100 * stop.share:.0f} %"
-    pays = f"{point.result.num_gpus}{over(point.result.hosts)}"
-    if not is_sure and len(point.result.repeats) > 1:
+        adds = f"{100 * stop.share:.0f} %"
+        for each in curve.points:
+            if each.result.num_gpus == stop.num_gpus:
+                point = each
+    pays = point.result.width
+    if not (step is not None and step.is_sure) and len(point.result.repeats) > 1:
         pays = f"perhaps {pays}"
     return curve.strategy, pays, _speed_up(point), _efficiency(point.result, 0), adds
 
@@ -390,10 +376,12 @@ def _differing(answers: Sequence[Scaling]) -> list[str]:
     """Return the axes that name a setting: the model, and others in which settings of one model
     differ but for what follows from a precision.
     """
-    values: dict[str, dict[object, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for scaling in answers:
-        for axis, value in scaling.table.setting.items():
-            values[axis][scaling.table.setting.get("model")].add(str(value))
+    values: dict[str, dict[object, set[str]]] = {}
+    for answer in answers:
+        setting = answer.table.setting
+        for axis, value in setting.items():
+            by_model = values.setdefault(axis, defaultdict(set))
+            by_model[setting.get("model")].add(str(value))
     apart = {axis for axis, by_model in values.items() if max(map(len, by_model.values())) > 1}
     if "precision" in apart:
         apart.difference_update(OF_PRECISION)
@@ -402,7 +390,7 @@ def _differing(answers: Sequence[Scaling]) -> list[str]:
 
 def _places(answers: Sequence[Scaling]) -> dict[str, str]:
     """Name each environment by its host, and its software where a host has several."""
-    environments = {scaling.table.environment.key: scaling.table.environment for scaling in answers}
+    environments = {answer.table.environment.key: answer.table.environment for answer in answers}
     hosts = Counter(environment.host for environment in environments.values())
     places = {}
     for key, environment in environments.items():

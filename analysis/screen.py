@@ -12,7 +12,6 @@ from rich.console import Console
 from analysis import badges
 from analysis.selection import Newest
 from scalemark.cli.terminal import READING_WIDTH, print_columns, reading_width
-from scalemark.host.own_code import typed
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import continued, counted
 
@@ -78,20 +77,15 @@ def say_foot(
 ) -> None:
     """Print the next step, the notes, and what badges mean."""
     if step:
-        say_step(console, step)
+        say(console, step.sentence)
+        for command in step.commands:
+            say_command(console, command)
+        if step.then:
+            say_command(console, f"then: {step.then}", "")
     for note in notes:
         say(console, note)
     if meanings := badges.foot(used):
         say_meanings(console, meanings)
-
-
-def say_step(console: Console, step: NextStep) -> None:
-    """Print why, and the commands."""
-    say(console, step.sentence)
-    for command in step.commands:
-        say_command(console, command)
-    if step.then:
-        say_command(console, f"then: {step.then}", "")
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:
@@ -113,13 +107,3 @@ def say_command(console: Console, command: str, indent: str = "  ") -> None:
     """Print a command that can be pasted, continued over lines where it is too long for one."""
     for line in continued(command, READING_WIDTH - len(indent)):
         console.print(f"{indent}{visible(line)}", markup=False, emoji=False, soft_wrap=True)
-
-
-def say_ending(console: Console, text: str) -> None:
-    """Print a line; the command of a sweep that ends it stands below where both are too long."""
-    before, _, command = text.partition(f": {typed('sweep')} ")
-    if not command or len(text) <= READING_WIDTH:
-        return say(console, text)
-    indent = " " * (len(text) - len(text.lstrip()) + 4)
-    say(console, f"{before}:")
-    return say_command(console, f"{typed('sweep')} {command}", indent)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from analysis.measured import belonging, in_order_asked, measured
 from analysis.published import named, of_newest_night, of_others, of_source
-from analysis.results import BaselineRule, Result
+from analysis.results import BaselineRule, Result, with_number
 from analysis.titles import sweep_notes
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import WHEN, name_in_records
@@ -417,7 +417,7 @@ def newest(db: str, baseline: BaselineRule = BaselineRule.SAME) -> Newest | None
             source = everything[origin].of_sweep(name)
             if not source.read_already:
                 continue
-            numbers = [result for result in source.results if result.throughput is not None]
+            numbers = with_number(source.results)
             keys = {(each.environment.key, each.trial_id) for each in numbers or source.results}
             origins = (of_all.selection.origin, *of_all.others)
             sweep = Newest(

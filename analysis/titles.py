@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.labels import Label
 from analysis.pivot import Table
-from analysis.results import Environment, Result, over, scales_strongly
+from analysis.results import Environment, Result, over, scales_strongly, with_number
 from scalemark.own_model import is_own
 from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.text.wording import as_typed, counted, fixed, listed
@@ -38,17 +38,12 @@ def with_interval(value: float, low: float | None, high: float | None) -> str:
 
 
 def rate_with_interval(rate: float, low: float | None, high: float | None) -> str:
-    """Return a throughput with its interval; of repeats too few to tell `331 [unknown]`."""
-    if low is None or high is None:
-        return number(rate)
-    return f"{number(rate)} [{rate_span(low, high, rate)}]"
-
-
-def rate_span(low: float, high: float, around: float) -> str:
-    """Return the ends of a throughput's interval as `span`; `unknown` where it is wider than the
-    number, as that of two repeats may be, and tells nothing.
+    """Return a throughput with its interval; `331 [unknown]` where that is wider than the number,
+    as of two repeats it may be, and tells nothing.
     """
-    return "unknown" if high - low > around else span(low, high, around)
+    if low is not None and high is not None and high - low > rate:
+        return f"{number(rate)} [unknown]"
+    return with_interval(rate, low, high)
 
 
 FEW_REPEATS = 4  # below so many, runs are shown instead of an interval
@@ -262,7 +257,7 @@ def program_notes(results: Iterable[Result]) -> list[str]:
 
 def reported_notes(results: Iterable[Result]) -> list[str]:
     """Say which numbers programs reported themselves, so that nothing is known of their steps."""
-    able = [result for result in results if result.throughput is not None]
+    able = with_number(results)
     num = sum(result.is_reported for result in able)
     if not num:
         return []
@@ -272,7 +267,7 @@ def reported_notes(results: Iterable[Result]) -> list[str]:
 
 def sweep_notes(results: Iterable[Result]) -> list[str]:
     """Say how many repeats by other sweeps than the one that was asked for are in the numbers."""
-    able = [result for result in results if result.throughput is not None]
+    able = with_number(results)
     num = sum(result.of_other_sweeps for result in able)
     of_all = sum(len(result.repeats) for result in able)
     return [f"measured by other sweeps: {num} of {counted(of_all, 'repeat')}"] if num else []

@@ -30,16 +30,17 @@ def distinguished(rows_of: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[
     """Return `TensorFlow 2.21.0, scalemark 0.1.0`, with `numpy 2.4.6` where another environment of
     the machine had another one.
     """
-    versions_of = {where: _usual(of, where[3]) for where, of in rows_of.items()}
+    versions_of = {}
     alike: dict[tuple[object, ...], list[Where]] = defaultdict(list)
-    for where, versions in versions_of.items():
+    for where, rows in rows_of.items():
         machine, _, shares_host, device_kind = where
-        alike[machine, shares_host, device_kind, versions].append(where)
+        versions_of[where] = _usual(rows, device_kind)
+        alike[machine, shares_host, device_kind, versions_of[where]].append(where)
     for wheres in alike.values():
         if len(wheres) > 1:
             texts_of = differing([described(rows_of[where]) for where in wheres])
             for where, text in zip(wheres, texts_of, strict=True):
-                versions_of[where] = f"{versions_of[where]}, {text or f'software {where[1][:6]}'}"
+                versions_of[where] += f", {text or f'software {where[1][:6]}'}"
     return versions_of
 
 
@@ -51,24 +52,24 @@ def described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     facts = {name: description.get(name) for name in _OF_SOFTWARE}
     facts |= description.get("packages") or {}
     facts |= description.get("variables") or {}
-    of_program = description.get("program") or {}
-    facts |= {
-        f"{_OF_PROGRAM}{name}": _shortened(value) for name, value in of_program.items() if value
-    }
+    for name, value in (description.get("program") or {}).items():
+        if value:
+            facts[f"{_OF_PROGRAM}{name}"] = str(value)[:_DIGITS]
     return {name: str(value) for name, value in facts.items() if value is not None}
 
 
 def differing(environments: Sequence[Mapping[str, str]]) -> list[str]:
     """Return of each what not all have alike; empty where two would read the same."""
-    every = sorted({name for environment in environments for name in environment})
-    names = [
-        name for name in every if len({environment.get(name) for environment in environments}) > 1
-    ]
+    every = sorted(set().union(*environments))
+    names = []
+    for name in every:
+        if len({environment.get(name) for environment in environments}) > 1:
+            names.append(name)
     for shown in (names[:_MOST_NAMED], names):
         more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
-        texts = [_said(environment, shown) for environment in environments]
+        texts = [_said(environment, shown) + more for environment in environments]
         if len(set(texts)) == len(texts):
-            return [text + more for text in texts]
+            return texts
     return [""] * len(environments)
 
 
@@ -88,16 +89,17 @@ def _said(environment: Mapping[str, str], names: Sequence[str]) -> str:
 
 def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:
     """Simulated numbers are not TensorFlow's."""
-    if device_kind == DeviceKind.SIMULATED_GPU:
-        by = {row["scalemark"] for row in rows}
-        texts = [f"simulated by scalemark {version}" for version in sorted(by)]
-        return " and ".join(texts) or "simulated by versions unknown"
-    both = {(_frameworks(row), row["scalemark"]) for row in rows}
-    texts = [
-        f"{frameworks}, scalemark {ours}" if frameworks else f"scalemark {ours}"
-        for frameworks, ours in sorted(both)
-    ]
-    return " and ".join(texts) or "versions unknown"
+    texts = set()
+    for row in rows:
+        by = f"scalemark {row['scalemark']}"
+        if device_kind == DeviceKind.SIMULATED_GPU:
+            texts.add(f"simulated by {by}")
+        else:
+            texts.add(", ".join(filter(None, (_frameworks(row), by))))
+    unknown = "simulated by versions unknown"
+    if device_kind != DeviceKind.SIMULATED_GPU:
+        unknown = "versions unknown"
+    return " and ".join(sorted(texts)) or unknown
 
 
 def _frameworks(environment: Mapping[str, Any]) -> str:
@@ -112,8 +114,3 @@ def _frameworks(environment: Mapping[str, Any]) -> str:
     python = description.get("python")
     installed = f" with {listed(named)} installed" if named else ""
     return f"Python {python}{installed}" if python else ""
-
-
-def _shortened(value: object) -> str:
-    """Return a digest or commit as short as people quote it."""
-    return str(value)[:_DIGITS]

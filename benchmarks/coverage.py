@@ -18,7 +18,7 @@ import numpy as np
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from analysis.judgement import Decision, Sample, judge, ratio
+from analysis.judgement import Decision, judge, ratio
 from benchmarks.asking import parser
 from benchmarks.step_times import APART, BATCH, Timed, Times, processes, truth
 from scalemark.stats.welch import interval as interval_over_processes
@@ -103,7 +103,7 @@ def compared(comparisons: int, cases: Sequence[Case]) -> list[Row]:
         held = sum(low <= true <= high for low, high in known) / len(known)
         different = None
         if case.a == case.b:
-            answers = [judge(a, b).answer for a, b in pairs]
+            answers = [judge(a.throughput, b.throughput).answer for a, b in pairs]
             different = answers.count(Decision.DIFFERENT) / comparisons
         rows.append(Row(case=case.name, comparisons=comparisons, held=held, different=different))
     return rows
@@ -127,14 +127,16 @@ def simulated(comparisons: int, nums: Sequence[int] = (2, 3, 5)) -> list[Row]:
         )
         known = [interval for interval in map(ours, of_a, of_b) if interval]
         held = sum(low <= 1.2 <= high for low, high in known) / comparisons
-        answers = [judge(a, b).answer for a, b in zip(of_a, of_equal, strict=True)]
+        answers = [
+            judge(a.throughput, b.throughput).answer for a, b in zip(of_a, of_equal, strict=True)
+        ]
         equals = answers.count(Decision.DIFFERENT) / comparisons
         what = f"{num} and {num} simulated processes of 60 steps"
         rows.append(Row(case=what, comparisons=comparisons, held=held, different=equals))
     return rows
 
 
-def _simulated(random: np.random.Generator, step_s: float, num: int) -> Sample:
+def _simulated(random: np.random.Generator, step_s: float, num: int) -> Timed:
     injected = {"noise": 0.03, "process_noise": 0.02, "drift": 0.02}
     steps = [tuple(step_times(random, step_s, injected, 60)) for _ in range(num)]
     return Timed(
@@ -260,7 +262,7 @@ def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
     return rows
 
 
-def _of_trial(one: Sample) -> Interval:
+def _of_trial(one: Timed) -> Interval:
     return interval_over_processes(one.throughput)
 
 
@@ -336,7 +338,7 @@ def _alike(name: str, num_a: int, num_b: int, times: Times) -> Case:
     return Case(name=name, num_a=num_a, num_b=num_b, a=times, b=times)
 
 
-def _pairs(case: Case, comparisons: int) -> Iterator[tuple[Sample, Sample]]:
+def _pairs(case: Case, comparisons: int) -> Iterator[tuple[Timed, Timed]]:
     random = _random()
     of_a, of_b = (
         processes(case.a, case.num_a, comparisons, random),
@@ -349,9 +351,9 @@ def _random() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-def ours(a: Sample, b: Sample) -> Interval | None:
+def ours(a: Timed, b: Timed) -> Interval | None:
     """The interval of comparisons; None where too little is known for one."""
-    found = ratio(a, b)
+    found = ratio(a.throughput, b.throughput)
     if found.low is None or found.high is None:
         return None
     return found.low, found.high

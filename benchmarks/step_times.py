@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.signal import lfilter
 
-from analysis.judgement import Sample
-
 BATCH = 64  # images per step
 APART = 0.1  # of two speeds: how much longer the slower one's steps take, as a share
 _FORGOTTEN = 50  # steps before the first, by which an autoregression has forgotten how it began
@@ -83,9 +81,10 @@ def processes(times: Times, num: int, count: int, random: np.random.Generator) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed(Sample):
+class Timed:
     """Processes with the seconds of their steps."""
 
+    throughput: tuple[float, ...]  # of each process
     durations_s: tuple[tuple[float, ...], ...]
 
 

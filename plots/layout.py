@@ -332,15 +332,16 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
     if rule is BaselineRule.SAME:
         on_one_host = " of one host" if any(result.hosts > 1 for result in results) else ""
         return f"the same strategy on {device}{on_one_host}"
-    baselines = {result.baseline for result in results if result.baseline}
+    baselines = {each.baseline.trial_id: each.baseline for each in results if each.baseline}
     if rule is BaselineRule.FEWEST:
-        counts = sorted({(baseline.num_gpus, baseline.hosts) for baseline in baselines})
+        counts = sorted({(baseline.num_gpus, baseline.hosts) for baseline in baselines.values()})
         fewest = " or ".join(table.environment.counted(*count) for count in counts)
         return f"the same strategy on the fewest it ran on: {fewest}"
     if len(baselines) > 1:
         return f"the fastest on {device} of the same model and setting"
-    (best,) = baselines
-    return f"the fastest on {device}: {best.strategy}, {number(best.throughput)} {table.unit}"
+    (best,) = baselines.values()
+    throughput = number(best.throughput or 0.0)
+    return f"the fastest on {device}: {best.strategy}, {throughput} {table.unit}"
 
 
 def _attempts_to_see(

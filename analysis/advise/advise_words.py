@@ -7,9 +7,18 @@ from collections.abc import Iterator, Sequence
 
 from analysis import badges
 from analysis.advise.answer import Recommendation, next_step
-from analysis.advise.description import SHOWN, cells, column_heading, described, marks, unlike, ways
 from analysis.advise.next_trials import cost_text
-from analysis.advise.questions import Goal, names
+from analysis.advise.questions import (
+    SHOWN,
+    Goal,
+    cells,
+    column_heading,
+    described,
+    marks,
+    names,
+    unlike,
+    ways,
+)
 from analysis.advise.ranking import Candidate, Ranking
 from analysis.results import Result, setting
 from analysis.screen import NextStep, Screen

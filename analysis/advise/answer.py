@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from analysis import again
-from analysis.advise.description import described, ways
 from analysis.advise.next_trials import (
     REPEATS,
     Machines,
@@ -14,10 +13,10 @@ from analysis.advise.next_trials import (
     cost_text,
     next_trials,
 )
-from analysis.advise.questions import Goal, Objective, Question, names, questions
+from analysis.advise.questions import Goal, Objective, Question, described, names, questions, ways
 from analysis.advise.ranking import Ranking, rank
 from analysis.again import is_worth_again
-from analysis.judgement import Sample, contradiction
+from analysis.judgement import contradiction
 from analysis.results import Result
 from analysis.screen import NextStep
 from analysis.selection import Selection, Source
@@ -164,7 +163,7 @@ def _doubts(
     distinct = {result.trial_id: result for result in contenders}
     for result in distinct.values():
         see = f"; see {show} {result.attempt_ids[-1]}" if result.attempt_ids else ""
-        groups = contradiction(Sample.of(result.repeats, result.unit))
+        groups = contradiction(result.repeats)
         if result.is_suspect:
             why = reasons.get(result.trial_id, ("its verdict says so",))[0]
             yield f"The number of {described(result)} is suspect: {why}{see}."
@@ -172,7 +171,7 @@ def _doubts(
             yield f"The source of {described(result)} doubts the number."
         if groups:
             name = described(result)
-            yield f"Repeats of {name} contradict each other ({groups.words}){see}."
+            yield f"Repeats of {name} contradict each other ({groups.words(result.unit)}){see}."
 
 
 def _without_number(question: Question, show: str) -> Iterator[str]:
@@ -269,7 +268,7 @@ def _unclear(question: Question, ranking: Ranking) -> NextStep:
         num = REPEATS if least < REPEATS else 2 * least
         why = f"measure {shown} again, with the program that measured them, {num} times each"
         return NextStep(why=why)
-    camps = [rival for rival in rivals if contradiction(Sample.of(rival.scores))]
+    camps = [rival for rival in rivals if contradiction(rival.scores)]
     if camps and len(camps[0].scores) < _ENOUGH:
         result = camps[0].result
         why = (

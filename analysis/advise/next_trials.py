@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from analysis.advise.description import described
-from analysis.advise.questions import Objective, Question
+from analysis.advise.questions import Objective, Question, described
 from analysis.advise.ranking import Behind, Ranking
 from analysis.again import (
     command,
     divides_batch,
     repeated,
-    with_batch,
     with_hosts,
     with_num_gpus,
     with_strategy,
     with_way,
 )
-from analysis.judgement import Sample, contradiction, more_repeats
+from analysis.judgement import contradiction, more_repeats
 from analysis.results import Environment, Result, setting
 from analysis.selection import Source
 from analysis.titles import number
@@ -108,8 +106,13 @@ def next_trials(
     if ranking is None:
         wanted = list(_mended(question))
     else:
-        wanted = [*_repeats(ranking), *_untried(question, ranking, objective, machines)]
-        wanted = wanted or list(_proving(ranking))
+        worth_it = [each for each in ranking.unclear if _can_be_distinguished(ranking, each)]
+        wanted = [_separating(ranking, each) for each in worth_it[:_MOST_PAIRS]]
+        wanted += _untried(question, ranking, objective, machines)
+        behind = ranking.unproven
+        is_provable = ranking.is_sure and behind is not None and not wanted
+        if is_provable and behind is not None and _can_be_distinguished(ranking, behind):
+            wanted = [_separating(ranking, behind)]  # nothing else is worth a trial
     distinct: dict[object, _Wanted] = {}
     for suggested in wanted:
         distinct.setdefault(suggested.trials, suggested)
@@ -148,24 +151,10 @@ def cost_text(question: Question, trial: NextTrial) -> str:
     return f"{attempts}, about {number(trial.gpu_seconds)} {devices}-seconds"
 
 
-def _repeats(ranking: Ranking) -> Iterator[_Wanted]:
-    """Suggest repeats of what cannot be distinguished from the best."""
-    worth_it = [behind for behind in ranking.unclear if _can_be_distinguished(ranking, behind)]
-    for behind in worth_it[:_MOST_PAIRS]:
-        yield _separating(ranking, behind)
-
-
-def _proving(ranking: Ranking) -> Iterator[_Wanted]:
-    """Suggest repeats that prove the likely best to be it, where nothing else is worth a trial."""
-    behind = ranking.unproven
-    if ranking.is_sure and behind is not None and _can_be_distinguished(ranking, behind):
-        yield _separating(ranking, behind)
-
-
 def _can_be_distinguished(ranking: Ranking, behind: Behind) -> bool:
     """Return whether a number of repeats that is worth it may tell the two apart."""
-    top, other = Sample.of(ranking.top.scores), Sample.of(behind.candidate.scores)
-    if min(top.num_processes, other.num_processes) < 2:
+    top, other = ranking.top.scores, behind.candidate.scores
+    if min(len(top), len(other)) < 2:
         return True
     # More repeats would not mend those that contradict each other.
     if contradiction(top) or contradiction(other):
@@ -176,9 +165,9 @@ def _can_be_distinguished(ranking: Ranking, behind: Behind) -> bool:
 def _separating(ranking: Ranking, behind: Behind) -> _Wanted:
     """Suggest the planned repeats of both; where one is a single run, the first repeats of it."""
     both = (ranking.top, behind.candidate)
-    top, other = (Sample.of(candidate.scores) for candidate in both)
+    top, other = ranking.top.scores, behind.candidate.scores
     more = 0
-    if min(top.num_processes, other.num_processes) > 1:
+    if min(len(top), len(other)) > 1:
         more = more_repeats(top, other, behind.level) or 2
     trials = []
     for candidate in both:
@@ -290,7 +279,7 @@ def _mended(question: Question) -> Iterator[_Wanted]:
     tried = {result.trial_id for result in choices}
     for result in choices:
         if result.outcome == Outcome.OUT_OF_MEMORY and result.spec.batch_size > 1:
-            spec = with_batch(result.spec, result.spec.batch_size // 2)
+            spec = replace(result.spec, batch_size=result.spec.batch_size // 2)
             if spec.trial_id not in tried:
                 why = f"{described(result)} ran out of memory: half the batch"
                 yield _Wanted(why=why, trials=((spec, REPEATS),), like=result.spec)

@@ -4,27 +4,45 @@ equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from analysis import badges
 from analysis.again import command
-from analysis.compare import words
 from analysis.compare.pairs import Comparison, PairRow, comparison
 from analysis.compare.sides import ComparedSide, sides
+from analysis.judgement import Decision, Ratio
 from analysis.options import Filters, OriginOption, Sweep, tell, tell_all_sweeps
 from analysis.results import Result
 from analysis.screen import say, say_command, say_meanings
-from analysis.titles import number, program_name
+from analysis.titles import (
+    environment_notes,
+    failed_repeats,
+    host_notes,
+    made_with,
+    named,
+    number,
+    program_name,
+    program_notes,
+    reported_notes,
+    step_notes,
+    sweep_notes,
+)
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
+from scalemark.host.own_code import typed
 from scalemark.records.free_axes import INHERITED, is_env_variable
+from scalemark.records.outcomes import Outcome
+from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
 _MOST_COMMANDS = 2
+_MOST_LISTED = 5  # trials, before they are counted
 _WIDEST_CELL = 32  # of how a program is read
 _NUMBERS = frozenset({"processes", "repeats", "num_gpus"})
 
@@ -61,23 +79,29 @@ def compare(
     console = make_console()
     say(console, f"A: {_title(of_a, [row.name_a for row in rows])}")
     say(console, f"B: {_title(of_b, [row.name_b for row in rows])}")
-    say(console, words.headline(rows), "bold")
+    say(console, headline(rows), "bold")
     console.print()
     _print_table(console, rows)
     console.print()
     if of_a.is_by_name and of_b.is_by_name:
         _print_differences(console, rows)
-    commands = list(dict.fromkeys(text for row in rows for text in row.to_run))
+    commands: dict[str, None] = {}
+    for row in rows:
+        commands.update(dict.fromkeys(row.to_run))
     if commands:
         say(console, "To run them:")
-        for text in commands[:_MOST_COMMANDS]:
+        for text in list(commands)[:_MOST_COMMANDS]:
             say_command(console, text, "")
     if len(commands) > _MOST_COMMANDS:
         more = counted(len(commands) - _MOST_COMMANDS, "more command")
         say(console, f"and {more}: --json has them", "dim")
-    for line in words.notes(compared, has_badges=True):
+    for line in notes(compared, has_badges=True):
         say(console, line, "dim")
-    meanings = words.meanings(rows)
+    used = set(map(answer, rows))
+    for row in rows:
+        for result in (row.a, row.b):
+            used.update(badges.of_environment(result.environment))
+    meanings = badges.foot(used)
     if meanings:
         say_meanings(console, meanings)
 
@@ -110,7 +134,7 @@ def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
             _speed(row.a),
             _speed(row.b),
             *_ratio(row, is_turned=is_turned),
-            words.answer(row),
+            answer(row),
         ]
         lines.append(cells)
     print_columns(console, columns, lines, _NUMBERS.union(["A", "B", ratio]), spare=[repeats])
@@ -119,35 +143,30 @@ def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
 def _print_differences(console: Console, rows: Sequence[PairRow]) -> None:
     lines = []
     for row in rows:
-        for what, name, of_a, of_b in _differences(row):
-            none = INHERITED if is_env_variable(name) else "-"
-            values = [none if value is None else for_people(value) for value in (of_a, of_b)]
-            lines.append([what, for_people(name), *values])
+        for difference in _differences(row):
+            none = INHERITED if is_env_variable(difference["name"]) else "-"
+            cells = [none if value is None else for_people(value) for value in difference.values()]
+            lines.append(cells)
     if lines:
         print_columns(console, ("", "differs", "A", "B"), lines)
         console.print()
 
 
-def _differences(row: PairRow) -> Iterator[tuple[str, str, object, object]]:
+def _differences(row: PairRow) -> Iterator[dict[str, Any]]:
     """Yield what differs between the two trials, their machines or software: the kind, its name,
     and both values.
     """
     a, b = row.a.environment, row.b.environment
-    sides: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
-        "axis": ({name: row.a.axes.get(name) for name in row.compared}, row.b.axes),
-        "machine": (
-            {"machine": a.machine, "shares_host": a.shares_host},
-            {"machine": b.machine, "shares_host": b.shares_host},
-        ),
-        "software": (
-            {name: a.software.get(name) for name in sorted({*a.software, *b.software})},
-            b.software,
-        ),
-    }
-    for what, (of_a, of_b) in sides.items():
-        for name, value in of_a.items():
-            if value != of_b.get(name):
-                yield what, name, value, of_b.get(name)
+    known: list[tuple[str, str, object, object]] = []
+    for name in row.compared:
+        known.append(("axis", name, row.a.axes.get(name), row.b.axes.get(name)))
+    known.append(("machine", "machine", a.machine, b.machine))
+    known.append(("machine", "shares_host", a.shares_host, b.shares_host))
+    for name in sorted({*a.software, *b.software}):
+        known.append(("software", name, a.software.get(name), b.software.get(name)))
+    for what, name, of_a, of_b in known:
+        if of_a != of_b:
+            yield {"what": what, "name": name, "a": of_a, "b": of_b}
 
 
 def _value(row: PairRow, axis: str) -> str:
@@ -175,7 +194,7 @@ def _ratio(row: PairRow, *, is_turned: bool) -> list[str]:
         return ["", ""]
     ratio = row.judgement.ratio
     shown = ratio.turned if is_turned else ratio
-    return [words.fold_with_interval(shown), f"{ratio.num_a}, {ratio.num_b}"]
+    return [fold_with_interval(shown), f"{ratio.num_a}, {ratio.num_b}"]
 
 
 def _answer(a: ComparedSide, b: ComparedSide, compared: Comparison) -> dict[str, Any]:
@@ -185,25 +204,24 @@ def _answer(a: ComparedSide, b: ComparedSide, compared: Comparison) -> dict[str,
         "pairs": [_row_answer(row) for row in compared.rows],
         "only_a": [_missing(result) for result in compared.only_a],
         "only_b": [_missing(result) for result in compared.only_b],
-        "notes": words.notes(compared),
+        "notes": notes(compared),
     }
 
 
 def _row_answer(row: PairRow) -> dict[str, Any]:
     a, b = row.a, row.b
     compared = {axis: {"a": a.axes.get(axis), "b": b.axes.get(axis)} for axis in row.compared}
-    keys = ("what", "name", "a", "b")
     return {
         "setting": dict(row.setting),
         "compared": compared,
-        "differences": [dict(zip(keys, each, strict=True)) for each in _differences(row)],
+        "differences": list(_differences(row)),
         "a": a.facts() | {"name": row.name_a},
         "b": b.facts() | {"name": row.name_b},
         "judgement": row.judgement,
         "answer": row.judgement and row.judgement.answer,
-        "words": words.sentence(row),
+        "words": sentence(row),
         "more_repeats": row.more_repeats,
-        "doubts": words.contradictions(row),
+        "doubts": contradictions(row),
         "notes": row.notes,
         "to_run": row.to_run,
     }
@@ -215,3 +233,150 @@ def _missing(result: Result) -> dict[str, Any]:
         text = command(result.spec, [result])
     injected = result.axes.get("injected", "")
     return result.facts() | {"injected": injected, "command": text}
+
+
+def answer(row: PairRow) -> str:
+    """Return `A faster`, `tie`, `single run` or another answer of a row."""
+    judgement = row.judgement
+    if judgement is None:
+        return "nothing to compare"
+    if row.b.environment.origin is Origin.PUBLISHED:
+        return "published"
+    if judgement.answer is Decision.DIFFERENT:
+        return "B faster" if row.is_turned else "A faster"
+    if judgement.answer is Decision.TIE:
+        return "tie"
+    return "single run" if _is_single(judgement.ratio) else "unclear"
+
+
+def headline(rows: Sequence[PairRow]) -> str:
+    """Return the answer: the sentences of one pair, or how many pairs have which answer."""
+    if len(rows) > 1:
+        counts = Counter(answer(row) for row in rows).most_common()
+        return f"Of {len(rows)} pairs: {', '.join(f'{word} in {count}' for word, count in counts)}."
+    (row,) = rows
+    text = f"{_start(row)}{sentence(row)}."
+    if row.more_repeats and row.judgement is not None:
+        if row.judgement.answer is Decision.TIE:
+            size = abs(row.judgement.ratio.ratio - 1)
+            more = counted(row.more_repeats, "more repeat")
+            text += f" {more} of each would show a difference of {size:.1%}."
+        elif _is_single(row.judgement.ratio):
+            text += " Repeat both before deciding."
+    return text
+
+
+def sentence(row: PairRow) -> str:
+    """Return `ps_gpu is 1.31x [1.28, 1.34] as fast as ps_cpu, over 3 repeats each`."""
+    judgement, a, b = row.judgement, row.name_a, row.name_b
+    if judgement is None:
+        return f"nothing to compare: {' and '.join(_without_number(row))}"
+    ratio = judgement.ratio
+    if row.b.environment.origin is Origin.PUBLISHED:
+        return f"{a} is {_fold(ratio.ratio)}x as fast as published by {b}"
+    if judgement.answer is Decision.TIE:
+        return f"{a} and {b} tie: {_times(ratio)} over {_basis(ratio)}"
+    first, second, shown = (b, a, ratio.turned) if row.is_turned else (a, b, ratio)
+    words = f"{first} is {_times(shown)} as fast as {second}"
+    # a step may hold more work on more GPUs
+    if row.a.counts_steps and "num_gpus" in row.compared:
+        words = f"{first} does {_times(shown)} the steps/s of {second}"
+    if judgement.answer is Decision.DIFFERENT:
+        return f"{words}, over {_basis(ratio)}"
+    if _is_single(ratio):
+        return f"{words} in a single run"
+    return f"{words}, which is unclear: {'; '.join(contradictions(row))}"
+
+
+def contradictions(row: PairRow) -> list[str]:
+    """Return how the repeats of its sides contradict each other."""
+    texts = []
+    for side, camps in row.judgement.contradictions if row.judgement else ():
+        texts.append(f"the repeats of {side} contradict each other: {camps.words(row.a.unit)}")
+    return texts
+
+
+def fold_with_interval(ratio: Ratio) -> str:
+    """Return `0.980 [0.971, 1.043]`; of single runs the ratio alone."""
+    if ratio.low is None or ratio.high is None:
+        return _fold(ratio.ratio)
+    return f"{_fold(ratio.ratio)} [{_fold(ratio.low)}, {_fold(ratio.high)}]"
+
+
+def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
+    """Return what must be known of machines, software and trials, each once."""
+    texts, rows = list(compared.notes), compared.rows
+    if len(rows) > 1:
+        for row in rows:
+            texts += [f"{_start(row)}{text}" for text in contradictions(row)]
+    for label, other, lonely in (("A", "B", compared.only_a), ("B", "A", compared.only_b)):
+        if lonely:
+            names = _shortened(map(_trial, lonely))
+            texts.append(f"{len(lonely)} of {label} without a counterpart in {other}: {names}")
+    results: list[Result] = []
+    for row in rows:
+        texts += row.notes
+        results += (row.a, row.b)
+    suspect, partly = [], []
+    for result in results:
+        where = result.environment
+        texts += [made_with(where)] if has_badges else environment_notes(where)
+        texts += host_notes([result])
+        if not result.is_valid:
+            suspect.append(_trial(result))
+        if result.failed and result.throughput is not None:
+            partly.append(f"{_trial(result)} ({failed_repeats(result)})")
+    for notes_of in (program_notes, reported_notes, step_notes, sweep_notes):
+        texts += notes_of(results)
+    if suspect:
+        texts.append(f"suspect, see {typed('store')} show: {_shortened(suspect)}")
+    if partly:
+        texts.append(f"repeats without a number, which are left out: {_shortened(partly)}")
+    return list(dict.fromkeys(texts))
+
+
+def _fold(value: float) -> str:
+    """Return `1.31`; near 1, where it matters on which side a ratio is, `1.003`."""
+    return f"{value:.3f}" if 0.9 < value < 1.1 else number(value)
+
+
+def _start(row: PairRow) -> str:
+    setting = ", ".join(named(axis, value) for axis, value in row.setting.items())
+    return f"{setting}: " if setting else ""
+
+
+def _is_single(ratio: Ratio) -> bool:
+    return min(ratio.num_a, ratio.num_b) < 2
+
+
+def _times(ratio: Ratio) -> str:
+    text, space, interval = fold_with_interval(ratio).partition(" ")
+    return f"{text}x{space}{interval}"
+
+
+def _basis(ratio: Ratio) -> str:
+    if ratio.num_a == ratio.num_b:
+        return f"{counted(ratio.num_a, 'repeat')} each"
+    return f"{ratio.num_a} and {ratio.num_b} repeats"
+
+
+def _without_number(row: PairRow) -> Iterator[str]:
+    for name, result in ((row.name_a, row.a), (row.name_b, row.b)):
+        if result.outcome == Outcome.INVALID:
+            yield f"{name} has no number that may be quoted"
+        elif result.throughput is None:
+            yield f"{name} has no number ({result.ended})"
+
+
+def _trial(result: Result) -> str:
+    # a program without axes of its own has one name
+    words = dict.fromkeys((str(result.axes["model"]), result.strategy))
+    return f"{result.trial_id[:8]} {' '.join(words)} on {result.width}"
+
+
+def _shortened(texts: Iterable[str]) -> str:
+    every = list(dict.fromkeys(texts))
+    if len(every) > _MOST_LISTED:
+        num_more = len(every) - _MOST_LISTED + 1
+        every[_MOST_LISTED - 1 :] = [f"and {num_more} more: see --json"]
+    return "; ".join(every)

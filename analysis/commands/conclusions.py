@@ -10,7 +10,7 @@ from analysis.conclusions import ClaimVerdict, Conclusion, Contrast, counting
 from analysis.conclusions import conclusions as judged
 from analysis.options import All, Filters, OriginOption, Sweep, select
 from analysis.results import Result
-from analysis.screen import say, say_ending
+from analysis.screen import say, say_command
 from analysis.selection import Source
 from analysis.titles import number, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
@@ -71,7 +71,10 @@ def conclusions(
     if shows_all:
         for conclusion in answer.claims:
             for line in _lines(conclusion):
-                say_ending(console, line)
+                say(console, line)
+            if _OPEN & {conclusion.verdict, *(each.verdict for each in conclusion.statements)}:
+                say(console, "  To supply results:")
+                say_command(console, conclusion.claim.supply, "      ")
             console.print()
         return None
     rows = map(_row, answer.claims)
@@ -131,18 +134,17 @@ def _lines(answer: Conclusion) -> list[str]:
             lines.append(f"      {_pair(pair)}")
         if len(against_first) > _MOST_PAIRS:
             lines.append(f"      and {len(against_first) - _MOST_PAIRS} more (--json)")
-    if _OPEN & {answer.verdict, *(statement.verdict for statement in answer.statements)}:
-        lines.append(f"  To supply results: {claim.supply}")
     return lines
 
 
 def _pair(pair: Contrast) -> str:
-    values = number(pair.values[0]), number(pair.values[1])
-    if pair.quantity == "efficiency":
-        values = f"{pair.values[0]:.1%}", f"{pair.values[1]:.1%}"
+    first_speed, second_speed = (
+        number(pair.first.throughput or 0),
+        number(pair.second.throughput or 0),
+    )
     doubt = _DOUBT.get(pair.relation(), "") if pair.holds is None else ""
     shared, first, second = pair.names()
     return (
-        f"{_SAYS[pair.holds]}: {shared}: {first} {values[0]}, {second} {values[1]} "
-        f"{pair.quantity}{doubt}; {pair.first.environment.host}"
+        f"{_SAYS[pair.holds]}: {shared}: {first} {first_speed}, {second} {second_speed} "
+        f"{pair.first.unit}{doubt}; {pair.first.environment.host}"
     )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from analysis.explain import explain_words as words
+from analysis.explain import explanations as words
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import explain_all, of_each_curve
 from analysis.explain.observed import observer
@@ -24,7 +24,7 @@ from analysis.options import (
     selected,
     trials_without_number,
 )
-from analysis.results import Result, has_steps, why_no_steps
+from analysis.results import Result, has_steps, why_no_steps, with_number
 from analysis.screen import say, say_command, show
 from analysis.selection import Selection, Source, choose
 from analysis.titles import environment_notes, sweep_notes
@@ -145,7 +145,7 @@ def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:
     asked = [result for result in asked if not result.is_of_program]
     if not asked:
         raise StoreError(NOT_TAKEN_APART)
-    numbers = [result for result in asked if result.throughput is not None]
+    numbers = with_number(asked)
     if not numbers:
         ended = Counter(result.ended for result in asked)
         ways = ", ".join(f"{num} {way}" for way, num in ended.most_common())

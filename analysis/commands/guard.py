@@ -35,6 +35,11 @@ from store.reading.sweeps import ACCEPTED
 
 _REGRESSED = 1  # exit code
 _ACCEPTED = "--accepted"
+# of a change, by --json
+_PRINTED = (
+    *("state", "after", "earliest", "latest", "found", "groups", "machines", "causes", "sweeps"),
+    *("accepted", "recovered"),
+)
 
 
 def guard(
@@ -174,40 +179,19 @@ def _accept(change: Change, chosen: Selection) -> str:
 def _answer(
     chosen: Selection, records: Sequence[Record], shown: Sequence[Change]
 ) -> dict[str, Any]:
-    return {
-        "histories": [
-            {
-                "machine": record.machine,
-                "is_simulated": record.is_simulated,
-                "num_nights": len(record.nights),
-                "first_night": record.nights[0].day,
-                "last_night": record.nights[-1].day,
-                "trials": [cell.trial_id for cell in record.cells],
-            }
-            for record in records
-        ],
-        "changes": [
-            {
-                "state": change.state,
-                "first_night": change.first,
-                "after": change.after,
-                "earliest": change.earliest,
-                "latest": change.latest,
-                "found": change.found,
-                "change": change.share,
-                "change_low": change.low,
-                "change_high": change.high,
-                "groups": change.groups,
-                "trials": [cell.trial_id for cell in change.cells],
-                "names": [cell.name for cell in change.cells],
-                "machines": change.machines,
-                "causes": change.causes,
-                "sweeps": change.sweeps,
-                "accepted": change.accepted,
-                "recovered": change.recovered,
-                "next": next_command(change, chosen),
-            }
-            for change in shown
-        ],
-        "notes": list(notes(records)),
-    }
+    known, answers = [], []
+    for record in records:
+        history: dict[str, Any] = {"machine": record.machine, "is_simulated": record.is_simulated}
+        history["num_nights"] = len(record.nights)
+        history["first_night"], history["last_night"] = record.nights[0].day, record.nights[-1].day
+        history["trials"] = [cell.trial_id for cell in record.cells]
+        known.append(history)
+    for change in shown:
+        answer = {name: getattr(change, name) for name in _PRINTED}
+        answer["first_night"] = change.first
+        answer["change"] = change.share
+        answer["change_low"], answer["change_high"] = change.low, change.high
+        answer["trials"] = [cell.trial_id for cell in change.cells]
+        answer["names"] = [cell.name for cell in change.cells]
+        answers.append(answer | {"next": next_command(change, chosen)})
+    return {"histories": known, "changes": answers, "notes": list(notes(records))}

@@ -47,9 +47,9 @@ def scaling(
     if as_json:
         return print_json(answers)
     console = make_console()
-    used = {
-        badge for answer in answers for badge in badges.of_environment(answer.table.environment)
-    }
+    used: set[str] = set()
+    for answer in answers:
+        used.update(badges.of_environment(answer.table.environment))
     if any(answer.telling for answer in answers):
         used |= _print_overview(console, answers)
     else:
@@ -57,13 +57,15 @@ def scaling(
     if shows_all:
         for answer in answers:
             _print(console, answer)
-            used |= {badge for curve in answer.curves for badge in curve.doubts}
+            for curve in answer.curves:
+                used.update(curve.doubts)
     reported = [] if shows_all else reported_notes(read.results)  # --all has it in each table
     for note in (*read.notes, *reported):
         say(console, note)
-    suspect = [result for result in read.results if result.is_suspect and result.attempt_ids]
-    if suspect:
-        say(console, f"suspect: {chosen.show_command} {suspect[0].attempt_ids[-1]} says why")
+    for result in read.results:
+        if result.is_suspect and result.attempt_ids:
+            say(console, f"suspect: {chosen.show_command} {result.attempt_ids[-1]} says why")
+            break
     meanings = badges.foot(used)
     if meanings:
         say_meanings(console, meanings)

@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.again import command, repeated
-from analysis.compare import published
+from analysis.compare import sides
 from analysis.compare.sides import ComparedSide
-from analysis.judgement import Decision, Judgement, Sample, judge, more_repeats
+from analysis.judgement import Decision, Judgement, judge, more_repeats
+from analysis.labels import FOLLOWERS
 from analysis.results import Result, axes_of, global_batch
 from analysis.versions import differing
 from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
@@ -20,13 +21,6 @@ from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.wording import as_typed, natural
 from store.errors import StoreError
 
-# Axes that `auto` derives from another one: they may differ where that one is compared and no
-# trial is equal in them.
-_FOLLOWERS = {
-    "precision": ("loss_scale", "data_format"),
-    "optimizer": ("learning_rate", "momentum", "weight_decay"),
-    "data": ("data_dir", "distortions", "cache"),
-}
 _STRATEGY = ("strategy", *STRATEGY_AXES)
 _USUAL = ("model", "num_gpus")
 _SPEAKING = ("strategy", "model", "precision", "data")  # axes whose values need no name beside them
@@ -74,8 +68,8 @@ class Comparison:
 def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
     """Pair trials of one machine and software, unless the sides name these.
 
-    Axes that follow from what is compared (`_FOLLOWERS`) may differ where nothing else is equal;
-    so may the one axis in which two sweeps differ. Raises StoreError when nothing is left.
+    Axes that follow from what is compared (`FOLLOWERS`) may differ where nothing else is equal.
+    Raises StoreError when nothing is left.
     """
     if b.is_published:
         return _with_published(a, b)
@@ -83,19 +77,12 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
     if a.is_by_name and b.is_by_name:
         free = frozenset(axes_of([*a.results, *b.results]))
     anywhere = a.names_an_environment or b.names_an_environment
-    notes = []
     pairs = _match(a.results, b.results, free, anywhere=anywhere)
     followers = _followers(free)
     if followers:
         loose = _match(*_left(a, b, pairs), free | followers, anywhere=anywhere)
         if loose:
             free, pairs = free | followers, [*pairs, *loose]
-    if not pairs and not free and (axis := _only_difference(a, b)):
-        free = frozenset(_STRATEGY) if axis == "strategy" else frozenset({axis})
-        free |= _followers(free)
-        pairs = _match(a.results, b.results, free, anywhere=anywhere)
-        of_a, of_b = (", ".join(sorted(map(str, _values(side, axis)))) for side in (a, b))
-        notes.append(f"the two differ in {axis}, by which they are compared: A {of_a}, B {of_b}")
     different = [pair for pair in pairs if not _share_attempts(*pair)]
     if not different:
         if pairs:
@@ -106,16 +93,16 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
         raise StoreError(_why_none(a, b, free))
     only_a, only_b = _left(a, b, pairs)
     rows = _rows(different, _fixed(a.results, b.results, free), a, b)
-    return Comparison(rows=tuple(rows), only_a=only_a, only_b=only_b, notes=tuple(notes))
+    return Comparison(rows=tuple(rows), only_a=only_a, only_b=only_b)
 
 
 def _with_published(a: ComparedSide, b: ComparedSide) -> Comparison:
     """Pair our trials with the figures of a source, which says less of each."""
-    pairs = published.matched(a.results, b.results)
+    pairs = sides.matched(a.results, b.results)
     if not pairs:
-        ours = [published.work_of(result) for result in a.results]
-        theirs = [published.work_of(result) for result in b.results]
-        axes, here, there = _closest(ours, theirs, published.OPEN)
+        ours = [sides.work_of(result) for result in a.results]
+        theirs = [sides.work_of(result) for result in b.results]
+        axes, here, there = _closest(ours, theirs, sides.OPEN)
         differing_in = [f"{axis} (here {here[axis]}, there {there[axis]})" for axis in axes]
         why = f"the closest differ in {', '.join(differing_in)}"
         if not axes:
@@ -124,25 +111,11 @@ def _with_published(a: ComparedSide, b: ComparedSide) -> Comparison:
     shown = [axis for axis in axes_of(a.results) if axis not in STRATEGY_AXES]
     only_a, _ = _left(a, b, pairs)
     rows = tuple(_rows(pairs, shown, a, b))
-    return Comparison(rows=rows, only_a=only_a, only_b=(), notes=tuple(published.notes(pairs)))
+    return Comparison(rows=rows, only_a=only_a, only_b=(), notes=tuple(sides.notes(pairs)))
 
 
 def _followers(free: Collection[str]) -> frozenset[str]:
-    return frozenset(axis for name in free for axis in _FOLLOWERS.get(name, ())).difference(free)
-
-
-def _only_difference(a: ComparedSide, b: ComparedSide) -> str:
-    """Return the only axis of which the sides share no value; empty where there are several."""
-    apart = []
-    for axis in axes_of([*a.results, *b.results]):
-        if not _values(a, axis) & _values(b, axis):
-            apart.append("strategy" if axis in _STRATEGY else axis)
-    axes = set(apart).difference(_followers(apart))
-    return axes.pop() if len(axes) == 1 else ""
-
-
-def _values(side: ComparedSide, axis: str) -> set[object]:
-    return {result.axes.get(axis) for result in side.results}
+    return frozenset(axis for name in free for axis in FOLLOWERS.get(name, ())).difference(free)
 
 
 def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:
@@ -251,13 +224,12 @@ def _judged(of_a: Result, of_b: Result) -> tuple[Judgement | None, int | None, l
     """Return the judgement, how many more repeats would tell, and the commands that run them."""
     if of_a.throughput is None or of_b.throughput is None:
         return None, None, []
-    samples = (Sample.of(of_a.repeats, of_a.unit), Sample.of(of_b.repeats, of_b.unit))
-    judgement = judge(*samples)
+    judgement = judge(of_a.repeats, of_b.repeats)
     are_ours = of_a.environment.origin.is_ours and of_b.environment.origin.is_ours
     if judgement.answer is Decision.DIFFERENT or not are_ours:
         return judgement, None, []
     is_single = min(judgement.ratio.num_a, judgement.ratio.num_b) == 1
-    more = 2 if is_single else more_repeats(*samples)
+    more = 2 if is_single else more_repeats(of_a.repeats, of_b.repeats)
     to_run = []
     if more:
         for result in (of_a, of_b):

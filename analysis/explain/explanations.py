@@ -1,28 +1,26 @@
-"""Explains trials: where the time of a step goes, what holds it back, and what to do."""
+"""Explains trials: where the time of a step goes, what holds it back, what to do, and its words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis import again
+from analysis import again, badges
+from analysis.advise.questions import SHOWN, cells, column_heading, described, marks
+from analysis.again import is_worth_again
 from analysis.explain.ablations import Ablation, AblationFinder, command
 from analysis.explain.causes import Bound, Case, Evidence, EvidenceKind, OtherWays
-from analysis.explain.observed import (
-    NOTHING,
-    UNTIMED,
-    Observed,
-    SlowReplicas,
-)
-from analysis.explain.remedies import Remedy, against_slow, against_throttling, remedies
-from analysis.explain.verdicts import MATTERS, Diagnosis, diagnose
+from analysis.explain.observed import NOTHING, UNTIMED, Observed, SlowReplicas
+from analysis.explain.remedies import Remedy, against_slow, remedies
+from analysis.explain.verdicts import MATTERS, Confidence, Diagnosis, diagnose
 from analysis.explain.waterfall import Seconds, Waterfall, shares_cores, waterfall
 from analysis.results import Result
-from analysis.titles import host_notes
-from scalemark.models import trainable
-from scalemark.records import overrides
-from scalemark.records.references import Origin
-from scalemark.records.trial import STRATEGY_COLUMNS
+from analysis.screen import NextStep, Screen
+from analysis.selection import Selection
+from analysis.titles import host_notes, with_interval
+from scalemark.records.overrides import ID_DIGITS
+from scalemark.text.wording import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +31,6 @@ class StepRow:
     seconds: Seconds
     share: float  # of the step
     trials: tuple[str, ...]  # of a difference what is subtracted comes last
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """A trial that would say more."""
-
-    ablation: Ablation
-    command: str  # that makes it; empty where there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +55,7 @@ class Explanation:
     seen: Observed
     slow_replicas: SlowReplicas
     remedies: tuple[Remedy, ...]
-    missing: tuple[Missing, ...]
-    # the command that makes what is missing, but for a larger batch; empty where nothing is, or no
-    # such model
-    measure_all: str
+    missing: Mapping[Ablation, str]  # trials that would say more -> the command; empty without
     notes: tuple[str, ...]  # what must be known beside it, as sentences
 
 
@@ -94,14 +81,10 @@ def _explain(
     slow, waiting = _slow_replicas(fall, seen, of_ablations.get(Ablation.INDEPENDENT, NOTHING))
     case = Case(fall=fall, seen=seen, of_ablations=of_ablations, ways=ways, waiting=waiting)
     diagnosis = diagnose(case)
-    offered = list(against_throttling(seen))
+    offered = remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))
     if diagnosis.bound is Bound.SLOW_REPLICA:
-        offered.append(against_slow(slow.slow[0].replica, target.environment.device_kind))
-    else:
-        offered += remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))
-    missing = []
-    for ablation in fall.ablations.missing:
-        missing.append(Missing(ablation=ablation, command=command(ablation, target)))
+        offered = [against_slow(slow.slow[0].replica, target.environment.device_kind)]
+    missing = {ablation: command(ablation, target) for ablation in fall.ablations.missing}
     return Explanation(
         target=target,
         steps=_steps(fall, diagnosis),
@@ -109,8 +92,7 @@ def _explain(
         seen=seen,
         slow_replicas=slow,
         remedies=tuple(offered),
-        missing=tuple(missing),
-        measure_all=_measure_all(fall),
+        missing=missing,
         notes=tuple(host_notes([target])),
     )
 
@@ -212,22 +194,6 @@ def _refuted(fall: Waterfall) -> list[str]:
     return refuted
 
 
-def _measure_all(fall: Waterfall) -> str:
-    """Return the `experiment=explain` around the target, where an ablation of it is missing."""
-    target = fall.target
-    if {*fall.ablations.missing} <= {Ablation.LARGER_BATCH}:
-        return ""
-    if target.environment.origin is not Origin.PUBLISHED:
-        spec = replace(target.spec, scaling="weak")  # one replica has the batch of each
-        return again.command(spec, [target], "experiment=explain")
-    if target.axes["model"] not in trainable():
-        return ""
-    asked = {name: target.axes[name] for name in ("model", "num_gpus", "batch_size")}
-    if target.strategy in STRATEGY_COLUMNS.values():
-        asked["strategy"] = target.strategy
-    return overrides.sweep(["experiment=explain", *overrides.of_axes(asked)])
-
-
 def of_each_curve(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
     """Choose the result on the most GPUs of each curve.
 
@@ -250,3 +216,222 @@ def of_each_curve(results: Sequence[Result], finder: AblationFinder) -> list[Res
         if (result.environment.key, result.trial_id) not in within:
             tops.append(result)
     return tops or list(largest.values())
+
+
+COLUMNS = ("where the step goes", "ms [95 % CI]", "share", "trials")
+_MOST_ROWS = 10
+_REPEATS = 3  # of a suspect single run
+_SHOWS = {
+    Ablation.ALONE: "one replica alone, the ideal",
+    Ablation.INDEPENDENT: "independent replicas, which tell contention from communication",
+    Ablation.FAST_LINKS: "the same without a slow network between hosts, which shows its cost",
+    Ablation.REDUCING: "the same on synthetic data, which shows what the input costs",
+    Ablation.READING: "the same without distortions",
+    Ablation.MANY_STEPS: "many steps per call, which show what calls cost",
+    Ablation.LARGER_BATCH: "a larger batch, which shows what is fixed",
+    Ablation.FLOOR: "the trivial model, the floor of a step",
+}
+_VERDICTS = {
+    Bound.CONTENTION: "slowed by contention",
+    Bound.SLOW_REPLICA: "held back by a slow replica",
+}
+
+
+def screen(explained: Sequence[Explanation], selection: Selection) -> Screen:
+    """Return where the step of one trial goes, or of several the verdicts, the worst first.
+
+    `selection` is what was asked for: commands name its database.
+    """
+    used: set[str] = set()
+    for explanation in explained:
+        of_place = badges.of_environment(explanation.target.environment)
+        used.update(badge for badge in of_place if badge in SHOWN)
+    if len(explained) == 1:
+        (explanation,) = explained
+        headline, slow = verdict(explanation), explanation.slow_replicas
+        if slow.slow and explanation.diagnosis.bound is not Bound.SLOW_REPLICA:
+            headline += f" {slow_replica(slow)}."
+        return Screen(
+            headlines=(headline,),
+            columns=COLUMNS,
+            rows=list(rows(explanation)),
+            right=frozenset(("share",)),
+            most_rows=_MOST_ROWS,
+            next_step=_next_step(explained, selection),
+            badges=frozenset(used),
+        )
+    worst_first = sorted(explained, key=_lost, reverse=True)
+    lines = list(_verdict_rows(worst_first))
+    for line in lines:
+        used.update(line[-1].split(", "))
+    heading = column_heading(worst_first[0].target)
+    return Screen(
+        headlines=tuple(_headlines(worst_first)),
+        columns=("model", heading, "lost", "held back by", "doubts"),
+        rows=lines,
+        right=frozenset(("lost",)),
+        most_rows=_MOST_ROWS,
+        next_step=_next_step(_fastest_first(worst_first), selection),
+        badges=frozenset(used),
+    )
+
+
+def verdict(explanation: Explanation) -> str:
+    """Return the answer in a sentence, then how much of the ideal is reached, then a doubt."""
+    diagnosis, steps = explanation.diagnosis, explanation.steps
+    name = named(explanation.target)
+    if diagnosis.bound is None:
+        why = f"{diagnosis.why[0].upper()}{diagnosis.why[1:]}"
+        return f"{name}: cannot tell what holds it back. {why}."
+    is_likely = diagnosis.confidence is Confidence.LIKELY
+    bound = _VERDICTS.get(diagnosis.bound, diagnosis.bound)
+    sentences = [f"{name} is {'probably ' if is_likely else ''}{bound}: {diagnosis.why}."]
+    is_wide = explanation.target.num_gpus > 1 and diagnosis.bound is not Bound.HEALTHY
+    if steps.efficiency is not None and is_wide:
+        sentences.append(f"It reaches {percent(steps.efficiency)} of {steps.ideal}.")
+    if is_likely:
+        sentences.append(f"Not sure: {diagnosis.doubts[0]}.")
+    return " ".join(sentences)
+
+
+def rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
+    """Yield the step from its base upwards, the whole step, and what overlaps its parts."""
+    steps, target = explanation.steps, explanation.target
+    names = {
+        Ablation.ALONE: f"{target.environment.counted(1)} alone: compute",
+        Ablation.ALONE_READING: f"{target.environment.counted(1)} alone, with its input",
+        Ablation.INDEPENDENT: f"{target.environment.counted(target.num_gpus)}, each for itself",
+    }
+    base, *parts = steps.parts
+    yield _cells(names.get(steps.base, "not known: the whole step"), base)
+    for part in parts:
+        yield _cells(part.what, part)
+    whole = StepRow(what="", seconds=steps.step, share=1.0, trials=(target.trial_id,))
+    yield _cells("= the step", whole)
+    for row in steps.within:
+        yield _cells(f"within: {row.what}", row)
+
+
+def details(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    """Yield sentences with commands: slow replicas, what to try, and what is missing."""
+    slow = explanation.slow_replicas
+    if slow != UNTIMED:
+        yield f"{slow_replica(slow)}.", ""
+    for note in explanation.notes:
+        yield f"{note[0].upper()}{note[1:]}.", ""
+    for remedy in explanation.remedies:
+        yield f"Try {remedy.change}: {remedy.why}.", remedy.command
+    for ablation, text in explanation.missing.items():
+        yield f"Missing: {_SHOWS[ablation]}.", text
+
+
+def slow_replica(slow: SlowReplicas) -> str:
+    """Return which replica is slow, or why it is unknown."""
+    if slow.unknown or slow.slowest is None:
+        return f"Which replica is slow cannot be told: {slow.unknown}"
+    if not slow.slow:
+        high = f"{slow.slowest.high:.0%}"
+        return f"No replica is slow: {slow.slowest.replica} takes at most {high} longer"
+    names = listed([replica.replica for replica in slow.slow])
+    longer = listed(
+        [f"{replica.value:.0%} [{replica.low:.0%}, {replica.high:.0%}]" for replica in slow.slow]
+    )
+    if len(slow.slow) == 1:
+        return f"{names} is slow: its own compute takes {longer} longer than the others'"
+    return f"{names} are slow: their own compute takes {longer} longer than the others'"
+
+
+def named(target: Result) -> str:
+    """Return as `vgg16, replicated_nccl on 8 GPUs, batch_size 32, fp32`."""
+    return f"{target.axes['model']}, {described(target)}"
+
+
+def percent(share: float) -> str:
+    """Format a share, with digits where it would else read as the threshold that it misses."""
+    if 0.095 <= share < 0.105 or 0.895 <= share < 0.905:
+        return f"{100 * share:.3g}%"
+    return f"{share:.0%}"
+
+
+def _cells(what: str, row: StepRow) -> tuple[str, ...]:
+    ms = row.seconds.times(1e3)
+    trials = " - ".join(trial[:ID_DIGITS] for trial in row.trials)
+    return what, with_interval(ms.value, ms.low, ms.high), percent(row.share), trials
+
+
+def _verdict_rows(worst_first: Sequence[Explanation]) -> Iterator[tuple[str, ...]]:
+    of_model: dict[object, list[Result]] = defaultdict(list)
+    for explanation in worst_first:
+        of_model[explanation.target.axes["model"]].append(explanation.target)
+    choices = {}
+    for alike in of_model.values():
+        for target, choice in zip(alike, cells(alike, alike[0]), strict=True):
+            choices[target.environment.key, target.trial_id] = choice
+    for explanation in worst_first:
+        target, diagnosis = explanation.target, explanation.diagnosis
+        efficiency = explanation.steps.efficiency
+        lost = "?" if efficiency is None else percent(1 - efficiency)
+        bound = str(diagnosis.bound or diagnosis.confidence)
+        if diagnosis.confidence is Confidence.LIKELY:
+            bound = f"probably {bound}"
+        choice = choices[target.environment.key, target.trial_id]
+        doubts = ", ".join(marks(target, explanation.seen.doubts))
+        yield str(target.axes["model"]), choice, lost, bound, doubts
+
+
+def _headlines(worst_first: Sequence[Explanation]) -> Iterator[str]:
+    """Yield how many trials are held back by what, and the verdict on the worst."""
+    bounds = Counter(
+        str(explanation.diagnosis.bound or Confidence.CANNOT_TELL) for explanation in worst_first
+    )
+    counts = [f"{num} {bound}" for bound, num in bounds.items()]
+    yield f"{len(worst_first)} trials: {', '.join(counts)}."
+    for explanation in worst_first:
+        if explanation.diagnosis.bound not in (None, Bound.HEALTHY):
+            yield verdict(explanation)
+            return
+
+
+def _lost(explanation: Explanation) -> float:
+    efficiency = explanation.steps.efficiency
+    return 0.0 if efficiency is None else 1 - efficiency
+
+
+def _fastest_first(worst_first: Sequence[Explanation]) -> list[Explanation]:
+    """Put the fastest of each model first whose replicas train together: advice takes these."""
+    fastest: dict[object, Explanation] = {}
+    for explanation in worst_first:
+        target = explanation.target
+        key = target.environment.key, target.axes["model"]
+        known = fastest.get(key)
+        is_faster = known is None or (target.throughput or 0) > (known.target.throughput or 0)
+        if is_faster and not target.trains_apart:
+            fastest[key] = explanation
+    return [*sorted(fastest.values(), key=_lost, reverse=True), *worst_first]
+
+
+def _next_step(explained: Sequence[Explanation], selection: Selection) -> NextStep | None:
+    """Return the first remedy, else the first trial that is missing; before either the repeats of a
+    suspect single run.
+    """
+    targets = [explanation.target for explanation in explained]
+    for explanation in explained:
+        target = explanation.target
+        trial = target.trial_id[:ID_DIGITS]
+        of_which = f"{named(target)}: " if len(explained) > 1 else ""
+        if is_worth_again(target, targets):
+            why = f"{of_which}measure it again, it is one suspect run"
+            return NextStep(why=why, commands=(again.again(target, _REPEATS),))
+        for remedy in explanation.remedies:
+            why = f"{of_which}try {remedy.change}, for {remedy.why}"
+            if remedy.command:
+                then = selection.analysis("compare", trial, remedy.trial_id[:ID_DIGITS])
+                return NextStep(why=why, commands=(remedy.command,), then=then)
+            if explanation.diagnosis.bound is Bound.SLOW_REPLICA:
+                return NextStep(why=why)
+        for ablation, text in explanation.missing.items():
+            if text:
+                why = f"{of_which}run {_SHOWS[ablation]}"
+                then = selection.analysis("explain", "--trial", trial)
+                return NextStep(why=why, commands=(text,), then=then)
+    return None

@@ -1,4 +1,4 @@
-"""Lists what to do against each verdict, as trials with one axis changed, and against throttling.
+"""Lists what to do against each verdict, as trials with one axis changed.
 
 "Optimize TensorFlow GPU performance with the TensorFlow Profiler" (source 001), and its checklist
 for several GPUs.
@@ -12,7 +12,6 @@ from typing import Any
 
 from analysis import again
 from analysis.explain.causes import Bound
-from analysis.explain.observed import Observed
 from analysis.results import Environment, Result
 from scalemark.abilities import (
     ALL_REDUCES,
@@ -26,12 +25,11 @@ from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.records.switches import unknown_to
-from scalemark.text.wording import as_typed, listed
+from scalemark.text.wording import as_typed
 
 MORE_BATCHES = 8  # that wait on each device
 FEW_PACKS = 8  # tf_cnn_benchmarks' own choice of gradient_repacking
 MANY_STEPS = 10  # per call
-WORTH_A_REMEDY = 0.02  # of the clock: what a card at its power limit loses is mostly less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,38 +169,3 @@ def against_slow(replica: str, kind: DeviceKind) -> Remedy:
             "CUDA_VISIBLE_DEVICES without it what the others reach"
         )
     return Remedy(change=f"to mend or leave out {replica}", why=why)
-
-
-def against_throttling(seen: Observed) -> Iterator[Remedy]:
-    """Yield what to do against each reason that was seen, the gravest first; nothing where the
-    slowest GPU lost little of its clock.
-    """
-    if seen.clock_loss is not None and seen.clock_loss < WORTH_A_REMEDY:
-        return
-    explained: set[str] = set()
-    for reason, (change, why) in _AGAINST_THROTTLING.items():
-        throttled = [gpu for gpu in seen.throttled.get(reason, ()) if gpu not in explained]
-        if reason in ("hw_thermal_slowdown", "hw_power_brake_slowdown"):
-            explained.update(throttled)  # each is a hw_slowdown, too
-        if throttled:
-            yield Remedy(change=f"{change} {listed(throttled)}", why=f"{reason}: {why}")
-
-
-_AGAINST_THROTTLING = {
-    "hw_thermal_slowdown": ("to cool", "look at fans, dust and the air that reaches it"),
-    "hw_power_brake_slowdown": (
-        "to check the power supply of",
-        "a supply that failed, a cable or a limit of the chassis does that",
-    ),
-    "hw_slowdown": ("to check heat and power supply of", "the GPU does not say which of both"),
-    "sw_thermal_slowdown": ("to cool", "look at fans and at the GPUs beside it"),
-    "sw_power_cap": (
-        "to raise the power limit of",
-        "nvidia-smi -q -d POWER shows its limits, and nvidia-smi -pl WATTS sets one",
-    ),
-    "applications_clocks": (
-        "to reset the clocks of",
-        "they are limited by hand; nvidia-smi -rac resets them",
-    ),
-}
-"""NVML's reason -> what to try, and why; nvml.h, `nvmlClocksEventReasons`."""

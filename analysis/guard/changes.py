@@ -13,9 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from analysis import badges
-from analysis.guard.groups import Floats, Group, groups_of
 from analysis.guard.histories import HistoryCell, Night, Record
-from analysis.guard.noise import LEAST_NOISE
+from analysis.guard.noise import LEAST_NOISE, Floats, Group, groups_of
 from analysis.guard.scan import FEWEST_NIGHTS, STEEPEST, ScanRule, Shift, mean_series, scan
 from scalemark.records.machine import DeviceKind
 from scalemark.stats.welch import LEVEL, upper_quantile

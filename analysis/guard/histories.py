@@ -15,7 +15,7 @@ from datetime import date
 
 import numpy as np
 
-from analysis.guard.groups import Floats, Places, Truths
+from analysis.guard.noise import Floats, Places, Truths
 from analysis.results import AXES, Result
 from analysis.selection import NothingFoundError, Selection, load_every_night
 from analysis.versions import described

@@ -15,8 +15,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.guard.groups import Floats, Group, Membership, Places, Span, Sums, Truths
-from analysis.guard.noise import CellNoise, GroupNoise, score_of_all
+from analysis.guard.noise import (
+    CellNoise,
+    Floats,
+    Group,
+    GroupNoise,
+    Membership,
+    Places,
+    Span,
+    Sums,
+    Truths,
+    score_of_all,
+)
 from scalemark.stats.welch import upper_quantile
 
 WINDOWS = (2, 3, 5, 8, 13, 21)  # newest nights; one bad night is no change

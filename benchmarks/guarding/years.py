@@ -15,8 +15,8 @@ from itertools import product
 import numpy as np
 from numpy.random import Generator
 
-from analysis.guard.groups import Floats, Places, groups_of
 from analysis.guard.histories import HistoryCell, Night, Record
+from analysis.guard.noise import Floats, Places, groups_of
 
 NUM_NIGHTS = 365
 FIRST = date(2026, 1, 1)

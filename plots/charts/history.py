@@ -13,8 +13,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 
 from analysis.guard.changes import Change, ChangeState, changes, sentence
-from analysis.guard.groups import Floats, Places
 from analysis.guard.histories import NoHistoryError, Record, histories
+from analysis.guard.noise import Floats, Places
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
 from plots import figure as figures

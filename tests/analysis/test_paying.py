@@ -1,6 +1,7 @@
 """Whether GPUs that are added pay, and how sure that is."""
 
 import random
+from itertools import pairwise
 
 from analysis import scaling as curves
 from analysis.measured import measured
@@ -16,9 +17,10 @@ def stored():
 
 def test_an_added_gpu_brings_its_share_of_what_each_of_the_first_does():
     fill_gpus(curve([100.0, 190.0, 340.0, 400.0]))
-    shares = [round(step.share, 3) for step in curves.steps_of(stored())]
-    assert shares == [0.9, 0.75, 0.15]
-    assert all(step.is_sure for step in curves.steps_of(stored()))
+    first, *_ = results = stored()
+    steps = [curves.added(first, *pair) for pair in pairwise(results)]
+    assert [round(step.share, 3) for step in steps] == [0.9, 0.75, 0.15]
+    assert all(step.is_sure for step in steps)
 
 
 def test_it_stops_paying_where_no_larger_number_brings_half_of_the_first():
@@ -51,7 +53,7 @@ def test_the_interval_of_a_share_holds_the_truth_as_often_as_it_says():
             for num, value in ((1, 100.0), (2, 190.0), (4, 340.0))
         ]
         added = curves.added(*rows)
-        hits += added.low < truth < added.high
+        hits += added.share_low < truth < added.share_high
     assert 0.91 <= hits / 200 <= 0.99
 
 

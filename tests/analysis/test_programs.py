@@ -7,15 +7,12 @@ from functools import partial
 
 import pytest
 
-from analysis.measured import measured
 from analysis.pivot import pivot, usual_tables
 from analysis.selection import Selection, load
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import overrides, with_changes
 from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import natural
-from store.database import open_for_reading
-from store.reading import queries
 from tests.analysis.commands.command import advised
 from tests.analysis.commands.command import analysis as run
 from tests.analysis.gpu_box import around, fill_gpus, on_gpus, repeated
@@ -31,7 +28,6 @@ from tests.programs import (
     grid,
     program,
 )
-from tests.tables import changing
 
 EVERY = [
     ("scaling", "--all"),
@@ -314,16 +310,6 @@ def test_pairs_are_in_the_order_of_free_axes(analysis):
     assert [pair["setting"]["axes.zero"] for pair in pairs] == [0, 2, 10]
 
 
-def test_tables_of_one_program_are_in_the_order_of_free_axes():
-    rows = [row for zero in (10, 0, 2) for row in around(program(1, zero), 100.0)]
-    fill_programs([*rows, *around(program(1, 1, model="other"), 50.0)])
-    found = pivot(load(Selection(db="results.db")), ("num_gpus",), ("model",))
-    assert [one.setting["strategy"] for one in found] == [
-        *("offload=cpu zero=0", "offload=cpu zero=2", "offload=cpu zero=10"),
-        "offload=cpu zero=1",
-    ]
-
-
 def counting_steps(*throughputs):
     rows = [one for num, of in enumerate(throughputs, 1) for one in around(program(num), of)]
     fill_programs(rows, measured=SEEN_FROM_OUTSIDE | {"item": "steps"})
@@ -405,20 +391,6 @@ def test_steps_on_more_gpus_are_compared_as_steps(analysis):
     counting_steps(100.0, 150.0)
     shown = analysis("compare", "num_gpus=2", "num_gpus=1").stdout
     assert "num_gpus=2 does 1.50x [1.48, 1.52] the steps/s of num_gpus=1, over" in shown
-
-
-@pytest.mark.parametrize(
-    ("read", "units"),
-    [
-        ([(1, 10.0), (2, None)], ["items/s", "items/s"]),
-        ([(1, None), (2, None)], ["throughput", "throughput"]),
-    ],
-)
-def test_a_trial_without_a_number_counts_what_its_program_counts_elsewhere(read, units):
-    fill("r.db", [(program(num_gpus=num, item=""), found) for num, found in read])
-    with changing("r.db") as connection:
-        connection.exec_driver_sql("UPDATE measurements SET item = 'items'")
-    assert [one.unit for one in measured(queries.measured(open_for_reading("r.db")))] == units
 
 
 @pytest.mark.parametrize(("on_4", "is_doubted"), [(395.0, False), (470.0, True)])

@@ -9,7 +9,7 @@ from analysis.published import (
     of_others,
     of_source,
     precision_as_published,
-    usual_image_px,
+    usual_size,
 )
 from scalemark.records.references import published as shipped
 from store.errors import StoreError
@@ -116,7 +116,7 @@ def test_precision_is_reported_as_sources_do(axes, reported):
 
 
 def test_the_usual_image_size_is_that_of_the_definition():
-    assert usual_image_px("alexnet") == 227
-    assert usual_image_px("inception3") == 299
-    assert usual_image_px("resnet18_cifar?") == 32
-    assert usual_image_px("gpt") is None
+    assert usual_size("alexnet", "image_px") == 227
+    assert usual_size("inception3", "image_px") == 299
+    assert usual_size("resnet18_cifar?", "image_px") == 32
+    assert usual_size("gpt", "image_px") is None

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.advise.questions import Goal, Objective
 from analysis.advise.ranking import rank
-from analysis.judgement import Sample, judge
+from analysis.judgement import judge
 from benchmarks.advice import Kind, play_races, play_single_runs
 from scalemark.records.references import Origin
 from scalemark.stats.welch import typical
@@ -168,8 +168,8 @@ def test_two_choices_are_judged_as_compare_judges_them():
     a, b = [100.0, 101.0, 99.0], [90.0, 98.0, 97.0]
     (one,) = [*(found := ranked([a, b])).tied, *found.unclear, *found.worse]
     assert (one.low, one.ratio) == (
-        pytest.approx(judge(Sample.of(a), Sample.of(b)).ratio.low),
-        pytest.approx(judge(Sample.of(a), Sample.of(b)).ratio.ratio),
+        pytest.approx(judge(a, b).ratio.low),
+        pytest.approx(judge(a, b).ratio.ratio),
     )
 
 

@@ -238,22 +238,6 @@ def test_two_sweeps_are_compared_trial_by_trial(compared):
         assert "different software" in pair["notes"][0]
 
 
-def test_two_sweeps_that_differ_in_one_axis_are_compared_by_it(compare, compared):
-    counts = (1, 2)
-    for precision, speed in (("fp32", 100), ("bf16", 150)):
-        trials = [small(num_gpus=num, precision=precision) for num in counts]
-        runs = [run for spec in trials for run in several(spec, speed, speed + 1)]
-        fill("r.db", runs, name=precision)
-    found = compared("sweep=fp32", "sweep=bf16")
-    assert [pair["setting"]["num_gpus"] for pair in found["pairs"]] == [1, 2]
-    assert found["pairs"][0]["compared"] == {"precision": {"a": "fp32", "b": "bf16"}}
-    assert found["notes"][0] == (
-        "the two differ in precision, by which they are compared: A fp32, B bf16"
-    )
-    text = compare("sweep=fp32", "sweep=bf16", "--db", "r.db").stdout
-    assert text.splitlines()[2] == "Of 2 pairs: B faster in 2."
-
-
 def test_two_sweeps_that_differ_in_two_axes_are_refused_with_both(compare):
     fill("r.db", several(small(), 100, 101), name="a")
     fill("r.db", several(small(batch_size=4, precision="bf16"), 100, 101), name="b")

@@ -110,9 +110,9 @@ def test_the_json_holds_all_of_it(analysis):
     ]
     assert parts[1]["share"] == pytest.approx(1 / 3, rel=1e-3)
     assert parts[1]["seconds"]["low"] < 0.05 < parts[1]["seconds"]["high"]
-    assert [missing["ablation"] for missing in one["missing"]] == ["larger batch"]
+    assert [*one["missing"]] == ["larger batch"]
     assert all(
-        shlex.split(missing["command"])[:2] == ["python", "sweep.py"] for missing in one["missing"]
+        shlex.split(command)[:2] == ["python", "sweep.py"] for command in one["missing"].values()
     )
     named = f"python sweep.py from={one['target']['trial_id'][:8]} "
     assert one["remedies"][0]["command"].startswith(named)
@@ -135,10 +135,6 @@ def test_one_trial_only_cannot_be_reported_and_says_what_is_missing(analysis):
     assert (
         "Missing: independent replicas, which tell contention from communication." in ended.stdout
     )
-    assert (
-        "All but a larger batch at once:\n  python sweep.py from="
-        f"{small(num_gpus=2, **MODEL).trial_id[:8]} experiment=explain\n"
-    ) in ended.stdout
 
 
 def test_what_ran_with_other_software_does_not_count(analysis):
@@ -209,7 +205,7 @@ def test_published_figures_without_a_batch_are_no_steps(analysis):
     assert "the chosen figures have no batch size" in ended.stderr
 
 
-def test_a_published_loss_is_printed_with_the_command_that_measures_it(analysis):
+def test_a_published_loss_is_printed(analysis):
     asked = (
         "--origin",
         "published",
@@ -223,10 +219,6 @@ def test_a_published_loss_is_printed_with_the_command_that_measures_it(analysis)
     assert (
         "29% of the step is lost to contention or communication (90 ms); independent replicas would tell."
         in ended.stdout
-    )
-    assert (
-        "  python sweep.py experiment=explain model=vgg16 num_gpus=8 batch_size=32 \\\n"
-        "    strategy=replicated_nccl\n" in ended.stdout
     )
     assert MACHINE.host not in ended.stdout
 

@@ -68,7 +68,7 @@ def test_gpus_of_several_hosts_are_held_against_those_of_one():
     fall = waterfall(ablations)
     assert [part.causes for part in fall.parts] == [(Cause.COMMUNICATION,), (Cause.NETWORK,)]
     assert [part.seconds.value for part in fall.parts] == pytest.approx([0.010, 0.180], rel=1e-3)
-    missing = {trial.ablation: trial.command for trial in explained(target).missing}
+    missing = explained(target).missing
     assert missing[Ablation.FAST_LINKS].endswith(" num_gpus=4 hosts=1")
     assert "hosts=1" in missing[Ablation.ALONE]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.explain import explain_words as words
+from analysis.explain import explanations as words
 from analysis.explain.ablations import Ablation, AblationFinder
 from analysis.explain.causes import Bound
 from analysis.explain.observed import Observed

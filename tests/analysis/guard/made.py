@@ -5,8 +5,8 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from analysis.guard.groups import Floats
 from analysis.guard.histories import HistoryCell, Night, Record
+from analysis.guard.noise import Floats
 
 FIRST = date(2026, 1, 1)
 AXES = [{"model": model, "num_gpus": num} for model in ("resnet50", "vgg16") for num in (1, 2, 4)]

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.guard.groups import groups_of
-from analysis.guard.noise import moderated
+from analysis.guard.noise import groups_of, moderated
 
 
 def drawn(truth, freedom, num=200):

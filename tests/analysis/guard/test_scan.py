@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.guard.groups import Floats, groups_of
+from analysis.guard.noise import Floats, groups_of
 from analysis.guard.scan import ScanRule, Shift, mean_series, scan
 from tests.analysis.guard.made import AXES, noisy
 
