@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from analysis.explain import explanations as words
 from analysis.explain.ablations import AblationFinder
-from analysis.explain.explanations import explain_all, of_each_curve
+from analysis.explain.explanations import Explanation, explain_all, of_each_curve
 from analysis.explain.observed import observer
 from analysis.options import (
     All,
@@ -104,6 +105,12 @@ def explain(
         return show(console, words.screen(explained, chosen), newest, notes, brief=brief)
     if newest is not None:
         say(console, newest.line, "dim")
+    return _print_all(console, explained, notes)
+
+
+def _print_all(console: Console, explained: Sequence[Explanation], notes: Sequence[str]) -> None:
+    """Print every explanation with its remedies and missing trials, then notes."""
+    of_places = []
     for explanation in explained:
         say(console, words.verdict(explanation), "bold")
         rows = list(words.rows(explanation))
@@ -113,10 +120,9 @@ def explain(
             if command:
                 say_command(console, command)
         console.print()
-        notes += environment_notes(explanation.target.environment)
-    for note in dict.fromkeys(notes):
+        of_places += environment_notes(explanation.target.environment)
+    for note in dict.fromkeys([*notes, *of_places]):
         say(console, note)
-    return None
 
 
 def _everything(selection: Selection) -> Source:

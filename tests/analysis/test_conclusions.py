@@ -38,14 +38,6 @@ def grid(model, speeds, num_gpus=8, **axes):
     return [({**fixed, "strategy": name}, of) for name, of in speeds.items()]
 
 
-def curve(model, num_gpus, last, first=100.0, **axes):
-    """One that goes from 1 GPU to the last."""
-    return [
-        ({"model": model, **axes}, [first, first + 0.1]),
-        ({"model": model, "num_gpus": num_gpus, **axes}, [last, last + 1]),
-    ]
-
-
 def test_eight_claims_have_sources_commands_and_rules():
     of_statements = dict.fromkeys(statement.claim for statement in statements())
     assert [claim.id for claim in claims()] == list(of_statements)

@@ -1,7 +1,6 @@
 """Runs `python -m analysis`, see `tests.app`."""
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -14,12 +13,6 @@ def analysis(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
 ) -> Ended:
     return run_app(app, "analysis", capsys, monkeypatch, *arguments)
-
-
-def unfolded(text: str) -> str:
-    """Return text with each command in one line, and in that of the sentence that it ends."""
-    in_a_line = re.sub(r" \\\n +", " ", text)
-    return re.sub(r":\n +(?=python sweep\.py)", ": ", in_a_line)
 
 
 def advised(ended: Ended) -> list[dict[str, Any]]:
