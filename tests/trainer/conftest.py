@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from scalemark.records.machine import DeviceKind
+from tests.specs import small
 from trainer import devices
+from trainer.check.exactness import train, whole_batches
 
 MOST_REPLICAS = 4
 
@@ -24,3 +27,20 @@ def make_devices(all_devices: devices.Devices):
         return replace(all_devices, replicas=all_devices.replicas[:num_replicas])
 
     return make
+
+
+@pytest.fixture(scope="module")
+def alone(all_devices):
+    """alone(num_replicas, num_steps, **changes): the weights of one device that takes the same whole batches."""
+    one = replace(all_devices, replicas=all_devices.replicas[:1])
+    known = {}
+
+    def weights(num_replicas: int, num_steps: int, **changes) -> list[np.ndarray]:
+        key = num_replicas, num_steps, str(changes)
+        if key not in known:
+            batches = list(whole_batches(num_replicas, num_steps))
+            spec = small(**{"learning_rate": 0.1} | changes)
+            known[key] = train(spec, one, batches).update.weights(0)
+        return known[key]
+
+    return weights

@@ -264,19 +264,6 @@ def test_data_that_cannot_be_read_fails_a_trial_in_one_sentence(run, tmp_path, a
     assert "wanted a label below num_classes=10" in message
 
 
-def test_the_environment_has_tensorflows_build_and_no_secret(run, monkeypatch):
-    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "http://me:hidden@host")
-    exit_code, folder = run(small())
-    environment = folder.read_environment()
-    assert exit_code == 0
-    assert (
-        environment["cuda_build"].split(".")[0].isdecimal()
-    )  # the packaged TensorFlow is built for GPUs, too
-    assert environment["cudnn_build"].split(".")[0].isdecimal()
-    assert environment["variables"]["NCCL_SOCKET_IFNAME"] == "http://***@host"
-    assert "hidden" not in folder.environment.read_text()
-
-
 def broken_import(monkeypatch, error):
     class Broken:
         def find_spec(self, name, path=None, target=None):
@@ -342,14 +329,37 @@ def test_a_lack_of_memory_at_tensorflows_import_stays_one(monkeypatch):
         _import_tensorflow()
 
 
-def test_a_trial_tells_its_utilization_unless_others_took_cores_and_its_bytes(
-    run, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path / "cache"))
-    _, folder = run(small(num_gpus=2, optimizer="adam", min_window_s=0.1))
+@pytest.fixture(scope="module")
+def of_other_variables(fork, tmp_path_factory):
+    """A trial with a cache of its own and a secret in its environment, which take a new server."""
+    place = tmp_path_factory.mktemp("other")
+    folder = _folder(place, small(num_gpus=2, optimizer="adam", min_window_s=0.1))
+    variables = of_all_tests(os.environ) | {
+        "SCALEMARK_CACHE": str(place / "cache"),
+        "NCCL_SOCKET_IFNAME": "http://me:hidden@host",
+    }
+    process = fork.start(folder, environment(variables, ""))
+    wait_for_end(process.descriptor)
+    assert process.reap() == 0
+    return place, folder
+
+
+def test_the_environment_has_tensorflows_build_and_no_secret(of_other_variables):
+    _, folder = of_other_variables
+    environment = folder.read_environment()
+    assert (
+        environment["cuda_build"].split(".")[0].isdecimal()
+    )  # the packaged TensorFlow is built for GPUs, too
+    assert environment["cudnn_build"].split(".")[0].isdecimal()
+    assert environment["variables"]["NCCL_SOCKET_IFNAME"] == "http://***@host"
+    assert "hidden" not in folder.environment.read_text()
+
+
+def test_a_trial_tells_its_utilization_unless_others_took_cores_and_its_bytes(of_other_variables):
+    place, folder = of_other_variables
     found = folder.read_result().measurement
     flops = network("trivial", 32, 10).training_flops
-    kept = [json.loads(file.read_text()) for file in (tmp_path / "cache" / "peaks").glob("*.json")]
+    kept = [json.loads(file.read_text()) for file in (place / "cache" / "peaks").glob("*.json")]
     if kept:
         (peak,) = kept
         assert found.peak_flops_per_s == peak["flops_per_s"] / 2

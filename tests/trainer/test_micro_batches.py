@@ -23,14 +23,9 @@ from trainer.run import build, open_training
 ACCUMULATED = {"gradient_accumulation": 4, **RATE}
 
 
-def reference(make_devices, num_replicas, **changes):
-    """Weights of one device that takes the same whole batches at once."""
-    return trained(make_devices, 1, whole_batches(num_replicas, 3), **changes).update.weights(0)
-
-
 @pytest.mark.parametrize("mode", ["replicated_none", "sharded"])
-def test_four_micro_batches_train_as_the_whole_batch_does(make_devices, mode):
-    wanted = reference(make_devices, 2, weight_decay=0.1)
+def test_four_micro_batches_train_as_the_whole_batch_does(make_devices, alone, mode):
+    wanted = alone(2, 3, weight_decay=0.1)
     placement, training, placed = recorded(
         make_devices, 2, whole_batches(2, 3), weight_decay=0.1, **MODES[mode], **ACCUMULATED
     )
@@ -38,13 +33,6 @@ def test_four_micro_batches_train_as_the_whole_batch_does(make_devices, mode):
     assert set(placement.summary()["convolution"]) == {"Conv2D @ CPU:1", "Conv2D @ CPU:2"}
     for replica in range(2):
         assert largest_difference(training.update.weights(replica), wanted) < 1e-6
-
-
-@pytest.fixture(scope="module")
-def weights_of_one(all_devices):
-    """Weights of one device that takes the same three whole batches at once."""
-    one = replace(all_devices, replicas=all_devices.replicas[:1])
-    return reference(lambda _: one, 2)
 
 
 def accumulation_cases():
@@ -60,13 +48,13 @@ def accumulation_cases():
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("mode", "changes"), list(accumulation_cases()), ids=str)
-def test_every_mode_accumulates_exactly(make_devices, weights_of_one, mode, changes):
+def test_every_mode_accumulates_exactly(make_devices, alone, mode, changes):
     placement, training, placed = recorded(
         make_devices, 2, whole_batches(2, 3), **MODES[mode], **ACCUMULATED, **changes
     )
     assert placement.problem(placed) is None
     for replica in range(2):
-        assert largest_difference(training.update.weights(replica), weights_of_one) < 1e-6
+        assert largest_difference(training.update.weights(replica), alone(2, 3)) < 1e-6
 
 
 @pytest.mark.integration
@@ -74,9 +62,11 @@ def test_every_mode_accumulates_exactly(make_devices, weights_of_one, mode, chan
     ("mode", "optimizer", "packs"),
     every_other(("replicated_none", "sharded"), tuple(OPTIMIZERS), (0, 3)),
 )
-def test_every_optimizer_updates_once_for_all_micro_batches(make_devices, mode, optimizer, packs):
+def test_every_optimizer_updates_once_for_all_micro_batches(
+    make_devices, alone, mode, optimizer, packs
+):
     changes = {"optimizer": optimizer, "momentum": 0.0, "learning_rate": 0.01}
-    wanted = reference(make_devices, 2, **changes)
+    wanted = alone(2, 3, **changes)
     update = trained(
         make_devices,
         2,
@@ -122,8 +112,8 @@ def test_the_loss_is_the_mean_over_micro_batches(make_devices):
 
 
 @pytest.mark.parametrize("loss_scale", ["128", "dynamic"])
-def test_scaled_losses_are_accumulated_and_unscaled_once(make_devices, loss_scale):
-    wanted = reference(make_devices, 2)
+def test_scaled_losses_are_accumulated_and_unscaled_once(make_devices, alone, loss_scale):
+    wanted = alone(2, 3)
     changes = {"precision": "fp16", "loss_scale": loss_scale}
     training = trained(make_devices, 2, whole_batches(2, 3), **ACCUMULATED, **changes)
     assert 0 < largest_difference(training.update.weights(1), wanted) < 2e-3

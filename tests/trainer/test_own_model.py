@@ -17,6 +17,7 @@ from tests.trainer.test_main import fork, run  # noqa: F401 - fixtures
 from tests.trainer.test_towers import INDEPENDENT, MODES
 from trainer import own_model
 from trainer.data.synthetic import Synthetic
+from trainer.devices import Devices
 from trainer.errors import UnsupportedTrialError
 from trainer.keras_model import Example
 from trainer.run import build, open_training
@@ -81,26 +82,38 @@ def difference(one, other) -> float:
     return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
 
 
-def check_exact(make_devices, text: str, num_replicas: int = 2, **changes: object) -> None:
-    alone, _ = trained(own(text, batch_size=12), make_devices(1))
-    spec = own(text, num_gpus=num_replicas, batch_size=12 // num_replicas, **changes)
-    together, placement = trained(spec, make_devices(num_replicas))
-    assert placement.problem(together.wanted(spec)) is None
-    start = build(own(text, batch_size=12), make_devices(1)).update.weights(0)
-    assert difference(alone.update.weights(0), start) > 1e-3
-    for replica in range(num_replicas):
-        assert difference(together.update.weights(replica), alone.update.weights(0)) < EXACT
+@pytest.fixture(scope="module")
+def check_exact(all_devices):
+    """check_exact(text, **changes): two replicas train this model as one device does."""
+    known = {}
+
+    def first(num_replicas: int) -> Devices:
+        return replace(all_devices, replicas=all_devices.replicas[:num_replicas])
+
+    def check(text: str, num_replicas: int = 2, **changes: object) -> None:
+        if text not in known:
+            alone, _ = trained(own(text, batch_size=12), first(1))
+            start = build(own(text, batch_size=12), first(1)).update.weights(0)
+            known[text] = alone.update.weights(0)
+            assert difference(known[text], start) > 1e-3
+        spec = own(text, num_gpus=num_replicas, batch_size=12 // num_replicas, **changes)
+        together, placement = trained(spec, first(num_replicas))
+        assert placement.problem(together.wanted(spec)) is None
+        for replica in range(num_replicas):
+            assert difference(together.update.weights(replica), known[text]) < EXACT
+
+    return check
 
 
 @pytest.mark.parametrize(("model", "mode"), SMOKE)
-def test_replicas_reach_the_weights_of_one_device(make_devices, model, mode):
-    check_exact(make_devices, MODELS[model], **MODES[mode])
+def test_replicas_reach_the_weights_of_one_device(check_exact, model, mode):
+    check_exact(MODELS[model], **MODES[mode])
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("model", "mode"), every_other(tuple(MODELS), tuple(MODES)))
-def test_every_other_mode_is_as_exact(make_devices, model, mode):
-    check_exact(make_devices, MODELS[model], **MODES[mode])
+def test_every_other_mode_is_as_exact(check_exact, model, mode):
+    check_exact(MODELS[model], **MODES[mode])
 
 
 @pytest.mark.parametrize(
@@ -120,8 +133,8 @@ def test_packs_and_calls_and_xla_are_exact_on_tokens(make_devices, changes):
     assert difference(together.update.weights(1), alone.update.weights(0)) < EXACT
 
 
-def test_three_replicas_are_exact(make_devices):
-    check_exact(make_devices, TOKENS, num_replicas=3, all_reduce="pscpu")
+def test_three_replicas_are_exact(check_exact):
+    check_exact(TOKENS, num_replicas=3, all_reduce="pscpu")
 
 
 def test_independent_replicas_drift_apart(make_devices):
@@ -231,12 +244,12 @@ def test_dropout_anywhere_in_the_model_differs_between_replicas(make_devices):
     assert all((one != other).any() for one, other in zip(*seeds, strict=True))
 
 
-def test_a_variable_without_gradient_stays_as_it_is(make_devices):
+def test_a_variable_without_gradient_stays_as_it_is(check_exact):
     text = DENSE.replace(
         "def build",
         "class Wide(keras.layers.Dense):\n    def build(self, shape):\n        super().build(shape)\n        self.idle = self.add_weight(shape=(2,))\n\n\ndef build",
     ).replace("keras.layers.Dense(4)", "Wide(4)")
-    check_exact(make_devices, text)
+    check_exact(text)
 
 
 def test_it_may_import_what_lies_beside_it():

@@ -47,18 +47,12 @@ def test_shards_put_together_are_the_initial_weights(make_devices):
 
 @pytest.mark.parametrize("mode", [SHARDED, RING], ids=["none", "ring"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_every_optimizer_is_exact_on_shards(make_devices, optimizer, mode):
+def test_every_optimizer_is_exact_on_shards(make_devices, alone, optimizer, mode):
     changes = {"optimizer": optimizer, "momentum": 0.0, "learning_rate": 0.01}
-    one = trained(make_devices, 1, whole_batches(3, 3), **changes).update.weights(0)
     placement, training, wanted = recorded(make_devices, 3, whole_batches(3, 3), **mode, **changes)
     assert placement.problem(wanted) is None
-    assert largest_difference(training.update.weights(0), one) < 1e-6
-    assert (
-        largest_difference(
-            training.update.weights(0), trained(make_devices, 1, [], **changes).update.weights(0)
-        )
-        > 1e-4
-    )
+    assert largest_difference(training.update.weights(0), alone(3, 3, **changes)) < 1e-6
+    assert largest_difference(training.update.weights(0), alone(3, 0, **changes)) > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -101,11 +95,11 @@ def test_fewer_elements_than_replicas_leave_shards_empty_or_padded(make_devices,
     every_other((2, 3), (0, 1, 3), ("momentum", "adamw"), ("off", "on")),
 )
 def test_shards_of_collectives_are_exact_with_micro_batches(
-    make_devices, num_replicas, packs, optimizer, xla
+    make_devices, alone, num_replicas, packs, optimizer, xla
 ):
     changes = {"optimizer": optimizer, "momentum": 0.0, "learning_rate": 0.01}
     batches = list(whole_batches(num_replicas, 3))
-    one = trained(make_devices, 1, batches, **changes).update.weights(0)
+    one = alone(num_replicas, 3, **changes)
     changes |= {"gradient_accumulation": 4, "gradient_repacking": packs, "xla": xla}
     update = trained(make_devices, num_replicas, batches, **RING, **changes).update
     for replica in range(num_replicas):

@@ -67,22 +67,6 @@ def recorded(make_devices, num_replicas, batches, **changes):
     return placement, training, training.wanted(small(num_gpus=num_replicas, **changes))
 
 
-@pytest.fixture(scope="module")
-def alone(all_devices):
-    """alone(num_replicas, num_steps, **changes): the weights of one device that takes the same whole batches."""
-    one = replace(all_devices, replicas=all_devices.replicas[:1])
-    known = {}
-
-    def weights(num_replicas: int, num_steps: int, **changes) -> list[np.ndarray]:
-        key = num_replicas, num_steps, str(changes)
-        if key not in known:
-            batches = list(whole_batches(num_replicas, num_steps))
-            known[key] = train(small(**RATE | changes), one, batches).update.weights(0)
-        return known[key]
-
-    return weights
-
-
 def exactness_cases():
     """Every mode as it is and compiled with several steps in a call; the rest is slow."""
     for mode, packs in [(mode, 0) for mode in MODES] + [(mode, 2) for mode in PACKS]:
@@ -97,6 +81,7 @@ def exactness_cases():
 def test_a_synchronous_mode_reaches_one_devices_weights(
     make_devices, alone, mode, packs, xla, steps_per_execution
 ):
+    """Gradients are averaged: tf_cnn_benchmarks' replicated summed them, and took N times the step."""
     changes = MODES[mode] | {
         "gradient_repacking": packs,
         "xla": xla,
@@ -214,19 +199,6 @@ def test_dropout_differs_between_replicas(make_devices):
     same_for_both = [(np.concatenate([images, images]), np.concatenate([labels, labels]))]
     update = trained(make_devices, 2, same_for_both, normalized, **INDEPENDENT).update
     assert largest_difference(update.weights(0), update.weights(1)) > 1e-6
-
-
-@pytest.mark.integration
-def test_gradients_are_averaged_not_summed(make_devices):
-    """tf_cnn_benchmarks' replicated summed: with the same images on every replica, a sum would take N times the step."""
-    images, labels = next(whole_batches(1, 1))
-    doubled = [(np.concatenate([images, images]), np.concatenate([labels, labels]))]
-    one = trained(make_devices, 1, [(images, labels)]).update.weights(0)
-    for mode in MODES.values():
-        assert (
-            largest_difference(trained(make_devices, 2, doubled, **mode).update.weights(0), one)
-            < 1e-6
-        )
 
 
 @pytest.mark.parametrize(
