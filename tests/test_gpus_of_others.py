@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -51,8 +52,20 @@ def colleague() -> Iterator[subprocess.Popen]:
     process.wait()
 
 
+@pytest.fixture(autouse=True)
+def _leave_no_sweep() -> Iterator[None]:
+    """One that a failed test left running would fail another test, too."""
+    yield
+    for sweep in Sweep.begun:
+        sweep.process.kill()
+        sweep.process.wait()
+    Sweep.begun.clear()
+
+
 class Sweep:
     """A sweep of a program that runs on a fake box, and what it has printed so far."""
+
+    begun: ClassVar[list["Sweep"]] = []
 
     def __init__(self, num_gpus: int, *arguments: str, program: str = PROGRAM) -> None:
         Path("program.py").write_text(program)
@@ -75,6 +88,7 @@ class Sweep:
                 stderr=stderr,
                 stdout=stderr,
             )
+        self.begun.append(self)
 
     @property
     def text(self) -> str:
