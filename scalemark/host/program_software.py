@@ -29,12 +29,6 @@ from scalemark.host.own_code import NOT_INSTALLED, own_version
 from scalemark.program import template
 from scalemark.program.template import PYTHON, SCRIPTS
 
-NAMES = (
-    *("torch", "tensorflow", "tf_nightly", "jax", "jaxlib", "keras", "transformers", "accelerate"),
-    *("deepspeed", "lightning", "pytorch_lightning", "flax", "numpy", "triton", "flash_attn"),
-    *("torchvision", "torchtitan", "xformers", "megatron_core"),
-)
-PREFIXES = ("nvidia_nccl", "nvidia_cudnn", "nvidia_cuda_runtime", "nvidia_cublas")
 SOURCES = tuple(f"*.{ending}" for ending in ("py", "sh", "cu", "cuh", "cpp", "cc", "c", "h"))
 """Untracked files that count as changes of a program; others may be what it has written."""
 
@@ -63,17 +57,7 @@ _UNKNOWN_CODE = "unknown-"
 _MOST_WORDS = 200  # of a command line that are looked at
 _SCRIPT = """
 import json, os, platform, sys
-found = {}
-try:
-    from importlib.metadata import version, PackageNotFoundError
-except ImportError:
-    names = ()
-for name in names:
-    try:
-        found[name] = version(name)
-    except PackageNotFoundError:
-        pass
-folders = {}
+found, folders = {}, {}
 for folder in filter(None, sys.path):
     try:
         folders[os.path.abspath(folder)] = os.stat(folder).st_mtime_ns
@@ -81,12 +65,14 @@ for folder in filter(None, sys.path):
     except OSError:
         continue
     for entry in entries:
-        if entry.endswith(".dist-info") and entry.lower().replace("-", "_").startswith(prefixes):
-            name, _, rest = entry[:-10].partition("-")
-            found[name.lower()] = rest
+        name, ending = os.path.splitext(entry)
+        if ending in (".dist-info", ".egg-info"):
+            name, _, version = name.partition("-")
+            found.setdefault(name.lower().replace(".", "_"), version)
 said = {"path": sys.executable, "python": platform.python_version()}
 print(json.dumps(dict(said, packages=found, folders=folders)))
 """
+_READS = "all packages"  # by which an answer of an earlier script is told apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,8 +213,7 @@ def interpreter(command: Sequence[str], folder: Path, variables: Mapping[str, st
     kept_at = _cache_file(command, folder, variables)
     if found := _kept(kept_at):
         return found
-    script = f"names, prefixes = {NAMES!r}, {PREFIXES!r}\n{_SCRIPT}"
-    encoded = b64encode(script.encode()).decode()  # `conda run` takes no line breaks
+    encoded = b64encode(_SCRIPT.encode()).decode()  # `conda run` takes no line breaks
     try:
         asked = subprocess.run(
             [*command, "-c", f"import base64; exec(base64.b64decode('{encoded}'))"],
@@ -379,7 +364,7 @@ def _cache_file(command: Sequence[str], folder: Path, variables: Mapping[str, st
             changed_ns.append(file.stat().st_mtime_ns if file.exists() else 0)
     except (OSError, RuntimeError):
         return None
-    where = [*command, *changed_ns, *chosen_by, str(folder), *NAMES]
+    where = [*command, *changed_ns, *chosen_by, str(folder), _READS]
     digest = hashlib.sha256(json.dumps(where).encode()).hexdigest()[:16]
     return root / "interpreters" / f"{digest}.json"
 

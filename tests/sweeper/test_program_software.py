@@ -54,7 +54,7 @@ def test_a_python_that_is_not_found_is_said_before_anything_runs(capsys):
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("pythn a.py", "of PATH; activate the environment that has it, or name it by its path"),
+        ("pythn a.py", "in PATH; activate the environment that has it, or name it by its path"),
         ("python nothere.py --x", "nothere.py is not there; wanted a script, by a path from /"),
         ("./a.py", "a.py is not executable; chmod"),
         ("bin/{tool} x", "bin/none is not there"),

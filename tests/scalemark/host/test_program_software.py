@@ -116,9 +116,12 @@ def test_it_is_asked_again_when_a_package_was_installed():
         "packages/torch-2.9.dist-info/METADATA",
         "Metadata-Version: 2.1\nName: torch\nVersion: 2.9\n",
     )
-    make("packages/nvidia_nccl_cu12-2.27.5.dist-info/METADATA", "")
-    found = interpreter([sys.executable], Path.cwd(), variables).packages
-    assert (found["torch"], found["nvidia_nccl_cu12"]) == ("2.9", "2.27.5")
+    make("packages/timm-1.0.dist-info/METADATA", "")
+    make("packages/Old.Name-3.egg-info/PKG-INFO", "")
+    known = interpreter([sys.executable], Path.cwd(), variables).packages
+    assert (known["torch"], known["timm"], known["old_name"]) == ("2.9", "1.0", "3")
+    (packages / "timm-1.0.dist-info").rename(packages / "timm-2.0.dist-info")
+    assert interpreter([sys.executable], Path.cwd(), variables).packages["timm"] == "2.0"
 
 
 def test_what_says_nothing_has_nothing():
