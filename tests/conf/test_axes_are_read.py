@@ -24,10 +24,8 @@ ELSEWHERE = {
 }
 
 WITHOUT_INFLUENCE = {"learning_rate", "learning_rate_warm_up", "weight_decay", "data_dir"}
-WITHOUT_INFLUENCE |= {"cache", "seed", "data_format"}
-"""Simulated trials may have them, and the cost model gives them no time of their own. Neither has
-`momentum`; but that is the name of an optimizer, too, which the cost model knows.
-"""
+WITHOUT_INFLUENCE |= {"cache", "seed", "data_format", "momentum"}
+"""Simulated trials may have them, and the cost model gives them no time of their own."""
 
 FOR_THE_PROGRAM = {*USED_BY_PROGRAMS, "model", "seed", "compare"} - {"num_steps"}
 """The program gets these as placeholders and variables, and analysis reads what is compared."""
