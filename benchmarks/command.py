@@ -48,6 +48,10 @@ FEWEST_STEPS = 8  # of a whole run: the lines of two may come at once on a busy 
 PAIRS_PER_ROUND = 20
 AGREEMENT_LIMIT = 0.005  # of the program's own number
 BATCH = 64
+READ = (
+    r"regex:^(?P<step>\d+)\s+images/sec: (?P<mean_throughput>\S+)"
+    r"|total images/sec: (?P<total>\S+)"
+)
 REPORTING_PROGRAM = """
 import hashlib, statistics, sys, time
 num_steps, num_hashes, display_every, batch = map(int, sys.argv[1:5])
@@ -306,7 +310,7 @@ def _run(
     ends_file = at / "ends.txt"
     numbers = [case.num_steps, num_hashes, case.display_every, BATCH]
     command = " ".join([sys.executable, "program.py", *map(str, numbers), str(ends_file)])
-    spec = _spec(command, min_warm_up_steps=0, read="tf_cnn_benchmarks", items_per_step=str(BATCH))
+    spec = _spec(command, min_warm_up_steps=0, read=READ, items_per_step=str(BATCH))
     result = watched(spec, at, start, variables)
     measured = result.measurement
     if measured is None or measured.reported:

@@ -19,6 +19,7 @@ from scalemark.records.trial import TrialSpec
 
 TOLERANCE = 0.1  # honest rates differ by less: they leave out what a program does between steps
 LEAST_BETWEEN_S = 0.05  # between lines: the watcher stamps them to a few milliseconds
+_MIXED = 1.5  # the spread of rates over that of times between lines, where they are of two phases
 RESOLUTION_S = 0.1  # of sums of such times
 _FEWEST = 4  # intervals by which pauses are distinguished from steps that took longer than they say
 
@@ -347,6 +348,19 @@ class StepCurve:
         steps, arrivals, means = points.steps[known], points.arrivals[known], points.means[known]
         return fitted(steps, arrivals, means, begin_s) or fitted(steps, arrivals, means, -math.inf)
 
+    @property
+    def are_rates_mixed(self) -> bool:
+        """Return whether rates go up and down as the time between lines does not: some of them are
+        of another phase.
+        """
+        per_rate, arrivals = self._points.per_rate, self._points.arrivals
+        known = np.isfinite(per_rate)
+        of_rates, arrivals = np.diff(per_rate[known]), arrivals[known]
+        between_s = np.diff(arrivals[_is_last(arrivals)])
+        if len(between_s) < _FEWEST or np.quantile(between_s, 0.25) < LEAST_BETWEEN_S:
+            return False  # so close, their clock is that of the watcher
+        return _spread(of_rates) > _MIXED * _spread(between_s)
+
     def _num_new(self, step: int | None) -> int | None:
         """Return how many steps a reading adds; None for one that tells of no new ones."""
         if step is None:
@@ -368,6 +382,12 @@ class StepCurve:
         timed_to, self._seconds = points.last_known(points.seconds)
         self._unrated, self._untimed = int(self._steps - rated_to), int(self._steps - timed_to)
         self._last_step = int(self._steps)
+
+
+def _spread(values: Column) -> float:
+    """Return how far apart the middle half of positive values is, as a ratio."""
+    low, high = np.quantile(values, (0.25, 0.75))
+    return float(high / low)
 
 
 def _items(arrivals: Column, per_rate: Column, run_s: float) -> float:

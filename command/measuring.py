@@ -40,6 +40,7 @@ LOST_LINES = 10  # that came in that silence
 REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 WIDEST_APART = 0.05  # of rates to the time between lines, as a share of the time
 STAMPED_WITHIN_S = 0.03  # of its arrival a line is seen, on a busy machine
+SHORTEST_S = 0.003  # of a step that a program prints: steps of one item that are faster are items
 WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
 LINES_AT_ONCE = (
     f"its own times could not be compared with a clock, as its lines came at once; {FLUSH}"
@@ -144,7 +145,13 @@ def _by_clock(printed: PrintedNumbers, calls: Calls) -> Calls:
     span_s = calls.arrivals_s[-1] - calls.arrivals_s[0]
     widest = max(WIDEST_APART, STAMPED_WITHIN_S / span_s) if span_s > 0 else math.inf
     if fit is None or (not fit.is_mean and fit.misfit <= widest):
+        if printed.curve.are_rates_mixed:
+            raise NothingReadError(
+                "its rates are of several phases; `scalemark read LOG` tells them apart"
+            )
         return calls
+    if fit.is_mean:  # but for rounding, all lines agree
+        widest = max(WIDEST_MISFIT, STAMPED_WITHIN_S / span_s)
     if fit.misfit > widest:
         raise NothingReadError(
             f"its rates and the time between its lines are {fit.misfit:.0%} of the run apart; "
@@ -267,7 +274,9 @@ def _timed(
         knows_data_wait=False,
         item=item,
     )
-    if not printed.curve.has_steps:  # a line stands for any number of steps
+    step_s = measurement.median_step_s or math.inf
+    counts_items = abs((calls.items_per_step or 0.0) - 1) <= WIDEST_APART and step_s < SHORTEST_S
+    if not printed.curve.has_steps or counts_items:  # a line stands for any number of steps
         measurement = replace(measurement, median_step_s=None, jitter_s=None, p90_step_s=None)
     return MeasuredProgram(
         samples=samples,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scalemark.readers.log_text import LogError, log_text
+from scalemark.readers.search import search
 from scalemark.records.outcomes import LAST_LINES, State, without_last_lines
 from sweeper.early_stopping.observer import Saved
 
@@ -47,12 +50,17 @@ def in_lines(failures: Sequence[Failure]) -> Iterator[str]:
         yield f"and {len(failures) - MOST_SHOWN} more"
 
 
-def first_unread(log: str) -> str:
-    """Return what to say at once where the first trial of a program has no number."""
-    return (
-        "the first trial has no number; where the others print the same, press Ctrl-C, and "
-        f"`scalemark read {log}` says how to read it"
-    )
+def first_unread(log: str, read: str) -> list[str]:
+    """Return what to ask where the first trial of a program has no number: how to read its log."""
+    said = "the first trial has no number, and nothing more is started; "
+    choices: list[str] = []
+    with suppress(LogError):
+        for choice in search(log_text(Path(log)).lines).choices:
+            if choice.read != read:
+                choices.append(choice.overrides)
+    if not choices:
+        return [f"{said}write a pattern for its last lines, as read=regex:img/s ([0-9.]+)"]
+    return [f"{said}repeat the command with one of", *choices]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -59,7 +59,7 @@ def program(
         "num_gpus": num_gpus,
         "device_kind": DeviceKind.GPU,
         "command": COMMAND,
-        "read": "torchtitan",
+        "read": "json",
         "item": "tokens",
         "min_warm_up_steps": 0,
         "seed": 1,

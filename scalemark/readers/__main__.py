@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,15 +56,6 @@ def main(
     if not result.fits:
         print(f"{program}: {_nothing(path, text)}", file=sys.stderr)
     return READ if result.fits and not result.is_unsure else NOTHING
-
-
-def overrides(fit: FoundReader) -> str:
-    """Return the settings as arguments of `scalemark sweep`, quoted for a shell."""
-    settings = dict(fit.settings)
-    read = settings.pop("read")
-    return shlex.join(
-        [f"read={read}", *(f"command.{name}={value}" for name, value in settings.items())]
-    )
 
 
 def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
@@ -128,13 +118,13 @@ def _row(fit: FoundReader) -> tuple[str, ...]:
 
 def _advice(result: Search) -> list[str]:
     best = result.fits[0]
-    said = [overrides(best)]
+    said = [best.overrides]
     if result.is_unsure:
         others = ", ".join(quoted(label, 40) for label in best.like)
         said = [
             f"nothing says whether {best.candidate.label if best.candidate else 'it'} or {others} "
             "is the speed of training; choose:",
-            *(overrides(fit) for fit in result.fits if fit.candidate and (fit is best or fit.like)),
+            *(fit.overrides for fit in result.choices),
         ]
     if best.file:
         said.append(
@@ -196,7 +186,7 @@ def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
         "lines": len(text.lines),
         "is_whole": text.is_whole,
         "proposed": best.settings if best else None,
-        "overrides": overrides(best) if best else None,
+        "overrides": best.overrides if best else None,
         "unsure": result.is_unsure,
         "sampled": result.is_sampled,
         "found": [_entry(fit) for fit in result.fits],

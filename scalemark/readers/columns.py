@@ -169,7 +169,8 @@ def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
             for pattern, changes in _FACTS:
                 if pattern.search(line):
                     role = replace(role, **changes)  # type: ignore[arg-type]
-            if unit.strip() in _OF_BARS or is_of_bar:
+            is_beside = before.count("(") > before.count(")") and not words_of(label)
+            if unit.strip() in _OF_BARS or is_of_bar or is_beside:
                 role = replace(role, is_mean=True)
             if role.name in OF_ITEMS and re.search(r"\d+ ?(?:s|sec|seconds|min): ?$", label):
                 role = replace(role, is_mean=True)  # over a window that is longer than a line's

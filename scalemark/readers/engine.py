@@ -30,6 +30,7 @@ from scalemark.readers.fields import MEAN
 from scalemark.readers.numbers import number
 from scalemark.readers.step_forms import (
     STEP_WORDS,
+    begins_anew,
     grows,
     literal,
     step_pattern,
@@ -119,11 +120,28 @@ def candidates(lines: Sequence[str]) -> list[LineCandidate]:
             label = column.label.strip()
             others.append(LineCandidate(role=role, label=label, values=column.values))
     best.sort(key=lambda candidate: candidate.merit, reverse=True)
+    best = _with_total(best)
     if not best:
         alone = step_pattern_alone([line for line in lines if not is_other(line)])
         if alone:
             best = [LineCandidate(role=Role(name=""), pattern=alone[0], counted=alone[1])]
     return [*best[:_MOST_CANDIDATES], *others[:_MOST_CANDIDATES]]
+
+
+def _with_total(best: Sequence[LineCandidate]) -> list[LineCandidate]:
+    """Have rates of steps read beside that of the whole run, which lines at the end say."""
+    for total in best:
+        if not total.role.is_total or total.role.per_gpu or "(?P<step>" in total.pattern:
+            continue
+        for steps in best:
+            is_of_same = total.role.item == steps.role.item and steps.role.per_gpu is None
+            has_more = len(steps.values) >= 2 * len(total.values)
+            if is_of_same and has_more and not steps.role.is_total:
+                of_run = re.sub(r"\(\?P<(?:mean_)?throughput>", "(?P<total>", total.pattern)
+                role = replace(steps.role, per_gpu=False)
+                both = replace(steps, role=role, pattern=f"{steps.pattern}|{of_run}")
+                return [both, *(other for other in best if other not in (total, steps))]
+    return list(best)
 
 
 def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> None:
@@ -390,7 +408,8 @@ def _growing(texts: Sequence[str], groups: Sequence[str]) -> dict[str, str]:
     for group in groups if len(texts) > 1 else ():
         for _, label, values in _labelled(texts, _MEANINGS[group]):
             is_batch_size = group == "items_per_step" and len(set(values)) == 1
-            if is_batch_size or grows(values, strictly=True):
+            is_of_epoch = group == "elapsed_s" and begins_anew(values)
+            if is_batch_size or is_of_epoch or grows(values, strictly=True):
                 more[group] = rf"{label}(?P<{group}>[\d.,]+)"
                 break
     return more
@@ -432,4 +451,7 @@ def _number(column: Column, group: str) -> str:
     if "_" in written:
         characters += "_"
     multiple = "[kKMGBT]?" if re.search(r"\d[kKMGBT]", written) else ""
-    return rf"(?P<{group}>[{characters}]+{multiple}){literal(column.unit)}"
+    number_pattern = f"[{characters}]+{multiple}"
+    if "nan" in written or "inf" in written:
+        number_pattern += "|nan|inf"
+    return rf"(?P<{group}>{number_pattern}){literal(column.unit)}"

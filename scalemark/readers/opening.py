@@ -7,21 +7,20 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 
-from scalemark.readers.kinds.regex import PROGRAMS, PatternReader
 from scalemark.readers.log_text import cleaned, named_rank
 from scalemark.readers.numbers import without_grouping
 from scalemark.readers.reading import Reader, ReadError, Reading
 from scalemark.text.untrusted import quoted
 
 _FOLDER = Path(__file__).parent / "kinds"
-KINDS = tuple(sorted([*PROGRAMS, *(path.stem for path in _FOLDER.glob("[a-z]*.py"))]))
+KINDS = tuple(sorted(path.stem for path in _FOLDER.glob("[a-z]*.py")))
 """What may stand before the colon of `read`."""
 
 _MOST_QUOTED = 60
 
 
 def open_reader(text: str, item: str = "") -> Reader:
-    """Return a new reader, as `torchtitan` or `regex:images/sec: ([0-9.]+)`.
+    """Return a new reader, as `keras` or `regex:images/sec: ([0-9.]+)`.
 
     Where a program tells of several items, as samples and tokens, `item` chooses.
     Raises ReadError for an unknown kind, with the nearest one, and for a wrong argument.
@@ -36,9 +35,6 @@ def open_reader(text: str, item: str = "") -> Reader:
         raise ReadError(f"found read={quoted(kind, _MOST_QUOTED)}, which is no reader; {meant}")
     if colon and not argument:
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
-    if kind in PROGRAMS:
-        refuse_argument(kind, argument)
-        return _Cleaned(PatternReader(PROGRAMS[kind].pattern, PROGRAMS[kind]))
     reader: Reader = import_module(f"scalemark.readers.kinds.{kind}").create(argument)
     reader.wanted_item = item
     return _Cleaned(reader)
@@ -46,8 +42,6 @@ def open_reader(text: str, item: str = "") -> Reader:
 
 def about(kind: str) -> str:
     """Return what a kind reads, and which argument it takes."""
-    if kind in PROGRAMS:
-        return PROGRAMS[kind].about
     said: str = import_module(f"scalemark.readers.kinds.{kind}").ABOUT
     return said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,6 @@ from pathlib import Path
 from scalemark.readers.engine import LineCandidate, candidates
 from scalemark.readers.kinds.hugging_face import FILES, HuggingFaceReader
 from scalemark.readers.kinds.json import is_document
-from scalemark.readers.kinds.regex import PROGRAMS
 from scalemark.readers.log_text import named_rank, read_text
 from scalemark.readers.numbers import without_grouping
 from scalemark.readers.opening import KINDS, open_reader
@@ -21,12 +21,12 @@ from scalemark.readers.reading import ReadError, Reading
 FIRST_LINES, LAST_LINES = 1_500, 300
 """Lines of a long log that readers are tried on; the one that is proposed reads all."""
 
-_OF_PROGRAMS = ("metric", "mlperf", "mlflow", "hugging_face", "keras", *PROGRAMS)
+_OF_PROGRAMS = ("metric", "mlperf", "hugging_face", "keras")
 _TRAINER_SAYS = frozenset(("learning_rate", "train_runtime"))
 _HEADER = re.compile(r"[A-Za-z_][\w /.()-]*(?:,[A-Za-z_][\w /.()-]*)+")  # of a table
 _MOST_BYTES = 2**26  # of a file of results
 _BEGIN = 20_000  # characters of a file by which a table is known
-_TRIED = tuple(kind for kind in KINDS if kind not in ("regex", "torchtitan"))
+_TRIED = tuple(kind for kind in KINDS if kind != "regex")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,14 @@ class FoundReader:
             lines["per_gpu"] = "true"
         return lines
 
+    @property
+    def overrides(self) -> str:
+        """Return the settings as arguments of `scalemark sweep`, quoted for a shell."""
+        settings = dict(self.settings)
+        words = [f"read={settings.pop('read')}"]
+        words += [f"command.{name}={value}" for name, value in settings.items()]
+        return shlex.join(words)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
@@ -91,6 +99,12 @@ class Search:
     def is_unsure(self) -> bool:
         """Return whether nothing says which of several numbers is the speed."""
         return bool(self.fits and self.fits[0].like)
+
+    @property
+    def choices(self) -> list[FoundReader]:
+        """Return what reads the log: several where the user has to choose."""
+        alike = [fit for fit in self.fits[1:] if self.is_unsure and fit.candidate and fit.like]
+        return [*self.fits[:1], *alike]
 
 
 def search(lines: Sequence[str], path: Path | None = None) -> Search:

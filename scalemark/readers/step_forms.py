@@ -67,7 +67,7 @@ def step_pattern(lines: Sequence[str]) -> str | None:
             return _spelled(pattern, sample[-1])
         if grows(steps, strictly=True):
             return pattern
-        if grows(steps, strictly=False) or _begins_anew(steps):
+        if grows(steps, strictly=False) or begins_anew(steps):
             growing.append(pattern)
     return growing[0] if growing else None
 
@@ -98,7 +98,7 @@ def step_pattern_alone(lines: Sequence[str]) -> tuple[str, str] | None:
     """
     for pattern, item in _EXAMPLES:
         steps = _steps(pattern, lines)
-        if len(steps) >= _LEAST_ALONE and _begins_anew(steps):
+        if len(steps) >= _LEAST_ALONE and begins_anew(steps):
             return pattern, item
     numbers: dict[str, list[int]] = {}
     for line in lines:
@@ -109,7 +109,7 @@ def step_pattern_alone(lines: Sequence[str]) -> tuple[str, str] | None:
     growing = {
         pattern: steps
         for pattern, steps in numbers.items()
-        if len(steps) >= _LEAST_ALONE and (grows(steps, strictly=False) and _begins_anew(steps))
+        if len(steps) >= _LEAST_ALONE and (grows(steps, strictly=False) and begins_anew(steps))
     }
     if not growing:
         return None
@@ -188,7 +188,7 @@ def grows(steps: Sequence[float], *, strictly: bool) -> bool:
     return rises > 0 and falls <= len(steps) // 10
 
 
-def _begins_anew(steps: Sequence[int]) -> bool:
+def begins_anew(steps: Sequence[float]) -> bool:
     """Return whether steps go up, and begin anew at a few places, as where an epoch begins."""
     falls = [(before, after) for before, after in pairwise(steps) if after < before]
     rises = sum(after > before for before, after in pairwise(steps))

@@ -92,9 +92,11 @@ class Recorder:
             self.ran.failures.append(
                 Failure(label=repeat.trial.label, ended=outcome, why=result.message, log=log)
             )
-            is_first = self.ran.states.total() == 1 and self._backlog.waiting()
-            if is_first and _is_unread(repeat, result) and not self._stopping.starts_no_more:
-                self._progress.note(first_unread(log))
+            is_first = self.ran.states.total() == 1 and repeat.open.num_attempts == 1
+            if is_first and self._backlog.waiting() and _is_unread(repeat, result):
+                self._stopping.starts_no_more = True
+                for line in first_unread(log, repeat.trial.spec.read):
+                    self._progress.note(line)
 
     def finished_elsewhere(self, repeat: Repeat) -> None:
         self.ran.num_finished_elsewhere += 1

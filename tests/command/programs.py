@@ -15,6 +15,10 @@ from scalemark.run_folder import RunFolder
 from sweeper.starts.environment import environment
 
 STEPS = r"regex:step (?P<step>\d+) rate (?P<throughput>\S+)(?: loss (?P<loss>\S+))?"
+MEANS_AND_TOTAL = (  # of tf_cnn_benchmarks
+    r"regex:^(?P<step>\d+)\s+images/sec: (?P<mean_throughput>\S+)"
+    r"|total images/sec: (?P<total>\S+)|^Batch size:\s+(?P<items_per_step>\d+) global"
+)
 ONE = r"regex:total: (?P<total>\S+)"
 CODES = {0: "completed", 1: "failed", 3: "unsupported", 4: "out_of_memory", 5: "invalid"}
 CODES |= {6: "hung", 7: "failed", 130: "interrupted"}

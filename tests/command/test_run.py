@@ -13,7 +13,7 @@ import pytest
 
 from scalemark.records.attempt import RANK_LOST, Placement
 from scalemark.records.outcomes import Doing, Phase
-from tests.command.programs import ONE, begin, environment_of, run, script, spec_of
+from tests.command.programs import MEANS_AND_TOTAL, ONE, begin, environment_of, run, script, spec_of
 from tests.sweeper.processes import PATIENCE_S, assert_gone
 
 pytestmark = pytest.mark.integration
@@ -91,7 +91,7 @@ TF_CNN = """
 
 @pytest.mark.parametrize("items_per_step", ["64", ""])
 def test_means_of_a_run_so_far_tell_items_and_lines_tell_time(items_per_step):
-    spec = spec_of(script(TF_CNN), "tf_cnn_benchmarks", items_per_step=items_per_step)
+    spec = spec_of(script(TF_CNN), MEANS_AND_TOTAL, item="images", items_per_step=items_per_step)
     result, _ = run(spec)
     found = result.measurement
     assert (found.item, found.reported) == ("images", False)
@@ -101,7 +101,7 @@ def test_means_of_a_run_so_far_tell_items_and_lines_tell_time(items_per_step):
 
 def test_the_output_may_say_how_many_items_a_step_has():
     text = TF_CNN.replace("Step", "Batch size:  48 global\\nStep")
-    result, _ = run(spec_of(script(text), "tf_cnn_benchmarks"))
+    result, _ = run(spec_of(script(text), MEANS_AND_TOTAL))
     found = result.measurement
     assert found.throughput * found.window_s / found.num_steps == pytest.approx(48)
 
@@ -135,7 +135,7 @@ def test_many_rates_at_once_are_not_called_one_number():
 
 def test_one_number_beside_steps_that_nothing_times_says_both():
     rows = "".join(f"{step}\\timages/sec: 12.5 +/- 0.0 (jitter = 0.0)\\t7.9\\n" for step in (1, 10))
-    result, _ = run(spec_of(f"printf '{rows}total images/sec: 12.5\\n'", "tf_cnn_benchmarks"))
+    result, _ = run(spec_of(f"printf '{rows}total images/sec: 12.5\\n'", MEANS_AND_TOTAL))
     assert result.measurement.throughput == 12.5
     assert result.verdict_reasons[0] == (
         "as reported by the program: one number of its whole run, whose warm-up is not known; "

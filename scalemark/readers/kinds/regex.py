@@ -6,7 +6,6 @@ step (?P<step>[0-9]+) .* (?P<throughput>[0-9.]+) img/s           with the number
 iter (?P<step>[0-9]+): loss (?P<loss>[0-9.]+), time (?P<step_ms>[0-9.]+)ms    loss is a metric
 step=(?P<step>[0-9]+)|tok/s=(?P<throughput>[0-9.]+)              the step stands on a line above
 ```
-Two programs have their patterns here, since their lines do not say all that is to know of them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
 from scalemark.readers.fields import (
     ALL_RATES,
@@ -34,39 +32,6 @@ ABOUT = (
     f"{', '.join((*RATES, *PLACES))}, and any other name is a metric; "
     f"{MEAN}throughput and such are means over the run so far"
 )
-_NUMBER = r"[-+\d.,eE]+|nan|inf"
-_OF_CNN = r"(?:images|examples|samples|sentences)/sec:\s*"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatternProgram:
-    """A program by its name, and what its lines do not say."""
-
-    about: str
-    pattern: str
-    item: str
-    per_gpu: bool
-
-
-PROGRAMS = {
-    "torchtitan": PatternProgram(
-        about="torchtitan reads tps, which is tokens/s of one GPU, with step, loss, memory and mfu",
-        pattern=rf"\bstep:\s*(?P<step>\d[\d,]*)\b(?:.*?\bloss:\s*(?P<loss>{_NUMBER}))?"
-        rf"(?:.*?\bmemory:\s*(?P<memory_gib>{_NUMBER}))?.*?\b(?:tps|wps):\s*(?P<throughput>\S+)"
-        rf"(?:.*?\bmfu:\s*(?P<mfu>{_NUMBER}))?",
-        item="tokens",
-        per_gpu=True,
-    ),
-    # the number of a line is the mean since step 1, without what lies between steps
-    "tf_cnn_benchmarks": PatternProgram(
-        about="tf_cnn_benchmarks reads images/sec of its steps, and its total images/sec",
-        pattern=rf"(?<!\d)(?P<step>\d+)\s+{_OF_CNN}(?P<mean_throughput>\S+)\s*\+/-\s*"
-        r"(?P<uncertainty>\S+)\s*\(jitter\s*=\s*(?P<jitter>[^)\s]+)\)(?:\s+(?P<loss>\S+))?"
-        rf"|\btotal {_OF_CNN}(?P<total>\S+)|^Batch size:\s+(?P<items_per_step>\d+) global",
-        item="images",
-        per_gpu=False,
-    ),
-}
 
 
 def create(argument: str) -> PatternReader:
@@ -77,9 +42,8 @@ def create(argument: str) -> PatternReader:
 class PatternReader(OutputReader):
     """Reads the first match of a pattern in each line."""
 
-    def __init__(self, text: str, program: PatternProgram | None = None) -> None:
+    def __init__(self, text: str) -> None:
         self._pattern = compiled(text)
-        self._program = program
         self._names = tuple(self._pattern.groupindex)
         shown = f"regex {text[:100]!r}"
         if not self._pattern.groups:
@@ -115,18 +79,14 @@ class PatternReader(OutputReader):
             return None
         reading = self._fields.reading(self._waiting | fields)
         self._waiting = {}
-        if reading is None or self._program is None:
-            return reading
-        return replace(reading, item=self._program.item, per_gpu=self._program.per_gpu)
+        return reading
 
 
-# Python's `re` tries alternatives until one fits. A repeat within a repeat, as `(a+)+$`, has so
-# many that a line of fifty characters takes longer than the training. Three bounds: such patterns
-# are refused, a pattern sees the begin of a line, and a timer ends what still takes too long.
+# Python's `re` tries alternatives until one fits: of a repeat within a repeat, as `(a+)+$`, so many
+# that a line of fifty characters takes longer than the training. A pattern sees the begin of a
+# line, and a timer ends what still takes too long.
 MOST_CHARACTERS = 2_000
 MOST_S = 1.0
-_MANY = re.compile(r"[*+]|\{\d*,\d*\}")
-_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()]|[*+?|]|\{\d*,\d*\}|.", re.DOTALL)
 
 
 class _TooLongError(Exception):
@@ -140,12 +100,6 @@ def compiled(text: str) -> re.Pattern[str]:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise ReadError(f"{shown} is no regular expression: {error}") from error
-    inner = _repeated_repeat(text)
-    if inner:
-        raise ReadError(
-            f"{shown} may take exponential time: {quoted(inner, 40)} repeats what "
-            "itself repeats or has alternatives; write a class for it, as [0-9.,]+"
-        )
     return pattern
 
 
@@ -160,30 +114,6 @@ def matched(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
             f"{min(len(line), MOST_CHARACTERS)} characters; write a pattern without repeats "
             "that can begin and end in many places, as [0-9.,]+ instead of .*"
         ) from None
-
-
-def _repeated_repeat(text: str) -> str:
-    """Return a repeated group that holds a repeat or an alternative; empty: there is none."""
-    open_groups: list[tuple[int, bool]] = []  # where they begin, whether they repeat something
-    closed: tuple[int, bool] | None = None  # the group that ended just before
-    for piece in _PIECE.finditer(text):
-        token = piece[0]
-        is_repeat = bool(_MANY.fullmatch(token))
-        is_possessive = text[piece.end() : piece.end() + 1] == "+"
-        if closed and closed[1] and is_repeat and not is_possessive:
-            return text[closed[0] : piece.end()]
-        closed = None
-        is_of_syntax = token == "?" and text[piece.start() - 1] == "("
-        if token == "(":
-            open_groups.append((piece.start(), False))
-        elif token == ")" and open_groups:
-            closed = open_groups.pop()
-            is_repeat = closed[1]
-        elif token in "|?" and not is_of_syntax:
-            is_repeat = True
-        if is_repeat and open_groups:
-            open_groups[-1] = (open_groups[-1][0], True)
-    return ""
 
 
 @contextmanager

@@ -1,9 +1,6 @@
 """What the readers of known programs take from their lines and files."""
 
 import json
-import math
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,9 +134,6 @@ def test_the_wanted_item_chooses_among_rates():
     reading = open_reader("json", "tokens").read_line(line)
     assert reading
     assert (reading.throughput, reading.item) == (8192, "tokens")
-    write_run(("run", 2000, 8, 10, "samples_per_sec"), ("run", 2000, 8192, 10, "tokens_per_sec"))
-    (reading,) = open_reader("mlflow", "tokens").read_files(Path.cwd())
-    assert (reading.throughput, reading.item) == (8192, "tokens")
 
 
 def test_the_end_of_a_trainer_says_the_samples_of_a_step():
@@ -171,41 +165,9 @@ def test_a_nan_of_json_is_no_throughput():
 
 
 def test_the_batch_above_the_steps_is_read():
-    (reading,) = read("tf_cnn_benchmarks", "Batch size:  64 global", "             32 per device")
-    assert reading == Reading(items_per_step=64, item="images", per_gpu=False)
     said = "  Total train batch size (w. parallel, distributed & accumulation) = 1,024"
     (reading,) = read("hugging_face", f"[INFO|trainer.py:2409] 2026-11-23 05:26:17,001 >> {said}")
     assert reading == Reading(items_per_step=1024, item="samples", per_gpu=False)
-
-
-def test_tf_cnn_benchmarks_prints_means_and_a_total():
-    step, total = read(
-        "tf_cnn_benchmarks",
-        "10\timages/sec: 46.7 +/- 0.4 (jitter = 1.8)\tnan",
-        "total images/sec: 1,204.75",
-    )
-    assert (step.throughput, step.step, step.is_mean, step.is_total) == (46.7, 10, True, False)
-    assert (step.metrics["jitter"], step.metrics["uncertainty"]) == (1.8, 0.4)
-    assert math.isnan(step.metrics["loss"])
-    assert total == Reading(throughput=1204.75, is_total=True, item="images", per_gpu=False)
-
-
-def test_torchtitan_is_of_one_gpu_and_colored():
-    line = "\x1b[31mstep:  4  \x1b[32mloss:  7.5  \x1b[33mmemory: 66.91GiB(37.51%)  \x1b[34mtps: 10,050  \x1b[35mmfu: 13.99%\x1b[39m"
-    assert read("torchtitan", line) == [
-        Reading(
-            throughput=10050,
-            step=4,
-            item="tokens",
-            per_gpu=True,
-            metrics={"loss": 7.5, "mfu": 13.99, "memory_gib": 66.91},
-        )
-    ]
-
-
-def test_a_nan_of_torchtitan_is_named():
-    (reading,) = read("torchtitan", "step: 1  loss: nan  tps: nan  mfu: 0%")
-    assert (reading.throughput, reading.unusable, reading.step) == (None, "nan", 1)
 
 
 def test_the_trainer_of_hugging_face_says_its_total_in_lines_or_files():
@@ -446,59 +408,3 @@ def test_tqdm_takes_the_bars_with_a_text():
         "Run: 50%|█| 3/4 [00:01<00:01,  4.00it/s]",
     )
     assert [one.step_s for one in read("tqdm:Run", *lines)] == [0.25]
-
-
-def write_run(*rows: tuple[str, int, float, int, str]) -> None:
-    """Write rows of run, milliseconds, value, step and name as MLflow does."""
-    with closing(sqlite3.connect("mlflow.db")) as database, database:
-        database.execute("CREATE TABLE metrics (run_uuid, timestamp, value, step, key, is_nan)")
-        database.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, 0)", rows)
-
-
-def test_mlflow_reads_the_newest_run_with_other_metrics_beside():
-    write_run(
-        ("old", 1000, 1.0, 1, "tokens_per_second"),
-        ("new", 2000, 5.5, 10, "train/total_tokens_per_second"),
-        ("new", 2000, 2.5, 10, "loss"),
-        ("new", 3000, 6.5, 20, "train/total_tokens_per_second"),
-        ("new", 4000, 2.4, 30, "loss"),
-    )
-    rated = Reading(throughput=5.5, step=10, time_s=2, item="tokens", per_gpu=False)
-    assert list(open_reader("mlflow").read_files(Path.cwd())) == [
-        replace(rated, metrics={"loss": 2.5}),
-        replace(rated, throughput=6.5, step=20, time_s=3),
-    ]
-
-
-def test_mlflow_takes_the_name_of_the_metric():
-    write_run(("run", 2000, 5.5, 10, "speed_of_it"))
-    assert list(open_reader("mlflow").read_files(Path.cwd())) == []
-    (reading,) = open_reader("mlflow:key=speed_of_it").read_files(Path.cwd())
-    assert reading.throughput == 5.5
-
-
-@pytest.mark.integration
-@pytest.mark.filterwarnings(
-    "ignore:The ``noload`` loader strategy is deprecated:sqlalchemy.exc.SADeprecationWarning"  # MLflow 3.17 on SQLAlchemy 2.1
-)
-def test_mlflow_reads_what_mlflow_writes():
-    from mlflow import MlflowClient  # here, because it takes seconds
-
-    Path("run").mkdir()
-    client = MlflowClient(f"sqlite:///{Path.cwd()}/run/mlflow.db")
-    for speed in (1.5, 100.5):
-        run = client.create_run("0").info.run_id
-        for step in (10, 20):
-            client.log_metric(run, "train/tokens_per_second", speed + step, step=step)
-            client.log_metric(run, "loss", math.nan, step=step)
-    readings = list(open_reader("mlflow").read_files(Path.cwd()))
-    assert [(one.step, one.throughput, one.item) for one in readings] == [
-        (10, 110.5, "tokens"),
-        (20, 120.5, "tokens"),
-    ]
-    assert math.isnan(readings[0].metrics["loss"])
-
-
-def test_a_database_that_is_none_of_mlflow_is_left_alone():
-    Path("mlflow.db").write_text("no database")
-    assert list(open_reader("mlflow").read_files(Path.cwd())) == []

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalemark.readers import open_reader
-from scalemark.readers.__main__ import overrides
 from scalemark.readers.log_text import log_text
 from scalemark.readers.search import FoundReader, search
 from sweeper.grid.arguments import with_program
@@ -54,7 +53,7 @@ def test_a_log_of_a_real_program_is_read(name: str):
 @pytest.mark.parametrize("name", WANTED)
 def test_the_proposed_configuration_reads_the_log_again(name: str):
     best = found_in(name)[0]
-    arguments = with_program(split(overrides(best)))
+    arguments = with_program(split(best.overrides))
     parsed = OverridesParser.create().parse_overrides(arguments)
     values = {override.key_or_group: str(override.value()) for override in parsed}
     reader = open_reader(values["command.read"])

@@ -27,16 +27,14 @@ def test_of_ranks_that_are_named_the_lowest_is_read():
 
 
 REFUSED = [
-    "torchtitn",
+    "kears",
     "Keras2",
     "wandb",
     "",
-    "torchtitan:loss",
+    "keras:loss",
     "regex:",
     "regex:images/sec: [0-9.]+",
     "regex:images/sec: ([0-9.]+",
-    "regex:(a+)+$",
-    "regex:(?:a|a)*$",
     "regex:step ([0-9]+) rate ([0-9.]+)",
     "regex:(?P<loss>[0-9.]+)",
     "regex:(?P<trhoughput>[0-9.]+)",
@@ -45,7 +43,6 @@ REFUSED = [
     "json:ke=loss",
     "json:/etc/passwd",
     "json:../other/metrics.json",
-    "mlflow:kye=loss",
 ]
 
 
@@ -57,14 +54,16 @@ def test_a_wrong_reader_is_refused_with_what_to_do(text: str, snapshot):
 
 
 def test_a_reader_keeps_state_of_its_own():
-    first, second = open_reader("torchtitan"), open_reader("torchtitan")
-    line = "step: 10  loss: 3.2  tps: 7,282  mfu: 0.2%"
+    first, second = open_reader("json"), open_reader("json")
+    line = '{"step": 10, "tokens_per_second": 7282}'
     assert first.read_line(line)
     assert first.read_line(line) is None  # another rank
     assert second.read_line(line)
 
 
-@pytest.mark.parametrize("kind", [*KINDS[:6], "regex:([0-9]+) it/s", *KINDS[7:]])
+@pytest.mark.parametrize(
+    "kind", ["regex:([0-9]+) it/s" if kind == "regex" else kind for kind in KINDS]
+)
 @pytest.mark.parametrize(
     "line",
     [

@@ -9,6 +9,7 @@ from conf.schema import OnFailure, OnInterrupt, RetryConfig
 from scalemark.records.outcomes import Outcome, State
 from store.errors import LockedError
 from sweeper.early_stopping import races
+from sweeper.report import first_unread
 from tests.command.programs import spec_of
 from tests.specs import small
 from tests.sweeper.loop.fakes import Loop, Script
@@ -105,14 +106,24 @@ def test_a_failure_stops_the_sweep_if_the_user_says_so(stack):
     assert loop.notes.texts == ["sweep.on_failure=stop: nothing more is started"]
 
 
-def test_a_first_trial_without_a_number_is_told_at_once(stack):
+def test_a_first_trial_without_a_number_stops_the_sweep_and_asks(stack):
     specs = [spec_of("train.sh", free=(("axes.zero", zero),)) for zero in (0, 1)]
     unread = {specs[0].seed: Script(outcome=Outcome.INVALID)}
     loop = Loop(stack, specs, unread)
-    assert loop.run() == {State.INVALID: 2}
-    (note,) = loop.notes.texts
-    assert "the first trial has no number" in note
-    assert f"scalemark read {loop.ledger.finished[0].run_dir}/log.txt" in note
+    assert loop.run() == {State.INVALID: 1}
+    assert loop.notes.texts == [
+        "the first trial has no number, and nothing more is started; "
+        "write a pattern for its last lines, as read=regex:img/s ([0-9.]+)"
+    ]
+
+
+def test_the_question_shows_what_would_read_the_log(tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_text("step 1 | a 40 tokens/s\nstep 2 | a 41 tokens/s\n")
+    headline, choice = first_unread(str(log), "json")
+    assert headline.endswith("repeat the command with one of")
+    assert choice.startswith("'read=regex:")
+    assert choice.endswith("command.item=tokens")
 
 
 def test_a_race_gives_up_what_cannot_lead_any_more(stack, monkeypatch):

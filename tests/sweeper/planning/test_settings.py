@@ -18,7 +18,7 @@ def test_a_profile_is_no_machine_to_measure_on():
 
 def test_a_profile_runs_no_program():
     """A bug: the remedy was engine=simulated, which refuses programs."""
-    program = ("engine=command", "command.run='python train.py'", "command.read=torchtitan")
+    program = ("engine=command", "command.run='python train.py'", "command.read=json")
     with pytest.raises(SweepRefusedError) as refused:
         check(config("hardware=dgx_a100", *program))
     assert str(refused.value) == (
