@@ -210,14 +210,18 @@ def _scatter(
         pull.collective(weights, num_gpus, launchers=num_gpus, num_passes=1)
         push.collective(sizes, num_gpus, launchers=num_gpus, num_passes=1)
         return
+    if spec.all_reduce == "ring":
+        steps = num_gpus - 1
+        for gpu in range(num_gpus):
+            neighbor = (gpu + 1) % num_gpus
+            pull.copy(gpu, neighbor, steps / num_gpus * sum(weights), steps * len(weights))
+        ALL_REDUCES["ring"].sends(push, sizes, num_gpus)  # its sums go all the way round
+        return
     copies = math.ceil(len(sizes) / num_gpus)
     for owner in range(num_gpus):
         for gpu in range(num_gpus):
             pull.copy(owner, gpu, sum(weights) / num_gpus, copies)
-            if spec.all_reduce != "ring":
-                push.copy(gpu, owner, sum(sizes) / num_gpus, copies)
-    if spec.all_reduce == "ring":
-        ALL_REDUCES["ring"].sends(push, sizes, num_gpus)  # its sums go all the way round
+            push.copy(gpu, owner, sum(sizes) / num_gpus, copies)
 
 
 def owners_of(sizes: Sequence[float], num_owners: int) -> list[int]:

@@ -117,6 +117,13 @@ def test_nccl_scatters_with_half_the_time_of_an_all_reduce() -> None:
     assert gathered_s + scattered_s == pytest.approx(busiest(whole.push)[1], rel=0.05)
 
 
+@pytest.mark.parametrize("num_gpus", [2, 8])
+def test_a_ring_gathers_weights_round_the_ring_with_half_of_what_it_sums(num_gpus: int) -> None:
+    ring = sent_by(work("vgg16", num_gpus, strategy="sharded_ring"), BOX)
+    assert busiest(ring.pull)[0] == busiest(ring.push)[0]
+    assert 2 * busiest(ring.pull)[1] == pytest.approx(busiest(ring.push)[1], rel=0.05)
+
+
 def test_images_of_all_micro_batches_are_counted() -> None:
     assert costs(work(num_gpus=2, batch_size=8, gradient_accumulation=4), BOX).items == 64
 
