@@ -223,7 +223,7 @@ class Sends(StrEnum):
 
 
 class SendsBetweenHosts(StrEnum):
-    """The messages between hosts; see `simulator.costs.exchange.host_link_phases`."""
+    """The messages between hosts."""
 
     NOTHING = "nothing"  # it is of one host
     PARAMETER_SERVERS = "parameter servers"  # weights and sums of each host, to and from owners
