@@ -13,7 +13,7 @@ host, a time limit and a refusal become the result.json of the attempt. WHERE is
 `sweeper.launchers.prefix.Elsewhere`. `python -m sweeper.elsewhere` is far. Where it sees the run
 folder (`.token` says so) the trainer works in it, else in a private one whose files are sent back.
 
-An attempt waits for the start of both: they import little, and the standard library only.
+An attempt waits for the start of both: they import little besides the standard library.
 """
 
 from __future__ import annotations
@@ -36,17 +36,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from scalemark.host.variables import VARIABLES
+
 MARK = b"\x1e scalemark "  # begins a message, a line of JSON: what else comes is a greeting
 TOKEN = ".token"
 ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
 END_WITHIN_S = 30.0  # of the command, once the attempt has ended
 FAILED, INTERRUPTED = "failed", "interrupted"  # of scalemark.records.outcomes.Outcome
-# variables that travel: those that change numbers, see `scalemark.host.software.VARIABLES`
-_SENT = (
-    *("SCALEMARK_", "TF_", "XLA_", "NCCL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "OMP_"),
-    *("GOMP_", "MKL_", "KMP_", "TORCH", "PYTORCH_", "JAX_"),
-)
+_SENT = ("SCALEMARK_", *(begin for begin in VARIABLES if begin != "LD_PRELOAD"))
 _KEPT_BACK = (  # of this host
     *("SCALEMARK_DB", "SCALEMARK_ORCHESTRATOR", "SCALEMARK_LOCK_DIR"),
     *("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host.own_code import ROOT
+from scalemark.host.variables import VARIABLES
 from scalemark.records.validation import storable
 from scalemark.run_folder import SWEEP_FILE
 from scalemark.text.untrusted import MASK, names_a_secret, without_secrets
@@ -54,22 +55,6 @@ RECORDED = (
 
 
 PACKAGES = ("tensorflow", "tf_nightly", "keras", "numpy", "ml_dtypes", "scalemark")  # and NVIDIA's
-VARIABLES: tuple[str, ...] = (
-    "TF_",
-    "XLA_",
-    "NCCL_",
-    "CUDA_",
-    "CUDNN_",
-    "CUBLAS_",
-    "NVIDIA_TF32",
-    "OMP_",
-)
-VARIABLES += ("GOMP_", "MKL_", "KMP_", "LD_PRELOAD")
-VARIABLES += ("TORCH", "PYTORCH_", "JAX_")  # TORCHINDUCTOR_, TORCHDYNAMO_ ...
-VARIABLES += ("KERAS_", "NVTE_", "ACCELERATE_", "DS_", "DEEPSPEED_", "MEGATRON_", "FSDP_")
-VARIABLES += ("TRITON_", "FLASH_ATTENTION_", "TRANSFORMERS_", "TOKENIZERS_", "BITSANDBYTES_")
-VARIABLES += ("OPENBLAS_", "NUMEXPR_", "UCX_", "FI_", "GLOO_", "HOROVOD_", "MALLOC_", "ROCM_")
-VARIABLES += ("HSA_", "MIOPEN_", "ONEDNN_", "DNNL_", "PYTHONHASHSEED", "PYTHONOPTIMIZE")
 # these belong to the attempt, not to the software
 PLACEMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
