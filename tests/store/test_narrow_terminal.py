@@ -74,14 +74,6 @@ def test_a_list_has_a_line_per_attempt():
     assert "throughput" in " ".join(lines[:2]).split()
 
 
-def test_a_sweep_has_a_line_per_trial():
-    lines = on_a_terminal(80, "show", "a_name_as_long_as_people_like")
-    assert "sweep a_name_as_long_as_people_like" in [line.strip() for line in lines]
-    (line,) = (line.split() for line in lines if "resnet18_cifar" in line)
-    assert line[1:] == ["resnet18_cifar", "replicated_pscpu", "4", "2", "1", "12345"]
-    assert "left out for width: num_attempts, data, precision; --json has them" in lines
-
-
 def test_a_wide_terminal_and_who_names_columns_get_all_of_them():
     assert "a_name_as_long_as_people_like" in on_a_terminal(200, "list")[1]
     assert "device_kind" in on_a_terminal(200, "list")[0]

@@ -319,12 +319,6 @@ def test_every_command_answers_in_json(monkeypatch):
     assert json.loads(run("query", "SELECT model FROM throughput", "--json").stdout) == [
         {"model": "trivial"}
     ]
-    assert (
-        json.loads(run("export", "--format", "csv", "--out", "out.csv", "--json").stdout)[
-            "num_attempts"
-        ]
-        == 1
-    )
     merged = run("merge", "results.db", "--db", "other.db", "--json").stdout
     assert json.loads(merged)["num_new"] == 1
 
