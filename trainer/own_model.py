@@ -15,7 +15,8 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from importlib.machinery import SourceFileLoader
+from types import CodeType, ModuleType
 from typing import Any
 
 import keras
@@ -95,10 +96,19 @@ def _function(own: OwnModel) -> Callable[[], Any]:
     return function
 
 
+class _AsItIs(SourceFileLoader):
+    """Keeps no bytecode, which Python would take for that of an edit within the same second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
 def _import(own: OwnModel) -> ModuleType:
     """Run the file as a module of a name that is nobody else's."""
     name = f"own_model_{own.path.stem}"
-    spec = importlib.util.spec_from_file_location(name, own.path)
+    loader = _AsItIs(name, str(own.path))
+    spec = importlib.util.spec_from_file_location(name, own.path, loader=loader)
     assert spec is not None  # its name ends with .py
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
