@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from command.points import Column, Fit, Points, RunSummary, fitted
+from command.points import Column, Fit, Points, RunSummary, are_last, fitted
 from scalemark.readers.reading import Reader, Reading
 from scalemark.records.trial import TrialSpec
 
@@ -137,7 +137,7 @@ def cut(clock: Clock, readings: Readings, items_per_step: float | None) -> Calls
         raise CurveError(TOO_CLOSE)
     in_bursts = False
     if clock is not Clock.RATE:  # of lines that came at once, the last tells how far it was
-        is_last = _is_last(times)
+        is_last = are_last(times)
         readings = readings.where(is_last)
         if clock is Clock.ARRIVAL and is_last.mean() < 0.5:
             in_bursts = float(np.median(np.diff(readings.times))) > LEAST_BETWEEN_S
@@ -150,7 +150,7 @@ def cut(clock: Clock, readings: Readings, items_per_step: float | None) -> Calls
     edges = steps[-1] - size * np.arange(int((steps[-1] - steps[0]) // size), -1, -1)
     at_edges = np.interp(edges, steps, readings.times)
     last_rows = np.searchsorted(steps, edges[1:], side="right") - 1
-    came = readings.where(_is_last(readings.arrivals))
+    came = readings.where(are_last(readings.arrivals))
     return Calls(
         steps_per_call=size,
         starts_s=(at_edges[:-1] - at_edges[0]).tolist(),
@@ -161,11 +161,6 @@ def cut(clock: Clock, readings: Readings, items_per_step: float | None) -> Calls
         items_per_step=items_per_step,
         in_bursts=in_bursts,
     )
-
-
-def _is_last(times: Column) -> NDArray[np.bool_]:
-    """Return which readings are the last of their moment."""
-    return np.append(np.diff(times) > 0, True)
 
 
 def _usual_gap(steps: Column) -> int:
@@ -356,7 +351,7 @@ class StepCurve:
         per_rate, arrivals = self._points.per_rate, self._points.arrivals
         known = np.isfinite(per_rate)
         of_rates, arrivals = np.diff(per_rate[known]), arrivals[known]
-        between_s = np.diff(arrivals[_is_last(arrivals)])
+        between_s = np.diff(arrivals[are_last(arrivals)])
         if len(between_s) < _FEWEST or np.quantile(between_s, 0.25) < LEAST_BETWEEN_S:
             return False  # so close, their clock is that of the watcher
         return _spread(of_rates) > _MIXED * _spread(between_s)

@@ -235,6 +235,11 @@ class Fit:
     is_mean: bool = True  # the rates are means since the begin, and not those between lines
 
 
+def are_last(times: Column) -> NDArray[np.bool_]:
+    """Return which readings are the last of their moment: lines may come at once."""
+    return np.append(np.diff(times) > 0, True)
+
+
 def fitted(steps: Column, arrivals: Column, means: Column, begin_s: float) -> Fit | None:
     """Fit the means of lines that came from `begin_s` on; None where these are too close, or few.
 
@@ -245,7 +250,7 @@ def fitted(steps: Column, arrivals: Column, means: Column, begin_s: float) -> Fi
         return None
     resumed_at = max(0.0, steps[0] - float(np.median(np.diff(steps))))
     steps, arrivals, means = steps[since], arrivals[since], means[since]
-    is_last = np.append(np.diff(arrivals) > 0, True)  # of lines that came at once
+    is_last = are_last(arrivals)
     if is_last.sum() < 2 or arrivals[-1] - arrivals[0] < LEAST_SPAN_S:
         return None
     of_each_line = np.concatenate([[0.0], np.diff(steps) / means[1:]])

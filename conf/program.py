@@ -12,13 +12,7 @@ from scalemark.program import expression, template
 from scalemark.program.template import SCRIPTS
 from scalemark.readers import ReadError, open_reader
 from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
-from scalemark.records.free_axes import (
-    ENV_PREFIX,
-    PREFIX,
-    bare_name,
-    free_axes,
-    full_name,
-)
+from scalemark.records.free_axes import ENV_PREFIX, PREFIX, bare_name, free_axes, full_name
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
 from scalemark.text.untrusted import without_secrets

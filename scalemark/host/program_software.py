@@ -72,7 +72,6 @@ for folder in filter(None, sys.path):
 said = {"path": sys.executable, "python": platform.python_version()}
 print(json.dumps(dict(said, packages=found, folders=folders)))
 """
-_READS = "all packages"  # by which an answer of an earlier script is told apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,7 +363,7 @@ def _cache_file(command: Sequence[str], folder: Path, variables: Mapping[str, st
             changed_ns.append(file.stat().st_mtime_ns if file.exists() else 0)
     except (OSError, RuntimeError):
         return None
-    where = [*command, *changed_ns, *chosen_by, str(folder), _READS]
+    where = [*command, *changed_ns, *chosen_by, str(folder), _SCRIPT]
     digest = hashlib.sha256(json.dumps(where).encode()).hexdigest()[:16]
     return root / "interpreters" / f"{digest}.json"
 

@@ -10,6 +10,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import TypeGuard
 
 import simpleeval
@@ -51,19 +52,14 @@ def is_computed(text: str) -> bool:
         return False
 
 
-def check_names(text: str, axes: Mapping[str, AxisValue]) -> None:
-    """Raise ExpressionError for a name that no axis has; `axes` go by their bare names."""
-    for name in names(text):
-        if name not in axes:
-            raise ExpressionError(f"{text}: {name} is no axis of this trial, {_hint(name, axes)}")
-
-
 def value_of(text: str, axes: Mapping[str, AxisValue]) -> AxisValue:
     """Return the value of an expression, 2 and not 2.0; `axes` go by their bare names.
 
     Raises ExpressionError.
     """
-    check_names(text, axes)
+    for name in names(text):
+        if name not in axes:
+            raise ExpressionError(f"{text}: {name} is no axis of this trial, {_hint(name, axes)}")
     evaluator = simpleeval.SimpleEval(operators=_OPERATORS, functions={}, names=dict(axes))
     try:
         value: AxisValue = evaluator.eval(text, previously_parsed=_parsed(text))
@@ -118,8 +114,9 @@ def bare(axes: Mapping[str, AxisValue | None]) -> dict[str, AxisValue]:
     return by_name
 
 
+@cache
 def _parsed(text: str) -> ast.expr:
-    """Return the tree of an expression. Raises ExpressionError."""
+    """Return the tree of an expression; cells of a grid share it. Raises ExpressionError."""
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(
             f"{text[:40]}...: {len(text)} characters; wanted {MOST_CHARACTERS} or less"

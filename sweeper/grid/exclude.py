@@ -69,8 +69,7 @@ class Rule:
     """An item of sweep.exclude: trials are left out for which all of its conditions hold."""
 
     text: str
-    conditions: tuple[Condition, ...] = ()
-    is_expression: bool = False  # of no conditions
+    conditions: tuple[Condition, ...] = ()  # none: the text is an expression
 
     @property
     def reason(self) -> str:
@@ -78,7 +77,7 @@ class Rule:
 
     def holds(self, spec: TrialSpec) -> bool:
         """Raises SweepRefusedError for an expression that has no value for this trial."""
-        if not self.is_expression:
+        if self.conditions:
             return all(condition.holds(spec) for condition in self.conditions)
         axes = {**bare(spec.axes), "strategy": spec.strategy}
         if any(name in AXES and name not in axes for name in names(self.text)):
@@ -101,7 +100,7 @@ def read_rules(texts: Sequence[str], free: Collection[str] = ()) -> list[Rule]:
     rules = []
     for text in texts:
         if _is_expression(text, free):
-            rules.append(Rule(text=text, is_expression=True))
+            rules.append(Rule(text=text))
             continue
         conditions = tuple(_condition(part, free) for part in text.split())
         if not conditions:
