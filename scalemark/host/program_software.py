@@ -7,30 +7,25 @@ environment are never taken for finished repeats. Standard library only.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 import platform
 import re
 import shutil
 import subprocess
-import uuid
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
 from scalemark.host.files import cache_folder
 from scalemark.host.own_code import NOT_INSTALLED, own_version
+from scalemark.host.sources import code_of, is_unknown
 from scalemark.program import template
 from scalemark.program.template import PYTHON, SCRIPTS
-
-SOURCES = tuple(f"*.{ending}" for ending in ("py", "sh", "cu", "cuh", "cpp", "cc", "c", "h"))
-"""Untracked files that count as changes of a program; others may be what it has written."""
 
 _WITHIN_S = 60.0  # `uv run` may install what is missing first
 _RUNNERS = frozenset({"uv", "conda", "mamba", "micromamba", "poetry", "pixi", "pipenv", "pdm"})
@@ -48,29 +43,35 @@ _OF_AN_ENVIRONMENT = ("pyproject.toml", "uv.lock", "poetry.lock", "pixi.toml", "
 _CHOOSE_IT = ("PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT")
 _SHEBANG = re.compile(rb"#!\s*(\S+)(?:[ \t]+(\S+))?")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
-_MOST_SOURCES = 500  # beside and below a script
-_MOST_ENTRIES = 10_000  # of folders that are looked at: data may lie below a script
-_DEEPEST = 4  # folders below it
-_WRITTEN = (".log", ".out", ".err")  # a program writes into these
-_NOT_ITS_CODE = ("site-packages", "node_modules", "__pycache__")
-_UNKNOWN_CODE = "unknown-"
 _MOST_WORDS = 200  # of a command line that are looked at
 _SCRIPT = """
-import json, os, platform, sys
-found, folders = {}, {}
-for folder in filter(None, sys.path):
+import json, os, platform, sys, sysconfig
+packages, folders, imported = {}, {}, []
+standard = sysconfig.get_paths()["stdlib"]
+for folder in map(os.path.abspath, filter(None, sys.path)):
     try:
-        folders[os.path.abspath(folder)] = os.stat(folder).st_mtime_ns
+        folders[folder] = os.stat(folder).st_mtime_ns
         entries = os.listdir(folder)
     except OSError:
         continue
+    installed = os.path.basename(folder) in ("site-packages", "dist-packages")
+    if not installed and not folder.startswith(standard):
+        imported.append(folder)
     for entry in entries:
         name, ending = os.path.splitext(entry)
-        if ending in (".dist-info", ".egg-info"):
-            name, _, version = name.partition("-")
-            found.setdefault(name.lower().replace(".", "_"), version)
+        if ending not in (".dist-info", ".egg-info"):
+            continue
+        name, _, version = name.partition("-")
+        packages.setdefault(name.lower().replace(".", "_"), version)
+        try:
+            with open(os.path.join(folder, entry, "direct_url.json")) as file:
+                source = json.load(file)
+            if source["dir_info"]["editable"]:
+                imported.append(source["url"].partition("file://")[2])
+        except (OSError, ValueError, KeyError):
+            pass
 said = {"path": sys.executable, "python": platform.python_version()}
-print(json.dumps(dict(said, packages=found, folders=folders)))
+print(json.dumps(dict(said, packages=packages, folders=folders, imported=imported)))
 """
 
 
@@ -82,9 +83,10 @@ class Interpreter:
     python: str  # version
     packages: Mapping[str, str]
     folders: Mapping[str, int]  # where it looks for modules, and when they changed last, in ns
+    imported: Sequence[str]  # folders of modules that are not installed, or as editable
 
 
-NONE = Interpreter(path="", python="", packages={}, folders={})
+NONE = Interpreter(path="", python="", packages={}, folders={}, imported=())
 
 
 def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> dict[str, Any]:
@@ -106,32 +108,8 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
         "cuda": software.of_nvidia(packages, "cuda_runtime"),
         "cudnn": software.of_nvidia(packages, "cudnn"),
         "interpreter": found.path,
-        "program": _code_of(words, folder) | {"files": files_digest(words, folder)},
+        "program": code_of(words, folder, map(Path, found.imported)),
     }
-
-
-def _code_of(words: Sequence[str], folder: Path) -> dict[str, str]:
-    """Describe the code of a program: by git, else by its sources, else as never equal.
-
-    Git may be missing, refuse another user's checkout, or take too long.
-    """
-    root = checkout_of(words, folder)
-    if root is None:
-        return {"commit": "", "diff": "", "code": code_digest(words, folder)}
-    commit, diff = software.commit(root), software.diff(root, SOURCES)
-    if commit and diff != software.UNKNOWN_DIFF:
-        return {"commit": commit, "diff": diff, "code": ""}
-    sources = list(itertools.islice(_sources(root), _MOST_SOURCES + 1))
-    if not sources or len(sources) > _MOST_SOURCES:
-        return {"commit": "", "diff": "", "code": _never_equal(os.getpid())}
-    code = _digest((str(file.relative_to(root)), file) for file in sources)
-    return {"commit": "", "diff": "", "code": code}
-
-
-@cache
-def _never_equal(pid: int) -> str:
-    """Return a name of unknown code that no other process uses, forked ones included."""
-    return f"{_UNKNOWN_CODE}{pid}-{uuid.uuid4().hex[:16]}"
 
 
 def doubt(words: Sequence[str], found: Mapping[str, Any]) -> str:
@@ -140,9 +118,9 @@ def doubt(words: Sequence[str], found: Mapping[str, Any]) -> str:
 
     `found` is what `describe` found.
     """
-    if found["program"]["code"].startswith(_UNKNOWN_CODE):
+    if is_unknown(found["program"]["code"]):
         return (
-            "git does not answer in its checkout, which has too many sources to compare, so its "
+            "its folder has too many sources to compare, and git does not answer there, so its "
             "code is not known; no earlier trial counts as finished"
         )
     for word in () if found["python"] else words[:_MOST_WORDS]:
@@ -228,95 +206,6 @@ def interpreter(command: Sequence[str], folder: Path, variables: Mapping[str, st
         return NONE
     _keep(kept_at, found)
     return found
-
-
-def checkout_of(words: Sequence[str], folder: Path) -> Path | None:
-    """Return the git checkout that holds a program's script, or the folder it runs in."""
-    place = _folder_of_code(words, folder)
-    for one in (place, *place.parents):
-        if (one / ".git").exists():
-            return one
-    return None
-
-
-def code_digest(words: Sequence[str], folder: Path) -> str:
-    """Digest the sources beside and below a program's script, or in the folder it runs in.
-
-    All of them, so that trials may run one or another: which one is an axis of theirs. Empty
-    without any.
-    """
-    place = _folder_of_code(words, folder)
-    found = itertools.islice(_sources(place), _MOST_SOURCES)
-    return _digest((str(file.relative_to(place)), file) for file in found)
-
-
-def files_digest(words: Sequence[str], folder: Path) -> str:
-    """Digest the files that a command line names, as `my.yaml` and `--config=my.yaml`.
-
-    Programs and scripts are left out: what they are is found in other ways. Of a large file its
-    size counts. Empty without any.
-    """
-    found: dict[str, Path] = {}
-    for word in words[1:_MOST_WORDS]:
-        name = word.rpartition("=")[2]
-        is_code = name.endswith(SCRIPTS) or PYTHON.fullmatch(Path(name).name)
-        if is_code or name.endswith(_WRITTEN):
-            continue
-        with suppress(OSError, ValueError):  # a name that is too long, or has a null character
-            if (folder / name).is_file():
-                found[name] = folder / name
-    return _digest(found.items())
-
-
-def _digest(files: Iterable[tuple[str, Path]]) -> str:
-    """Digest names and contents of files; empty without any."""
-    digest, num_found = hashlib.sha256(), 0
-    for name, file in files:
-        digest.update(os.fsencode(name) + b"\0" + software.content(file))
-        num_found += 1
-    return digest.hexdigest()[:16] if num_found else ""
-
-
-def _sources(place: Path) -> Iterator[Path]:
-    """Yield the files of source in a folder and below it, those of upper folders first."""
-    endings = tuple(pattern.removeprefix("*") for pattern in SOURCES)
-    level, num_seen = [place], 0
-    for _ in range(_DEEPEST + 1):
-        below: list[Path] = []
-        for one in level:
-            if num_seen > _MOST_ENTRIES or not (one == place or _may_be_its_code(one)):
-                continue
-            files, folders = [], []
-            with suppress(OSError), os.scandir(one) as entries:
-                for entry in entries:
-                    num_seen += 1
-                    if entry.name.startswith("."):
-                        continue
-                    if entry.is_dir():
-                        folders.append(Path(entry.path))
-                    elif entry.name.endswith(endings) and entry.is_file():
-                        files.append(Path(entry.path))
-            yield from sorted(files)
-            below += sorted(folders)
-        level = below
-
-
-def _may_be_its_code(folder: Path) -> bool:
-    is_environment = (folder / "pyvenv.cfg").exists()
-    return not (folder.name in _NOT_ITS_CODE or is_environment or software.is_of_a_sweep(folder))
-
-
-def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
-    for script in _scripts(words, folder):
-        return script.parent
-    return folder.resolve()
-
-
-def _scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
-    for word in words[:_MOST_WORDS]:
-        script = folder / word
-        if word.endswith(SCRIPTS) and script.is_file():
-            yield script.resolve()
 
 
 def _file(word: str, folder: Path, variables: Mapping[str, str]) -> Path | None:

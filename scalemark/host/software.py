@@ -72,7 +72,7 @@ SOURCES += ("store", "sweep.py", "sweeper", "trainer")
 UNKNOWN_DIFF = "unknown"
 DIRTY = "+dirty"  # behind the commit of a checkout with changes
 _GIT_WITHIN_S = 5.0  # it takes hundredths of a second, unless the disk is another host's
-_MOST_HASHED_BYTES = 2**20  # of one untracked file: a data set that lies about is no source
+_MOST_HASHED_BYTES = 2**24  # of one file: a data set that lies about is no source
 _DRIVER_FILES = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
 
 
@@ -97,11 +97,15 @@ def describe(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
 def key(software: Mapping[str, Any]) -> str:
     """Digest what `describe` found; numbers of different keys are never mixed.
 
-    `program` is of a user's own, as `scalemark.host.program_software.describe` finds it.
+    `program` is of a user's own, as `scalemark.host.program_software.describe` finds it: where its
+    code is known, the commit it was found in is for people alone.
     """
     known = {name: software[name] for name in ("python", "kernel", "packages", "variables")}
     if "program" in software:
-        known["program"] = software["program"]
+        program = dict(software["program"])
+        if program.get("code"):
+            program.pop("commit", None)
+        known["program"] = program
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -131,7 +135,7 @@ def _may_change_results(name: str) -> bool:
 
 def commit(root: Path = ROOT) -> str:
     """Return this checkout's git commit, '+dirty' when files differ; empty outside a checkout."""
-    found = _git(root, "describe", "--always", "--abbrev=40", f"--dirty={DIRTY}", "--match=")
+    found = git(root, "describe", "--always", "--abbrev=40", f"--dirty={DIRTY}", "--match=")
     return found.decode().strip() if found else ""
 
 
@@ -142,8 +146,8 @@ def diff(root: Path = ROOT, sources: Sequence[str] = SOURCES) -> str:
     """
     if not (root / ".git").exists():
         return ""
-    changes = _git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color")
-    listed = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *sources)
+    changes = git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color")
+    listed = git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *sources)
     if changes is None or listed is None:
         return UNKNOWN_DIFF
     names = [Path(os.fsdecode(name)) for name in listed.split(b"\0") if name]
@@ -177,8 +181,8 @@ def driver(files: tuple[str, ...] = _DRIVER_FILES) -> str:
     return ""
 
 
-def _git(root: Path, *arguments: str) -> bytes | None:
-    """Return its output; None where it fails, or in a folder inside somebody else's checkout."""
+def git(root: Path, *arguments: str) -> bytes | None:
+    """Return what git prints; None where it fails, and below the top of a checkout."""
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), *arguments]

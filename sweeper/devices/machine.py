@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ import pynvml
 from conf.schema import HardwareConfig
 from scalemark.host import gpu_libraries
 from scalemark.host.gpu_libraries import Libraries
+from scalemark.host.processes import this_process
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine
 from simulator.costs.box import Hardware
 from sweeper.devices.nvml_inventory import NOTHING, ProhibitedError, find_gpus
@@ -111,7 +114,7 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
             file=sys.stderr,
         )
     return Machine(
-        host=platform.node(),
+        host=_name_of_box(answer.gpus),
         cpu=_cpu_model(),
         num_cores=psutil.cpu_count() or 1,
         memory_bytes=psutil.virtual_memory().total,
@@ -119,6 +122,20 @@ def describe_machine(hardware: HardwareConfig) -> Machine:
         driver=answer.driver,
         links=answer.links,
     )
+
+
+_MADE_BY_DOCKER = re.compile(r"[0-9a-f]{12}")  # the beginning of a container's id
+
+
+def _name_of_box(gpus: Sequence[Gpu]) -> str:
+    """Return the name of this host. Each container and pod gets a new one where nobody chose it:
+    there its GPUs tell the box, else its boot.
+    """
+    name = platform.node()
+    if not _MADE_BY_DOCKER.fullmatch(name) and "KUBERNETES_SERVICE_HOST" not in os.environ:
+        return name
+    told_by = sorted(gpu.uuid for gpu in gpus) or [this_process().boot_id]
+    return f"box-{hashlib.sha256(' '.join(told_by).encode()).hexdigest()[:8]}"
 
 
 def take_inventory(

@@ -29,18 +29,18 @@ def test_the_sweep_finds_the_same_key_as_the_attempt():
 
 
 def test_scripts_side_by_side_are_one_software_and_others_are_refused():
-    for name in ("a.py", "b.py", "other/c.py"):
+    for name in ("a.py", "b.py", "below/c.py", "../other/d.py"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(name)
     specs = [
         spec_of("python {name}.py --x {zero}", free=(("name", name), ("zero", zero)))
-        for name, zero in (("a", 1), ("a", 2), ("b", 1), ("other/c", 1))
+        for name, zero in (("a", 1), ("a", 2), ("b", 1), ("below/c", 1), ("../other/d", 1))
     ]
     assert software_words(specs[0]) == ["python", "a.py", "--x"]
-    assert describe_programs(words_of_programs(specs[:3]), os.environ)
+    assert describe_programs(words_of_programs(specs[:4]), os.environ)
     with pytest.raises(SweepRefusedError) as refused:
         describe_programs(words_of_programs(specs), os.environ)
-    assert "`python a.py --x` and `python other/c.py --x` have different" in str(refused.value)
+    assert "`python a.py --x` and `python ../other/d.py --x` have different" in str(refused.value)
 
 
 def test_a_python_that_is_not_found_is_said_before_anything_runs(capsys):

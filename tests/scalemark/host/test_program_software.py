@@ -2,17 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from scalemark.host import program_software, software
 from scalemark.host.program_software import (
     NONE,
-    checkout_of,
-    code_digest,
     describe,
     doubt,
     interpreter,
@@ -28,15 +24,6 @@ def make(name: str, text: str) -> Path:
     path.write_text(text)
     path.chmod(0o755)
     return path
-
-
-def key(*words: str) -> str:
-    return software.key(describe(words, Path.cwd(), os.environ | HERE))
-
-
-def git(*arguments: str) -> None:
-    own = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
-    subprocess.run(["git", *own, *arguments], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(
@@ -129,82 +116,6 @@ def test_what_says_nothing_has_nothing():
     assert interpreter([str(silent.absolute())], Path.cwd(), os.environ | HERE) == NONE
 
 
-def test_other_code_and_another_commit_are_other_environments():
-    make("train.py", "print(1)\n")
-    command = (sys.executable, "train.py")
-    git("init")
-    git("add", "train.py")
-    git("commit", "-m", "a")
-    clean = key(*command)
-    assert key(*command) == clean
-    make("results.csv", "1,2\n")
-    assert key(*command) == clean, "what a program writes is no change of it"
-    make("runs/s/sweep.json", "{}")
-    make("runs/s/x1-r1-a1/config.py", "lr = 1\n")
-    assert key(*command) == clean, "nor is what it writes into its run folder"
-    make("model.py", "layers = 3\n")
-    new_file = key(*command)
-    make("train.py", "print(2)\n")
-    dirty = key(*command)
-    git("add", ".")
-    git("commit", "-m", "b")
-    assert len({clean, new_file, dirty, key(*command)}) == 4
-
-
-def test_where_git_does_not_answer_the_sources_of_the_checkout_count(monkeypatch):
-    make("scripts/train.py", "print(1)\n")
-    make("mylib/model.py", "layers = 2\n")
-    git("init")
-    git("add", ".")
-    git("commit", "-m", "a")
-    command = (sys.executable, "scripts/train.py")
-    by_git = key(*command)
-    monkeypatch.setenv("PATH", "")
-    before = key(*command)
-    assert key(*command) == before != by_git
-    make("mylib/model.py", "layers = 3\n")
-    assert key(*command) != before
-
-
-def test_code_that_cannot_be_known_equals_no_other(monkeypatch):
-    make("train.py", "print(1)\n")
-    make("model.py", "layers = 2\n")
-    make(".git", "gitdir: /nowhere")
-    monkeypatch.setattr(program_software, "_MOST_SOURCES", 1)
-    words = [sys.executable, "train.py"]
-    here = key(*words)
-    assert key(*words) == here, "one sweep plans all its trials of a program alike"
-    assert "its code is not known" in doubt(words, describe(words, Path.cwd(), os.environ | HERE))
-    monkeypatch.setattr(program_software.os, "getpid", lambda: 1)
-    assert key(*words) != here
-
-
-def test_without_a_checkout_the_sources_themselves_count():
-    make("code/train.py", "print(1)\n")
-    words = [sys.executable, "code/train.py"]
-    assert checkout_of(words, Path.cwd()) is None
-    before = code_digest(words, Path.cwd())
-    make("code/model.py", "layers = 3\n")
-    after = code_digest(words, Path.cwd())
-    assert before != after != ""
-    make("code/log.csv", "1")
-    assert code_digest([sys.executable, "code/model.py"], Path.cwd()) == after
-    make("code/.cache/x.py", "")
-    make("code/env/pyvenv.cfg", "")
-    make("code/env/x.py", "")
-    make("code/runs/sweep.json", "{}")
-    make("code/runs/x1/config.py", "")
-    assert code_digest(words, Path.cwd()) == after
-
-
-def test_code_below_a_module_counts():
-    make("pkg/train.py", "print(1)\n")
-    words = [sys.executable, "-m", "pkg.train"]
-    before = code_digest(words, Path.cwd())
-    make("pkg/sub/layers.py", "layers = 3\n")
-    assert code_digest(words, Path.cwd()) != before != ""
-
-
 def test_it_is_an_environment_like_any_other():
     given = {"NCCL_ALGO": "Ring", "TORCHINDUCTOR_MAX_AUTOTUNE": "1"}
     found = describe(["ls"], Path.cwd(), os.environ | HERE | given)
@@ -213,36 +124,3 @@ def test_it_is_an_environment_like_any_other():
     assert "TORCHINDUCTOR_MAX_AUTOTUNE" in found["variables"]
     assert set(found["packages"]) == {"scalemark"}
     assert json.dumps(found)
-
-
-@pytest.mark.parametrize("has_checkout", [False, True])
-def test_files_that_the_command_line_names_count(has_checkout):
-    if has_checkout:
-        git("init")
-        git("commit", "--allow-empty", "-m", "a")
-    make("my.yaml", "batch: 1\n")
-    make("ds.json", '{"zero": 1}\n')
-    command = ("llamafactory-cli", "train", "my.yaml", "--deepspeed=ds.json", "train.log", "\0")
-    before = key(*command)
-    make("train.log", "step 1\n")
-    make("other.yaml", "batch: 2\n")
-    assert key(*command) == before, "no word names it, or the program writes it"
-    make("my.yaml", "batch: 2\n")
-    other_batch = key(*command)
-    make("ds.json", '{"zero": 3}\n')
-    assert len({before, other_batch, key(*command)}) == 3
-
-
-def test_data_below_a_script_is_not_looked_through(monkeypatch):
-    make("train.py", "print(1)\n")
-    make("pkg/model.py", "layers = 3\n")
-    for number in range(30):
-        make(f"data/{number % 3}/{number}.jpeg", "")
-    looked = []
-    scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
-    monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
-    before = code_digest(["python", "train.py"], Path.cwd())
-    assert [path.name for path in looked] == [Path.cwd().name, "data", "pkg", "0"]
-    make("pkg/model.py", "layers = 4\n")
-    assert code_digest(["python", "train.py"], Path.cwd()) != before

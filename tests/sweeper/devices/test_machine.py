@@ -204,3 +204,18 @@ def test_a_missing_library_of_the_driver_is_named_with_what_containers_need(monk
     with pytest.raises(SweepRefusedError, match="NVIDIA_DRIVER_CAPABILITIES=compute,utility, or"):
         describe_machine(HardwareConfig(device_kind="auto"))
     assert describe_machine(HardwareConfig(device_kind="cpu_device")).gpus == ()
+
+
+def test_containers_of_one_box_are_one_machine(monkeypatch):
+    def name(host: str, gpus: tuple[Gpu, ...]) -> str:
+        monkeypatch.setattr(machine.platform, "node", lambda: host)
+        monkeypatch.setattr(machine, "find_gpus", lambda: replace(NOTHING, gpus=gpus))
+        return describe_machine(AUTO).host
+
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    by_gpu, by_boot = name("0123456789ab", GPUS[:1]), name("0123456789ab", ())
+    assert name("ba9876543210", GPUS[:1]) == by_gpu != name("ba9876543210", GPUS[1:])
+    assert name("ba9876543210", ()) == by_boot != by_gpu
+    assert name("chosen", GPUS[:1]) == "chosen"
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert name("train-0", GPUS[:1]) == by_gpu

@@ -1,0 +1,188 @@
+"""What changes the numbers of a program makes it another one, whether git answers or not, and what does not change them does not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalemark.host import software, sources
+from scalemark.host.program_software import describe, doubt
+
+HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
+FILES = {
+    "work/scripts/train.py": "import sys; sys.path.insert(0, '..')\n",
+    "work/scripts/helper.py": "x = 1\n",
+    "work/scripts/empty/kernels.cu": "// 1\n",
+    "work/mylib/model.py": "layers = 2\n",
+    "work/config.yaml": "lr: 1\n",
+    "work/conf/model/large.yaml": "layers: 2\n",
+    "work/README.md": "Train.\n",
+    "work/log.csv": "1,2\n",
+    "work/named.json": "{}\n",
+    "work/weights.bin": "0",
+    "work/run": "#!/bin/sh\nexec python scripts/train.py\n",
+    "elsewhere/shared.py": "y = 1\n",
+}
+COUNT = {
+    "the script": ("scripts/train.py", "print(2)\n"),
+    "a module beside it": ("scripts/helper.py", "x = 2\n"),
+    "a kernel below it": ("scripts/empty/kernels.cu", "// 2\n"),
+    "a package beside its folder": ("mylib/model.py", "layers = 3\n"),
+    "a new module": ("mylib/optimizer.py", "lr = 1\n"),
+    "a configuration that it may read": ("config.yaml", "lr: 2\n"),
+    "one of a folder of them": ("conf/model/large.yaml", "layers: 3\n"),
+    "a file that the command names": ("named.json", '{"zero": 3}\n'),
+    "a file behind an option": ("weights.bin", "1"),
+    "a module in PYTHONPATH": ("../elsewhere/shared.py", "y = 2\n"),
+}
+COUNT_NOT = {
+    "a page": ("README.md", "Train it.\n"),
+    "what it has written before": ("log.csv", "1,2\n3,4\n"),
+    "a new log": ("train.log", "step 1\n"),
+    "what an option calls output": ("result.json", "{}"),
+    "what it writes into its run folder": ("runs/s/x1-r1-a1/config.py", "lr = 1\n"),
+    "the configuration of a run of its own": ("lightning_logs/version_0/hparams.yaml", "lr: 1\n"),
+    "what is installed": ("env/lib/x.py", "z = 1\n"),
+    "what is hidden": (".cache/x.py", "z = 1\n"),
+    "an editor's file": (".vscode/settings.json", "{}"),
+}
+WORDS = (
+    f"{sys.executable} scripts/train.py named.json --init=weights.bin --out result.json train.log"
+)
+
+
+def make(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def git(*arguments: str) -> None:
+    own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always"]
+    subprocess.run(["git", *own, *arguments], check=True, capture_output=True)
+
+
+def key(words: str = WORDS) -> str:
+    given = os.environ | HERE | {"PYTHONPATH": "../elsewhere"}
+    return software.key(describe(words.split(), Path.cwd(), given))
+
+
+@pytest.fixture(params=["checkout", "no git", "no checkout"])
+def project(request, monkeypatch):
+    for name, text in FILES.items():
+        make(name, text)
+    monkeypatch.chdir("work")
+    make("env/pyvenv.cfg", "")
+    make("runs/s/sweep.json", "{}")
+    if request.param != "no checkout":
+        git("init")
+        make(".gitignore", "env\ncache\n")
+        Path("run").chmod(0o755)
+        git("add", ".")
+        git("commit", "-m", "a")
+    if request.param == "no git":
+        monkeypatch.setitem(HERE, "PATH", "")
+        monkeypatch.setenv("PATH", "")
+    return request.param
+
+
+@pytest.mark.parametrize("edit", COUNT)
+def test_an_edit_that_changes_numbers_makes_another_program(project, edit):
+    before = key()
+    assert key() == before
+    make(*COUNT[edit])
+    assert key() != before
+
+
+@pytest.mark.parametrize("edit", COUNT_NOT)
+def test_an_edit_that_changes_no_numbers_makes_no_other(project, edit):
+    before = key()
+    make(*COUNT_NOT[edit])
+    assert key() == before
+
+
+@pytest.mark.parametrize("project", ["checkout"], indirect=True)
+def test_contents_count_and_not_commits(project):
+    make("mylib/model.py", "layers = 3\n")
+    make("new.py", "")
+    edited = key()
+    git("add", ".")
+    assert key() == edited
+    git("commit", "-m", "b")
+    assert key() == edited, "what was measured before its commit is the same code after it"
+    make("README.md", "Train it.\n")
+    git("commit", "-am", "c")
+    assert key() == edited
+    Path("run").write_text("#!/bin/sh\n")
+    assert key() != edited, "a tracked program without an ending"
+    git("checkout", "run")
+    Path("new.py").unlink()
+    without = key()
+    git("commit", "-am", "d")
+    assert key() == without != edited
+
+
+@pytest.mark.parametrize("project", ["checkout"], indirect=True)
+def test_code_of_a_submodule_counts(project):
+    git("-C", "../elsewhere", "init")
+    git("-C", "../elsewhere", "add", ".")
+    git("-C", "../elsewhere", "commit", "-m", "a")
+    git("submodule", "add", "../elsewhere", "below")
+    before = key()
+    make("below/shared.py", "y = 3\n")
+    assert key() != before
+
+
+def test_a_module_beside_the_folder_of_a_script_counts_where_it_changes_the_path(monkeypatch):
+    for name, text in FILES.items():
+        make(name, text)
+    monkeypatch.chdir("elsewhere")
+    words = f"{sys.executable} ../work/scripts/train.py"
+    before = key(words)
+    make("../work/mylib/model.py", "layers = 3\n")
+    assert key(words) != before
+
+
+def test_code_of_an_editable_package_counts(monkeypatch):
+    make("work/train.py", "")
+    make("library/src/lib.py", "x = 1\n")
+    packages = Path("packages/site-packages/lib-1.dist-info")
+    url = f"file://{Path('library').absolute()}"
+    make(f"{packages}/direct_url.json", f'{{"url": "{url}", "dir_info": {{"editable": true}}}}')
+    monkeypatch.chdir("work")
+    given = os.environ | HERE | {"PYTHONPATH": str(Path("../packages/site-packages").absolute())}
+    words = [sys.executable, "train.py"]
+    before = software.key(describe(words, Path.cwd(), given))
+    make("../library/src/lib.py", "x = 2\n")
+    assert software.key(describe(words, Path.cwd(), given)) != before
+
+
+def test_code_that_cannot_be_known_equals_no_other(monkeypatch):
+    make("train.py", "print(1)\n")
+    make("model.py", "layers = 2\n")
+    make(".git", "gitdir: /nowhere")
+    monkeypatch.setattr(sources, "_MOST_SOURCES", 1)
+    words = [sys.executable, "train.py"]
+    here = key(" ".join(words))
+    assert key(" ".join(words)) == here, "one sweep plans all its trials of a program alike"
+    assert "its code is not known" in doubt(words, describe(words, Path.cwd(), os.environ | HERE))
+    monkeypatch.setattr(sources.os, "getpid", lambda: 1)
+    assert key(" ".join(words)) != here
+
+
+def test_data_below_a_script_is_not_looked_through(monkeypatch):
+    make("train.py", "print(1)\n")
+    make("pkg/model.py", "layers = 3\n")
+    for number in range(30):
+        make(f"data/{number % 3}/{number}.jpeg", "")
+    looked = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
+    monkeypatch.setattr(sources, "_MOST_ENTRIES", 10)
+    before = sources.code_of(["python", "train.py"], Path.cwd(), ())
+    assert [path.name for path in looked] == [Path.cwd().name, "data", "pkg", "0"]
+    make("pkg/model.py", "layers = 4\n")
+    assert sources.code_of(["python", "train.py"], Path.cwd(), ()) != before
