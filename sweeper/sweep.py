@@ -92,11 +92,16 @@ class Sweep:
             plan = without_decided(plan, races)
         waiting = [trial.spec.trial_id for trial in plan.trials if trial.num_repeats]
         num_of_other_software, failed_last = 0, {}
+        changed: list[str] = []
         if engine is not None:
             failed_last = earlier.failed_last(engine, waiting, key)
             if not settings.rerun and not settings.race:
                 others = earlier.num_completed(engine, key, software_key, of_others=True)
-                num_of_other_software = len(others.keys() & set(waiting))
+                with_others = sorted(others.keys() & set(waiting))
+                num_of_other_software = len(with_others)
+                if with_others:
+                    before = earlier.last_software(engine, with_others[0], key)
+                    changed = software.differences(before, self._software)
         return Planned(
             plan=plan,
             estimate=Estimate.of(engine, key),
@@ -104,6 +109,7 @@ class Sweep:
             contests=races,
             in_use=() if self.inventory.num_hosts else GpuUsers(self.inventory).look(),
             num_of_other_software=num_of_other_software,
+            changed=changed,
             failed_last=failed_last,
         )
 

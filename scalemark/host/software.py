@@ -109,6 +109,29 @@ def key(software: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Name what makes two descriptions software of different keys, as `timm 1.0 -> 2.0`."""
+    named = []
+    for name in ("python", "kernel"):
+        if before.get(name) != now[name]:
+            named.append(f"{name} {before.get(name)} -> {now[name]}")
+    packages = before.get("packages") or {}
+    for name in sorted(packages.keys() | now["packages"].keys()):
+        first, second = packages.get(name, "none"), now["packages"].get(name, "none")
+        if first != second:
+            named.append(f"{name} {first} -> {second}")
+    variables = before.get("variables") or {}
+    for name in sorted(variables.keys() | now["variables"].keys()):
+        if variables.get(name) != now["variables"].get(name):
+            named.append(name)
+    program, program_now = before.get("program") or {}, now.get("program") or {}
+    if program.get("code") != program_now.get("code"):
+        named.append("code of the program")
+    if program.get("files") != program_now.get("files"):
+        named.append("files that the command names")
+    return named
+
+
 def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that TensorFlow, PyTorch, JAX, CUDA, NCCL or OpenMP read, sorted.
 

@@ -62,6 +62,25 @@ def num_completed(
     return {row["trial_id"]: row["num"] for row in selected(engine, statement)}
 
 
+def last_software(engine: sa.Engine, trial_id: str, machine_key: str) -> dict[str, Any]:
+    """Describe the software that a trial last completed with on a machine, which it has."""
+    statement = (
+        sa.select(EnvironmentRow.description)
+        .join(AttemptRow, AttemptRow.environment_id == EnvironmentRow.id)
+        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .where(
+            AttemptRow.outcome == "completed",
+            AttemptRow.trial_id == trial_id,
+            MachineRow.key == machine_key,
+            deleted_at(False),
+        )
+        .order_by(AttemptRow.id.desc())
+        .limit(1)
+    )
+    description: dict[str, Any] = selected(engine, statement)[0]["description"]
+    return description
+
+
 _PUT_OUT = "race: % behind %"
 """The reason that sweeper.early_stopping.rule gives for a trial that is too slow."""
 

@@ -34,6 +34,7 @@ from sweeper.planning.plan import Plan, PlannedTrial, varying_axes
 
 MOST_LISTED = 20  # trials in the table; JSON has all
 MOST_REASONS = 10
+_MOST_CHANGES = 4  # of software that are named
 MOST_CELLS = 3  # per reason; of more the number is shown
 _LISTS_ALL = "sweep.dry_run=true sweep.plan_format=json"
 
@@ -62,6 +63,7 @@ class Planned:
     contests: Sequence[Contest] = ()  # races, or a change that is judged
     in_use: Sequence[GpuInUse] = ()  # GPUs of this machine that others use while it is planned
     num_of_other_software: int = 0  # trials to run that have finished with other software
+    changed: Sequence[str] = ()  # since then, in the software
     failed_last: Mapping[str, Outcome] = field(default_factory=dict)  # trials to run, by id
 
     @property
@@ -219,9 +221,13 @@ def _notes(planned: Planned) -> Iterator[str]:
     num = planned.num_of_other_software
     if num:
         have = "has" if num == 1 else "have"
+        changed = list(planned.changed[:_MOST_CHANGES])
+        if len(planned.changed) > _MOST_CHANGES:
+            changed.append(f"{len(planned.changed) - _MOST_CHANGES} more")
         yield (
-            f"{counted(num, 'trial')} of these {have} finished with other packages, variables or "
-            "code; numbers of different software are never mixed, and all that is listed runs"
+            f"{counted(num, 'trial')} of these {have} finished with other software (changed: "
+            f"{', '.join(changed)}); numbers of different software are never mixed, and all that "
+            "is listed runs"
         )
     if planned.failed_last:
         num_ended = Counter(sorted(planned.failed_last.values()))

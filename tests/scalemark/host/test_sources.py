@@ -104,6 +104,23 @@ def test_an_edit_that_changes_no_numbers_makes_no_other(project, edit):
     assert key() == before
 
 
+def test_what_differs_is_named():
+    before = {"python": "3.11", "kernel": "6", "packages": {"timm": "1.0", "torch": "2.9"}}
+    now = {"python": "3.12", "kernel": "6", "packages": {"timm": "2.0", "torch": "2.9", "x": "1"}}
+    before |= {"variables": {"NCCL_ALGO": "Ring"}, "program": {"code": "1", "files": "1"}}
+    now |= {"variables": {"KERAS_BACKEND": "jax"}, "program": {"code": "2", "files": "2"}}
+    assert software.differences(before, now) == [
+        "python 3.11 -> 3.12",
+        "timm 1.0 -> 2.0",
+        "x none -> 1",
+        "KERAS_BACKEND",
+        "NCCL_ALGO",
+        "code of the program",
+        "files that the command names",
+    ]
+    assert software.differences(now, now) == []
+
+
 @pytest.mark.parametrize("project", ["checkout"], indirect=True)
 def test_contents_count_and_not_commits(project):
     make("mylib/model.py", "layers = 3\n")
