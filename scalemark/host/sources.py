@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -38,6 +38,9 @@ _OPTION_OF_OUTPUT = re.compile(
     r"-+(.*[-_])?(o|out|output|outfile|save|log|logs|logging|result|results|metrics|dump)([-_].*)?"
 )
 _UNKNOWN_CODE = "unknown-"
+_TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
+COMMAND_KEYS = frozenset(b"run name read item items_per_step per_gpu compare shell uses".split())
+"""Settings of a file for `command=`."""
 
 
 class UnknownCodeError(Exception):
@@ -129,7 +132,7 @@ def _checkout_of(place: Path) -> Path | None:
     return None
 
 
-def _files_below(root: Path) -> Mapping[str, str]:
+def _files_below(root: Path) -> dict[str, str]:
     """Return what each source file holds, by its name: as git lists them, else as they are found.
 
     Git may be missing, refuse another user's checkout, or take too long. Raises UnknownCodeError.
@@ -141,10 +144,21 @@ def _files_below(root: Path) -> Mapping[str, str]:
             if len(files) == _MOST_SOURCES:
                 raise UnknownCodeError
             files[str(file.relative_to(root))] = _content(file)
+    for name in list(files):
+        if name.endswith((".yaml", ".yml")) and _is_of_command(root / name):
+            del files[name]
     return files
 
 
-def _files_of_checkout(root: Path) -> Mapping[str, str] | None:
+def _is_of_command(file: Path) -> bool:
+    """Return whether it is a file as `command=` takes it, whose settings the trial has already."""
+    with suppress(OSError):
+        keys = set(_TOP_LEVEL_KEY.findall(file.read_bytes()))
+        return b"run" in keys and keys <= COMMAND_KEYS
+    return False
+
+
+def _files_of_checkout(root: Path) -> dict[str, str] | None:
     """Return the digests of sources that git knows or would add; None where git does not answer.
 
     Contents are named as git names them, so that an edit is the same before and after its commit.

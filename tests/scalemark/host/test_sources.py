@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from conf.schema import CommandConfig
 from scalemark.host import software, sources
 from scalemark.host.program_software import describe, doubt
 
@@ -35,6 +37,7 @@ COUNT = {
     "one of a folder of them": ("conf/model/large.yaml", "layers: 3\n"),
     "a file that the command names": ("named.json", '{"zero": 3}\n'),
     "a file behind an option": ("weights.bin", "1"),
+    "a configuration with a key of a command": ("train.yaml", "run: 1\nlr: 2\n"),
     "a module in PYTHONPATH": ("../elsewhere/shared.py", "y = 2\n"),
 }
 COUNT_NOT = {
@@ -46,6 +49,7 @@ COUNT_NOT = {
     "the configuration of a run of its own": ("lightning_logs/version_0/hparams.yaml", "lr: 1\n"),
     "what is installed": ("env/lib/x.py", "z = 1\n"),
     "what is hidden": (".cache/x.py", "z = 1\n"),
+    "how its command is written": ("ddp.yaml", "run: python train.py\nread: tqdm\nuses: [x]\n"),
     "an editor's file": (".vscode/settings.json", "{}"),
 }
 WORDS = (
@@ -89,19 +93,24 @@ def project(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("edit", COUNT)
-def test_an_edit_that_changes_numbers_makes_another_program(project, edit):
-    before = key()
-    assert key() == before
-    make(*COUNT[edit])
-    assert key() != before
+def test_an_edit_that_changes_numbers_makes_another_program(project):
+    for what, (name, text) in COUNT.items():
+        before = key()
+        assert key() == before
+        make(name, text)
+        assert key() != before, what
 
 
-@pytest.mark.parametrize("edit", COUNT_NOT)
-def test_an_edit_that_changes_no_numbers_makes_no_other(project, edit):
+def test_an_edit_that_changes_no_numbers_makes_no_other(project):
     before = key()
-    make(*COUNT_NOT[edit])
-    assert key() == before
+    for what, (name, text) in COUNT_NOT.items():
+        make(name, text)
+        assert key() == before, what
+
+
+def test_the_settings_of_a_command_are_known():
+    names = {each.name for each in fields(CommandConfig)}
+    assert names == {key.decode() for key in sources.COMMAND_KEYS}
 
 
 def test_what_differs_is_named():
