@@ -108,9 +108,7 @@ class LauncherConfig:
     host_memory_gib: float | None = setting(
         "memory limit of an attempt on a host, shared by its processes; null = none", default=None
     )
-    hosts: list[str] = setting(
-        "hosts of launcher=ssh and prefix, with the GPUs to use of each, as [a:4,b:4]", default=[]
-    )
+    hosts: list[str] = setting("hosts of launcher=ssh and prefix, as [a,b]", default=[])
     python: str | None = setting("Python on other hosts; null = at this one's path", default=None)
     orphan_timeout_s: float = setting(
         "seconds without this process after which an attempt on another host ends", default=60.0

@@ -1,67 +1,65 @@
-"""Finds the software of the programs of a sweep, by which finished repeats are known again."""
+"""Finds a user's programs and their software, by which finished repeats are known again."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from scalemark.host import program_software, software
 from scalemark.program import template
-from scalemark.program.template import software_words
-from scalemark.records.attempt import PYTHONPATH_VARIABLE
+from scalemark.records.attempt import PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import quoted
 from sweeper.errors import SweepRefusedError
-from sweeper.starts.environment import environment
 
-Words = Sequence[Sequence[str]]
-"""For each program of a sweep, the words that say which software runs."""
+Programs = Sequence[tuple[Sequence[str], bool]]
+"""For each program of a sweep, the words that say which software runs, and whether they begin with
+its name: a shell knows more names, and some are known to the attempt alone."""
 
 
-def words_of_programs(specs: Sequence[TrialSpec]) -> Words:
+def programs_of(specs: Sequence[TrialSpec]) -> Programs:
     """Return each program once."""
-    return list(dict.fromkeys(tuple(software_words(spec)) for spec in specs))
+    programs: dict[tuple[Sequence[str], bool], None] = {}
+    for spec in specs:
+        program = template.words(spec.command, shell=spec.shell)[0]
+        axes = template.of_axes(spec.axes).keys()
+        is_named = not spec.shell and set(template.names(program)) <= axes
+        programs[tuple(template.software_words(spec)), is_named] = None
+    return list(programs)
 
 
-def check_programs(specs: Sequence[TrialSpec]) -> None:
-    """Raise SweepRefusedError for a program or a script that is not on this host."""
-    path = environment(os.environ, "").get("PATH", os.defpath)
-    on_host = [spec for spec in specs if _is_known(spec)]
-    for words in words_of_programs(on_host):
-        if problem := template.problem(words, path, Path.cwd()):
-            raise SweepRefusedError(f"command.run: {problem}")
+def describe_programs(
+    programs: Programs, variables: Mapping[str, str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what attempts at them will record of their software on this host, and what is not
+    known of it, in a sentence each; nothing without any.
 
-
-def _is_known(spec: TrialSpec) -> bool:
-    """Return whether the name of the program is known while planning; a shell knows more names."""
-    program = template.words(spec.command, shell=spec.shell)[0]
-    return not spec.shell and set(template.names(program)) <= template.of_axes(spec.axes).keys()
-
-
-def describe_programs(programs: Words, inherited: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Return what attempts at them will record of their software; nothing without any.
-
-    They run in the current folder. Raises SweepRefusedError for programs of several environments: a
-    sweep has one. Says on stderr what is not known of one.
+    `variables` are those of an attempt. Raises SweepRefusedError for a program or script that is
+    not here, and for programs of several environments: a sweep has one.
     """
-    variables = environment(inherited, "")
+    folder = Path(variables[WORKDIR_VARIABLE])
+    variables = dict(variables)
     variables.pop("PYTHONPATH", None)
     if own := variables.pop(PYTHONPATH_VARIABLE, ""):
         variables["PYTHONPATH"] = own
+    for words, is_named in programs:
+        path = variables.get("PATH", os.defpath)
+        if is_named and (problem := template.problem(words, path, folder)):
+            raise SweepRefusedError(f"command.run: {problem}")
     kinds: dict[str, tuple[str, dict[str, Any]]] = {}  # key -> the first command with it
-    for words in programs:
-        described = program_software.describe(words, Path.cwd(), variables)
-        command = " ".join(words)
+    doubts = []
+    for words, _ in programs:
+        described = program_software.describe(words, folder, variables)
+        command = quoted(" ".join(words), 200)
         if doubt := program_software.doubt(words, described):
-            print(f"sweep: `{quoted(command, 200)}`: {doubt}", file=sys.stderr)
+            doubts.append(f"`{command}`: {doubt}")
         kinds.setdefault(software.key(described), (command, described))
     if len(kinds) > 1:
-        first, second, *_ = (quoted(command, 200) for command, _ in kinds.values())
+        first, second, *_ = (command for command, _ in kinds.values())
         raise SweepRefusedError(
             f"command.run: `{first}` and `{second}` have different interpreters, packages or code; "
             "their numbers are never mixed: make a sweep of each"
         )
-    return next((described for _, described in kinds.values()), {})
+    return next((described for _, described in kinds.values()), {}), doubts

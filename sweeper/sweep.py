@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from rich.console import Console
@@ -41,7 +42,7 @@ from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, make_plan, resolve_grid
 from sweeper.planning.plan_view import Planned, machine_line, plan_json, print_plan
 from sweeper.planning.settings import check, check_folders
-from sweeper.program_software import check_programs, describe_programs, words_of_programs
+from sweeper.program_software import programs_of
 from sweeper.report import Report
 from sweeper.running.recover import recover
 from sweeper.running.run_folders import RunFolders
@@ -62,12 +63,20 @@ class Sweep:
         return software.key(self._software)
 
     def check(self, specs: Sequence[TrialSpec]) -> None:
-        """Find a user's programs and their software; resolving the grid refused what does not fit
-        here. Raises SweepRefusedError.
+        """Take the software of a user's programs for the sweep's; resolving the grid refused what
+        does not fit. Raises SweepRefusedError.
         """
         if self.config.engine is Engine.command and specs:
-            check_programs(specs)
-            self._software = describe_programs(words_of_programs(specs))
+            self._software = self.software_of(specs)
+
+    def software_of(self, specs: Sequence[TrialSpec]) -> Mapping[str, Any]:
+        """Find a user's programs where they will run, and what is not known of them, for people.
+        Raises SweepRefusedError.
+        """
+        described, doubts = self._launcher.software_of(programs_of(specs))
+        for doubt in doubts:
+            print(f"sweep: {doubt}", file=sys.stderr)
+        return described
 
     def plan(
         self,

@@ -1,6 +1,7 @@
 """Sweeps on other hosts: virtual nodes of Slurm, servers of ssh on loopback. Nothing is lost, run twice or left running."""
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from tests.slurm import until
 
 pytestmark = pytest.mark.cluster
 
-TINY = ("hardware=cpu", "hardware.num_cpu_devices=4", "model=trivial")
+HARDWARE = ("hardware=cpu", "hardware.num_cpu_devices=4")
+TINY = (*HARDWARE, "model=trivial")
 OVER_TWO = ("strategy=distributed_replicated", "hosts=2", "num_gpus=2", "num_steps=3")
 
 
@@ -202,7 +204,6 @@ def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):
     ("overrides", "said"),
     [
         (["launcher=ssh"], "launcher.hosts is empty"),
-        (["launcher=ssh", "launcher.hosts=[a:2,b:4]"], "and as many GPUs of each"),
         (["launcher=ssh", "launcher.hosts=[a,a]"], "wanted names of hosts, each once"),
         (["launcher=prefix"], "launcher.prefix.command is empty"),
         (["launcher=prefix", "launcher.prefix.command='a {nope}'"], "wanted words with {host}"),
@@ -218,6 +219,58 @@ def test_settings_that_cannot_be_are_refused(monkeypatch, overrides, said):
     assert ended.returncode == 2, ended.stderr
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+READ = r"read=regex:step (?P<step>\d+) rate (?P<throughput>\S+)"
+TRAINS = """#!/bin/sh
+for step in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "step $step rate 10$((step % 3))"; done
+"""
+PYTHON = """#!/bin/sh
+echo '{"path": "python", "python": "%s", "packages": {}, "folders": {}, "imported": []}'
+"""
+
+
+def by_prefix(words: str, *overrides: str) -> subprocess.CompletedProcess[str]:
+    """Sweep a program of one's own on hosts a and b, which have programs and a variable of their
+    own; `words` are those of the program.
+    """
+    path = f"{Path.cwd()}/{{host}}:{os.environ['PATH']}"
+    prefix = f"launcher.prefix.command='env PATH={path} MALLOC_ARENA_MAX=2'"
+    command = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", *HARDWARE]
+    there = ["launcher=prefix", "launcher.hosts=[a,b]", prefix]
+    program = [f"command={words}", READ, "min_warm_up_steps=1"]
+    return subprocess.run(
+        [*command, *there, *program, *overrides], capture_output=True, text=True, check=False
+    )
+
+
+def program_there(name: str, **text_of: str) -> None:
+    for host, text in text_of.items():
+        Path(host).mkdir(exist_ok=True)
+        Path(host, name).write_text(text)
+        Path(host, name).chmod(0o755)
+
+
+def test_own_programs_that_ran_on_other_hosts_are_finished_earlier():
+    """A bug: their software was described on the host of the sweep, which even lacked them."""
+    program_there("trains", a=TRAINS, b=TRAINS)
+    first = by_prefix("trains {seed}", "seed=1,2")
+    assert first.returncode == 0, first.stderr
+    again = by_prefix("trains {seed}", "seed=1,2")
+    assert again.returncode == 0, again.stderr
+    assert "2 finished earlier" in again.stderr
+
+
+def test_a_program_that_a_host_lacks_or_has_in_another_version_is_refused():
+    program_there("trains", a=TRAINS)
+    lacking = by_prefix("trains {seed}")
+    assert lacking.returncode == 2
+    assert "launcher=prefix: b: command.run: trains: no such program in PATH" in lacking.stderr
+    program_there("python", a=PYTHON % "3.12.1", b=PYTHON % "3.13.0")
+    differing = by_prefix("python -m trains")
+    assert differing.returncode == 2
+    assert "a and b differ: python 3.12.1 -> 3.13.0" in differing.stderr
+    assert not Path("results.db").exists()
 
 
 def test_the_installer_of_sshd_has_nothing_to_do_where_it_is():

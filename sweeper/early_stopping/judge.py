@@ -48,7 +48,6 @@ from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, PlannedTrial, resolve_grid
 from sweeper.planning.plan_view import Planned
 from sweeper.planning.settings import check, check_folders
-from sweeper.program_software import check_programs
 from sweeper.sweep import Sweep, open_writer
 
 EARLIER_WITHIN = timedelta(hours=2)
@@ -382,7 +381,7 @@ def _two_trials(asked: Asked, sweep: Sweep, baseline_grid: Grid) -> Mapping[Judg
             f"{change.model}"
         )
     if change.engine == Engine.command:
-        check_programs([change])  # of whatever code: its numbers are its own trial's
+        sweep.software_of([change])  # of whatever code: its numbers are its own trial's
     if change.trial_id == baseline.trial_id:
         raise SweepRefusedError(
             f"{joined(asked.changes)}: changes nothing of trial {baseline.trial_id[:8]}; change an "

@@ -35,6 +35,7 @@ from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Blocks, Grant, Slots
 from sweeper.errors import SweepRefusedError
+from sweeper.program_software import Programs
 from sweeper.starts import Start
 
 REST_S = 30.0  # of a host that was lost, before it is tried again
@@ -47,6 +48,10 @@ class Launcher(Protocol):
     machine: Machine
     inventory: Inventory
     software: Mapping[str, Any]
+
+    def software_of(self, programs: Programs) -> tuple[Mapping[str, Any], Sequence[str]]:
+        """Return what its hosts have of a user's programs, and what is not known of that."""
+        ...
 
     def slots(self) -> Slots | HostSlots: ...
     def host_lock(self) -> Lock: ...

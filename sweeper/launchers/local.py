@@ -6,6 +6,10 @@ from scalemark.abilities import LauncherAbilities
 
 ABILITIES = LauncherAbilities(settings=None)
 
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from conf.schema import Config
 from scalemark.host import software
 from scalemark.host.own_code import module_command
@@ -15,7 +19,9 @@ from sweeper.devices import simulated_box
 from sweeper.devices.host_lock import HostLock, Lock
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
+from sweeper.program_software import Programs, describe_programs
 from sweeper.starts import MODULES, Fork, Spawn, Start
+from sweeper.starts.environment import environment
 
 
 class Launcher:
@@ -30,6 +36,9 @@ class Launcher:
             self.machine = describe_machine(config.hardware)
             self.inventory = take_inventory(self.machine, config.hardware)
         self.software = software.describe()
+
+    def software_of(self, programs: Programs) -> tuple[Mapping[str, Any], Sequence[str]]:
+        return describe_programs(programs, environment(os.environ, ""))
 
     def slots(self) -> Slots:
         launcher = self._config.launcher

@@ -34,6 +34,7 @@ ABILITIES = LauncherAbilities(settings=PrefixSettings)
 from conf.schema import Config, HardwareConfig
 from scalemark.host import software
 from scalemark.host.own_code import module_command, python_path
+from scalemark.host.sources import is_unknown
 from scalemark.records.attempt import RANKS_VARIABLE, Placement
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, Machine
@@ -44,10 +45,13 @@ from sweeper.devices.host_lock import DEFAULT_FOLDER, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HostSlots
+from sweeper.program_software import Programs, describe_programs
 from sweeper.starts import MODULES
+from sweeper.starts.environment import environment
 from sweeper.starts.spawn import Spawn, Spawned
 
 ANSWER_WITHIN_S = 60.0
+MOST_DIFFERENCES = 5  # of hosts that are named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,23 +91,13 @@ class Remote(Spawn):
         return super().start(folder, {**environment, RANKS_VARIABLE: json.dumps(ranks)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenHost:
-    """What a host told about itself."""
-
-    machine: Machine
-    devices: DeviceKind
-    num_devices: int
-    software: Mapping[str, Any]
-    facts: dict[str, Any]  # that must be equal on all hosts of a sweep
-
-
 class Launcher:
     """Knows its hosts by launcher.hosts; without any it has one, without a name."""
 
     engine_chooses = False  # hosts and GPUs: nobody else has them, and attempts wait in its queue
     ends: tuple[tuple[str, str, str], ...] = ()
     more_hosts = "name more hosts in launcher.hosts"
+    host_kind = ""  # not compared until it is known
 
     def __init__(self, config: Config, name: str) -> None:
         if config.engine is Engine.simulated:
@@ -112,33 +106,27 @@ class Launcher:
                 "simulated ones need none; choose launcher=local"
             )
         self.config, self.name = config, name
-        self.host_kind = ""
-        self.hosts, per_host = self.find_hosts()
-        if self.engine_chooses:
-            print("sweep: asking a host what it has", file=sys.stderr, flush=True)
-        names = list(dict.fromkeys(self.hosts))
-        with ThreadPoolExecutor() as threads:
-            seen = threads.map(partial(self.look, num_gpus=per_host or 0), names)
-            by_name = dict(zip(names, seen, strict=True))
-        common = self.compare(by_name)
-        self.inventory = self.inventory_of(common, per_host)
+        self.hosts, self._per_host = self.find_hosts()
+        answer = self._ask_all()
+        self.machine = Machine.from_json(answer["machine"])
+        self.software: Mapping[str, Any] = answer["software"]
+        self.host_kind = answer["facts"]["kind of host"]
+        self.inventory = self._inventory(DeviceKind(answer["devices"]), answer["num_devices"])
+
+    def software_of(self, programs: Programs) -> tuple[Mapping[str, Any], Sequence[str]]:
+        answer = self._ask_all(programs)
+        return answer["software"], answer["doubts"]
 
     def find_hosts(self) -> tuple[Sequence[str], int | None]:
         """Return names of hosts, empty where an engine chooses, and how many GPUs of each are used;
         None = all. Raises SweepRefusedError.
         """
-        counts: dict[str, int | None] = {}
-        for text in self.config.launcher.hosts:
-            name, _, count = text.partition(":")
-            counts[name] = int(count) if count.isdigit() else None
-            if not name or (count and not count.isdigit()):
-                counts.clear()
-        if len(counts) != len(self.config.launcher.hosts) or len(set(counts.values())) > 1:
+        hosts = self.config.launcher.hosts
+        if "" in hosts or len(set(hosts)) < len(hosts):
             raise SweepRefusedError(
-                f"launcher.hosts={','.join(self.config.launcher.hosts)}: wanted names of hosts, "
-                "each once, and as many GPUs of each, as [a:4,b:4]"
+                f"launcher.hosts={','.join(hosts)}: wanted names of hosts, each once"
             )
-        return list(counts) or [""], next(iter(counts.values()), None)
+        return hosts or [""], None
 
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
         """Return the words of the command for one host. Raises SweepRefusedError."""
@@ -218,16 +206,34 @@ class Launcher:
             ends=self.ends,
         )
 
-    def look(self, host: str, num_gpus: int) -> SeenHost:
+    def _ask_all(self, programs: Programs = ()) -> dict[str, Any]:
+        """Return what each host says of itself, by `describe`. Raises SweepRefusedError where they
+        differ.
+        """
+        if self.engine_chooses:
+            print("sweep: asking a host what it has", file=sys.stderr, flush=True)
+        names = list(dict.fromkeys(self.hosts))
+        with ThreadPoolExecutor() as threads:
+            answers = list(threads.map(partial(self._ask, programs=programs), names))
+        first, commit = answers[0], software.commit() or "unknown"
+        here = {**first, "facts": {**first["facts"], "commit": commit}}
+        name = names[0] or "its host"
+        _check_alike("this host", here, name, first)
+        for other, answer in zip(names, answers, strict=True):
+            _check_alike(name, first, other, answer)
+        return answers[0]
+
+    def _ask(self, host: str, programs: Programs) -> dict[str, Any]:
         """Ask a host what it has. Raises SweepRefusedError."""
         config, name = self.config, f"launcher={self.config.launcher.name}: {host or 'its host'}"
-        where, mark = self._elsewhere(host, num_gpus, ""), elsewhere.MARK.decode()
+        where, mark = self._elsewhere(host, self._per_host or 0, ""), elsewhere.MARK.decode()
         asked = {
             "kind": "describe",
             "device_kind": config.hardware.device_kind,
             "num_cpu_devices": config.hardware.num_cpu_devices,
             "pool": config.launcher.name,
-            "environment": elsewhere.sent_variables(os.environ),
+            "environment": elsewhere.sent_variables(environment(os.environ, "")),
+            "programs": programs,
         }
         ended = ask(
             elsewhere.command(asdict(where), python_path(os.environ)),
@@ -235,58 +241,30 @@ class Launcher:
             within_s=None if self.engine_chooses else ANSWER_WITHIN_S,
             said=f"{mark}{json.dumps(asked)}\n",
         )
-        _, _, answer = ended.stdout.partition(mark)
-        if not answer:
+        _, _, text = ended.stdout.partition(mark)
+        if not text:
             lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
             raise SweepRefusedError(
                 f"{name} cannot run this project with {where.python}: {lines[-1]}; mend the "
                 "command or the host's environment, or set launcher.python"
             )
-        seen = json.loads(answer)
-        if problem := seen.get("problem"):
+        answer: dict[str, Any] = json.loads(text)
+        if problem := answer.get("problem"):
             raise SweepRefusedError(f"{name}: {problem}")
-        return SeenHost(
-            machine=Machine.from_json(seen["machine"]),
-            devices=DeviceKind(seen["devices"]),
-            num_devices=seen["num_devices"],
-            software=seen["software"],
-            facts=seen["facts"],
-        )
+        return answer
 
-    def compare(self, seen: Mapping[str, SeenHost]) -> SeenHost:
-        """Keep and return what all hosts have. Raises SweepRefusedError where they differ."""
-        (first, host), *others = seen.items()
-        here = software.commit()
-        if host.facts["commit"] != here:
-            raise SweepRefusedError(
-                f"{first or 'its host'} has commit {host.facts['commit'] or 'unknown'} of this "
-                f"project, this host {here or 'unknown'}; results of different code are never mixed"
-            )
-        for name, other in others:
-            for fact in host.facts | other.facts:
-                mine, theirs = host.facts.get(fact, "none"), other.facts.get(fact, "none")
-                if mine != theirs:
-                    raise SweepRefusedError(
-                        f"{first} and {name} differ in {fact}: {mine} and {theirs}, and their "
-                        "results do not mix; install the same on both, or run a sweep for each "
-                        "kind of host"
-                    )
-        self.machine, self.software = host.machine, host.software
-        self.host_kind = host.facts["kind of host"]
-        return host
-
-    def inventory_of(self, seen: SeenHost, per_host: int | None) -> Inventory:
+    def _inventory(self, kind: DeviceKind, num_devices: int) -> Inventory:
         """Return the devices of each host. Raises SweepRefusedError for more than it has."""
-        num = seen.num_devices if per_host is None else per_host
-        if not 1 <= num <= seen.num_devices:
+        num = self._per_host or num_devices
+        if num > num_devices:
             raise SweepRefusedError(
-                f"launcher={self.config.launcher.name}: {num} {seen.devices.plural} on each host "
-                f"were asked for, {seen.machine.host} has {seen.num_devices}"
+                f"launcher={self.config.launcher.name}: {num} {kind.plural} on each host were "
+                f"asked for, {self.machine.host} has {num_devices}"
             )
-        gpus = tuple(gpu for gpu in seen.machine.gpus if not gpu.mig_mode)
+        gpus = tuple(gpu for gpu in self.machine.gpus if not gpu.mig_mode)
         return Inventory(
-            kind=seen.devices,
-            gpus=gpus[:num] if seen.devices is DeviceKind.GPU else (),
+            kind=kind,
+            gpus=gpus[:num] if kind is DeviceKind.GPU else (),
             num_devices=num,
             num_hosts=len(self.hosts),
             more_hosts=self.more_hosts,
@@ -333,28 +311,53 @@ def ask(
 
 
 def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer `Launcher.look`, on the host that it asks."""
+    """Answer `Launcher._ask`, on the host that it asks."""
     hardware = HardwareConfig(
         device_kind=asked["device_kind"], num_cpu_devices=asked["num_cpu_devices"]
     )
     os.environ.update(asked["environment"])
+    described, doubts = software.describe(), list[str]()
     try:
         machine = replace(describe_machine(hardware), pool=asked["pool"])
         inventory = take_inventory(machine, hardware, {})
+        if asked["programs"]:
+            described, doubts = describe_programs(asked["programs"], os.environ)
     except SweepRefusedError as error:
         return {"problem": str(error)}
-    found = software.describe()
+    facts = {
+        "commit": software.commit() or "unknown",
+        "kind of host": elsewhere.host_kind(),
+        "cores": machine.num_cores,
+        "machine": machine.key,
+    }
     return {
         "machine": machine.to_json(),
         "devices": inventory.kind.value,
         "num_devices": inventory.num_devices,
-        "software": found,
-        "facts": {
-            "commit": software.commit(),
-            "kind of host": elsewhere.host_kind(),
-            "cores": machine.num_cores,
-            "machine": machine.key,
-            **{name: found[name] for name in ("python", "kernel", "variables")},
-            **found["packages"],
-        },
+        "software": described,
+        "doubts": doubts,
+        "facts": facts,
     }
+
+
+def _check_alike(
+    first: str, its: Mapping[str, Any], other: str, of_other: Mapping[str, Any]
+) -> None:
+    """Raise SweepRefusedError where two hosts answer differently."""
+    differences = []
+    for name, fact in its["facts"].items():
+        if fact != of_other["facts"][name]:
+            differences.append(f"{name} {fact} -> {of_other['facts'][name]}")
+    differences += software.differences(_known(its["software"]), _known(of_other["software"]))
+    if differences:
+        raise SweepRefusedError(
+            f"{first} and {other} differ: {', '.join(differences[:MOST_DIFFERENCES])}; results of "
+            "both would not mix: install the same on both, or run a sweep for each kind of host"
+        )
+
+
+def _known(described: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out code that is unknown: no attempt's is equal to it, on whatever host."""
+    if is_unknown(described.get("program", {}).get("code", "")):
+        return {**described, "program": {}}
+    return described

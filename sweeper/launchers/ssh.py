@@ -35,8 +35,7 @@ class Launcher(prefix.Launcher):
     def find_hosts(self) -> tuple[Sequence[str], int | None]:
         if not self.config.launcher.hosts:
             raise SweepRefusedError(
-                "launcher=ssh: launcher.hosts is empty; name hosts with their GPUs, as "
-                "launcher.hosts=[a:4,b:4]"
+                "launcher=ssh: launcher.hosts is empty; name hosts, as launcher.hosts=[a,b]"
             )
         return super().find_hosts()
 

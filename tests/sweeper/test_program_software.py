@@ -7,9 +7,16 @@ import pytest
 
 from scalemark.host import software
 from scalemark.program.template import software_words
+from scalemark.records.trial import TrialSpec
 from sweeper.errors import SweepRefusedError
-from sweeper.program_software import check_programs, describe_programs, words_of_programs
+from sweeper.program_software import describe_programs, programs_of
+from sweeper.starts.environment import environment
 from tests.command.programs import environment_of, run, script, spec_of
+
+
+def described(*specs: TrialSpec) -> tuple[dict, list[str]]:
+    """Of the attempts of a sweep of this host."""
+    return describe_programs(programs_of(specs), environment(os.environ, ""))
 
 
 @pytest.mark.integration
@@ -18,14 +25,10 @@ def test_the_sweep_finds_the_same_key_as_the_attempt():
         spec_of(script("print()") + " {zero} {run_dir}", free=(("zero", zero),)) for zero in (1, 2)
     ]
     _, folder = run(specs[0])
-    assert software.key(environment_of(folder)) == software.key(
-        describe_programs(words_of_programs(specs))
-    )
+    assert software.key(environment_of(folder)) == software.key(described(*specs)[0])
     shell = spec_of(specs[0].command + " | cat", shell=True, free=specs[0].free)
     _, folder = run(shell, "second")
-    assert software.key(environment_of(folder)) == software.key(
-        describe_programs(words_of_programs([shell]))
-    )
+    assert software.key(environment_of(folder)) == software.key(described(shell)[0])
 
 
 def test_scripts_side_by_side_are_one_software_and_others_are_refused():
@@ -37,18 +40,16 @@ def test_scripts_side_by_side_are_one_software_and_others_are_refused():
         for name, zero in (("a", 1), ("a", 2), ("b", 1), ("below/c", 1), ("../other/d", 1))
     ]
     assert software_words(specs[0]) == ["python", "a.py", "--x"]
-    assert describe_programs(words_of_programs(specs[:4]), os.environ)
+    assert described(*specs[:4])[0]
     with pytest.raises(SweepRefusedError) as refused:
-        describe_programs(words_of_programs(specs), os.environ)
+        described(*specs)
     assert "`python a.py --x` and `python ../other/d.py --x` have different" in str(refused.value)
 
 
-def test_a_python_that_is_not_found_is_said_before_anything_runs(capsys):
-    assert describe_programs([("docker", "run", "image", "train.py")], os.environ)
-    said = capsys.readouterr().err
-    assert said.startswith("sweep: `docker run image train.py`: the Python that runs it was not")
-    describe_programs([("ls", "a")], os.environ)
-    assert capsys.readouterr().err == ""
+def test_a_python_that_is_not_found_is_doubted():
+    _, (doubt,) = described(spec_of("env docker run image train.py"))
+    assert doubt.startswith("`env docker run image train.py`: the Python that runs it was not")
+    assert described(spec_of("ls a"))[1] == []
 
 
 @pytest.mark.parametrize(
@@ -63,11 +64,12 @@ def test_a_python_that_is_not_found_is_said_before_anything_runs(capsys):
 def test_a_program_that_is_not_there_is_refused_before_anything_runs(command, problem):
     Path("a.py").touch()
     with pytest.raises(SweepRefusedError, match=r"^command\.run: ") as refused:
-        check_programs([spec_of(command, free=(("tool", "none"),))])
+        described(spec_of(command, free=(("tool", "none"),)))
     assert problem in str(refused.value)
 
 
 def test_programs_that_only_an_attempt_can_find_are_left_to_it():
     shell = spec_of("my_function a.py; none", shell=True)
     later = spec_of("{run_dir}/made_by_another x.py")
-    check_programs([shell, later, spec_of("python -m module"), spec_of("env python nothere.py")])
+    for spec in (shell, later, spec_of("python -m module"), spec_of("env python nothere.py")):
+        described(spec)

@@ -1,26 +1,23 @@
 """Hosts of one sweep are of one kind and have the same versions; else the plan is refused, with what differs."""
 
-from dataclasses import replace
-
 import pytest
 
 from scalemark.host import software
 from scalemark.host.software import VARIABLES
-from scalemark.records.machine import DeviceKind
 from sweeper.elsewhere import sent_variables
 from sweeper.errors import SweepRefusedError
-from sweeper.launchers.prefix import Launcher, SeenHost
+from sweeper.launchers.prefix import Launcher
 from tests.conf.test_resolve import config
 from tests.filled import MACHINE
 
-FACTS = {"commit": "0" * 40, "kind of host": "A", "cores": 4, "machine": "k", "numpy": "2.0"}
-ONE = SeenHost(
-    machine=replace(MACHINE, pool="ssh"),
-    devices=DeviceKind.CPU_DEVICE,
-    num_devices=4,
-    software=software.describe(),
-    facts=FACTS,
-)
+FACTS = {"commit": "0" * 40, "kind of host": "A", "cores": 4, "machine": "k"}
+ANSWER = {
+    "machine": MACHINE.to_json(),
+    "devices": "cpu_device",
+    "num_devices": 4,
+    "software": {"python": "3", "kernel": "6", "packages": {"numpy": "2"}, "variables": {}},
+    "facts": FACTS,
+}
 
 
 def test_variables_that_change_numbers_travel_and_those_of_the_host_do_not():
@@ -29,40 +26,50 @@ def test_variables_that_change_numbers_travel_and_those_of_the_host_do_not():
     assert sent_variables({"CUDA_VISIBLE_DEVICES": "1", "PATH": "/bin"}) == sent_variables({})
 
 
-def with_facts(**facts: object) -> SeenHost:
-    return replace(ONE, facts=FACTS | facts)
-
-
 @pytest.fixture
-def hosts(monkeypatch):
+def launcher_of(monkeypatch):
+    """launcher_of(answer, ...): one of hosts whose answers differ so from the usual one."""
     monkeypatch.setattr(software, "commit", lambda: FACTS["commit"])
-    monkeypatch.setattr(Launcher, "look", lambda *_, **__: ONE)
-    return Launcher(config("launcher=prefix"), "s")
+
+    def launcher_of(*answers: dict[str, dict[str, object]]) -> Launcher:
+        answer_of = {}
+        for host, answer in zip("abc", answers, strict=False):
+            answer_of[host] = {name: ANSWER[name] | answer.get(name, {}) for name in answer}
+        monkeypatch.setattr(Launcher, "_ask", lambda _, host, programs: ANSWER | answer_of[host])
+        return Launcher(config("launcher=prefix", f"launcher.hosts=[{','.join(answer_of)}]"), "s")
+
+    return launcher_of
 
 
-def test_equal_hosts_under_other_names_are_one_machine(hosts):
-    other = replace(ONE, machine=replace(ONE.machine, host="another"))
-    assert hosts.compare({"a": ONE, "b": other}) is ONE
+def test_equal_hosts_are_slots_of_one_machine(launcher_of):
+    launcher = launcher_of({}, {})
+    assert launcher.machine == MACHINE
+    assert (launcher.inventory.num_hosts, launcher.inventory.num_devices) == (2, 4)
+
+
+OTHER_NUMPY = {"software": {"packages": {"numpy": "0.1"}}, "facts": {"cores": 9}}
+OTHER_CODE = {"software": {"program": {"code": "c", "files": ""}}}
+UNKNOWN_CODE = {"software": {"program": {"code": "unknown-1", "files": ""}}}
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("answers", "said"),
     [
-        (with_facts(cores=9), "a and b differ in cores: 4 and 9, and their results do not mix"),
-        (with_facts(numpy="0.1"), "a and b differ in numpy: 2.0 and 0.1"),
-        (with_facts(keras="3"), "a and b differ in keras: none and 3"),
+        ([{}, OTHER_NUMPY], "a and b differ: cores 4 -> 9, numpy 2 -> 0.1; results of"),
+        ([{}, {}, OTHER_CODE], "a and c differ: code of the program"),
+        ([{"facts": {"commit": "2" * 40}}], f"this host and a differ: commit {'0' * 40} -> 22"),
     ],
 )
-def test_what_differs_is_named(hosts, other, said):
+def test_what_differs_is_named(launcher_of, answers, said):
     with pytest.raises(SweepRefusedError, match=said):
-        hosts.compare({"a": ONE, "b": other})
+        launcher_of(*answers)
 
 
-def test_other_code_than_this_hosts_is_refused(hosts):
-    with pytest.raises(SweepRefusedError, match="results of different code are never mixed"):
-        hosts.compare({"a": with_facts(commit="2" * 40)})
+def test_code_that_no_host_knows_does_not_differ(launcher_of):
+    launcher_of(UNKNOWN_CODE, {})
 
 
-def test_more_gpus_than_a_host_has_are_refused(hosts):
+def test_more_gpus_than_a_host_has_are_refused(launcher_of, monkeypatch):
+    monkeypatch.setattr(Launcher, "find_hosts", lambda _: (["a"], 8))
     with pytest.raises(SweepRefusedError, match=r"8 CPU devices on each host were asked for, .* 4"):
-        hosts.inventory_of(ONE, 8)
+        launcher_of({})
