@@ -18,40 +18,74 @@ from scalemark.records.outcomes import LAST_LINES, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import quoted, without_secrets
 
-PREFIX = r"^(?:\[(?:rank|default)?\d+(?:,\d+)?\](?:<\w+>)?:? ?|\d+: )*"
-"""What launchers write before a line of a rank: torchrun, mpirun --tag-output, srun --label."""
-
-_ERROR = re.compile(
-    PREFIX + r"(?:\w[\w.\d]*:? )?[\w.]*(?:Error|Exception|Interrupt)\b|[Ff]atal|FATAL"
+_ERROR = re.compile(  # of a line without what a launcher puts before it
+    r"^(?:\w[\w.\d]*:? )?[\w.]*(?:Error|Exception|Interrupt)\b|[Ff]atal|FATAL"
     r"|\berror:\s+(?![\d.])|\bCUDA (?:error|failure)|\bNCCL (?:error|failure)"
+    r"|noticed that process rank \d+ .* exited on signal|Segmentation fault"
 )
 _OF_LAUNCHERS = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessExitedException|Horovod detected|SignalException"
     r"|^(?:srun|slurmstepd|mpirun|prterun): error"
 )
+_SAYS_LITTLE = re.compile(  # what is not the error, or stands around it
+    r"^(?:srun|slurmstepd): .*(?:CANCELLED|Terminated$)|ChildFailedError:\s*$|^\W*$"
+    r"|^Exception (?:raised from|ignored in)|^(?:Exception|Error)s? in |HYDRA_FULL_ERROR"
+    r"|^    \w+[:=]"
+)
 _CONSEQUENCES = re.compile(
     r"Connection (?:closed|reset) by (?:remote )?peer|[Bb]roken pipe|BrokenPipeError"
     r"|ncclRemoteError|remote process (?:exited|exiting)|failed to recv, got 0 bytes"
 )
+_TRACEBACK = "Traceback (most recent call last):"
+_IGNORED = "Exception ignored in"
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?::\s.*)?")
 _SUMMARY = "Root Cause (first observed failure):"  # of torchrun, with these lines below it
 _RANK = re.compile(r"^ *rank +: (\d+) ")
 _EXIT_CODE = re.compile(r"^ *exitcode +: (-?\d+) ")
+_RANKS = (  # that failed first, as mpirun and srun say
+    re.compile(r"^\s*Process name: \[\[\d+,\d+\],(\d+)\]"),
+    re.compile(r"^srun: error: \S+ task (\d+): "),
+)
 
 
 def last_error(lines: Sequence[str]) -> str:
     """Return the last line that looks like an error of the program, else the last one.
 
-    Where torchrun names the rank that failed first, its lines come before those of others.
+    Where a launcher names the rank that failed first, its lines come before those of others. An
+    error without a text is shown with the line above it.
     """
-    errors = [line for line in lines if _ERROR.search(line)]
-    own = [line for line in errors if not _OF_LAUNCHERS.search(line)]
-    causes = [line for line in own if not _CONSEQUENCES.search(line)]
-    rank = _after_summary(lines, _RANK)
-    of_rank = [line for line in own if rank and named_rank(line)[0] == int(rank)]
-    for found in (of_rank, causes, own, errors, lines):
-        if found:
-            return found[-1]
+    texts = [named_rank(line)[1] for line in lines]
+    errors = _errors(texts)
+    own = [place for place in errors if not _OF_LAUNCHERS.search(texts[place])]
+    causes = [place for place in own if not _CONSEQUENCES.search(texts[place])]
+    rank = _after_summary(lines, _RANK) or _rank_by(lines)
+    of_rank = [place for place in own if rank and named_rank(lines[place])[0] == int(rank)]
+    others = [place for place, text in enumerate(texts) if not _SAYS_LITTLE.search(text)]
+    for places in (of_rank, causes, own, errors, others):
+        if places:
+            place = places[-1]
+            is_bare = place > 0 and re.fullmatch(r"[\w.]+:?\s*", texts[place])
+            above = texts[place - 1].strip() if is_bare and places is not others else ""
+            return f"{lines[place]} ({above})" if above else lines[place]
     return ""
+
+
+def _errors(texts: Sequence[str]) -> list[int]:
+    """Return which lines tell of errors: by their words, or as the end of a traceback."""
+    errors: list[int] = []
+    in_traceback = is_ignored = False
+    for place, text in enumerate(texts):
+        if text.startswith(_IGNORED):
+            is_ignored = True
+        elif text.startswith(_TRACEBACK):
+            in_traceback = True
+        elif in_traceback and not text.startswith(" ") and _RAISED.fullmatch(text):
+            if not is_ignored:
+                errors.append(place)
+            in_traceback = is_ignored = False
+        elif _ERROR.search(text) and not _SAYS_LITTLE.search(text):
+            errors.append(place)
+    return errors
 
 
 def ended_rank(lines: Sequence[str]) -> str:
@@ -66,23 +100,22 @@ def _after_summary(lines: Sequence[str], pattern: re.Pattern[str]) -> str:
     if _SUMMARY not in lines:
         return ""
     for line in lines[lines.index(_SUMMARY) :]:
-        if found := pattern.match(line):
-            return found[1]
+        match = pattern.match(line)
+        if match:
+            return match[1]
+    return ""
+
+
+def _rank_by(lines: Sequence[str]) -> str:
+    for line in lines:
+        for pattern in _RANKS:
+            match = pattern.match(line)
+            if match:
+                return match[1]
     return ""
 
 
 NO_FORMAT = errno.ENOEXEC
-
-_SMALLER = "try a smaller batch"
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A text that tells why a program ended."""
-
-    pattern: re.Pattern[str]
-    outcome: Outcome
-    meaning: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,132 +127,115 @@ class Reason:
     line: str
 
 
-def _known(pattern: str, outcome: Outcome, meaning: str) -> Known:
-    return Known(re.compile(pattern), outcome, meaning)
-
-
-_LACKS_MEMORY: tuple[Known, ...] = (
-    # PyTorch
-    _known(
+_OUT_OF_GPU_MEMORY = "out of GPU memory; try a smaller batch"
+_KNOWN: tuple[tuple[Outcome, str, str], ...] = (  # what a line means; the first that fits counts
+    (
+        Outcome.OUT_OF_MEMORY,
+        _OUT_OF_GPU_MEMORY,  # of PyTorch
         r"torch\.(?:cuda\.)?OutOfMemoryError|(?:CUDA|HIP|XPU|MPS backend) out of memory"
         r"|(?:CUDA|HIP|XPU) error: out of memory",
-        Outcome.OUT_OF_MEMORY,
-        f"out of GPU memory; {_SMALLER}",
     ),
-    # libraries of CUDA, as any framework repeats them; a lone CUDA_ERROR_OUT_OF_MEMORY may be a
-    # vain try of an allocator that goes on with less
-    _known(
+    (
+        Outcome.OUT_OF_MEMORY,
+        _OUT_OF_GPU_MEMORY,
+        # libraries of CUDA, as any framework repeats them; a lone CUDA_ERROR_OUT_OF_MEMORY may be
+        # a vain try of an allocator that goes on with less
         r"cudaErrorMemoryAllocation|CU(?:DNN|BLAS|SPARSE)_STATUS_ALLOC_FAILED"
         r"|Cuda failure (?:\d+ )?'out of memory'"
         r"|^(?!.*failed to allocate).*CUDA_ERROR_OUT_OF_MEMORY",
-        Outcome.OUT_OF_MEMORY,
-        f"out of GPU memory; {_SMALLER}",
     ),
-    # JAX and TensorFlow
-    _known(
+    (
+        Outcome.OUT_OF_MEMORY,
+        "out of memory; try a smaller batch",  # of JAX and TensorFlow
         r"RESOURCE_EXHAUSTED.*(?i:memory|allocat)|ResourceExhaustedError"
         r"|OOM when allocating tensor",
-        Outcome.OUT_OF_MEMORY,
-        f"out of memory; {_SMALLER}",
     ),
     # PyTorch's data loader names the signal of a worker, a shell and torchrun the one of a program
-    _known(
-        r"DataLoader worker .* is killed by signal: Killed",
+    (
         Outcome.OUT_OF_MEMORY,
         "a worker of the data loader was killed, likely for lack of host memory; try fewer workers",
+        r"DataLoader worker .* is killed by signal: Killed",
     ),
-    _known(
-        r"DataLoader worker .*[Bb]us error|insufficient shared memory \(shm\)",
+    (
         Outcome.OUT_OF_MEMORY,
         "out of shared memory; give /dev/shm more (docker run --shm-size)",
+        r"DataLoader worker .*[Bb]us error|insufficient shared memory \(shm\)",
     ),
-    # Slurm, the kernel, Kubernetes, Ray
-    _known(
+    (
+        Outcome.OUT_OF_MEMORY,  # by Slurm, the kernel, Kubernetes, Ray
+        "killed for lack of host memory; try a smaller batch, fewer workers, or ask for more",
         r"oom[-_]kill event|OOM Killed|OOMKilled|Out of memory: Killed process"
         r"|killed due to the node running low on memory",
-        Outcome.OUT_OF_MEMORY,
-        "killed for lack of host memory; try a smaller batch, fewer workers, or ask for more",
     ),
-)
-
-_CANNOT_RUN: tuple[Known, ...] = (
-    _known(
-        r"(?:ImportError|OSError): .*cannot open shared object file"
-        r"|error while loading shared libraries: ",
+    (
         Outcome.UNSUPPORTED,
         "a shared library is missing",
+        r"(?:ImportError|OSError): .*cannot open shared object file"
+        r"|error while loading shared libraries: ",
     ),
-    _known(
-        PREFIX + r"ImportError: (?:cannot import name|.*undefined symbol|.*version `)",
+    (
         Outcome.UNSUPPORTED,
         "two of its packages do not fit each other; look at their versions",
+        r"^ImportError: (?:cannot import name|.*undefined symbol|.*version `)",
     ),
-    _known(
-        PREFIX + r"(?:ModuleNotFoundError|ImportError): .+|^\S*python\S*: No module named "
-        r"|Error while finding module specification for ",
+    (
         Outcome.UNSUPPORTED,
         "a module is missing; install it for the interpreter that runs the program",
+        r"^(?:ModuleNotFoundError|ImportError): .+|^\S*python\S*: No module named "
+        r"|Error while finding module specification for ",
     ),
-    _known(
-        r"can't open file '.+': \[Errno 2\]",
+    (
         Outcome.UNSUPPORTED,
         "it names a file that is not there",
+        r"can't open file '.+': \[Errno 2\]",
     ),
-    _known(
-        r"Torch not compiled with CUDA enabled|no kernel image is available for execution",
+    (
         Outcome.UNSUPPORTED,
         "its framework is built without these GPUs; install the build for them",
+        r"Torch not compiled with CUDA enabled|no kernel image is available for execution",
     ),
-    _known(
+    (
+        Outcome.UNSUPPORTED,
+        "the GPU driver is missing, or too old for its framework",
         r"Found no NVIDIA driver on your system|The NVIDIA driver on your system is too old"
         r"|CUDA driver version is insufficient for CUDA runtime version"
         r"|RuntimeError: .*system has unsupported display driver",
-        Outcome.UNSUPPORTED,
-        "the GPU driver is missing, or too old for its framework",
     ),
-    _known(
-        r"RuntimeError: No CUDA GPUs are available|CUDA error: invalid device ordinal"
-        r"|RuntimeError: Unable to initialize backend '(?:cuda|gpu|rocm)'",
+    (
         Outcome.UNSUPPORTED,
         "it asks for a GPU that it does not see; a trial has {num_gpus} of them, numbered from 0",
+        r"RuntimeError: No CUDA GPUs are available|CUDA error: invalid device ordinal"
+        r"|RuntimeError: Unable to initialize backend '(?:cuda|gpu|rocm)'",
     ),
-)
-
-_FAILED: tuple[Known, ...] = (
-    _known(
-        r"uncorrectable (?:NVLink|ECC) error|GPU is lost|GPU has fallen off the bus",
+    (
         Outcome.FAILED,
         "a GPU has a fault; look at nvidia-smi -q and dmesg",
+        r"uncorrectable (?:NVLink|ECC) error|GPU is lost|GPU has fallen off the bus",
     ),
-    _known(
-        r"CUDA-capable device\(s\) is/are busy or unavailable",
+    (
         Outcome.FAILED,
         "another process has the GPU for itself; end it, or take another GPU",
+        r"CUDA-capable device\(s\) is/are busy or unavailable",
     ),
-    _known(
-        r"EADDRINUSE|[Aa]ddress already in use",
+    (
         Outcome.FAILED,
         "its port is taken; let the command use {free_port}",
+        r"EADDRINUSE|[Aa]ddress already in use",
     ),
-)
-
-_WAITED: tuple[Known, ...] = (
-    _known(
-        r"Watchdog caught collective operation timeout|ProcessGroupNCCL.*[Tt]imed? ?out"
-        r"|NCCL.*(?:watchdog|WorkNCCL).*(?:timeout|timed out|got stuck)",
+    (
         Outcome.HUNG,
         "a collective of NCCL did not end in time: one rank waited for another",
+        r"Watchdog caught collective operation timeout|ProcessGroupNCCL.*[Tt]imed? ?out"
+        r"|NCCL.*(?:watchdog|WorkNCCL).*(?:timeout|timed out|got stuck)",
     ),
-    _known(
+    (
+        Outcome.HUNG,
+        "the ranks did not meet in time",
         r"(?:Gloo|gloo|TCPStore|c10d|[Rr]endezvous).*(?:[Tt]imed? ?out|[Tt]imeout)"
         r"|client socket has timed out|DistStoreError|RendezvousTimeoutError"
         r"|(?<!StatusCode\.)\bDEADLINE_EXCEEDED: ",
-        Outcome.HUNG,
-        "the ranks did not meet in time",
     ),
 )
-
-KNOWN = (*_LACKS_MEMORY, *_CANNOT_RUN, *_FAILED, *_WAITED)
 
 
 def reason(lines: Sequence[str]) -> Reason | None:
@@ -228,10 +244,10 @@ def reason(lines: Sequence[str]) -> Reason | None:
         if says_so(line):
             meaning = "out of host memory; try a smaller batch, or a higher limit (ulimit -v)"
             return Reason(outcome=Outcome.OUT_OF_MEMORY, meaning=meaning, line=line)
-    for known in KNOWN:
+    for outcome, meaning, pattern in _KNOWN:
         for line in reversed(lines):
-            if known.pattern.search(line):
-                return Reason(outcome=known.outcome, meaning=known.meaning, line=line)
+            if re.search(pattern, named_rank(line)[1]):
+                return Reason(outcome=outcome, meaning=meaning, line=line)
     return None
 
 
@@ -268,17 +284,19 @@ def failed(end: ProgramEnd) -> AttemptResult | None:
     if end.num_kernel_kills < num_kernel_kills():
         message = f"killed by the kernel for lack of host memory ({how})"
         return ended(Outcome.OUT_OF_MEMORY, f"{message}{_and_left(end)}")
-    if found := reason(end.last_lines):
-        line = quoted(found.line, 300)
-        return ended(found.outcome, f"{found.meaning} ({how}): {line}{_and_left(end)}")
+    why = reason(end.last_lines)
+    if why:
+        line = quoted(why.line.strip(), 300)
+        return ended(why.outcome, f"{why.meaning} ({how}): {line}{_and_left(end)}")
+    last = quoted(last_error(end.last_lines).strip(), 300)
     if end.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
-        last = quoted(last_error(end.last_lines), 300)
         return ended(Outcome.UNSUPPORTED, f"a shell found no such program ({how}): {last}")
-    last = quoted(last_error(end.last_lines), 300)
     rank = ended_rank(end.last_lines)
     if rank:
         how = f"{rank} ({how})"
-    message = f"{how}: {last or 'it printed nothing'}{_and_left(end)}"
+    if not end.last_lines:
+        last = "it printed nothing"
+    message = f"{how}{f': {last}' if last else ''}{_and_left(end)}"
     if rank or _signal_of(end.exit_code):
         raise CrashedError(message)
     return ended(Outcome.FAILED, message)

@@ -119,6 +119,10 @@ def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
     return given
 
 
+_SECRET = (
+    " seems to hold a password or a token, and command lines are stored; pass that by the "
+    "environment, which the program inherits"
+)
 # `_problems` looks at hosts; GPUs a program sees; warm-up is a matter of measuring
 _WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps")
 
@@ -216,14 +220,19 @@ def _unused(name: str) -> str:
 def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator[str]:
     free = [bare_name(name) for name, _ in spec.free if name.startswith(PREFIX)]
     if without_secrets(spec.command) != spec.command:
-        yield (
-            "command.run: it seems to hold a password or a token, and command lines are stored; "
-            "pass that by the environment, which the program inherits"
-        )
+        yield f"command.run{_SECRET}"
     own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
     yield from template.problems(spec.command, template.known(spec.axes), shell=spec.shell)
-    template.check_values(spec.command, template.of_axes(spec.axes))
+    values = template.of_axes(spec.axes)
+    template.check_values(spec.command, values)
+    places = {name: name for name in template.names(spec.command) if name not in values}
+    filled = template.replaced(spec.command, places | values)
+    if without_secrets(filled) != filled:
+        yield f"command.run with the values of its axes{_SECRET}"
     for name in free:
+        named = f"{name}={values.get(name, '')}"
+        if without_secrets(named) != named:
+            yield f"axes.{name}{_SECRET}"
         if name not in used:
             yield _unused(name)
     for name in config.command.uses:

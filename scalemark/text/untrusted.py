@@ -22,12 +22,21 @@ _NAMED_VALUE = rf"""(?:["']?[\w-]+["']?[=:][ \t]+|--?[\w-]+[ \t]+)?{_VALUE.patte
 _SECRET_NAME = re.compile(  # wherever it is in a name
     r"(?:passwords?|passwd|passphrase|secrets?|credentials?|(?:api|access|account|private)[_-]?key"
     r"|access[_-]?signature"
-    r"|token(?![_-](?:counts?|dim|ids|index|len|length|limit|size|type)(?:[_-]|\Z)))(?=[\d_-]|\Z)"
+    r"|(?<!pad[_-])(?<!eos[_-])(?<!bos[_-])(?<!eod[_-])(?<!unk[_-])(?<!cls[_-])(?<!sep[_-])"
+    r"(?<!max[_-])(?<!num[_-])(?<!min[_-])(?<!per[_-])(?<!seq[_-])(?<!mask[_-])(?<!image[_-])"
+    r"(?<!class[_-])(?<!video[_-])(?<!padding[_-])token(?![_-](?:budget|counts?|dim|dispatcher"
+    r"|drop|dropout|ids?|index|len|length|level|limit|loss|masks?|merge|merging|num|rate|ratio"
+    r"|size|type|weights?)(?:[_-]|\Z)))(?=[\d_-]|\Z)"
 )
 _HARMLESS = re.compile(  # before key, private, signature or pass
-    "backward|batch|by|cache|com|first|forward|function|gpu|group|hash|input|last|output|over"
-    "|second|software|sort|up"
+    "answer|audio|backward|batch|by|cache|caption|com|content|feature|first|fn|forward|function"
+    "|gpu|group|hash|image|images|input|kv|label|last|messages|metric|num|output|over|primary"
+    "|prompt|query|question|response|reward|rng|second|single|software|sort|text|up|video"
 )
+_NO_SECRETS = (  # the last names a variable of a shell
+    r"(?:true|false|yes|no|on|off|none|null|0|1|\$\{{0,2}\w+\}{0,2})(?![^\s,;)}\]'\"])"
+)
+_NO_SECRET = re.compile(rf"[\"']?{_NO_SECRETS}", re.IGNORECASE)
 _WORKING_FOLDERS = ("PWD", "OLDPWD")  # a shell's own
 # parts of every name that _is_named_secret takes for one
 _WORDS = ("auth", "cookie", "credential", "key", "pass", "private", "pwd", "secret", "sig", "token")
@@ -56,8 +65,10 @@ def _until_last_at(match: re.Match[str]) -> str:
     """Mask a password before the last @. The pattern matches without an @, too, so that it reads no
     text twice.
     """
-    _, at, host = match[2].rpartition("@")
-    return f"{match[1]}:{MASK}@{host}" if at else match[0]
+    password, at, host = match[2].rpartition("@")
+    if not at or _NO_SECRET.fullmatch(password):
+        return match[0]
+    return f"{match[1]}:{MASK}@{host}"
 
 
 def _of_a_user(match: re.Match[str]) -> str:
@@ -68,8 +79,16 @@ def _of_a_user(match: re.Match[str]) -> str:
     return f"{match[1]}{match[2]}:{MASK}"
 
 
+def _behind_p(match: re.Match[str]) -> str:
+    """Mask a password that follows `-p` at once; of Slurm that is a partition."""
+    before = match.string[: match.start()]
+    last_command = re.split(r"[;&|]", before)[-1]
+    if re.search(r"\b(?:srun|sbatch|salloc|sinfo|squeue)\b", last_command):
+        return match[0]
+    return f"{match[1]}{MASK}"
+
+
 _OTHER_USERS = re.compile(r"\b(?:docker|podman|nerdctl|apptainer|singularity)\b|\bpython[\d.]*\s*$")
-_FLAGS = frozenset(("-u", "--user", "--pw", "--passcode", "--otp", "--pin", "--login", "--license"))
 _Rule = tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]]
 # one of the texts is in what the pattern finds; each takes time linear in the text
 _RULES: tuple[_Rule, ...] = (
@@ -77,11 +96,15 @@ _RULES: tuple[_Rule, ...] = (
     (("@",), re.compile(r"(:/{1,2}[^\s/@:]*+):(\S*)"), _until_last_at),
     (
         ("@",),
-        re.compile(r"(:/{1,2}[^\s/@:\[]*+):(?!\d+\b)[^\s/@][^\r\n/@]{0,100}@"),
+        re.compile(r"(:/{1,2}[^\s/@:\[]*+):(?!\d+\b|\$)[^\s/@][^\r\n/@]{0,100}@"),
         rf"\1:{MASK}@",
     ),  # with spaces
     # a token stands where others have a user
-    (("@",), re.compile(r"(?i)(\bhttps?:/{1,2})[^\s/@?#]+@"), rf"\1{MASK}@"),
+    (
+        ("@",),
+        re.compile(r"(?i)(\bhttps?:/{1,2})(?![^\s/@:]*:?\$\{*\w+\}*@)[^\s/@?#]+@"),
+        rf"\1{MASK}@",
+    ),
     (
         ("hooks.slack", "discord"),
         re.compile(r"(?i)(\b(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/)\S+"),
@@ -97,19 +120,51 @@ _RULES: tuple[_Rule, ...] = (
     ),
     (("bearer",), re.compile(rf"(?i)\b(bearer)\s+{_NAMED_VALUE}"), rf"\1 {MASK}"),
     (
-        ("-u", "--user"),
-        re.compile(r"(?<!\S)(-u\s*|--user[= ]\s*)([^\s:$/]{1,64}):(?!\d+\b|\*{3})[^\s$/]+"),
+        ("-u", "user"),
+        re.compile(
+            r"(?i)(?<!\S)(-u\s*|--(?:proxy-)?user[= ]\s*)"
+            r"([^\s:$/]{1,64}):(?!\d+\b|\*{3})[^\s$/]+"
+        ),
         _of_a_user,
     ),
     (
-        ("-p",),  # of digits and letters: others are numbers of processes, or words
-        re.compile(r"(?<!\S)(-p)(?=[^\s\d]*\d)(?=\S*[A-Za-z])[^\s=/.,:*-]{6,}(?!\S)"),
+        ("-p",),  # of digits and letters, or of small and large ones; no word with a number behind
+        re.compile(
+            r"(?<!\S)(-p)(?!\*{3}|(?:a[rdt]|er|eft|hase|i[npx]|o[irlsw]|lot|ool|re|ro|t?hread)"
+            r"[a-z]*[\d.]*(?!\S)|[\d.]+[a-z]{0,2}(?!\S))"
+            r"(?:(?=[^\s\d]*\d)(?=\S*[A-Za-z])|(?=[^\sa-z]*[a-z])(?=[^\sA-Z]*[A-Z]))"
+            r"[^\s=/.,:*-]{6,}(?!\S)"
+        ),
+        _behind_p,
+    ),
+    (
+        ("-p",),
+        re.compile(
+            r"(\b(?:mysql\w*|mariadb\w*|sshpass|mongo\w*)\b[^;&|\n]*?\s-p)(?!\*{3})[^\s$*-]\S*"
+        ),
         rf"\1{MASK}",
     ),
     (
-        ("--p", "--otp", "--log", "--lic"),
+        ("sshpass", "wandb", "-pw"),
         re.compile(
-            r"(?<!\S)(--(?:pw|passcode|otp|pin|login|license)(?:=|\s+))(?!-|\*{3})" + _NAMED_VALUE
+            r"(\bsshpass\s+-p\s+|\bwandb\s+login\s+(?:--\w+\s+)*|(?<!\S)-pw\s+)"
+            rf"(?!-|\*{{3}}|{_NO_SECRETS})\S+"
+        ),
+        rf"\1{MASK}",
+    ),
+    (
+        ("pw=", "otp=", "pin=", "login=", "license=", "passcode="),
+        re.compile(
+            r"(?<![\w.-])((?:\w*_)?(?:PW|OTP|PIN|LOGIN|LICENSE|PASSCODE)=)"
+            rf"(?!\*{{3}}|(?i:{_NO_SECRETS}))" + _VALUE.pattern
+        ),
+        rf"\1{MASK}",
+    ),
+    (
+        ("-p", "-otp", "-log", "-lic"),
+        re.compile(
+            r"(?<!\S)(?<!sh )(--?(?:pw|passcode|otp|pin(?:-?code)?|login|license)(?:=|\s+))"
+            rf"(?!-|\*{{3}}|(?i:{_NO_SECRETS}))" + _NAMED_VALUE
         ),
         rf"\1{MASK}",
     ),
@@ -149,16 +204,21 @@ def without_secrets(text: str) -> str:
 def command_line(arguments: Sequence[str]) -> str:
     """Return a command as it is stored, with the argument behind a `--password` masked."""
     shown: list[str] = []
-    follows_flag = False
     before = ""
     for argument in arguments:
-        text = MASK if follows_flag else masked(argument)
-        if before in _FLAGS:  # what stands behind these is known with them alone
-            text = without_secrets(f"{' '.join(shown)} {argument}")[len(" ".join(shown)) + 1 :]
-        before = argument
+        text = argument
+        if "=" in argument or not argument.startswith("-p"):
+            text = masked(argument)
+        flag = _NAMED.fullmatch(f"{before} ")
+        if flag and _is_named_secret(flag):
+            if not _NO_SECRET.fullmatch(argument):
+                text = MASK
+        elif before.startswith("-") or before == "login" or text.startswith("-"):
+            # known with the words before it
+            begin = " ".join(word for word in shown if " " not in word)
+            text = without_secrets(f"{begin} {text}")[len(begin) + 1 :]
+        before = text
         shown.append(text)
-        flag = _NAMED.fullmatch(f"{argument} ")
-        follows_flag = flag is not None and _is_named_secret(flag)
     return joined(shown)
 
 
@@ -168,7 +228,8 @@ def masked(text: str) -> str:
     text = _URL_ALONE.sub(_until_last_at, text)
     for match in _NAMED.finditer(text):
         if match["sign"] == "=" and _is_named_secret(match):
-            text = text[: match.end()] + MASK
+            if not _NO_SECRET.fullmatch(text, match.end()):
+                text = text[: match.end()] + MASK
             break
     return without_secrets(text)
 
@@ -182,7 +243,10 @@ def _without_named(text: str) -> str:
         named_again = _NAMED.match(text, position + text.startswith(("'", '"'), position))
         if named_again and _is_named_secret(named_again):
             continue  # the secret stands behind the second name
-        if _is_named_secret(match) and (value := _VALUE.match(text, position)):
+        if not _is_named_secret(match) or _NO_SECRET.match(text, position):
+            continue
+        value = _VALUE.match(text, position)
+        if value:
             shown += text[rest:position] + MASK
             rest = position = value.end()
     return shown + text[rest:]

@@ -137,7 +137,8 @@ class RunFolders:
             software_key=self._software_key,
         )
         try:
-            folder.path.mkdir(parents=True)
+            # a program may print secrets, or write them beside its log
+            folder.path.mkdir(mode=0o700 if trial.spec.command else 0o777, parents=True)
             folder.trial.write_text(trial.spec.to_json())
             folder.machine.write_text(self._machine.to_json())
             folder.placement.write_text(placement.to_json())

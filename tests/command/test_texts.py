@@ -14,6 +14,7 @@ from command import outcomes
 from command.outcomes import CrashedError, failed
 from command.watch import ProgramEnd
 
+TRACEBACK = "Traceback (most recent call last):"
 ENDS = Path(__file__).parent / "ends"
 
 
@@ -246,6 +247,65 @@ def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
         ),
         (["[1,0]<stderr>:KeyError: 'lr'", "mpirun noticed"], "[1,0]<stderr>:KeyError: 'lr'"),
         (["0: KeyError: 'lr'", "srun: error: node1: task 0"], "0: KeyError: 'lr'"),
+        (
+            ["3: ValueError: x", "0: slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2026 ***"],
+            "3: ValueError: x",
+        ),
+        (
+            [
+                "srun: error: n1: task 1: Segmentation fault (core dumped)",
+                "srun: error: n1: tasks 0,2-3: Terminated",
+            ],
+            "srun: error: n1: task 1: Segmentation fault (core dumped)",
+        ),
+        (
+            [
+                "step 1",
+                "mpirun noticed that process rank 1 with PID 42 on node n1 exited on signal 9 (Killed).",
+                "-----",
+            ],
+            "mpirun noticed that process rank 1 with PID 42 on node n1 exited on signal 9 (Killed).",
+        ),
+        (
+            [
+                "[1,2]<stderr>:KeyError: 'lr'",
+                "[1,0]<stderr>:RuntimeError: read failed",
+                "  Process name: [[12345,1],2]",
+            ],
+            "[1,2]<stderr>:KeyError: 'lr'",
+        ),
+        (
+            ["Rank 1: RuntimeError: x", "Rank 0: RuntimeError: Connection closed by peer [::1]"],
+            "Rank 1: RuntimeError: x",
+        ),
+        (
+            [
+                TRACEBACK,
+                '  File "t.py"',
+                "omegaconf.MissingMandatoryValue: model",
+                "    full_key: model",
+            ],
+            "omegaconf.MissingMandatoryValue: model",
+        ),
+        (
+            [
+                "TypeError: forward()",
+                "Exception ignored in: <function f>",
+                TRACEBACK,
+                '  File "x.py"',
+                "AttributeError: close",
+            ],
+            "TypeError: forward()",
+        ),
+        (
+            ["  what():  CUDA error: an illegal access", "Exception raised from c10 at x.cpp:43"],
+            "  what():  CUDA error: an illegal access",
+        ),
+        (
+            [TRACEBACK, '  File "t.py"', "    assert a < b", "AssertionError"],
+            "AssertionError (assert a < b)",
+        ),
+        (["Key 'a' is not in struct", "Set HYDRA_FULL_ERROR=1"], "Key 'a' is not in struct"),
     ],
 )
 def test_the_line_of_the_program_is_shown_and_not_that_of_its_launcher(lines, cause):

@@ -268,6 +268,16 @@ def test_the_address_of_a_database_is_shown_without_its_password():
     assert masked("results.db") == "results.db"
 
 
+HARMLESS = [
+    "x -p 8080 -p8080 --user-batch 4 --pin-memory --pin_memory=true --pin 0",
+    "sbatch -pgpu_a100 x -precision16 -pipeline8 -pretrained1 -pthread2",
+    "x --moe-token-dispatcher-type alltoall --calculate-per-token-loss --bf16 --eod-token-id 3",
+    "x --use_auth_token True auth=none --add_bos_token true --pad_token x",
+    "x --pw $PW --token ${HF_TOKEN} -u me:$PW https://u:$PW@h/x && mysql -p$PW && wandb login $WANDB_API_KEY",
+    "x data.prompt_key=prompt data.reward_fn_key=source --num-token 3 --text-key text",
+]
+
+
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
@@ -275,11 +285,20 @@ def test_the_address_of_a_database_is_shown_without_its_password():
         ("curl -u bob:hunter2 x", "curl -u bob:*** x"),
         ("curl --user=bob:hunter2 x", "curl --user=bob:*** x"),
         ("x --pw ab --pin=12 --otp 34", "x --pw *** --pin=*** --otp ***"),
-        ("x --passcode 1 --login me --license K", "x --passcode *** --login *** --license ***"),
+        ("x --passcode 12 --login me --license K", "x --passcode *** --login *** --license ***"),
+        ("mysql -u root -psecret x", "mysql -u root -p*** x"),
+        ("sshpass -p hunter ssh x", "sshpass -p *** ssh x"),
+        ("python t.py -pHunterTwo", "python t.py -p***"),
+        ("curl --proxy-user bob:hunter2 x", "curl --proxy-user bob:*** x"),
+        ("plink -pw hunter2 x -pin 1234", "plink -pw *** x -pin ***"),
+        ("env PIN=1234 DB_PW=ab OTP=12 x", "env PIN=*** DB_PW=*** OTP=*** x"),
+        ("wandb login hunter2 x", "wandb login *** x"),
+        ("x --api_key=hunter2 --bearer hunter3", "x --api_key=*** --bearer ***"),
         ("docker run -u me:users x", "docker run -u me:users x"),
         ("srun -p gpu -N2 bash --login -c x", "srun -p gpu -N2 bash --login -c x"),
         ("torchrun -p4 x --pin-memory 3", "torchrun -p4 x --pin-memory 3"),
         ("python -u train:main", "python -u train:main"),
+        *((harmless, harmless) for harmless in HARMLESS),
     ],
 )
 def test_passwords_behind_short_options_are_masked(command: str, shown: str):
