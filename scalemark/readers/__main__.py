@@ -126,6 +126,11 @@ def _advice(result: Search) -> list[str]:
             "is the speed of training; choose:",
             *(fit.overrides for fit in result.choices),
         ]
+    if result.num_ranks > 1 and best.has_throughput and best.per_gpu is None:
+        said.append(
+            f"{result.num_ranks} ranks print it; where each counts its own items, add "
+            "command.per_gpu=true"
+        )
     if best.file:
         said.append(
             f"{best.file} is a file of results: let the program write it below {{run_dir}}, and "

@@ -32,11 +32,15 @@ _UNIT = re.compile(
 _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec: 22528.2`
     rf"\s?(?:(?:s|secs?|seconds?|min|minutes?)\s*\)?\s*[:=]|-?\s?{STEP_WORDS}\b(?!/s))", re.I
 )
+_OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 iterations`
+    rf"\s?[a-zµ]+\s*(?:/|per|for|over|in|\()\s*(?:the\s+)?(?:last\s+)?\d+\s*{STEP_WORDS}\b", re.I
+)
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t\n{}\[\]]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{NUMBER}(?!\s?%)")
 _IS_NAME = re.compile(r"['\"]?\s*[:=]")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
+_UNIT_BEFORE = re.compile(r"^\S*/\S+\s*(?=\($)")  # of the number before, as `img/s/GPU (`
 _CLAIMED = re.compile(r"\b(?:on|with|for|using|across|over|after)\s*$", re.IGNORECASE)
 _OF_BARS = ("it/s", "s/it")
 _AFTER_NUMBER = re.compile(r"(?:\d|\b(?:nan|inf)\b)\S*\s+(?=\D)")
@@ -147,7 +151,7 @@ def _lead(line: str) -> str:
 def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
     """Yield each number of a line that is a rate: role, texts around it, and the steps it is of."""
     for match in VALUE.finditer(line):
-        if _IN_LABEL.match(line, match.end()):
+        if _IN_LABEL.match(line, match.end()) or _OF_SEVERAL.match(line, match.end()):
             continue
         unit = _unit_after(line, match.end())
         labels = list(labels_before(line, match.start()))
@@ -197,7 +201,7 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     ends = [match.end() for match in _AFTER_NUMBER.finditer(label)]
     ends = [end for end in ends if end < len(label) and not COUNTED.search(label)]
     if ends:
-        yield label[ends[-1] :].lstrip()
+        yield _UNIT_BEFORE.sub("", label[ends[-1] :].lstrip())
         if re.search(r"[:=]\s*\S", label):
             return  # another number with its name
     yield label.lstrip()

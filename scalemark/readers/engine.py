@@ -186,7 +186,7 @@ def _labelled(
                 continue
             boundary = r"(?<![\w/.])" if label[:1].isalnum() else ""
             pattern = f"{boundary}{literal(label)}"
-            compiled = re.compile(rf"{pattern}([\d.,]+)")
+            compiled = re.compile(rf"{pattern}([\d.,]++)(?![kKMGBT]\b)")  # none that is rounded
             matches = [compiled.search(text) for text in texts]
             values = [number(found[1]) for found in matches if found]
             known = [value for value in values if value is not None]

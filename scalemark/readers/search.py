@@ -93,6 +93,7 @@ class Search:
 
     fits: tuple[FoundReader, ...]
     others: tuple[LineCandidate, ...] = ()
+    num_ranks: int = 1  # that print lines of their own
     is_sampled: bool = False  # all readers but the proposed one read a part of the lines
 
     @property
@@ -127,14 +128,16 @@ def search(lines: Sequence[str], path: Path | None = None) -> Search:
 
 
 def _search(lines: Sequence[str], folder: Path | None) -> Search:
-    derived = candidates([without_grouping(line) for line in _of_one_rank(lines)])
+    of_one_rank, num_ranks = _of_one_rank(lines)
+    derived = candidates([without_grouping(line) for line in of_one_rank])
     fits = [
         reader
         for reader in (*_by_kinds(lines, folder), *_by_patterns(derived, lines))
         if any(reading.has_rate or reading.step is not None for reading in reader.readings)
     ]
     others = [candidate for candidate in derived if not candidate.pattern]
-    return Search(fits=tuple(sorted(fits, key=_rank)), others=tuple(others))
+    fits.sort(key=_rank)
+    return Search(fits=tuple(fits), others=tuple(others), num_ranks=num_ranks)
 
 
 def _of_results(file: Path) -> FoundReader | None:
@@ -161,19 +164,20 @@ def _of_results(file: Path) -> FoundReader | None:
     return FoundReader(read=read, readings=readings, file=file.name)
 
 
-def _of_one_rank(lines: Sequence[str]) -> list[str]:
+def _of_one_rank(lines: Sequence[str]) -> tuple[list[str], int]:
     """Return the lines without what a launcher puts before them; of several ranks those of one:
-    the first that prints more than half as much as the one that prints most.
+    the first that prints more than half as much as the one that prints most. And how many do.
     """
     named = [named_rank(line) for line in lines]
     counts = Counter(rank for rank, _ in named if rank is not None)
     if not counts:
-        return [text for _, text in named]
+        return [text for _, text in named], 1
     most = max(counts.values())
     talkative = [rank for rank, count in counts.items() if 2 * count > most]
     numbers = [rank for rank in talkative if isinstance(rank, int)]
     kept = min(numbers) if numbers else talkative[0]
-    return [text for rank, text in named if rank is None or rank == kept]
+    texts = [text for rank, text in named if rank is None or rank == kept]
+    return texts, len(talkative)
 
 
 def _rank(reader: FoundReader) -> int:

@@ -9,7 +9,9 @@ from itertools import pairwise
 from scalemark.readers.numbers import whole
 
 STEP_WORDS = r"(?:steps?|iters?|iterations?|its|batch(?:es)?|updates?)"
-COUNTED = re.compile(rf"(\d+)\s?-?\s?{STEP_WORDS}\b(?!\s*/\s*s)(?!\s*[=:\[]?\s*\d)", re.IGNORECASE)
+COUNTED = re.compile(
+    rf"(?<![\d.])(\d+)\s?-?\s?{STEP_WORDS}\b(?!\s*/\s*s)(?!\s*[=:\[]?\s*\d)", re.IGNORECASE
+)
 """A number of steps that a time is of, as in `time/100 steps: 35.2s` or `100 steps take 0.7 s`."""
 
 _LABEL = re.compile(

@@ -160,7 +160,10 @@ class BarReader(OutputReader):
     def _is_ours(self, bar: Bar, line: str) -> bool:
         if self._text:
             return self._text in line
-        if self._name is None and bar.done and not _OTHER.search(bar.name):
+        # without a number it counts epochs: the bar of their steps has another name
+        counts_epochs = bar.epoch is None and bar.name.lower() in ("epoch", "epochs")
+        is_other = counts_epochs or bool(_OTHER.search(bar.name))
+        if self._name is None and bar.done and not is_other:
             self._name, self.total = bar.name, bar.total
         return bar.name == self._name and self.total in (bar.total, 0)
 

@@ -62,6 +62,28 @@ def test_a_number_that_was_read_wrong_is_read_right(name: str):
     assert (best.item, best.per_gpu) == (item, per_gpu)
 
 
+PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and whether of one GPU
+    ("iter {n} loss 2.1 step: {n} (3.5{n} s per 100 iterations)", [], None),
+    (
+        "steps: {n} loss: 10.8 iter time (s): 13.92 samples/sec: 18.3{n}",
+        [18.31, 18.32, 18.33],
+        None,
+    ),
+    ("step {n}: 31{n} images/sec/GPU (249{n} images/sec)", [311, 312, 313], True),
+    ("step: {n} | consumed_tokens: {n}.05M | tokens_per_sec: 853{n}", [8531, 8532, 8533], None),
+]
+
+
+@pytest.mark.parametrize(("form", "rates", "per_gpu"), PRINTED)
+def test_a_line_that_was_read_wrong_is_read_right_or_not_at_all(form, rates, per_gpu):
+    result = search([form.format(n=n) for n in (1, 2, 3)])
+    rated = [reading for fit in result.fits[:1] for reading in fit.rated]
+    assert not result.is_unsure
+    assert [reading.throughput for reading in rated] == rates
+    assert [reading.items_per_step for reading in rated] == [None] * len(rates)
+    assert per_gpu is None or result.fits[0].per_gpu == per_gpu
+
+
 def test_the_items_of_a_step_are_counted_and_not_asked_for():
     path = CASES / "megatron_global_batch.log"
     assert search(log_text(path).lines, path).fits[0].readings[-1].items_per_step == 2

@@ -351,11 +351,17 @@ def test_a_bar_counts_without_a_total_and_in_thousands(
     assert all(one.step_s == pytest.approx(step_s) for one in readings)
 
 
-@pytest.mark.parametrize("before", ["Epoch: ", "Epochs:  ", "1|{}|Loss: 1.25: ", "loss 2.{}: "])
+@pytest.mark.parametrize("before", ["Steps: ", "1|{}|Loss: 1.25: ", "loss 2.{}: "])
 def test_numbers_before_a_bar_are_no_epoch(before: str):
     bar = "{}%|#{}   | {}/10 [00:03<00:07, 1.0it/s]"
     lines = [before.format(n) + bar.format(n * 10, n, n) for n in (3, 4, 5)]
     assert [one.step for one in read("tqdm", *lines)] == [3, 4, 5]
+
+
+def test_a_bar_that_counts_epochs_counts_no_steps():
+    inner = "train: 50%|#| 50/100 [00:05<00:05, 10.0it/s]"
+    readings = read("tqdm", "Epochs: 1%|#| 1/90 [00:10<10:00, 10.1s/it]", inner)
+    assert [(reading.step, reading.step_s) for reading in readings] == [(50, 0.1)]
 
 
 def test_a_bar_may_count_images():
