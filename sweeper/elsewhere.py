@@ -7,13 +7,14 @@
   the run folder, and an exit status                                         silent: SIGKILL
 ```
 
-`python -m sweeper.elsewhere WHERE` is near: a child of the loop like any trainer. Signals to it
-travel; the run folder fills as if the attempt ran here; its exit status is the trainer's. A lost
-host, a time limit and a refusal become the result.json of the attempt. WHERE is the JSON of a
-`sweeper.launchers.prefix.Elsewhere`. `python -m sweeper.elsewhere` is far. Where it sees the run
-folder (`.token` says so) the trainer works in it, else in a private one whose files are sent back.
+Near is `main`: a child of the loop like any trainer, forked like one. Signals to it travel; the run
+folder fills as if the attempt ran here; its exit status is the trainer's. A lost host, a time limit
+and a refusal become the result.json of the attempt. The file WHERE of the run folder has the JSON
+of a `sweeper.launchers.prefix.Elsewhere` for the attempt, and for each host of a distributed one;
+for a rank that is an argument. `python -m sweeper.elsewhere` is far. Where it sees the run folder
+(`.token` says so) the trainer works in it, else in a private one whose files are sent back.
 
-An attempt waits for the start of both: they import little besides the standard library.
+An attempt waits for the start of far, which imports little besides the standard library.
 """
 
 from __future__ import annotations
@@ -34,12 +35,16 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalemark.host.variables import VARIABLES
 
+if TYPE_CHECKING:
+    from scalemark.run_folder import RunFolder
+
 MARK = b"\x1e scalemark "  # begins a message, a line of JSON: what else comes is a greeting
 TOKEN = ".token"
+WHERE = ".where"
 ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
 END_WITHIN_S = 30.0  # of the command, once the attempt has ended
@@ -54,6 +59,7 @@ _NO_HOST = re.compile(
     r"(?i)connection (refused|timed out|closed|reset)|no route to host|could not resolve|"
     r"broken pipe|kex_exchange|unable to contact slurm|unable to connect"
 )
+LOST = 255  # exit code of ssh, and of our Ray task: what became of the program is not known
 LOOK_EVERY_S = 0.5
 
 
@@ -130,21 +136,31 @@ class Near:
         self.signals: list[int] = []
         self.sent_beats = {f"beat-{where['rank']}.txt"}
         self.process: Any = None
-        variables = dict(os.environ)
-        variables.pop("SCALEMARK_ORCHESTRATOR", None)  # the command outlives us until far has ended
+        os.environ.pop("SCALEMARK_ORCHESTRATOR", None)  # the command outlives us: far ends first
         self.process = subprocess.Popen(
-            command(where, variables["PYTHONPATH"]),
+            command(where, os.environ["PYTHONPATH"]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=variables,
             cwd=folder,
             bufsize=0,
             start_new_session=True,
-            # the command gets SIGTERM when near is killed; what it runs sees the end of its input
-            preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGTERM),
+            preexec_fn=self._begin_command,
         )
         self.far = Channel(self.process.stdout.fileno(), self.process.stdin.fileno())
+
+    def _begin_command(self) -> None:
+        """Prepare the process of the command, which runs this."""
+        # it gets SIGTERM when near is killed; what it runs sees the end of its input
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+        task = sys.modules.get("sweeper.ray_task")
+        if task and "sweeper.ray_task" in self.where["prefix"]:
+            # importing Ray takes half a second, and the server that forked us has done that
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # one tells Popen that the command runs
+            argv = command(self.where, os.environ["PYTHONPATH"])
+            task.run_and_exit(argv[argv.index("sweeper.ray_task") + 1 :])
 
     def run(self) -> int:
         files = {}
@@ -285,7 +301,7 @@ class Near:
         last = [f"exit code {status}", *self.said.strip().splitlines()][-1]
         if self.host:
             return INTERRUPTED, f"{where} was lost: {last}"
-        if _NO_HOST.search(self.said):
+        if status == LOST or _NO_HOST.search(self.said):
             return INTERRUPTED, f"{where}: {last}"
         return FAILED, f"{shlex.join(self.where['prefix'])}: {last}"
 
@@ -489,8 +505,25 @@ def _state(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
+def main(_spec: object, folder: RunFolder) -> int:
+    """Run an attempt elsewhere; return the exit status of its trainer, or end by its signal."""
+    where = folder.path / WHERE
+    whole, *ranks = json.loads(where.read_text())
+    where.unlink()
+    os.environ["SCALEMARK_RANKS"] = json.dumps(ranks)  # RANKS_VARIABLE
+    return Near(whole, folder.path).run()
+
+
+def preload() -> None:
+    """Do nothing: what near needs is loaded with this module."""
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) == 3:  # where forking is not safe
+        from scalemark.run_folder import RunFolder
+
+        sys.exit(main(None, RunFolder(Path(sys.argv[2]))))
+    if len(sys.argv) == 2:
         sys.exit(Near(json.loads(sys.argv[1]), Path.cwd()).run())
     outgoing = os.dup(1)
     os.dup2(2, 1)  # whatever prints goes to the log

@@ -22,11 +22,15 @@ import select
 import subprocess
 import sys
 import threading
-from typing import Any
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
 
 from scalemark.records.attempt import ADDRESSES_VARIABLE
+from sweeper.elsewhere import LOST, main
 
-LOST = 255  # as ssh has it: what became of the program is not known
+__all__ = ["main", "preload", "run_and_exit"]
+
 GROUP_VARIABLE = "SCALEMARK_RAY_GROUP"
 _PART_BYTES = 2**18
 _LOOK_EVERY_S = 1.0
@@ -87,7 +91,7 @@ def _print_nodes(ray: Any) -> None:
     print(json.dumps(nodes))
 
 
-def _reserve(ray: Any, asked: dict[str, Any], argv: list[str]) -> int:
+def _reserve(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
     """Hold a host for each bundle of a group, and run the program here."""
     from ray.util import placement_group, placement_group_table
 
@@ -103,7 +107,7 @@ def _reserve(ray: Any, asked: dict[str, Any], argv: list[str]) -> int:
     return subprocess.run(argv, env={**os.environ, **more}, check=False).returncode
 
 
-def _run(ray: Any, asked: dict[str, Any], argv: list[str]) -> int:
+def _run(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
     options: dict[str, Any] = {"num_gpus": asked["gpus"], "num_cpus": asked["cpus"]}
     if asked["bundle"] is not None:
         from ray.util import get_placement_group
@@ -133,7 +137,7 @@ def _send_input(ray: Any, program: Any) -> None:
         ray.get(program.write.remote(part))
 
 
-def main(asked: dict[str, Any], argv: list[str]) -> int:
+def _connected(asked: dict[str, Any], argv: Sequence[str]) -> int:
     """Return the exit status of the program, or LOST."""
     try:
         import ray
@@ -154,8 +158,18 @@ def main(asked: dict[str, Any], argv: list[str]) -> int:
         return LOST
 
 
-if __name__ == "__main__":
-    status = main(json.loads(sys.argv[1]), sys.argv[2:])
+def run_and_exit(argv: Sequence[str]) -> NoReturn:
+    """Do what `argv` says, and end this process."""
+    status = _connected(json.loads(argv[0]), argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status & 0xFF)  # Ray ends what is left; its own way out takes a second
+
+
+def preload() -> None:
+    """Import Ray for all that are forked from this process, which has no thread of it then."""
+    import_module("ray")
+
+
+if __name__ == "__main__":
+    run_and_exit(sys.argv[1:])

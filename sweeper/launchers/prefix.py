@@ -35,7 +35,7 @@ from conf.schema import Config, HardwareConfig
 from scalemark.host import software
 from scalemark.host.own_code import module_command, python_path
 from scalemark.host.sources import is_unknown
-from scalemark.records.attempt import RANKS_VARIABLE, Placement
+from scalemark.records.attempt import Placement
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.trial import TrialSpec
@@ -48,6 +48,7 @@ from sweeper.launchers import HostSlots
 from sweeper.program_software import Programs, describe_programs
 from sweeper.starts import MODULES
 from sweeper.starts.environment import environment
+from sweeper.starts.fork import Fork, Forked
 from sweeper.starts.spawn import Spawn, Spawned
 
 ANSWER_WITHIN_S = 60.0
@@ -76,19 +77,29 @@ class Elsewhere:
     flags: tuple[str, ...] = ()  # of a rank
 
 
-class Remote(Spawn):
+class Remote(Fork):
     """Starts `sweeper.elsewhere`; `find` says where an attempt runs, then where its ranks do."""
 
-    def __init__(self, find: Callable[[TrialSpec, Placement], Sequence[Elsewhere]]) -> None:
-        super().__init__()
+    name = Spawn.name  # as trainers are started on their hosts
+
+    def __init__(
+        self,
+        find: Callable[[TrialSpec, Placement], Sequence[Elsewhere]],
+        module: str = "sweeper.elsewhere",
+    ) -> None:
+        """`module` is what starts it once more is loaded."""
+        super().__init__(module)
+        self._spawn = Spawn(module_command("sweeper.elsewhere"))
         self._find = find
 
-    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Spawned:
+    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Forked | Spawned:
         placement = folder.read_placement()
         assert placement is not None
-        whole, *ranks = map(asdict, self._find(folder.read_trial(), placement))
-        self._command = module_command("sweeper.elsewhere", json.dumps(whole))
-        return super().start(folder, {**environment, RANKS_VARIABLE: json.dumps(ranks)})
+        where = list(map(asdict, self._find(folder.read_trial(), placement)))
+        (folder.path / elsewhere.WHERE).write_text(json.dumps(where))
+        process = super().start(folder, environment)
+        process.start = self.name
+        return process
 
 
 class Launcher:
@@ -111,7 +122,21 @@ class Launcher:
         self.machine = Machine.from_json(answer["machine"])
         self.software: Mapping[str, Any] = answer["software"]
         self.host_kind = answer["facts"]["kind of host"]
-        self.inventory = self._inventory(DeviceKind(answer["devices"]), answer["num_devices"])
+        kind, has = DeviceKind(answer["devices"]), answer["num_devices"]
+        num = self._per_host or has
+        if num > has:
+            raise SweepRefusedError(
+                f"launcher={config.launcher.name}: {num} {kind.plural} on each host were asked "
+                f"for, {self.machine.host} has {has}"
+            )
+        gpus = [gpu for gpu in self.machine.gpus if not gpu.mig_mode]
+        self.inventory = Inventory(
+            kind=kind,
+            gpus=tuple(gpus[:num]) if kind is DeviceKind.GPU else (),
+            num_devices=num,
+            num_hosts=len(self.hosts),
+            more_hosts=self.more_hosts,
+        )
 
     def software_of(self, programs: Programs) -> tuple[Mapping[str, Any], Sequence[str]]:
         answer = self._ask_all(programs)
@@ -170,9 +195,10 @@ class Launcher:
         return Lock()
 
     def start(self) -> Remote:
-        return Remote(self._find)
+        return Remote(self.places)
 
-    def _find(self, spec: TrialSpec, placement: Placement) -> Sequence[Elsewhere]:
+    def places(self, spec: TrialSpec, placement: Placement) -> Sequence[Elsewhere]:
+        """Return where an attempt runs, then where its ranks do."""
         hosts = placement.hosts or ("",)
         if spec.hosts > 1:
             hosts = tuple(self.rank_host(placement, number) for number in range(spec.hosts))
@@ -252,23 +278,6 @@ class Launcher:
         if problem := answer.get("problem"):
             raise SweepRefusedError(f"{name}: {problem}")
         return answer
-
-    def _inventory(self, kind: DeviceKind, num_devices: int) -> Inventory:
-        """Return the devices of each host. Raises SweepRefusedError for more than it has."""
-        num = self._per_host or num_devices
-        if num > num_devices:
-            raise SweepRefusedError(
-                f"launcher={self.config.launcher.name}: {num} {kind.plural} on each host were "
-                f"asked for, {self.machine.host} has {num_devices}"
-            )
-        gpus = tuple(gpu for gpu in self.machine.gpus if not gpu.mig_mode)
-        return Inventory(
-            kind=kind,
-            gpus=gpus[:num] if kind is DeviceKind.GPU else (),
-            num_devices=num,
-            num_hosts=len(self.hosts),
-            more_hosts=self.more_hosts,
-        )
 
     def gpus_of_each(self, counts: Sequence[int], num_hosts: int, where: str) -> int | None:
         """Return how many GPUs each of so many hosts has, of those that are up with these counts;

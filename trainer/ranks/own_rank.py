@@ -170,8 +170,8 @@ def _split(hosts: str) -> tuple[str, ...]:
 
 
 def _check_address(address: str) -> None:
-    found = _ADDRESS.fullmatch(address)
-    if not found or not 1 <= int(found["port"]) <= 65535:
+    match = _ADDRESS.fullmatch(address)
+    if not match or not 1 <= int(match["port"]) <= 65535:
         raise UnsupportedTrialError(
             f"{address or 'an empty name'} is no HOST:PORT; wanted a port of 1 to 65535"
         )
@@ -306,17 +306,17 @@ def reserved_ports(num_ports: int) -> Iterator[tuple[int, ...]]:
     with ExitStack() as held:
         # attempts that begin side by side look in different places
         first = os.getpid() * 101 % len(PORTS)
-        candidates = itertools.chain(PORTS[first:], PORTS[:first])
-        found = tuple(
-            itertools.islice((port for port in candidates if _reserve(port, held)), num_ports)
-        )
-        if len(found) < num_ports:
-            wanted = (
-                f"{num_ports} free ports wanted, {len(found)} found of {PORTS.start} to "
-                f"{PORTS.stop - 1}"
+        ports: list[int] = []
+        for port in itertools.chain(PORTS[first:], PORTS[:first]):
+            if len(ports) < num_ports and _reserve(port, held):
+                ports.append(port)
+        if len(ports) < num_ports:
+            raise OSError(
+                errno.EADDRINUSE,
+                f"{os.strerror(errno.EADDRINUSE)}: {num_ports} free ports wanted, {len(ports)} "
+                f"found of {PORTS.start} to {PORTS.stop - 1}",
             )
-            raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {wanted}")
-        yield found
+        yield tuple(ports)
 
 
 def _reserve(port: int, held: ExitStack) -> bool:

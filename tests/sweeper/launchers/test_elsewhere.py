@@ -13,6 +13,7 @@ import pytest
 from scalemark.records.attempt import HOST_LOST
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
+from sweeper.elsewhere import WHERE
 from sweeper.launchers.prefix import Elsewhere, Remote
 from sweeper.starts.environment import environment
 from tests.filled import PLACEMENT
@@ -42,7 +43,14 @@ class World:
         self.folder = RunFolder(path / "runs" / "attempt")
         self.folder.path.mkdir(parents=True)
 
-    def start(self, prefix: tuple[str, ...] = ("env",), seed: int = 1, **more: object) -> None:
+    def start(
+        self,
+        prefix: tuple[str, ...] = ("env",),
+        seed: int = 1,
+        *,
+        forks: bool = True,
+        **more: object,
+    ) -> None:
         words = tuple(word.replace("{parent}", str(self.folder.path.parent)) for word in prefix)
         where = Elsewhere(
             prefix=words,
@@ -56,6 +64,7 @@ class World:
         self.folder.trial.write_text(small(seed=seed).to_json())
         self.folder.placement.write_text(PLACEMENT.to_json())
         self.remote = Remote(lambda *_: [where])
+        self.remote.problem = None if forks else "forking is not safe"
         self.process = self.remote.start(self.folder, environment(os.environ, ""))
 
     def end(self) -> int | None:
@@ -108,6 +117,13 @@ def test_the_folder_holds_what_a_local_attempt_leaves(world, prefix):
     assert (result.outcome, result.measurement.throughput) == (Outcome.COMPLETED, 100.0)
     assert len(world.folder.steps.read_text().splitlines()) == 3
     assert not world.folder.token.exists()
+    assert not (world.folder.path / WHERE).exists()
+
+
+def test_it_is_started_as_well_where_forking_is_not_safe(world):
+    world.start(forks=False)
+    assert world.end() == 0, world.folder.log.read_text()
+    assert world.folder.read_result().outcome == Outcome.COMPLETED
 
 
 @pytest.mark.parametrize("prefix", ["env", "eats signals", "hides the folder"])
@@ -187,6 +203,14 @@ ENDS = ((r"TIME LIMIT", "timed_out", "its time limit came"),)
             HOST_LOST,
             "interrupted",
             "b: ssh: connect to host b: Connection refused",
+        ),
+        # ssh, when its host dies before the attempt has begun
+        (
+            ("sh", "-c", "exit 255", "-"),
+            {"host": "b"},
+            HOST_LOST,
+            "interrupted",
+            "b: exit code 255",
         ),
         (
             ("sh", "-c", 'timeout 3 "$@"; echo JOB CANCELLED DUE TO TIME LIMIT >&2', "-"),
