@@ -72,6 +72,8 @@ def _caught(work: Callable[[], AttemptResult]) -> tuple[AttemptResult, int]:
     except outcomes.CrashedError as error:
         # a rank lost: by this the orchestrator knows that it is worth another attempt
         result, exit_code = outcomes.ended(Outcome.FAILED, str(error)), RANK_LOST
+    except (UnsupportedTrialError, start.CannotStartError) as error:
+        result = outcomes.ended(Outcome.UNSUPPORTED, str(error))
     except Exception as error:
         traceback.print_exc()
         outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
@@ -88,7 +90,7 @@ def preload() -> None:
         about(kind)
 
 
-def _parser() -> argparse.ArgumentParser:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         prog="python -m command",
         description=(
@@ -101,10 +103,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="the run folder")
     Flags.add_to(parser)
-    return parser
-
-
-if __name__ == "__main__":
-    asked = _parser().parse_args()
+    asked = parser.parse_args()
     ranked = partial(main, flags=Flags.from_arguments(asked))
     own_process.run_by_command(ranked, asked.spec, asked.folder)

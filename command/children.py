@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from scalemark.text.untrusted import without_secrets
+
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _PARENT, _CPU_TICKS, _RSS = 1, slice(11, 15), 21  # in /proc/PID/stat, counted from the state
 _ZOMBIE = "Z"
@@ -46,14 +48,14 @@ def descendants(but: Collection[int] = ()) -> list[Child]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - it is done during measurements
         if name.isdigit() and (child := _child(int(name))):
             by_parent.setdefault(child.parent, []).append(child)
-    found: list[Child] = []
+    below: list[Child] = []
     parents = [os.getpid()]
     while parents:
         for child in by_parent.get(parents.pop(), ()):
             if child.pid not in but:
-                found.append(child)
+                below.append(child)
                 parents.append(child.pid)
-    return found
+    return below
 
 
 def signal_all(which: signal.Signals, but: Collection[int] = ()) -> None:
@@ -93,9 +95,9 @@ def living(but: Collection[int] = ()) -> list[Child]:
     a one had started meanwhile the same look may have missed, so another follows.
     """
     while True:
-        found = descendants(but)
-        running = [child for child in found if not child.is_zombie]
-        let_go = [child for child in found if child.is_zombie and _reap(child)]
+        below = descendants(but)
+        running = [child for child in below if not child.is_zombie]
+        let_go = [child for child in below if child.is_zombie and _reap(child)]
         if running or not let_go:
             return running
 
@@ -106,7 +108,8 @@ def command_of(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
-    return " ".join(os.fsdecode(word) for word in words if word)[:100]
+    line = " ".join(os.fsdecode(word) for word in words if word)
+    return without_secrets(line[:10_000])[:100]
 
 
 def _reap(child: Child) -> bool:

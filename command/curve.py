@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,13 +106,10 @@ class Calls:
     clock: Clock
     items_per_step: float | None  # as asked for, or by the program's rates; None where none tells
     is_fitted: bool = False  # the rates were fitted to the time between the lines
-    in_bursts: bool = (
-        False  # lines, whose arrival is the clock, came many at once, at long intervals
-    )
+    in_bursts: bool = False  # lines that are timed by arrival came many at once, at long intervals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readings:
+class Readings(NamedTuple):
     """Columns of readings in their order."""
 
     steps: Column  # so far
@@ -121,12 +119,7 @@ class Readings:
 
     def where(self, chosen: NDArray[np.bool_]) -> Readings:
         """Return those that are chosen."""
-        return Readings(
-            steps=self.steps[chosen],
-            times=self.times[chosen],
-            arrivals=self.arrivals[chosen],
-            losses=self.losses[chosen],
-        )
+        return Readings(*[column[chosen] for column in self])
 
 
 def cut(clock: Clock, readings: Readings, items_per_step: float | None) -> Calls:
@@ -150,12 +143,13 @@ def cut(clock: Clock, readings: Readings, items_per_step: float | None) -> Calls
     edges = steps[-1] - size * np.arange(int((steps[-1] - steps[0]) // size), -1, -1)
     at_edges = np.interp(edges, steps, readings.times)
     last_rows = np.searchsorted(steps, edges[1:], side="right") - 1
+    losses = readings.losses[last_rows]
     came = readings.where(are_last(readings.arrivals))
     return Calls(
         steps_per_call=size,
         starts_s=(at_edges[:-1] - at_edges[0]).tolist(),
         durations_s=np.diff(at_edges).tolist(),
-        losses=[_finite(float(loss)) for loss in readings.losses[last_rows]],
+        losses=[loss if math.isfinite(loss) else None for loss in losses.tolist()],
         arrivals_s=np.interp(edges, came.steps, came.arrivals).tolist(),
         clock=clock,
         items_per_step=items_per_step,
@@ -195,10 +189,6 @@ def _size(readings: Readings, usual: int, least_call_s: float) -> int:
     least_s = max(least_call_s, total_s / MOST_CALLS)
     usual_s = total_s / num_steps * usual
     return int(min(usual * max(1, math.ceil(least_s / usual_s)), num_steps))
-
-
-def _finite(loss: float) -> float | None:
-    return loss if math.isfinite(loss) else None
 
 
 _LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for steps of so long
@@ -261,12 +251,12 @@ class StepCurve:
             self._untimed = 0
         self._points.add(
             steps=self._steps,
-            arrival_s=arrival_s,
+            arrivals=arrival_s,
             own_s=reading.time_s,
             per_rate=self._per_rate if reading.throughput else None,
             seconds=self._seconds if reading.step_s else None,
-            loss=loss,
-            mean=mean,
+            losses=loss,
+            means=mean,
         )
         return True
 
@@ -280,11 +270,10 @@ class StepCurve:
         A clock that counts from 1970, which began at `epoch_s` of the monotonic clock, tells when
         it was; any other is taken to end with the program.
         """
-        own_s = self._points.own_s
-        if len(own_s) < 2 or not np.isfinite(own_s).all() or (np.diff(own_s) < 0).any():
+        own_s = self._points["own_s"]
+        if not _goes_on(own_s):
             return
-        is_whole = bool((own_s == np.floor(own_s)).all())
-        if own_s[-1] - own_s[0] < (_LEAST_COARSE_S if is_whole else LEAST_BETWEEN_S):
+        if own_s[-1] - own_s[0] < (_LEAST_COARSE_S if _is_whole(own_s) else LEAST_BETWEEN_S):
             return
         at_s = own_s + epoch_s
         if at_s[0] < started_s or at_s[-1] > ended_s + 1:
@@ -305,28 +294,24 @@ class StepCurve:
         Rates of lines that came at once are spread over `run_s`. Raises CurveError.
         """
         points = self._points
-        by_arrival = Readings(
-            steps=points.steps,
-            times=points.arrivals,
-            arrivals=points.arrivals,
-            losses=points.losses,
-        )
+        arrivals = points["arrivals"]
+        by_arrival = Readings(points["steps"], arrivals, arrivals, points["losses"])
         if by_lines:
             return cut(Clock.ARRIVAL, by_arrival, items_per_step)
-        for column, is_rate in ((points.seconds, False), (points.per_rate, True)):
+        for column, is_rate in ((points["seconds"], False), (points["per_rate"], True)):
             known = np.isfinite(column)
             if known.sum() * 2 <= len(column):
                 continue
-            readings, items = replace(by_arrival, times=column).where(known), items_per_step
+            readings, items = by_arrival._replace(times=column).where(known), items_per_step
             if is_rate:
                 items = items or _items(readings.arrivals, readings.times, run_s)
-                readings = replace(readings, times=readings.times * items)
+                readings = readings._replace(times=readings.times * items)
             elif items is None:
                 items = self.items_by_rates
             calls = cut(Clock.RATE, readings, items)
             return replace(calls, is_fitted=is_rate and items_per_step is None)
-        if _is_good_clock(points.own_s):
-            return cut(Clock.OWN, replace(by_arrival, times=points.own_s), items_per_step)
+        if _is_good_clock(points["own_s"]):
+            return cut(Clock.OWN, by_arrival._replace(times=points["own_s"]), items_per_step)
         return cut(Clock.ARRIVAL, by_arrival, items_per_step)
 
     @property
@@ -339,8 +324,9 @@ class StepCurve:
         where these are few.
         """
         points = self._points
-        known = np.isfinite(points.means)
-        steps, arrivals, means = points.steps[known], points.arrivals[known], points.means[known]
+        known = np.isfinite(points["means"])
+        steps, arrivals = points["steps"][known], points["arrivals"][known]
+        means = points["means"][known]
         return fitted(steps, arrivals, means, begin_s) or fitted(steps, arrivals, means, -math.inf)
 
     @property
@@ -348,7 +334,7 @@ class StepCurve:
         """Return whether rates go up and down as the time between lines does not: some of them are
         of another phase.
         """
-        per_rate, arrivals = self._points.per_rate, self._points.arrivals
+        per_rate, arrivals = self._points["per_rate"], self._points["arrivals"]
         known = np.isfinite(per_rate)
         of_rates, arrivals = np.diff(per_rate[known]), arrivals[known]
         between_s = np.diff(arrivals[are_last(arrivals)])
@@ -372,9 +358,9 @@ class StepCurve:
         """Drop what was counted from a step on: it was an evaluation, and training goes on."""
         points = self._points
         self.num_readings -= points.drop(step)
-        self._steps = float(points.steps[-1]) if len(points) else 0.0
-        rated_to, self._per_rate = points.last_known(points.per_rate)
-        timed_to, self._seconds = points.last_known(points.seconds)
+        self._steps = float(points["steps"][-1]) if len(points) else 0.0
+        rated_to, self._per_rate = points.last_known("per_rate")
+        timed_to, self._seconds = points.last_known("seconds")
         self._unrated, self._untimed = int(self._steps - rated_to), int(self._steps - timed_to)
         self._last_step = int(self._steps)
 
@@ -401,10 +387,17 @@ def _items(arrivals: Column, per_rate: Column, run_s: float) -> float:
 
 def _is_good_clock(own_s: Column) -> bool:
     """Return whether every reading has a time of its own, never going back, and fine enough."""
-    if len(own_s) < 2 or not np.isfinite(own_s).all() or (np.diff(own_s) < 0).any():
+    if not _goes_on(own_s):
         return False
-    is_whole = bool((own_s == np.floor(own_s)).all())
-    return not is_whole or float(np.median(np.diff(own_s))) >= _LEAST_COARSE_S
+    return not _is_whole(own_s) or float(np.median(np.diff(own_s))) >= _LEAST_COARSE_S
+
+
+def _goes_on(own_s: Column) -> bool:
+    return len(own_s) > 1 and bool(np.isfinite(own_s).all() and (np.diff(own_s) >= 0).all())
+
+
+def _is_whole(own_s: Column) -> bool:
+    return bool((own_s == np.floor(own_s)).all())
 
 
 MOST_UNSURE = 0.01  # of all steps

@@ -70,26 +70,31 @@ class MeasuredProgram:
 
     def __post_init__(self) -> None:
         """Raise NothingReadError for a speed that no record holds."""
-        found = self.measurement.throughput
-        if not found < LARGEST_THROUGHPUT:
+        throughput = self.measurement.throughput
+        if not throughput < LARGEST_THROUGHPUT:
             raise NothingReadError(
-                f"found {found:g} {unit_of(self.measurement.item)}; wanted less than "
+                f"found {throughput:g} {unit_of(self.measurement.item)}; wanted less than "
                 f"{LARGEST_THROUGHPUT:g}"
             )
 
 
-def measured_by(
-    spec: TrialSpec,
-    printed: PrintedNumbers,
-    moments: Moments,
-    items_per_step: float | None,
-    started_s: float,
-    ended_s: float,
-) -> MeasuredProgram:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRun:
+    """What is known of a program that ended well."""
+
+    spec: TrialSpec
+    printed: PrintedNumbers
+    moments: Moments
+    started_s: float  # on the monotonic clock
+    ended_s: float
+
+
+def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgram:
     """Measure by steps where the program reports them, else take its own number.
 
     Raises NothingReadError.
     """
+    spec, printed = run.spec, run.printed
     summary = printed.summary
     counted = items_per_step or summary.items_per_step
     of_run = summary.of_run(counted)
@@ -97,9 +102,9 @@ def measured_by(
     if not printed.curve.num_readings:
         if rate is None:
             raise NothingReadError(_instead(printed) or NO_NUMBER)
-        return _reported(spec, printed, moments, rate, item, started_s, ended_s, REPORTED)
+        return _reported(run, rate, item, REPORTED)
     is_reported = items_per_step is None
-    run_s = ended_s - started_s if printed.is_file else 0.0
+    run_s = run.ended_s - run.started_s if printed.is_file else 0.0
     try:
         calls = printed.curve.calls(counted, run_s=run_s)
     except CurveError as error:
@@ -110,14 +115,17 @@ def measured_by(
         if printed.curve.num_readings > 1:
             why = f"{REPORTED}; {error}"
             if of_run is None:
-                why = _untimed(printed.curve.num_readings, error)
-        return _reported(spec, printed, moments, rate, item, started_s, ended_s, why)
+                why = (
+                    "as reported by the program: the mean of the "
+                    f"{printed.curve.num_readings} rates that it printed, warm-up included; {error}"
+                )
+        return _reported(run, rate, item, why)
     said = _window(spec, _by_clock(printed, calls))
     both = said.compared()
     window, misfits = _with_means(_of_better_clock(spec, printed, said, both), printed)
     is_known = window.calls.items_per_step is not None
     if not is_known and summary.total and rate:  # items are worth more than steps
-        return _reported(spec, printed, moments, rate, item, started_s, ended_s, REPORTED)
+        return _reported(run, rate, item, REPORTED)
     if not is_known and printed.unusable:
         raise NothingReadError(_instead(printed))
     item = label(spec, summary.item, is_known=is_known, is_reported=is_reported)
@@ -129,9 +137,9 @@ def measured_by(
         *_other_number(spec, printed, window, items_per_step),
         *misfits,
         *_apart(printed, said, both, window, item),
-        *_doubts(printed, started_s, ended_s),
+        *_doubts(run),
     ]
-    return _timed(spec, printed, moments, window, item, doubts, started_s, ended_s)
+    return _timed(run, window, item, doubts)
 
 
 def _by_clock(printed: PrintedNumbers, calls: Calls) -> Calls:
@@ -222,18 +230,9 @@ def _with_means(window: _Window, printed: PrintedNumbers) -> tuple[_Window, Sequ
     return replace(window, calls=calls), (MISFIT,) if fit.misfit > WIDEST_MISFIT else ()
 
 
-def _timed(
-    spec: TrialSpec,
-    printed: PrintedNumbers,
-    moments: Moments,
-    window: _Window,
-    item: str,
-    doubts: Sequence[str],
-    started_s: float,
-    ended_s: float,
-) -> MeasuredProgram:
+def _samples(window: _Window) -> list[StepSample]:
     calls, num_warm_up = window.calls, window.num_warm_up
-    samples = [
+    return [
         StepSample(
             step=index * calls.steps_per_call,
             phase=Phase.WARM_UP if index < num_warm_up else Phase.MEASURE,
@@ -245,11 +244,16 @@ def _timed(
         )
         for index, duration_s in enumerate(calls.durations_s)
     ]
+
+
+def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -> MeasuredProgram:
+    calls, printed = window.calls, run.printed
+    samples = _samples(window)
     start_s, end_s = window.start_s, window.end_s
     if end_s - start_s < LEAST_BETWEEN_S:  # its lines do not say when these steps were
-        start_s, end_s = started_s, ended_s
+        start_s, end_s = run.started_s, run.ended_s
     window_s = window.length_s
-    taken = moments.taken(start_s, end_s)
+    taken = run.moments.taken(start_s, end_s)
     timed = timing.Timed(
         samples=samples,
         steady=window.steady,
@@ -261,12 +265,12 @@ def _timed(
     measurement = measured.measurement(
         timed,
         items_per_step=1.0 if calls.items_per_step is None else calls.items_per_step,
-        time_to_first_step_s=None if first_s is None else first_s - started_s,
+        time_to_first_step_s=None if first_s is None else first_s - run.started_s,
         trace_s=None,
         first_step_s=None,
         first_loss=_storable(printed.first_loss),
-        cores_taken_by_others=_others(spec, taken),
-        peak_host_memory_bytes=moments.peak_bytes or None,
+        cores_taken_by_others=_others(run.spec, taken),
+        peak_host_memory_bytes=run.moments.peak_bytes or None,
         peak_device_memory_bytes=None,
         num_skipped_steps=0,
         last_loss_scale=None,
@@ -316,9 +320,9 @@ def warm_up(durations_s: Sequence[float], steps_per_call: int, min_steps: int) -
     return min(least, num_calls - 1), False
 
 
-def _doubts(printed: PrintedNumbers, started_s: float, ended_s: float) -> Sequence[str]:
+def _doubts(run: ProgramRun) -> Sequence[str]:
     """Doubt rates that are none, and a program that talks on and tells no numbers any more."""
-    doubts = []
+    printed, doubts = run.printed, []
     if len(printed.unusable) > 1:  # the first one often has no time to be of
         doubts.append(
             f"{len(printed.unusable)} rates were no numbers, as {printed.unusable[0]}; "
@@ -327,10 +331,11 @@ def _doubts(printed: PrintedNumbers, started_s: float, ended_s: float) -> Sequen
     first_s, last_s = printed.first_arrival_s, printed.curve.last_arrival_s
     if first_s is None:
         return doubts
-    silent_s = ended_s - last_s
+    silent_s = run.ended_s - last_s
     if printed.num_lines_since >= LOST_LINES and silent_s >= LOST_SHARE * (last_s - first_s):
         doubts.append(
-            f"no number was read in the last {silent_s:.0f} of {ended_s - started_s:.0f} s, in "
+            f"no number was read in the last {silent_s:.0f} of "
+            f"{run.ended_s - run.started_s:.0f} s, in "
             f"which the program printed {printed.num_lines_since} lines; has its output changed?"
         )
     return doubts
@@ -414,28 +419,12 @@ def _instead(printed: PrintedNumbers) -> str:
     return f"found {printed.unusable[0]} where a rate was expected; wanted a number above 0"
 
 
-def _untimed(num_rates: int, error: CurveError) -> str:
-    return (
-        f"as reported by the program: the mean of the {num_rates} rates that it printed, warm-up "
-        f"included; {error}"
-    )
-
-
-def _reported(
-    spec: TrialSpec,
-    printed: PrintedNumbers,
-    moments: Moments,
-    throughput: float,
-    reported_item: str,
-    started_s: float,
-    ended_s: float,
-    why: str,
-) -> MeasuredProgram:
+def _reported(run: ProgramRun, throughput: float, reported_item: str, why: str) -> MeasuredProgram:
     """Keep the program's own number of its whole run, of the item that it reports; no time of a
     step is known, and `why` says what is known instead.
     """
-    item = label(spec, reported_item, is_known=True, is_reported=True)
-    taken = moments.taken(started_s, ended_s)
+    item = label(run.spec, reported_item, is_known=True, is_reported=True)
+    taken = run.moments.taken(run.started_s, run.ended_s)
     measurement = Measurement(
         throughput=throughput,
         throughput_low=None,
@@ -444,7 +433,7 @@ def _reported(
         jitter_s=None,
         p90_step_s=None,
         num_steps=0,
-        window_s=ended_s - started_s,
+        window_s=run.ended_s - run.started_s,
         num_warm_up_steps=0,
         steady=False,
         time_to_first_step_s=None,
@@ -452,10 +441,10 @@ def _reported(
         first_step_s=None,
         data_wait_share=None,
         cpu_s=None if taken is None else taken.cpu_s,
-        cores_taken_by_others=_others(spec, taken),
-        peak_host_memory_bytes=moments.peak_bytes or None,
+        cores_taken_by_others=_others(run.spec, taken),
+        peak_host_memory_bytes=run.moments.peak_bytes or None,
         peak_device_memory_bytes=None,
-        first_loss=_storable(printed.first_loss),
+        first_loss=_storable(run.printed.first_loss),
         last_loss=None,
         num_skipped_steps=0,
         last_loss_scale=None,
@@ -467,8 +456,8 @@ def _reported(
         samples=(),
         durations_s=(),
         measurement=measurement,
-        doubts=(why, *_other_item(spec, item, is_known=True)),
-        window_s=(started_s, ended_s),
+        doubts=(why, *_other_item(run.spec, item, is_known=True)),
+        window_s=(run.started_s, run.ended_s),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import re
 import signal
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from signal import Signals
 
 from command.measuring import NO_NUMBER
@@ -42,9 +44,8 @@ _RAISED = re.compile(r"[A-Za-z_][\w.]*(?::\s.*)?")
 _SUMMARY = "Root Cause (first observed failure):"  # of torchrun, with these lines below it
 _RANK = re.compile(r"^ *rank +: (\d+) ")
 _EXIT_CODE = re.compile(r"^ *exitcode +: (-?\d+) ")
-_RANKS = (  # that failed first, as mpirun and srun say
-    re.compile(r"^\s*Process name: \[\[\d+,\d+\],(\d+)\]"),
-    re.compile(r"^srun: error: \S+ task (\d+): "),
+_FAILED_RANK = re.compile(  # as mpirun and srun name it
+    r"^\s*Process name: \[\[\d+,\d+\],(\d+)\]|^srun: error: \S+ task (\d+): "
 )
 
 
@@ -58,7 +59,7 @@ def last_error(lines: Sequence[str]) -> str:
     errors = _errors(texts)
     own = [place for place in errors if not _OF_LAUNCHERS.search(texts[place])]
     causes = [place for place in own if not _CONSEQUENCES.search(texts[place])]
-    rank = _after_summary(lines, _RANK) or _rank_by(lines)
+    rank = _after_summary(lines, _RANK) or _first(_FAILED_RANK, lines)
     of_rank = [place for place in own if rank and named_rank(lines[place])[0] == int(rank)]
     others = [place for place, text in enumerate(texts) if not _SAYS_LITTLE.search(text)]
     for places in (of_rank, causes, own, errors, others):
@@ -99,23 +100,15 @@ def ended_rank(lines: Sequence[str]) -> str:
 def _after_summary(lines: Sequence[str], pattern: re.Pattern[str]) -> str:
     if _SUMMARY not in lines:
         return ""
-    for line in lines[lines.index(_SUMMARY) :]:
-        match = pattern.match(line)
-        if match:
-            return match[1]
-    return ""
+    return _first(pattern, lines[lines.index(_SUMMARY) :])
 
 
-def _rank_by(lines: Sequence[str]) -> str:
+def _first(pattern: re.Pattern[str], lines: Sequence[str]) -> str:
     for line in lines:
-        for pattern in _RANKS:
-            match = pattern.match(line)
-            if match:
-                return match[1]
+        match = pattern.match(line)
+        if match and match.lastindex:
+            return match[match.lastindex]
     return ""
-
-
-NO_FORMAT = errno.ENOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,115 +120,14 @@ class Reason:
     line: str
 
 
-_OUT_OF_GPU_MEMORY = "out of GPU memory; try a smaller batch"
-_KNOWN: tuple[tuple[Outcome, str, str], ...] = (  # what a line means; the first that fits counts
-    (
-        Outcome.OUT_OF_MEMORY,
-        _OUT_OF_GPU_MEMORY,  # of PyTorch
-        r"torch\.(?:cuda\.)?OutOfMemoryError|(?:CUDA|HIP|XPU|MPS backend) out of memory"
-        r"|(?:CUDA|HIP|XPU) error: out of memory",
-    ),
-    (
-        Outcome.OUT_OF_MEMORY,
-        _OUT_OF_GPU_MEMORY,
-        # libraries of CUDA, as any framework repeats them; a lone CUDA_ERROR_OUT_OF_MEMORY may be
-        # a vain try of an allocator that goes on with less
-        r"cudaErrorMemoryAllocation|CU(?:DNN|BLAS|SPARSE)_STATUS_ALLOC_FAILED"
-        r"|Cuda failure (?:\d+ )?'out of memory'"
-        r"|^(?!.*failed to allocate).*CUDA_ERROR_OUT_OF_MEMORY",
-    ),
-    (
-        Outcome.OUT_OF_MEMORY,
-        "out of memory; try a smaller batch",  # of JAX and TensorFlow
-        r"RESOURCE_EXHAUSTED.*(?i:memory|allocat)|ResourceExhaustedError"
-        r"|OOM when allocating tensor",
-    ),
-    # PyTorch's data loader names the signal of a worker, a shell and torchrun the one of a program
-    (
-        Outcome.OUT_OF_MEMORY,
-        "a worker of the data loader was killed, likely for lack of host memory; try fewer workers",
-        r"DataLoader worker .* is killed by signal: Killed",
-    ),
-    (
-        Outcome.OUT_OF_MEMORY,
-        "out of shared memory; give /dev/shm more (docker run --shm-size)",
-        r"DataLoader worker .*[Bb]us error|insufficient shared memory \(shm\)",
-    ),
-    (
-        Outcome.OUT_OF_MEMORY,  # by Slurm, the kernel, Kubernetes, Ray
-        "killed for lack of host memory; try a smaller batch, fewer workers, or ask for more",
-        r"oom[-_]kill event|OOM Killed|OOMKilled|Out of memory: Killed process"
-        r"|killed due to the node running low on memory",
-    ),
-    (
-        Outcome.UNSUPPORTED,
-        "a shared library is missing",
-        r"(?:ImportError|OSError): .*cannot open shared object file"
-        r"|error while loading shared libraries: ",
-    ),
-    (
-        Outcome.UNSUPPORTED,
-        "two of its packages do not fit each other; look at their versions",
-        r"^ImportError: (?:cannot import name|.*undefined symbol|.*version `)",
-    ),
-    (
-        Outcome.UNSUPPORTED,
-        "a module is missing; install it for the interpreter that runs the program",
-        r"^(?:ModuleNotFoundError|ImportError): .+|^\S*python\S*: No module named "
-        r"|Error while finding module specification for ",
-    ),
-    (
-        Outcome.UNSUPPORTED,
-        "it names a file that is not there",
-        r"can't open file '.+': \[Errno 2\]",
-    ),
-    (
-        Outcome.UNSUPPORTED,
-        "its framework is built without these GPUs; install the build for them",
-        r"Torch not compiled with CUDA enabled|no kernel image is available for execution",
-    ),
-    (
-        Outcome.UNSUPPORTED,
-        "the GPU driver is missing, or too old for its framework",
-        r"Found no NVIDIA driver on your system|The NVIDIA driver on your system is too old"
-        r"|CUDA driver version is insufficient for CUDA runtime version"
-        r"|RuntimeError: .*system has unsupported display driver",
-    ),
-    (
-        Outcome.UNSUPPORTED,
-        "it asks for a GPU that it does not see; a trial has {num_gpus} of them, numbered from 0",
-        r"RuntimeError: No CUDA GPUs are available|CUDA error: invalid device ordinal"
-        r"|RuntimeError: Unable to initialize backend '(?:cuda|gpu|rocm)'",
-    ),
-    (
-        Outcome.FAILED,
-        "a GPU has a fault; look at nvidia-smi -q and dmesg",
-        r"uncorrectable (?:NVLink|ECC) error|GPU is lost|GPU has fallen off the bus",
-    ),
-    (
-        Outcome.FAILED,
-        "another process has the GPU for itself; end it, or take another GPU",
-        r"CUDA-capable device\(s\) is/are busy or unavailable",
-    ),
-    (
-        Outcome.FAILED,
-        "its port is taken; let the command use {free_port}",
-        r"EADDRINUSE|[Aa]ddress already in use",
-    ),
-    (
-        Outcome.HUNG,
-        "a collective of NCCL did not end in time: one rank waited for another",
-        r"Watchdog caught collective operation timeout|ProcessGroupNCCL.*[Tt]imed? ?out"
-        r"|NCCL.*(?:watchdog|WorkNCCL).*(?:timeout|timed out|got stuck)",
-    ),
-    (
-        Outcome.HUNG,
-        "the ranks did not meet in time",
-        r"(?:Gloo|gloo|TCPStore|c10d|[Rr]endezvous).*(?:[Tt]imed? ?out|[Tt]imeout)"
-        r"|client socket has timed out|DistStoreError|RendezvousTimeoutError"
-        r"|(?<!StatusCode\.)\bDEADLINE_EXCEEDED: ",
-    ),
-)
+@cache
+def _known() -> Sequence[tuple[Outcome, str, re.Pattern[str]]]:
+    """Return what lines mean: outcome, meaning and pattern."""
+    content = tomllib.loads(Path(__file__).with_name("ends.toml").read_text())
+    return [
+        (Outcome(end["outcome"]), end["meaning"], re.compile("|".join(end["patterns"])))
+        for end in content["end"]
+    ]
 
 
 def reason(lines: Sequence[str]) -> Reason | None:
@@ -244,9 +136,9 @@ def reason(lines: Sequence[str]) -> Reason | None:
         if says_so(line):
             meaning = "out of host memory; try a smaller batch, or a higher limit (ulimit -v)"
             return Reason(outcome=Outcome.OUT_OF_MEMORY, meaning=meaning, line=line)
-    for outcome, meaning, pattern in _KNOWN:
+    for outcome, meaning, pattern in _known():
         for line in reversed(lines):
-            if re.search(pattern, named_rank(line)[1]):
+            if pattern.search(named_rank(line)[1]):
                 return Reason(outcome=outcome, meaning=meaning, line=line)
     return None
 
@@ -308,7 +200,10 @@ def nothing(problem: str, spec: TrialSpec, end: ProgramEnd) -> AttemptResult:
     if problem == NO_NUMBER and end.last_lines:
         hint = f"; {HOW_TO_READ}"
     message = f"read={quoted(spec.read, 200)}: {problem}{hint}{_and_left(end)}."
-    return ended(Outcome.INVALID, f"{message}\n{_last_lines(end.last_lines)}")
+    if not end.last_lines:
+        return ended(Outcome.INVALID, f"{message}\nIt printed nothing.")
+    shown = [quoted(line, _LONGEST_LINE) for line in end.last_lines[-SHOWN_LINES:]]
+    return ended(Outcome.INVALID, "\n".join([message, LAST_LINES, *shown]))
 
 
 def noted(end: ProgramEnd, spec: TrialSpec, num_gpus_here: int) -> str:
@@ -325,10 +220,11 @@ def _left_behind(end: ProgramEnd) -> str:
     """Say what had to be ended after the program; empty where nothing had."""
     if not end.left_behind:
         return ""
-    count, first = len(end.left_behind), quoted(end.left_behind[0], 80)
-    were = "1 process that it had left running was" if count == 1 else f"{count} processes that it"
-    rest = "" if count == 1 else " had left running were"
-    return f"{were}{rest} ended ({first}); start programs in the foreground"
+    left = "1 process that it had left running was"
+    if len(end.left_behind) > 1:
+        left = f"{len(end.left_behind)} processes that it had left running were"
+    first = quoted(end.left_behind[0], 80)
+    return f"{left} ended ({first}); start programs in the foreground"
 
 
 def _and_left(end: ProgramEnd) -> str:
@@ -351,10 +247,3 @@ def _signal_of(exit_code: int) -> signal.Signals | None:
     if number not in set(signal.Signals):
         return None
     return signal.Signals(number)
-
-
-def _last_lines(lines: Sequence[str]) -> str:
-    if not lines:
-        return "It printed nothing."
-    shown = [quoted(line, _LONGEST_LINE) for line in lines[-SHOWN_LINES:]]
-    return "\n".join([LAST_LINES, *shown])

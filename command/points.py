@@ -18,112 +18,70 @@ MOST_POINTS = 200_000  # with more, every second one is dropped; what is summed 
 Column = NDArray[np.float64]
 
 
+_COLUMNS = (
+    "steps",  # so far
+    "arrivals",  # of their lines, on the monotonic clock
+    "own_s",  # on the program's own clock
+    "per_rate",  # sum of steps over rate so far: seconds per item of a step
+    "seconds",  # sum of steps times seconds per step so far
+    "losses",
+    "means",  # items per second over all steps so far, or smoothed
+)
+
+
 class Points:
     """Readings in their order, one row each; NaN stands for what a reading does not say."""
 
     def __init__(self, most: int = MOST_POINTS) -> None:
         self._most, self._stride, self._since_kept = most, 1, 0
-        # steps so far, and the arrival of their line on the monotonic clock
-        self._steps, self._arrivals = array("d"), array("d")
-        self._own_s = array("d")  # on the program's own clock
-        self._per_rate = array("d")  # sum of steps over rate so far: seconds per item of a step
-        self._seconds = array("d")  # sum of steps times seconds per step so far
-        self._losses = array("d")
-        self._means = array("d")  # items per second over all steps so far, or smoothed
-
-    @property
-    def _columns(self) -> tuple[array[float], ...]:
-        return (
-            *(self._steps, self._arrivals, self._own_s),
-            *(self._per_rate, self._seconds, self._losses, self._means),
-        )
+        self._columns = {name: array("d") for name in _COLUMNS}
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self._columns["steps"])
 
-    def add(
-        self,
-        *,
-        steps: float,
-        arrival_s: float,
-        own_s: float | None,
-        per_rate: float | None,
-        seconds: float | None,
-        loss: float | None,
-        mean: float | None = None,
-    ) -> None:
+    def __getitem__(self, name: str) -> Column:
+        """Return a copy of a column."""
+        return np.array(self._columns[name])
+
+    def add(self, **values: float | None) -> None:
+        """Take a row, of values by the names of their columns."""
         self._since_kept += 1
-        if self._since_kept < self._stride and self._steps:
+        if self._since_kept < self._stride and len(self):
             return
         self._since_kept = 0
-        self._steps.append(steps)
-        self._arrivals.append(arrival_s)
-        self._own_s.append(_or_nan(own_s))
-        self._per_rate.append(_or_nan(per_rate))
-        self._seconds.append(_or_nan(seconds))
-        self._losses.append(_or_nan(loss))
-        self._means.append(_or_nan(mean))
+        for name, column in self._columns.items():
+            value = values.get(name)
+            column.append(math.nan if value is None else value)
         if len(self) > self._most:
-            self._halve()
-
-    @property
-    def steps(self) -> Column:
-        return np.array(self._steps)
-
-    @property
-    def arrivals(self) -> Column:
-        return np.array(self._arrivals)
-
-    @property
-    def own_s(self) -> Column:
-        return np.array(self._own_s)
-
-    @property
-    def per_rate(self) -> Column:
-        return np.array(self._per_rate)
-
-    @property
-    def seconds(self) -> Column:
-        return np.array(self._seconds)
-
-    @property
-    def losses(self) -> Column:
-        return np.array(self._losses)
-
-    @property
-    def means(self) -> Column:
-        return np.array(self._means)
+            for column in self._columns.values():
+                column[:] = column[::2]
+            self._stride *= 2
 
     def add_mean(self, mean: float) -> None:
         """Take a mean that stands in a line of its own, after that of its step."""
-        if self._means and math.isnan(self._means[-1]):
-            self._means[-1] = mean
+        means = self._columns["means"]
+        if means and math.isnan(means[-1]):
+            means[-1] = mean
 
     def drop(self, step: float) -> int:
         """Drop the rows from a step on; return how many."""
-        num_kept = int(np.searchsorted(self._steps, step))
+        num_kept = int(np.searchsorted(self._columns["steps"], step))
         num_dropped = len(self) - num_kept
-        for column in self._columns:
+        for column in self._columns.values():
             del column[num_kept:]
         return num_dropped
 
-    def last_known(self, column: Column) -> tuple[float, float]:
+    def last_known(self, name: str) -> tuple[float, float]:
         """Return the step of the last value of a column, and the value; 0 and 0 without one."""
+        column = self[name]
         known = np.flatnonzero(np.isfinite(column))
-        return (self._steps[known[-1]], float(column[known[-1]])) if len(known) else (0.0, 0.0)
+        if not len(known):
+            return 0.0, 0.0
+        return self._columns["steps"][known[-1]], float(column[known[-1]])
 
     def move(self, arrivals: Column) -> None:
         """Say anew when the lines came."""
-        self._arrivals = array("d", arrivals)
-
-    def _halve(self) -> None:
-        for column in self._columns:
-            column[:] = column[::2]
-        self._stride *= 2
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
+        self._columns["arrivals"] = array("d", arrivals)
 
 
 # words for one example of a batch; whatever a user's examples are may be called so
@@ -150,7 +108,7 @@ class RunSummary:
         is_other = self.is_other(reading)
         # a total may count something else than the rates before it
         is_total = reading.is_total and reading.step is None
-        is_better = not self.item or (not is_total and self._was_other(self.item))
+        is_better = not self.item or (not is_total and are_other(self._asked, self.item))
         if reading.item and is_better:
             self.item = reading.item
         if reading.items_per_step and not is_other:
@@ -179,14 +137,11 @@ class RunSummary:
                 known.append((reading.throughput, reading.item or self.item))
             elif reading and reading.step_s and items_per_step:
                 known.append((items_per_step / reading.step_s, self.item))
-        return min(known, key=lambda reported: self._was_other(reported[1]), default=None)
+        return min(known, key=lambda reported: are_other(self._asked, reported[1]), default=None)
 
     def is_other(self, reading: Reading) -> bool:
         """Return whether a reading counts something else than was asked for."""
-        return self._was_other(reading.item)
-
-    def _was_other(self, item: str) -> bool:
-        return are_other(self._asked, item)
+        return are_other(self._asked, reading.item)
 
     def _has(self, reading: Reading | None) -> bool:
         return reading is not None and not self.is_other(reading)

@@ -13,18 +13,18 @@ import os
 import resource
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict
 
 from command import children, outcomes, start
 from command.curve import PrintedNumbers
-from command.measuring import MeasuredProgram, NothingReadError, measured_by
+from command.measuring import MeasuredProgram, NothingReadError, ProgramRun, measured_by
 from command.start import Guard
 from command.watch import Listener, Moments, Output, ProgramEnd, ProgramLog, Signals, Watch
 from scalemark.readers import open_reader
 from scalemark.readers.reading import ReadError
 from scalemark.records.attempt import Placement
-from scalemark.records.measurement import AttemptResult, StepSample
+from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Doing, Outcome, Verdict
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -48,37 +48,30 @@ def run(
     """Run the program and measure it; write log, steps and environment into the folder.
 
     A trial started by hand has no placement (`given`); `own` is the first of several hosts. Raises
-    OSError, where this host lacks what watching needs.
+    UnsupportedTrialError, CannotStartError, and OSError, where this host lacks what watching needs.
     """
+    if given:
+        own_process.take(given)
     try:
-        if given:
-            own_process.take(given)
         reader = open_reader(spec.read, spec.item)
-        program = start.program_of(spec, folder.path, os.environ, own)
-    except (UnsupportedTrialError, ReadError, start.CannotStartError) as error:
-        return outcomes.ended(Outcome.UNSUPPORTED, str(error))
+    except ReadError as error:
+        raise UnsupportedTrialError(str(error)) from error
+    program = start.program_of(spec, folder.path, os.environ, own)
     # before the start: lines are stamped when they are read, and it may ask git for long
     doubt = start.write(program, folder)
     with ExitStack() as stack:
-        children.adopt_orphans()
-        guard = Guard(program.marker)
-        stack.callback(guard.close)
-        if own:
-            start_beat(folder, own.rank)
+        ours = _guarded(program, folder, own, stack)
         signals = Signals()
-        log = stack.enter_context(ProgramLog(folder.log))
+        log = stack.enter_context(closing(ProgramLog(folder.log)))
         gpus = telemetry.watched(spec, given)
         spare_core = given.spare_core if given else None
         stack.enter_context(telemetry.watching(gpus.uuids, folder.telemetry, spare_core))
-        ours = [guard.pid]
         if gpus.uuids:
             ours += [child.pid for child in children.living(ours)]
         attempt = _Attempt(spec, folder, PrintedNumbers(spec, reader), Moments(ours), doubt)
         try:
             ended = _follow(program, _memory_bytes(spec, given), signals, log, attempt, ours)
             return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
-        except start.CannotStartError as error:
-            return outcomes.ended(Outcome.UNSUPPORTED, str(error))
         except ReadError as error:
             return outcomes.ended(Outcome.INVALID, f"read={spec.read}: {error}")
 
@@ -88,27 +81,29 @@ def accompany(
 ) -> AttemptResult:
     """Run the program on a host that is not the first; nothing of it is measured.
 
-    Its output goes to the log of the rank. Raises OSError.
+    Its output goes to the log of the rank. Raises UnsupportedTrialError, CannotStartError, OSError.
     """
-    try:
-        if given:
-            own_process.take(given)
-        program = start.program_of(spec, folder.path, os.environ, own)
-    except (UnsupportedTrialError, start.CannotStartError) as error:
-        return outcomes.ended(Outcome.UNSUPPORTED, str(error))
+    if given:
+        own_process.take(given)
+    program = start.program_of(spec, folder.path, os.environ, own)
     with ExitStack() as stack:
-        children.adopt_orphans()
-        guard = Guard(program.marker)
-        stack.callback(guard.close)
-        start_beat(folder, own.rank)
+        ours = _guarded(program, folder, own, stack)
         signals = Signals()
-        log = stack.enter_context(ProgramLog(folder.rank_log(own.rank)))
-        try:
-            memory_bytes = _memory_bytes(spec, given)
-            ended = _follow(program, memory_bytes, signals, log, Listener(), [guard.pid])
-            return outcomes.failed(ended) or outcomes.ended(Outcome.COMPLETED, "")
-        except start.CannotStartError as error:
-            return outcomes.ended(Outcome.UNSUPPORTED, str(error))
+        log = stack.enter_context(closing(ProgramLog(folder.rank_log(own.rank))))
+        ended = _follow(program, _memory_bytes(spec, given), signals, log, Listener(), ours)
+        return outcomes.failed(ended) or outcomes.ended(Outcome.COMPLETED, "")
+
+
+def _guarded(
+    program: start.Program, folder: RunFolder, own: OwnRank | None, stack: ExitStack
+) -> list[int]:
+    """See to it that nothing of the program survives this process; return what is not its own."""
+    children.adopt_orphans()
+    guard = Guard(program.marker)
+    stack.callback(guard.close)
+    if own:
+        start_beat(folder, own.rank)
+    return [guard.pid]
 
 
 def _follow(
@@ -134,7 +129,8 @@ def _follow(
         end_all = stack.enter_context(ExitStack())  # where watching fails
         end_all.callback(children.end_all, ours)
         if memory_bytes is not None:
-            _limit_memory(process.pid, memory_bytes)
+            with suppress(ProcessLookupError):  # it has ended already
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
         output = Output(reading, log, listener)
         ended = Watch(process, output, signals, but=ours).until_it_ends(started_s)
         end_all.pop_all()
@@ -191,18 +187,24 @@ class _Attempt(Listener):
             return failed
         printed.read_files(self._folder.path, ended.started_s, ended.ended_s)
         try:
-            found = measured_by(
-                spec, printed, moments, items_per_step, ended.started_s, ended.ended_s
+            known = ProgramRun(
+                spec=spec,
+                printed=printed,
+                moments=moments,
+                started_s=ended.started_s,
+                ended_s=ended.ended_s,
             )
+            measured = measured_by(known, items_per_step)
         except NothingReadError as error:
             return outcomes.nothing(str(error), spec, ended)
-        _write_steps(self._folder, found.samples)
-        return self._judged(found, ended, num_gpus, given)
+        lines = [json.dumps(asdict(sample)) + "\n" for sample in measured.samples]
+        self._folder.write(self._folder.steps, "".join(lines))
+        return self._judged(measured, ended, num_gpus, given)
 
     def _judged(
-        self, found: MeasuredProgram, ended: ProgramEnd, num_gpus: int, given: Placement | None
+        self, measured: MeasuredProgram, ended: ProgramEnd, num_gpus: int, given: Placement | None
     ) -> AttemptResult:
-        seen = telemetry.summarize(self._folder.telemetry, *found.window_s)
+        seen = telemetry.summarize(self._folder.telemetry, *measured.window_s)
         problem = None
         if self._printed.num_unfinite_losses:
             problem = (
@@ -210,15 +212,15 @@ class _Attempt(Listener):
             )
         judged, reasons = judge(
             self._spec,
-            found.measurement,
-            found.durations_s,
+            measured.measurement,
+            measured.durations_s,
             seen,
             num_gpus,
             num_cores=len(os.sched_getaffinity(0)),
             shares_host=given is not None and given.shares_host,
             problem=problem,
         )
-        doubts = list(found.doubts)
+        doubts = list(measured.doubts)
         if self._doubt:
             doubts.append(self._doubt)
         if ended.left_behind and self._printed.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
@@ -228,7 +230,7 @@ class _Attempt(Listener):
         return AttemptResult(
             outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
             message=problem or outcomes.noted(ended, self._spec, num_gpus),
-            measurement=found.measurement,
+            measurement=measured.measurement,
             op_placement={},
             verdict=judged,
             verdict_reasons=reasons,
@@ -237,18 +239,8 @@ class _Attempt(Listener):
         )
 
 
-def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
-    lines = [json.dumps(asdict(sample)) + "\n" for sample in samples]
-    folder.write(folder.steps, "".join(lines))
-
-
 def _memory_bytes(spec: TrialSpec, given: Placement | None) -> int | None:
     """Return what each process of the program may have; what they take together is not limited."""
     if given is None or given.host_memory_bytes is None:
         return None
     return given.host_memory_bytes // own_process.num_processes(given, spec)
-
-
-def _limit_memory(pid: int, memory_bytes: int) -> None:
-    with suppress(ProcessLookupError):  # it has ended already
-        resource.prlimit(pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))

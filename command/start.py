@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -15,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from command import outcomes
 from scalemark.host import program_software, software
 from scalemark.host.own_code import own_version
 from scalemark.program import expression, template
@@ -85,13 +85,13 @@ def start(program: Program, output: int) -> subprocess.Popen[bytes]:
         raise CannotStartError(f"{program.folder}, where the sweep was started, is no folder")
     name = program.arguments[0]
     path = program.variables.get("PATH", os.defpath)
-    found = template.found(name, path, program.folder)
-    if found is None:
+    executable = template.found(name, path, program.folder)
+    if executable is None:
         raise CannotStartError(template.not_found(name, path, program.folder))
     try:
         return subprocess.Popen(
             program.arguments,
-            executable=found,
+            executable=executable,
             cwd=program.folder,
             env=program.environment,
             stdin=subprocess.DEVNULL,
@@ -100,7 +100,7 @@ def start(program: Program, output: int) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except OSError as error:
-        raise CannotStartError(_not_started(found, error)) from error
+        raise CannotStartError(_not_started(executable, error)) from error
     except ValueError as error:  # a null character
         raise CannotStartError(f"{name!r}: {error}") from error
 
@@ -131,36 +131,37 @@ def _place(spec: TrialSpec, run_dir: Path, own: OwnRank | None) -> template.Plac
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    found = dict(inherited)
+    variables = dict(inherited)
     # ours would hide modules of the program; the user's was put aside
-    found.pop("PYTHONPATH", None)
-    if own := found.pop(PYTHONPATH_VARIABLE, ""):
-        found["PYTHONPATH"] = own
-    found.setdefault("PYTHONUNBUFFERED", "1")  # lines come when they are printed
-    found[ORCHESTRATOR_VARIABLE] = str(os.getpid())  # an orphan of ours is found by it
-    return found
+    variables.pop("PYTHONPATH", None)
+    own_path = variables.pop(PYTHONPATH_VARIABLE, "")
+    if own_path:
+        variables["PYTHONPATH"] = own_path
+    variables.setdefault("PYTHONUNBUFFERED", "1")  # lines come when they are printed
+    variables[ORCHESTRATOR_VARIABLE] = str(os.getpid())  # an orphan of ours is found by it
+    return variables
 
 
-def _not_started(found: str, error: OSError) -> str:
+def _not_started(file: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
-        return template.not_executable(found)
-    if error.errno == outcomes.NO_FORMAT:
-        return f"{found} is neither a program nor a script with a #! line; name its interpreter"
-    if isinstance(error, FileNotFoundError) and (line := _first_line(found)).startswith("#!"):
-        return f"{found} cannot be started: there is no interpreter as its first line says, {line}"
-    return f"{found} cannot be started: {error.strerror}"
-
-
-def _first_line(path: str) -> str:
-    with Path(path).open("rb") as file:
-        return quoted(file.readline(200).decode(errors="replace").strip(), 100)
+        return template.not_executable(file)
+    if error.errno == errno.ENOEXEC:
+        return f"{file} is neither a program nor a script with a #! line; name its interpreter"
+    if isinstance(error, FileNotFoundError):
+        with Path(file).open("rb") as script:
+            line = quoted(script.readline(200).decode(errors="replace").strip(), 100)
+        if line.startswith("#!"):
+            return (
+                f"{file} cannot be started: there is no interpreter as its first line says, {line}"
+            )
+    return f"{file} cannot be started: {error.strerror}"
 
 
 def _free_port() -> int:
     """Return a port of this host that nothing uses at this moment."""
-    with socket.socket() as one:
-        one.bind(("", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        port: int = listener.getsockname()[1]
         return port
 
 
@@ -169,11 +170,11 @@ def write(program: Program, folder: RunFolder) -> str:
 
     What asks git and the interpreter has ended afterwards.
     """
-    found = program_software.describe(program.software_words, program.folder, program.variables)
+    described = program_software.describe(program.software_words, program.folder, program.variables)
     built = {"set_by_trial": dict(program.set_by_trial), "cuda_build": "", "cudnn_build": ""}
-    environment = found | _of_checkout() | built
+    environment = described | _of_checkout() | built
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
-    return program_software.doubt(program.software_words, found)
+    return program_software.doubt(program.software_words, described)
 
 
 def load() -> None:

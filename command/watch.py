@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from command import children
 from scalemark.host.memory import num_kernel_kills
@@ -37,25 +36,12 @@ class ProgramLog:
         self._tail: deque[bytes] = deque()
         self._tail_size = self._num_left_out = 0
 
-    def __enter__(self) -> ProgramLog:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def write(self, chunk: bytes) -> None:
         """Write what still belongs to the beginning, and keep the end. Raises OSError."""
         if self._head_left:
             self._file.write(chunk[: self._head_left])
-            chunk, self._head_left = (
-                chunk[self._head_left :],
-                max(0, self._head_left - len(chunk)),
-            )
+            left = max(0, self._head_left - len(chunk))
+            chunk, self._head_left = chunk[self._head_left :], left
         if not chunk:
             return
         self._tail.append(chunk)
@@ -181,8 +167,8 @@ class Signals:
 
     def __init__(self) -> None:
         self.descriptor, self._writing = os.pipe()
-        for one in (self.descriptor, self._writing):
-            os.set_blocking(one, False)
+        for descriptor in (self.descriptor, self._writing):
+            os.set_blocking(descriptor, False)
         self.seen: list[signal.Signals] = []
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._note)
@@ -361,11 +347,12 @@ class Moments:
         """Return what was taken between two moments of the monotonic clock, by the looks around
         them; None with fewer than two.
         """
-        before = [one for one in self._moments if one.host.time_s <= start_s] or self._moments[:1]
-        after = [one for one in self._moments if one.host.time_s >= end_s] or self._moments[-1:]
-        if not before or before[-1] is after[0]:
-            return None
+        moments = self._moments
+        before = [moment for moment in moments if moment.host.time_s <= start_s] or moments[:1]
+        after = [moment for moment in moments if moment.host.time_s >= end_s] or moments[-1:]
         first, last = before[-1], after[0]
+        if first is last:
+            return None
         between_s = last.host.time_s - first.host.time_s
         share = (end_s - start_s) / between_s if between_s > 0 else 0.0
         return TakenResources(

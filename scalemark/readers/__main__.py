@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
+from scalemark.cli.terminal import make_console, print_columns, print_json, reader_may_leave
 from scalemark.readers.log_text import OUTPUT_FILE, LogError, LogText, log_text
 from scalemark.readers.opening import KINDS, about
 from scalemark.readers.reading import Reading
@@ -41,18 +40,16 @@ def main(
     except LogError as error:
         why = f"{quoted(str(path))} cannot be read: {error}"
         if asked.json:
-            print(json.dumps({"error": why}, indent=1))
+            print_json({"error": why})
         print(f"{program}: {why}", file=sys.stderr)
         return UNREADABLE
     result = search(text.lines, path)
-    try:
+    with reader_may_leave():
         if asked.json:
-            print(json.dumps(_as_json(path, text, result), indent=1))
+            print_json(_as_json(path, text, result))
         elif result.fits:
             _print_fits(path, text, result)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads this has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not result.fits:
         print(f"{program}: {_nothing(path, text)}", file=sys.stderr)
     return READ if result.fits and not result.is_unsure else NOTHING
@@ -86,11 +83,7 @@ def _print_fits(path: Path, text: LogText, result: Search) -> None:
     if not text.is_whole:
         headline += f", of the begin and the end of {text.num_bytes:,} bytes"
     print(f"{headline}\n")
-    rows = [_COLUMNS, *map(_row, result.fits[:_MOST_ROWS])]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        print("  ".join(cells).rstrip())
+    print_columns(make_console(), _COLUMNS, map(_row, result.fits[:_MOST_ROWS]))
     if result.is_sampled:
         print(
             f"\nthe first reads all lines, the others the first {FIRST_LINES:,} and the last "
@@ -147,7 +140,7 @@ def _advice(result: Search) -> list[str]:
             f"the log seems to count {best.item} in place of steps: where each GPU counts its own, "
             "set command.items_per_step=num_gpus"
         )
-    elif not best.has_throughput and not any(one.items_per_step for one in best.readings):
+    elif not best.has_throughput and not any(reading.items_per_step for reading in best.readings):
         said.append(
             "the log has steps and no items per second: "
             "add command.items_per_step, as command.items_per_step=batch_size*num_gpus"
@@ -204,25 +197,16 @@ def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
 
 def _entry(fit: FoundReader) -> dict[str, object]:
     shown = fit.rated or list(fit.readings)
+    names = ("throughput", "step", "step_s", "is_total", "is_mean")
+    first, last = [{name: getattr(end, name) for name in names} for end in (shown[0], shown[-1])]
     return {
         "read": fit.read,
         "readings": len(fit.readings),
         "unusable": sum(bool(reading.unusable) for reading in fit.readings),
         "item": fit.item or None,
         "per_gpu": fit.per_gpu,
-        "first": _numbers(shown[0]),
-        "last": _numbers(shown[-1]),
-    }
-
-
-def _numbers(reading: Reading) -> dict[str, object]:
-    """Return what is finite of a reading; its metrics may be nan, which JSON lacks."""
-    return {
-        "throughput": reading.throughput,
-        "step": reading.step,
-        "step_s": reading.step_s,
-        "is_total": reading.is_total,
-        "is_mean": reading.is_mean,
+        "first": first,
+        "last": last,
     }
 
 

@@ -188,7 +188,7 @@ def _labelled(
             pattern = f"{boundary}{literal(label)}"
             compiled = re.compile(rf"{pattern}([\d.,]++)(?![kKMGBT]\b)")  # none that is rounded
             matches = [compiled.search(text) for text in texts]
-            values = [number(found[1]) for found in matches if found]
+            values = [number(match[1]) for match in matches if match]
             known = [value for value in values if value is not None]
             if len(known) == len(texts):
                 yield label, pattern, known

@@ -136,8 +136,7 @@ def _search(lines: Sequence[str], folder: Path | None) -> Search:
         if any(reading.has_rate or reading.step is not None for reading in reader.readings)
     ]
     others = [candidate for candidate in derived if not candidate.pattern]
-    fits.sort(key=_rank)
-    return Search(fits=tuple(fits), others=tuple(others), num_ranks=num_ranks)
+    return Search(fits=tuple(sorted(fits, key=_rank)), others=tuple(others), num_ranks=num_ranks)
 
 
 def _of_results(file: Path) -> FoundReader | None:

@@ -81,9 +81,9 @@ def step_pattern_above(lines: Sequence[str], places: Sequence[int], most_above: 
         steps: list[int] = []
         for place in places[:_MOST_LINES]:
             for above in reversed(lines[max(0, place - most_above) : place]):
-                found = pattern.search(above)
-                if found:
-                    steps.append(whole(found["step"]) or 0)
+                match = pattern.search(above)
+                if match:
+                    steps.append(whole(match["step"]) or 0)
                     break
         if len(steps) >= _NEARLY_ALL * min(len(places), _MOST_LINES) and (
             len(places) == 1 or grows(steps, strictly=True)
@@ -104,10 +104,10 @@ def step_pattern_alone(lines: Sequence[str]) -> tuple[str, str] | None:
             return pattern, item
     numbers: dict[str, list[int]] = {}
     for line in lines:
-        for found in _LABEL.finditer(line):
-            at_start = "" if line[: found.start()].strip() else r"^\s*"
-            steps = numbers.setdefault(at_start + _labelled(found), [])
-            steps.append(whole(found[2]) or 0)
+        for match in _LABEL.finditer(line):
+            at_start = "" if line[: match.start()].strip() else r"^\s*"
+            steps = numbers.setdefault(at_start + _labelled(match), [])
+            steps.append(whole(match[2]) or 0)
     growing = {
         pattern: steps
         for pattern, steps in numbers.items()
@@ -137,45 +137,45 @@ def _forms(lines: Sequence[str]) -> Iterator[str]:
     """Yield patterns that may find the step: those with an epoch, with a word, then without."""
     yield from _WITH_EPOCH
     if lines:
-        for found in _LABEL.finditer(lines[-1]):
-            yield _labelled(found)
+        for match in _LABEL.finditer(lines[-1]):
+            yield _labelled(match)
     if len(lines) > 1:
         yield from _WITHOUT_WORDS
 
 
 def _spelled(pattern: str, line: str) -> str:
     """Return a pattern with an epoch as the line writes it, which is shorter."""
-    found = re.search(pattern, line)
-    if not found:
+    match = re.search(pattern, line)
+    if not match:
         return pattern
-    out, at = r"\b" if line[found.start()].isalnum() else "", found.start()
+    out, at = r"\b" if line[match.start()].isalnum() else "", match.start()
     for name in re.compile(pattern).groupindex:
-        words = literal(line[at : found.start(name)]).replace(r"\s+", r"\s*")
+        words = literal(line[at : match.start(name)]).replace(r"\s+", r"\s*")
         # numbers may be padded to the width of the last one
         out += words.removesuffix(r"\s*") + rf"\s*(?P<{name}>\d+)"
-        at = found.end(name)
+        at = match.end(name)
     return out
 
 
 def _labels_above(lines: Sequence[str], places: Sequence[int], most_above: int) -> Iterator[str]:
     for place in places:
         for above in reversed(lines[max(0, place - most_above) : place]):
-            for found in _LABEL.finditer(above):
-                yield _labelled(found)
+            for match in _LABEL.finditer(above):
+                yield _labelled(match)
             if re.search(_OF_TOTAL, above):
                 yield _OF_TOTAL
 
 
-def _labelled(found: re.Match[str]) -> str:
-    before = found.string[: found.start()]
+def _labelled(match: re.Match[str]) -> str:
+    before = match.string[: match.start()]
     boundary = "(?<![A-Za-z])" if before.endswith("_") else r"\b"
-    return rf"{boundary}{literal(found[1])}(?P<step>[\d,]+)"
+    return rf"{boundary}{literal(match[1])}(?P<step>[\d,]+)"
 
 
 def _steps(pattern: str, lines: Sequence[str]) -> list[int]:
     compiled = re.compile(pattern)
-    found = [compiled.search(line) for line in lines]
-    steps = [whole(match["step"]) for match in found if match]
+    matches = [compiled.search(line) for line in lines]
+    steps = [whole(match["step"]) for match in matches if match]
     return [step for step in steps if step is not None]
 
 

@@ -8,6 +8,9 @@ import textwrap
 from dataclasses import replace
 from pathlib import Path
 
+from command.curve import PrintedNumbers
+from command.measuring import ProgramRun
+from command.watch import Moments
 from scalemark.records.attempt import Placement
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.trial import TrialSpec
@@ -34,6 +37,13 @@ SPEC = TrialSpec.of(
         "read": STEPS,
     }
 )
+
+
+def run_of(spec: TrialSpec, printed: PrintedNumbers, ended_s: float) -> ProgramRun:
+    """Return a program that ran from 0 on, of which nobody looked at what it took."""
+    return ProgramRun(
+        spec=spec, printed=printed, moments=Moments(()), started_s=0.0, ended_s=ended_s
+    )
 
 
 def spec_of(command: str, read: str = STEPS, **changes: object) -> TrialSpec:

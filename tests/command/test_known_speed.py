@@ -7,10 +7,9 @@ import pytest
 
 from command.curve import PrintedNumbers
 from command.measuring import NothingReadError, measured_by
-from command.watch import Moments
 from scalemark.readers import open_reader
 from scalemark.readers.search import search
-from tests.command.programs import spec_of
+from tests.command.programs import run_of, spec_of
 
 SPEED = 2000
 ITEMS = 100  # of a step
@@ -113,7 +112,7 @@ def test_a_program_of_known_speed_is_stored_right_or_not_at_all(name: str):
     items = float(items_per_step) if items_per_step else None
     ended_s = lines[-1][0]
     try:
-        measured = measured_by(spec, printed, Moments(()), items, 0.0, ended_s)
+        measured = measured_by(run_of(spec, printed, ended_s), items)
     except NothingReadError:
         assert name in NOTHING_STORED
         return
@@ -129,6 +128,4 @@ def test_rates_of_several_phases_are_not_stored():
     for arrival_s, line in lines:
         printed.take_line(line, arrival_s)
     with pytest.raises(NothingReadError, match="of several phases"):
-        measured_by(
-            spec_of("true", read, num_gpus=1), printed, Moments(()), None, 0.0, lines[-1][0]
-        )
+        measured_by(run_of(spec_of("true", read, num_gpus=1), printed, lines[-1][0]), None)

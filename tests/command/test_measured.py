@@ -9,11 +9,10 @@ import pytest
 
 from command.curve import PrintedNumbers
 from command.measuring import REPORTED, MeasuredProgram, NothingReadError, measured_by
-from command.watch import Moments
 from scalemark.readers import Lines as CutLines
 from scalemark.readers import open_reader
 from scalemark.readers.reading import OutputReader, Reading
-from tests.command.programs import spec_of
+from tests.command.programs import run_of, spec_of
 
 STEPS = r"regex:step (?P<step>\d+)"
 RATES = r"regex:step (?P<step>\d+) rate (?P<throughput>[\d.]+)(?: (?P<item>[a-z]+)/s)?"
@@ -45,7 +44,7 @@ def of(
     if files:
         printed.read_files(files, 0.0, ENDED_S)
     ended_s = ENDED_S if files else lines[-1][0]
-    return measured_by(spec, printed, Moments(()), items, 0.0, ended_s)
+    return measured_by(run_of(spec, printed, ended_s), items)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_bars_that_begin_with_what_ends_a_line_are_timed(read, chunk):
             printed.take_line(line, arrival_s)
     for line, arrival_s in lines.end():
         printed.take_line(line, arrival_s)
-    found = measured_by(spec, printed, Moments(()), 100, 0.0, 15.0)
+    found = measured_by(run_of(spec, printed, 15.0), 100)
     assert found.measurement.throughput == pytest.approx(100)
     assert found.measurement.num_steps == 11
 

@@ -139,10 +139,10 @@ def test_the_loss_of_a_call_is_the_last_one_in_it():
 def test_a_long_run_keeps_its_sums_and_few_points():
     points = Points(most=100)
     for n in range(1, 10_001):
-        points.add(steps=n, arrival_s=n / 10, own_s=None, per_rate=None, seconds=n * 0.1, loss=None)
+        points.add(steps=n, arrivals=n / 10, seconds=n * 0.1)
     assert 50 <= len(points) <= 101
-    assert np.all(np.isclose(points.seconds, points.steps * 0.1))
-    assert points.steps[-1] > 9_800
+    assert np.all(np.isclose(points["seconds"], points["steps"] * 0.1))
+    assert points["steps"][-1] > 9_800
 
 
 SLOW = [2.0, 1.5, 1.2]

@@ -30,10 +30,10 @@ class MetricReader(OutputReader):
         self._fields = FieldReader()
 
     def read_line(self, line: str) -> Reading | None:
-        found = _LINE.search(line)
-        if not found:
+        match = _LINE.search(line)
+        if not match:
             return None
-        pairs = {name: value.strip('"').rstrip(",;") for name, value in _PAIR.findall(found[1])}
+        pairs = {name: value.strip('"').rstrip(",;") for name, value in _PAIR.findall(match[1])}
         if self._throughput in pairs and self._throughput not in RATES:
             pairs["throughput"] = pairs.pop(self._throughput)
         elif self._throughput in RATES:

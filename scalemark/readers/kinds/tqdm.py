@@ -162,8 +162,7 @@ class BarReader(OutputReader):
             return self._text in line
         # without a number it counts epochs: the bar of their steps has another name
         counts_epochs = bar.epoch is None and bar.name.lower() in ("epoch", "epochs")
-        is_other = counts_epochs or bool(_OTHER.search(bar.name))
-        if self._name is None and bar.done and not is_other:
+        if self._name is None and bar.done and not (counts_epochs or _OTHER.search(bar.name)):
             self._name, self.total = bar.name, bar.total
         return bar.name == self._name and self.total in (bar.total, 0)
 
