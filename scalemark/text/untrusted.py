@@ -81,13 +81,14 @@ def _of_a_user(match: re.Match[str]) -> str:
 
 def _behind_p(match: re.Match[str]) -> str:
     """Mask a password that follows `-p` at once; of Slurm that is a partition."""
-    before = match.string[: match.start()]
+    before = match.string[max(0, match.start() - _MOST_BEFORE) : match.start()]
     last_command = re.split(r"[;&|]", before)[-1]
     if re.search(r"\b(?:srun|sbatch|salloc|sinfo|squeue)\b", last_command):
         return match[0]
     return f"{match[1]}{MASK}"
 
 
+_MOST_BEFORE = 500  # characters, so that a long text takes no longer than its length
 _OTHER_USERS = re.compile(r"\b(?:docker|podman|nerdctl|apptainer|singularity)\b|\bpython[\d.]*\s*$")
 _Rule = tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]]
 # one of the texts is in what the pattern finds; each takes time linear in the text
@@ -140,7 +141,7 @@ _RULES: tuple[_Rule, ...] = (
     (
         ("-p",),
         re.compile(
-            r"(\b(?:mysql\w*|mariadb\w*|sshpass|mongo\w*)\b[^;&|\n]*?\s-p)(?!\*{3})[^\s$*-]\S*"
+            r"(\b(?:mysql\w*|mariadb\w*|sshpass|mongo\w*)\b[^;&|\n]{0,200}?\s-p)(?!\*{3})[^\s$*-]\S*"
         ),
         rf"\1{MASK}",
     ),
