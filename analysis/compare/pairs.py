@@ -231,7 +231,8 @@ def _judged(of_a: Result, of_b: Result) -> tuple[Judgement | None, int | None, l
     is_single = min(judgement.ratio.num_a, judgement.ratio.num_b) == 1
     more = 2 if is_single else more_repeats(of_a.repeats, of_b.repeats)
     to_run = []
-    if more:
+    # a command would run both on this machine, with the software that is here now
+    if more and of_a.environment.key == of_b.environment.key:
         for result in (of_a, of_b):
             wanted = repeated(len(result.repeats) + more)
             to_run.append(command(result.spec, [result], *wanted))
@@ -297,12 +298,12 @@ def _environments(of_a: Result, of_b: Result) -> Iterator[str]:
     if a.key == b.key:
         return
     if a.machine != b.machine:
-        yield f"different machines: {a.machine} against {b.machine}"
+        yield f"different machines: {a.machine} against {b.machine}; repeat each on its own"
     own_a, own_b = differing([a.software, b.software])
     if not own_a:
         own_a, own_b = a.versions, b.versions
     if own_a != own_b:
-        yield f"different software: {own_a} against {own_b}"
+        yield f"different software: {own_a} against {own_b}; repeat each with its own"
     if a.shares_host != b.shares_host:
         yield f"others ran beside {'A' if a.shares_host else 'B'} alone"
     if (a.machine, own_a) == (b.machine, own_b):

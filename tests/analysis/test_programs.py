@@ -372,7 +372,7 @@ def test_two_versions_of_a_program_are_told_apart_by_what_differs(analysis):
     assert first["a"]["name"] == "sweep=of_9d8e7f (program commit 9d8e7f)"
     assert first["b"]["name"] == "sweep=of_3f2a1c (program commit 3f2a1c)"
     assert first["notes"] == [
-        "different software: program commit 9d8e7f against program commit 3f2a1c"
+        "different software: program commit 9d8e7f against program commit 3f2a1c; repeat each with its own"
     ]
     shown = analysis(*asked).stdout.splitlines()
     assert shown[0] == "A: sweep=of_9d8e7f (program commit 9d8e7f)"
