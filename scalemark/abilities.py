@@ -222,14 +222,6 @@ class Sends(StrEnum):
     UNKNOWN = "unknown"  # the cost model cannot tell, and simulated trials are refused
 
 
-class SendsBetweenHosts(StrEnum):
-    """The messages between hosts."""
-
-    NOTHING = "nothing"  # it is of one host
-    PARAMETER_SERVERS = "parameter servers"  # weights and sums of each host, to and from owners
-    RING = "ring"  # of all replicas, host by host
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariableUpdateAbilities:
     """ABILITIES of a file in `trainer/variable_updates/`."""
@@ -238,9 +230,6 @@ class VariableUpdateAbilities:
     all_reduces: tuple[str, ...]  # the first that the devices can run is what `auto` means
     why: str  # no other all-reduce or device will do; completes "because ..."
     sends: Sends
-    sends_between_hosts: SendsBetweenHosts = SendsBetweenHosts.NOTHING
-    # all-reduces that sum within each host first, so that one replica of each is in the ring
-    one_per_host_with: tuple[str, ...] = ()
     repacks_with: tuple[str, ...] = ()  # all-reduces whose messages can be packed
     # all-reduces that are right for even numbers of replicas only, and why
     even_only: Mapping[str, str] = field(default_factory=dict)
@@ -254,14 +243,6 @@ class VariableUpdateAbilities:
     every_worker_trains: bool = False  # each worker its own loop; else worker 0 is the one client
     one_cpu_device_per_host: bool = False  # on CPUs it uses one device of each process
     is_of_one_host: bool = False  # its ranks are processes of one host, a replica each
-
-    def __post_init__(self) -> None:
-        crosses = self.sends_between_hosts is not SendsBetweenHosts.NOTHING
-        if crosses != self.is_distributed:
-            raise ValueError(
-                f"rank_jobs={self.rank_jobs} with sends_between_hosts="
-                f"{self.sends_between_hosts.name}: wanted both of them, or neither"
-            )
 
     @property
     def is_distributed(self) -> bool:

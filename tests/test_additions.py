@@ -256,8 +256,8 @@ def test_half_a_launcher_is_named_at_the_start(tmp_path, path):
         ),
         (
             "trainer/variable_updates/gossip.py",
-            GOSSIP.replace("    sends=", '    rank_jobs=("worker",),\n    sends='),
-            "trainer/variable_updates/gossip.py: its ABILITIES cannot be read, rank_jobs=('worker',) with sends_between_hosts=NOTHING: wanted both of them, or neither",
+            GOSSIP.replace("    sends=Sends.ALL_REDUCE,\n", ""),
+            "trainer/variable_updates/gossip.py: its ABILITIES cannot be read, VariableUpdateAbilities.__init__() missing 1 required keyword-only argument: 'sends'",
         ),
         (
             "trainer/precisions/fp8.py",

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from scalemark.abilities import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
     all_reduces=("ring", "nccl"),
     why="every replica of every host keeps its own copy, and all of them reduce together",
     sends=Sends.UNKNOWN,
-    sends_between_hosts=SendsBetweenHosts.RING,
-    one_per_host_with=("nccl",),
     repacks_with=("ring", "nccl"),
     compacts=True,
     rank_jobs=("worker",),

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalemark.abilities import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("cpu",),
     all_reduces=("none",),
     why="variables live on the parameter servers of all hosts, and gradients meet there",
     sends=Sends.UNKNOWN,
-    sends_between_hosts=SendsBetweenHosts.PARAMETER_SERVERS,
     stages=True,
     rank_jobs=("worker", "ps"),
 )

@@ -14,13 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from scalemark.abilities import (
-    ALL_REDUCES,
-    Sends,
-    SendsBetweenHosts,
-    VariableUpdateAbilities,
-    preferring,
-)
+from scalemark.abilities import ALL_REDUCES, Sends, VariableUpdateAbilities, preferring
 
 _WITHIN_HOSTS = [name for name, abilities in ALL_REDUCES.items() if abilities.within_hosts]
 ABILITIES = VariableUpdateAbilities(
@@ -28,7 +22,6 @@ ABILITIES = VariableUpdateAbilities(
     all_reduces=preferring(("none", "nccl"), _WITHIN_HOSTS),
     why="each host sums its own gradients, and parameter servers apply them to the master copies",
     sends=Sends.UNKNOWN,
-    sends_between_hosts=SendsBetweenHosts.PARAMETER_SERVERS,
     rank_jobs=("worker", "ps"),
 )
 

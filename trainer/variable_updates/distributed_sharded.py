@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalemark.abilities import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
     all_reduces=("ring",),
     why="each replica of each host keeps one shard, and gradients are summed on their way to it",
     sends=Sends.UNKNOWN,
-    sends_between_hosts=SendsBetweenHosts.RING,
     repacks_with=("ring",),
     least_replicas=2,
     rank_jobs=("worker",),

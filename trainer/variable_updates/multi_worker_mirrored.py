@@ -16,14 +16,13 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scalemark.abilities import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
     all_reduces=("ring", "nccl"),
     why="these are the ways of tf.distribute.MultiWorkerMirroredStrategy",
     sends=Sends.UNKNOWN,
-    sends_between_hosts=SendsBetweenHosts.RING,
     rank_jobs=("worker",),
     every_worker_trains=True,
     one_cpu_device_per_host=True,

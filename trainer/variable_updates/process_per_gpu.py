@@ -12,14 +12,13 @@ gradients are there, while those of earlier layers are computed.
 
 from __future__ import annotations
 
-from scalemark.abilities import Sends, SendsBetweenHosts, VariableUpdateAbilities
+from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
     all_reduces=("nccl", "ring"),
     why="these are the ways of tf.distribute.MultiWorkerMirroredStrategy",
     sends=Sends.UNKNOWN,
-    sends_between_hosts=SendsBetweenHosts.RING,
     repacks_with=("nccl", "ring"),
     rank_jobs=("worker",),
     every_worker_trains=True,

@@ -285,8 +285,7 @@ class NvmlReading:
     utilization: float | None  # share of the last moments with a kernel running, 0..1
     memory_used_bytes: int | None  # by all processes
     throttle_reasons: list[str] | None
-    pids: list[int] | None  # processes computing on it, ours among them
-    num_others: int | None  # of these, not started by scalemark; None where none are listed
+    num_others: int | None  # processes computing on it that are not ours; None where none are listed
     energy_j: float | None = None  # since the driver was loaded
     # memory errors since then, as ECC found them
     num_corrected_errors: int | None = None
@@ -335,7 +334,6 @@ def _read(uuid: str, handle: object) -> NvmlReading:
             return None
 
     computing = processes_of(handle).computing
-    pids = None if computing is None else [process.pid for process in computing]
     return NvmlReading(
         uuid=uuid,
         sm_clock_mhz=asked(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
@@ -346,8 +344,7 @@ def _read(uuid: str, handle: object) -> NvmlReading:
         utilization=asked(lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100),
         memory_used_bytes=memory_in_use(handle),
         throttle_reasons=asked(lambda gpu: reason_names(_reasons(gpu))),
-        pids=pids,
-        num_others=num_others(pids or ()),
+        num_others=num_others([process.pid for process in computing or ()]),
         energy_j=asked(lambda gpu: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000),
         num_corrected_errors=asked(_num_errors, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
         num_uncorrected_errors=asked(_num_errors, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),

@@ -30,7 +30,6 @@ BUSY = NvmlReading(
     utilization=1.0,
     memory_used_bytes=10_000,
     throttle_reasons=["sw_power_cap"],
-    pids=[77],
     num_others=0,
 )
 SILENT = NvmlReading(
@@ -43,7 +42,6 @@ SILENT = NvmlReading(
     utilization=None,
     memory_used_bytes=None,
     throttle_reasons=None,
-    pids=None,
     num_others=None,
 )
 
@@ -280,7 +278,7 @@ def test_an_old_driver_tells_who_computes(monkeypatch):
     gpu = FakeGpu("GPU-a", computing={NO_PROCESS: 9, NO_PROCESS + 1: 9}, drawing={NO_PROCESS: 9})
     FakeDriver([gpu], is_old=True).install(monkeypatch)
     (found,) = telemetry.NvmlGpus(["GPU-a"]).read()
-    assert (found.pids, found.memory_used_bytes) == ([NO_PROCESS + 1], 27 * 2**20)
+    assert (found.num_others, found.memory_used_bytes) == (0, 27 * 2**20)
 
 
 def test_memory_that_the_driver_reserves_is_nobodys(monkeypatch):
