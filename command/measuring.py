@@ -30,7 +30,8 @@ from scalemark.records.measurement import (
 )
 from scalemark.records.outcomes import Phase
 from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
-from trainer import measured, timing
+from trainer import measured
+from trainer import measured as timing
 
 NO_NUMBER = "found no number"
 STEADY_SPAN = 2 * timing.STEADY_CALLS

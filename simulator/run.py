@@ -29,7 +29,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from simulator.costs.box import Hardware
 from simulator.costs.step import Costs, costs, decodes, network_of, peak_tflops
-from trainer import measured, timing
+from trainer import measured
 from trainer.measured import judge
 
 START_S = 0.5  # of a forked trainer, until it builds its model
@@ -133,10 +133,10 @@ def _play(
     random: np.random.Generator,
     on_sample: Callable[[StepSample], None],
     hang: Callable[[], None],
-) -> timing.Timed:
+) -> measured.Timed:
     """Play the steps of one process; `hang` is called half-way, where that is injected."""
     faults = spec.injected_values
-    effort = timing.Effort(
+    effort = measured.Effort(
         min_warm_up_steps=spec.min_warm_up_steps,
         num_steps=spec.num_steps,
         min_window_s=spec.min_window_s,
@@ -167,7 +167,7 @@ def _play(
             hang()
         return math.nan
 
-    return timing.run_steps(
+    return measured.run_steps(
         next_batch=next_batch,
         step=step,
         synchronize=lambda: None,
@@ -233,7 +233,7 @@ def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
 
 
 def _measurement(
-    spec: TrialSpec, hardware: Hardware, truth: Costs, timed: timing.Timed
+    spec: TrialSpec, hardware: Hardware, truth: Costs, timed: measured.Timed
 ) -> Measurement:
     """Measure what was played; what nothing simulates is None, and the memory of the host 0."""
     counts = network_of(spec)

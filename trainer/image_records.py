@@ -270,6 +270,17 @@ def default_folder(name: str) -> Path:
     return cache_folder() / f"{name}-v1"
 
 
+def open_made(
+    name: str,
+    examples: Callable[[], Iterable[tf.train.Example]],
+    spec: TrialSpec,
+    devices: Devices,
+) -> ImageRecords:
+    """Open the set of this name, which is made where it is not there yet."""
+    folder = Path(spec.data_dir) if spec.data_dir else default_folder(name)
+    return ImageRecords(prepare_folder(folder, name, examples), spec, devices)
+
+
 def prepare_folder(
     folder: Path, name: str, examples: Callable[[], Iterable[tf.train.Example]]
 ) -> Path:

@@ -41,7 +41,7 @@ from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import telling_line
-from trainer import devices, keras_model, measured, own_model, registry, timing, towers
+from trainer import devices, keras_model, measured, own_model, towers
 from trainer.data.synthetic import Synthetic
 from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.keras_model import Example, Template, definition
@@ -142,7 +142,7 @@ def _devices(spec: TrialSpec, folder: RunFolder, cluster: Cluster | None) -> dev
 def join(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> devices.Devices:
     """Return this worker's devices once all workers have joined. Start its heartbeat before."""
     wait_for_beats(folder, own.others)
-    update = registry.load("variable_updates", spec.variable_update)
+    update = towers.load("variable_updates", spec.variable_update)
     with joining():
         return update.join(spec, own.cluster, own.rank, folder.read_rank_limits().start_timeout_s)
 
@@ -179,7 +179,7 @@ def _take_first_step(
     return FirstStep(
         trace_s=traced - start,
         first_step_s=clock() - traced,
-        time_to_first_step_s=timing.process_age_s(),
+        time_to_first_step_s=measured.process_age_s(),
         loss=loss,
         placement=placement,
     )
@@ -192,16 +192,16 @@ def _measure(
     folder: RunFolder,
     given: Placement | None,
     cluster: Cluster | None,
-) -> tuple[timing.Timed, float | None]:
+) -> tuple[measured.Timed, float | None]:
     """Warm up and take the measured steps; return them and the cores that others took meanwhile."""
     own_cpu_s = contention.cpu_of_ranks_s if cluster else contention.own_cpu_s
     window: list[contention.Moment] = []
     with _steps_file(folder) as add_sample:
-        timed = timing.run_steps(
+        timed = measured.run_steps(
             next_batch=data.next,
             step=training.towers.step,
             synchronize=lambda: devices.synchronize(training.devices),
-            effort=timing.Effort(
+            effort=measured.Effort(
                 min_warm_up_steps=spec.min_warm_up_steps,
                 num_steps=spec.num_steps,
                 min_window_s=spec.min_window_s,
@@ -221,7 +221,7 @@ def _measurement(
     spec: TrialSpec,
     training: Training,
     first: FirstStep,
-    timed: timing.Timed,
+    timed: measured.Timed,
     cores_taken_by_others: float | None,
 ) -> Measurement:
     # Read before the link is probed: what that copies is not the trial's memory.
@@ -251,7 +251,7 @@ def _problem(
     spec: TrialSpec,
     training: Training,
     first: FirstStep,
-    timed: timing.Timed,
+    timed: measured.Timed,
     measurement: Measurement,
 ) -> str | None:
     """Return what makes the trial invalid, if anything."""
@@ -355,8 +355,8 @@ def build(
     with tf.device(trial_devices.host):
         template = _template(spec, model)
         initial = [np.asarray(variable) for variable in template.model.trainable_variables]
-    optimizer = registry.load("optimizers", spec.optimizer).create(spec)
-    update = registry.load("variable_updates", spec.variable_update).create(
+    optimizer = towers.load("optimizers", spec.optimizer).create(spec)
+    update = towers.load("variable_updates", spec.variable_update).create(
         spec, initial, trial_devices, optimizer
     )
     return Training(
@@ -373,7 +373,7 @@ def open_training(spec: TrialSpec, trial_devices: devices.Devices) -> tuple[Trai
     if is_own(spec.model):  # it says what it takes once it is built
         training = build(spec, trial_devices)
         return training, Synthetic(spec, trial_devices, training.template.example)
-    data = registry.load("data", spec.data).open_input(spec, trial_devices)
+    data = towers.load("data", spec.data).open_input(spec, trial_devices)
     return build(spec, trial_devices, at=data.at), data
 
 
@@ -404,7 +404,7 @@ def prepare(spec: TrialSpec) -> None:
         raise UnsupportedTrialError(
             f"{dict(missing)} must be in the environment before TensorFlow is imported"
         )
-    precision = registry.load("precisions", spec.precision).ABILITIES
+    precision = towers.load("precisions", spec.precision).ABILITIES
     keras.mixed_precision.set_global_policy(precision.policy)
     tf.config.experimental.enable_tensor_float_32_execution(precision.tensor_float_32)
     data_formats = {"NHWC": "channels_last", "NCHW": "channels_first"}

@@ -14,16 +14,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from scalemark.abilities import names
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import injected, model_tower
 from trainer.devices import Devices, host_of
+from trainer.errors import UnsupportedTrialError
 from trainer.injected import Faults
 from trainer.keras_model import Template
 from trainer.model_tower import LossScale, ModelTower
@@ -102,6 +106,19 @@ class VariableUpdate(Protocol):
 
     def placed(self) -> Iterator[Placed]:
         """Yield all trained variables with their slots, and weights that are staged."""
+
+
+def load(folder: str, name: str) -> ModuleType:
+    """Import `trainer/<folder>/<name>.py`: the folder is the registry.
+
+    Raises UnsupportedTrialError, listing the choices, when there is no such file.
+    """
+    choices = names(f"trainer/{folder}")
+    if name not in choices:
+        raise UnsupportedTrialError(
+            f"{name!r} is not in trainer/{folder}/; choose one of {', '.join(choices)}"
+        )
+    return import_module(f"trainer.{folder}.{name}")
 
 
 def variable_bytes(update: VariableUpdate) -> int:

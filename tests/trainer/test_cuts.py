@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.gradient_packs import cuts
+from trainer.collectives import cuts
 
 SIZES = [10, 0, 1, 14]
 

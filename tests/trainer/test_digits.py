@@ -10,13 +10,14 @@ from tests.specs import small
 from trainer import keras_model
 from trainer.data import digits, photos
 from trainer.errors import UnsupportedTrialError
+from trainer.image_records import prepare_folder
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory, all_devices):
-    return digits.prepare_folder(tmp_path_factory.mktemp("digits"))
+    return prepare_folder(tmp_path_factory.mktemp("digits"), "digits", digits.examples)
 
 
 def test_there_are_1797_digits_of_32_px(folder):

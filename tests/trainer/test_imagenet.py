@@ -6,11 +6,12 @@ import tensorflow as tf
 from tests.specs import small
 from trainer.data import imagenet, photos
 from trainer.errors import UnsupportedTrialError
+from trainer.image_records import prepare_folder
 
 
 @pytest.mark.parametrize("distortions", [True, False])
 def test_a_set_in_its_schema_is_read_from_data_dir(tmp_path, make_devices, distortions):
-    folder = photos.prepare_folder(tmp_path)
+    folder = prepare_folder(tmp_path, "photos", photos.examples)
     spec = small(
         data="imagenet",
         data_dir=str(folder),

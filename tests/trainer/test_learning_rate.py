@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
-from trainer import registry
+from trainer import towers
 from trainer.check.exactness import gradients_at, largest_difference, train, whole_batches
 from trainer.optimizers import LearningRate
 from trainer.towers import Placed
@@ -48,7 +48,7 @@ def test_every_optimizer_takes_the_rate_of_the_update(make_devices, optimizer):
     spec = small(optimizer=optimizer, learning_rate=0.4, weight_decay=0.1)
 
     def first_update(spec) -> np.ndarray:
-        rule = registry.load("optimizers", optimizer).create(spec)
+        rule = towers.load("optimizers", optimizer).create(spec)
         placed = Placed.create(np.array([1.0, -2.0]), device, rule)
 
         @tf.function(autograph=False)

@@ -7,8 +7,7 @@ from scalemark.records.measurement import StepSample
 from scalemark.records.outcomes import Phase
 from scalemark.stats.two_speeds import median_deviation
 from scalemark.stats.within_process import interval_within
-from trainer.measured import drift, measurement
-from trainer.timing import Timed
+from trainer.measured import Timed, drift, measurement
 
 
 def timed(durations_s):

@@ -11,11 +11,12 @@ from scalemark.host import shards
 from tests.specs import small
 from trainer.data import photos
 from trainer.errors import BadDataError
+from trainer.image_records import prepare_folder
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory, all_devices):
-    return photos.prepare_folder(tmp_path_factory.mktemp("photos"))
+    return prepare_folder(tmp_path_factory.mktemp("photos"), "photos", photos.examples)
 
 
 def examples(folder):
@@ -49,23 +50,24 @@ def test_records_have_imagenets_fields_and_decode_to_their_size(folder):
 
 def test_a_sound_folder_is_not_built_again(folder):
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir() if path.name != ".lock"}
-    photos.prepare_folder(folder)
+    prepare_folder(folder, "photos", photos.examples)
     assert before == {
         path: path.stat().st_mtime_ns for path in folder.iterdir() if path.name != ".lock"
     }
 
 
 def test_a_damaged_shard_is_noticed_and_mended(tmp_path, all_devices):
-    folder = photos.prepare_folder(tmp_path)
+    folder = prepare_folder(tmp_path, "photos", photos.examples)
     shard = sorted(folder.glob("train-*"))[3]
     shard.write_bytes(shard.read_bytes()[:-100])
     assert shards.damage(folder) == f"{shard.name} is not what index.json says"
-    photos.prepare_folder(folder)
+    prepare_folder(folder, "photos", photos.examples)
     assert shards.damage(folder) is None
 
 
 def test_two_builders_at_once_leave_one_sound_set(tmp_path, all_devices):
-    threads = [threading.Thread(target=photos.prepare_folder, args=(tmp_path,)) for _ in range(2)]
+    args = (tmp_path, "photos", photos.examples)
+    threads = [threading.Thread(target=prepare_folder, args=args) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -9,7 +9,7 @@ import pytest
 
 from scalemark.records.outcomes import Phase
 from tests.conftest import PROJECT
-from trainer import timing
+from trainer import measured
 
 
 class Clock:
@@ -47,11 +47,11 @@ def run(
     def synchronize():
         clock.now += synchronize_s
 
-    timed = timing.run_steps(
+    timed = measured.run_steps(
         next_batch=next_batch,
         step=step,
         synchronize=synchronize,
-        effort=timing.Effort(
+        effort=measured.Effort(
             min_warm_up_steps=min_warm_up_steps,
             num_steps=num_steps,
             min_window_s=min_window_s,
@@ -74,15 +74,15 @@ def test_warm_up_goes_on_until_steps_become_no_faster():
 
 def test_warm_up_gives_up_in_time_and_says_so():
     timed = run([2**-n for n in range(30)], min_warm_up_steps=4)
-    assert len(timed.samples) - len(timed.measured()) == 4 * timing.MAX_WARM_UP_FACTOR
+    assert len(timed.samples) - len(timed.measured()) == 4 * measured.MAX_WARM_UP_FACTOR
     assert not timed.steady
 
 
 def test_noise_is_not_taken_for_a_trend_nor_a_hiccup_for_noise():
-    assert timing.is_steady([1.0, 1.3, 0.8, 1.2, 0.9, 1.1])
-    assert timing.is_steady([1.0, 1.0, 1.0, 1.0, 6.1, 1.0])
-    assert not timing.is_steady([6.1, 2.0, 1.0, 0.9, 0.9, 0.92])
-    assert not timing.is_steady([3.0, 2.5, 2.0, 0.9, 6.1, 0.9])
+    assert measured.is_steady([1.0, 1.3, 0.8, 1.2, 0.9, 1.1])
+    assert measured.is_steady([1.0, 1.0, 1.0, 1.0, 6.1, 1.0])
+    assert not measured.is_steady([6.1, 2.0, 1.0, 0.9, 0.9, 0.92])
+    assert not measured.is_steady([3.0, 2.5, 2.0, 0.9, 6.1, 0.9])
 
 
 def test_long_calls_have_room_to_become_steady():
@@ -141,11 +141,11 @@ def test_the_loss_of_a_call_is_read_after_the_next_was_started():
         return Loss(number)
 
     numbers = iter(range(9))
-    timed = timing.run_steps(
+    timed = measured.run_steps(
         next_batch=lambda: next(numbers),
         step=step,
         synchronize=lambda: events.append("synchronize"),
-        effort=timing.Effort(min_warm_up_steps=0, num_steps=3, min_window_s=0.0),
+        effort=measured.Effort(min_warm_up_steps=0, num_steps=3, min_window_s=0.0),
         on_sample=lambda sample: events.append(f"written {sample.step}"),
         on_window=lambda: events.append("window"),
     )
@@ -174,11 +174,11 @@ def test_samples_are_numbered_and_timed_from_the_first_step():
 
 def test_a_loss_that_is_no_number_is_none_in_its_sample():
     clock = Clock()
-    timed = timing.run_steps(
+    timed = measured.run_steps(
         next_batch=lambda: None,
         step=lambda _: float("nan"),
         synchronize=lambda: None,
-        effort=timing.Effort(min_warm_up_steps=0, num_steps=1, min_window_s=0.0),
+        effort=measured.Effort(min_warm_up_steps=0, num_steps=1, min_window_s=0.0),
         on_sample=lambda _: None,
         clock=clock,
         cpu_clock=clock,

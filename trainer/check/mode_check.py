@@ -30,7 +30,7 @@ from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, WORKER_0, Cluster, 
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import telling_line
-from trainer import devices, own_process, registry, run
+from trainer import devices, own_process, run, towers
 from trainer.check import exactness, plan
 from trainer.check.plan import Bench, Check, Mode, Part
 from trainer.errors import UnsupportedTrialError
@@ -262,7 +262,7 @@ def _checks_of_workers(part: Part) -> Iterator[Check]:
     kind = DeviceKind(bench.kind)
     alone = plan.of_one_device(bench)
     spec = own_rank.with_processes(plan.of_mode(mode, bench))
-    registry.load("variable_updates", mode.variable_update).check(spec)
+    towers.load("variable_updates", mode.variable_update).check(spec)
     repacks = mode.all_reduce in VARIABLE_UPDATES[mode.variable_update].repacks_with
     checked = (*_CHECKED, _IN_BUCKETS) if repacks else _CHECKED
     batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
@@ -315,7 +315,7 @@ def _train(spec: TrialSpec, cluster: Cluster, rank: Rank, out: Path) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = own_rank.visible_devices(
             rank.task_index, spec.gpus_per_host, spec.hosts
         )
-    update = registry.load("variable_updates", spec.variable_update)
+    update = towers.load("variable_updates", spec.variable_update)
     on = update.join(spec, cluster, rank, JOIN_LIMIT_S)
     batches = list(exactness.whole_batches(spec.num_gpus, NUM_STEPS))
     with op_placement.recorded() as placement:

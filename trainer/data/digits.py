@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -19,15 +18,10 @@ BRIGHTEST = 16.0  # of a pixel in the source
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
-    folder = Path(spec.data_dir) if spec.data_dir else image_records.default_folder("digits")
-    return ImageRecords(prepare_folder(folder), spec, devices)
+    return image_records.open_made("digits", examples, spec, devices)
 
 
-def prepare_folder(folder: Path) -> Path:
-    return image_records.prepare_folder(folder, "digits", _examples)
-
-
-def _examples() -> Iterator[tf.train.Example]:
+def examples() -> Iterator[tf.train.Example]:
     packed = (image_records.ORIGINALS / "digits.csv.gz").read_bytes()
     rows = np.loadtxt(
         gzip.decompress(packed).decode().splitlines(), delimiter=",", dtype=np.float32

@@ -8,7 +8,6 @@ squares. The label of a square is the photograph and the quarter of it that it w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import tensorflow as tf
 
@@ -23,15 +22,10 @@ STRIDE_PX = 32
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
-    folder = Path(spec.data_dir) if spec.data_dir else image_records.default_folder("photos")
-    return ImageRecords(prepare_folder(folder), spec, devices)
+    return image_records.open_made("photos", examples, spec, devices)
 
 
-def prepare_folder(folder: Path) -> Path:
-    return image_records.prepare_folder(folder, "photos", _examples)
-
-
-def _examples() -> Iterator[tf.train.Example]:
+def examples() -> Iterator[tf.train.Example]:
     with tf.device("CPU:0"):
         for number, name in enumerate(PHOTOGRAPHS):
             photograph = tf.io.decode_jpeg((image_records.ORIGINALS / name).read_bytes())

@@ -6,6 +6,7 @@ Each declares ABILITIES (see `scalemark/abilities.py`) and `create(spec) -> Opti
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import tensorflow as tf
 
@@ -39,6 +40,16 @@ class LearningRate:
     def on(self, device: str) -> float | tf.Tensor:
         """Return it for the update ops of that device."""
         return self._rates[device] if self._num_updates else self._value
+
+
+@dataclass(frozen=True)
+class RatedOptimizer:
+    """An optimizer whose steps need nothing but a learning rate."""
+
+    learning_rate: LearningRate
+
+    def begin_step(self, devices: Iterable[str]) -> None:
+        self.learning_rate.begin_step(devices)
 
 
 def own_variable(of_devices: dict[str, tf.Variable], device: str, initial: float) -> tf.Variable:

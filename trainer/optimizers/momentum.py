@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities import OptimizerAbilities
@@ -12,7 +12,7 @@ ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=1, learning_rate=Non
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.optimizers import LearningRate
+from trainer.optimizers import LearningRate, RatedOptimizer
 
 
 def create(spec: TrialSpec) -> Momentum:
@@ -20,17 +20,13 @@ def create(spec: TrialSpec) -> Momentum:
 
 
 @dataclass(frozen=True)
-class Momentum:
-    learning_rate: LearningRate
+class Momentum(RatedOptimizer):
     momentum: float
 
     UPDATE_OP = "ResourceApplyMomentum"
 
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         return [tf.Variable(tf.zeros(variable.shape))]
-
-    def begin_step(self, devices: Iterable[str]) -> None:
-        self.learning_rate.begin_step(devices)
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor

@@ -5,7 +5,7 @@ Decay 0.9 and epsilon 1.0 are tf_cnn_benchmarks' defaults, with which Inception 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities import OptimizerAbilities
@@ -15,7 +15,7 @@ ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=2, learning_rate=Non
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.optimizers import LearningRate
+from trainer.optimizers import LearningRate, RatedOptimizer
 
 DECAY = 0.9
 EPSILON = 1.0
@@ -26,8 +26,7 @@ def create(spec: TrialSpec) -> RmsProp:
 
 
 @dataclass(frozen=True)
-class RmsProp:
-    learning_rate: LearningRate
+class RmsProp(RatedOptimizer):
     momentum: float
 
     UPDATE_OP = "ResourceApplyRMSProp"
@@ -35,9 +34,6 @@ class RmsProp:
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         """Create the mean square, which begins at 1 as in TensorFlow 1, and the momentum."""
         return [tf.Variable(tf.ones(variable.shape)), tf.Variable(tf.zeros(variable.shape))]
-
-    def begin_step(self, devices: Iterable[str]) -> None:
-        self.learning_rate.begin_step(devices)
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities import OptimizerAbilities
@@ -12,7 +12,7 @@ ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=0, learning_rate=No
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer.optimizers import LearningRate
+from trainer.optimizers import LearningRate, RatedOptimizer
 
 
 def create(spec: TrialSpec) -> Sgd:
@@ -20,16 +20,11 @@ def create(spec: TrialSpec) -> Sgd:
 
 
 @dataclass(frozen=True)
-class Sgd:
-    learning_rate: LearningRate
-
+class Sgd(RatedOptimizer):
     UPDATE_OP = "ResourceApplyGradientDescent"
 
     def create_slots(self, variable: tf.Variable) -> list[tf.Variable]:
         return []
-
-    def begin_step(self, devices: Iterable[str]) -> None:
-        self.learning_rate.begin_step(devices)
 
     def apply(
         self, variable: tf.Variable, slots: Sequence[tf.Variable], gradient: tf.Tensor

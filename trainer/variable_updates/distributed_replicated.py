@@ -29,11 +29,11 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer import parameter_servers, registry
+from trainer import parameter_servers
+from trainer.collectives import GradientPacks
 from trainer.devices import Devices
-from trainer.gradient_packs import GradientPacks
 from trainer.step import Batch
-from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.towers import Optimizer, Placed, Tower, TowerResult, load, run_explicit_towers
 
 
 def create(
@@ -41,7 +41,7 @@ def create(
 ) -> DistributedReplicated:
     """Raise UnsupportedTrialError without parameter servers, or without GPUs for nccl."""
     owners = parameter_servers.owners(spec, initial, devices)
-    create_all_reduce = registry.load("all_reduces", spec.all_reduce).create
+    create_all_reduce = load("all_reduces", spec.all_reduce).create
     packs = [
         GradientPacks(create_all_reduce(host), num_packs=0, compact=False)
         for host in devices.by_host

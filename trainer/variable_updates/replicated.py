@@ -30,17 +30,16 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer import registry
+from trainer.collectives import GradientPacks
 from trainer.devices import Devices
-from trainer.gradient_packs import GradientPacks
 from trainer.step import Batch
-from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.towers import Optimizer, Placed, Tower, TowerResult, load, run_explicit_towers
 
 
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> Replicated:
-    all_reduce = registry.load("all_reduces", spec.all_reduce).create(devices)
+    all_reduce = load("all_reduces", spec.all_reduce).create(devices)
     packs = GradientPacks(all_reduce, spec.gradient_repacking, spec.compact_gradients)
     return Replicated(initial, devices, optimizer, packs)
 

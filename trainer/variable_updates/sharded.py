@@ -39,9 +39,8 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer import collectives
-from trainer.collectives import EqualShards, RowExchange
+from trainer.collectives import EqualShards, GradientPacks, Piece, RowExchange, cuts, parts_of
 from trainer.devices import Devices
-from trainer.gradient_packs import GradientPacks, Piece, cuts, parts_of
 from trainer.step import Batch
 from trainer.towers import (
     Optimizer,

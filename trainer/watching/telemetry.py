@@ -40,8 +40,7 @@ from scalemark.run_folder import RunFolder
 from scalemark.text.wording import counted
 from trainer import own_process
 
-INTERVAL_S = 0.5
-SHORTEST_INTERVAL_S = 0.25  # asking NVML costs time on the GPU's driver, too
+INTERVAL_S = 0.5  # asking NVML costs time on the GPU's driver, too
 SHORTEST_ENERGY_S = 1.0  # the counter of energy ticks some ten times a second
 _LOWEST_PRIORITY = 19
 
@@ -92,9 +91,7 @@ def watched(spec: TrialSpec, given: Placement | None) -> WatchedGpus:
 
 
 @contextmanager
-def watching(
-    uuids: Sequence[str], path: Path, spare_core: int | None = None, interval_s: float = INTERVAL_S
-) -> Iterator[None]:
+def watching(uuids: Sequence[str], path: Path, spare_core: int | None = None) -> Iterator[None]:
     """Sample these GPUs into the file while the block runs, from the spare core if there is one.
 
     Never fails: a sampler that cannot work says so in the log and leaves no samples.
@@ -102,7 +99,7 @@ def watching(
     if not uuids:
         yield
         return
-    options = ["--out", str(path), "--interval", str(interval_s), "--trainer", str(os.getpid())]
+    options = ["--out", str(path), "--trainer", str(os.getpid())]
     if spare_core is not None:
         options += ["--core", str(spare_core)]
     try:
@@ -150,7 +147,6 @@ def summarize(path: Path, start_s: float, end_s: float) -> tuple[GpuTelemetry, .
 def take_samples(
     read: Callable[[], list[NvmlReading]],
     out: TextIO,
-    interval_s: float,
     num_samples: int | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -159,14 +155,13 @@ def take_samples(
 
     Without `num_samples`, it goes on until the process is ended.
     """
-    interval_s = max(interval_s, SHORTEST_INTERVAL_S)
     due_s = clock()
     taken = 0
     while num_samples is None or taken < num_samples:
         out.write(GpuSample(time_s=clock(), gpus=read()).to_json() + "\n")
         out.flush()
         taken += 1
-        due_s = max(due_s + interval_s, clock())
+        due_s = max(due_s + INTERVAL_S, clock())
         sleep(due_s - clock())
 
 
@@ -232,7 +227,6 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--uuids", nargs="+", required=True, help="GPUs, as in nvidia-smi -L")
     parser.add_argument("--out", type=Path, required=True, help="file, a JSON line per sample")
-    parser.add_argument("--interval", type=float, default=INTERVAL_S, help="in seconds")
     parser.add_argument("--trainer", type=int, help="process id of the parent, to end with it")
     parser.add_argument("--core", type=int, help="CPU core to run on (default: the last one)")
     options = parser.parse_args(arguments)
@@ -249,7 +243,7 @@ def main(arguments: Sequence[str]) -> int:
     errors = RunFolder(options.out.parent).gpu_errors
     with options.out.open("w") as out, errors.open("w") as errors_out:
         events = XidEvents(gpus.handles, errors_out)
-        take_samples(gpus.read, out, options.interval, sleep=events.sleep)
+        take_samples(gpus.read, out, sleep=events.sleep)
     return 0
 
 
@@ -285,7 +279,7 @@ class NvmlReading:
     utilization: float | None  # share of the last moments with a kernel running, 0..1
     memory_used_bytes: int | None  # by all processes
     throttle_reasons: list[str] | None
-    num_others: int | None  # processes computing on it that are not ours; None where none are listed
+    num_others: int | None  # other processes that compute on it; None where none are listed
     energy_j: float | None = None  # since the driver was loaded
     # memory errors since then, as ECC found them
     num_corrected_errors: int | None = None
