@@ -37,7 +37,7 @@ def swept(*, fails: bool, xid: int) -> str:
 
 def test_a_failure_names_the_error_that_its_gpu_reported():
     text = swept(fails=True, xid=79)
-    said = "GPU-0 reported Xid 79: GPU has fallen off the bus"
+    said = "GPU-0 reported Xid 79 (see docs.nvidia.com/deploy/xid-errors)"
     ((outcome, message),) = rows("SELECT outcome, message FROM attempts")
     assert outcome == "failed", text
     assert message.startswith("the program ended with exit code 3: ")
@@ -48,4 +48,4 @@ def test_a_number_beside_an_error_is_suspect():
     text = swept(fails=False, xid=63)
     ((verdict, reasons),) = rows("SELECT verdict, verdict_reasons FROM measurements")
     assert verdict == "suspect", text
-    assert "GPU-0 reported Xid 63: ECC page retirement or row remapping" in reasons
+    assert "GPU-0 reported Xid 63 (" in reasons

@@ -6,7 +6,7 @@ from scalemark.records.measurement import AttemptResult
 from scalemark.run_folder import RunFolder, with_gpu_errors
 
 LOST = '{"time_s": 2.0, "uuid": "GPU-a", "xid": 79}\n'
-SAID = "GPU-a reported Xid 79: GPU has fallen off the bus"
+SAID = "GPU-a reported Xid 79 (see docs.nvidia.com/deploy/xid-errors)"
 
 
 def message(folder, text, outcome="failed", message="ended by SIGABRT"):

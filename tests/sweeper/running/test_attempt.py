@@ -148,7 +148,7 @@ def test_a_crash_after_an_error_of_a_gpu_names_it(tmp_path):
     folder = make_folder(tmp_path / "run", "")
     folder.gpu_errors.write_text('{"time_s": 1.0, "uuid": "GPU-a", "xid": 79}\n')
     judged = judge(folder, Ended(exit_code=-6, duration_s=1, last_error="oh"), LIMITS)
-    said = "GPU-a reported Xid 79: GPU has fallen off the bus"
+    said = "GPU-a reported Xid 79 (see docs.nvidia.com/deploy/xid-errors)"
     assert judged.result.message == f"ended by SIGABRT: oh; {said}"
     assert judged.crashed
 
