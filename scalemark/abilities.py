@@ -20,8 +20,6 @@ A file without ABILITIES, or whose ABILITIES lack a field, raises AbilitiesError
 Every command checks all files before it begins.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -260,28 +258,6 @@ class VariableUpdateAbilities:
         return self.sends is not Sends.NOTHING
 
 
-__all__ = [
-    "ALL_REDUCES",
-    "DEFAULT_UPDATE",
-    "LAUNCHERS",
-    "LOCAL",
-    "OPTIMIZERS",
-    "PRECISIONS",
-    "VARIABLE_UPDATES",
-    "AbilitiesError",
-    "check",
-    "distributed",
-    "fastest_precision",
-    "half_precision",
-    "jobs_of",
-    "least_replicas",
-    "names",
-    "precision_of",
-    "preferring",
-    "rank_jobs",
-    "trains_apart",
-]
-
 DEFAULT_UPDATE = "replicated"
 """What variable_update=auto means: every replica has its copies, and gradients are all-reduced."""
 
@@ -305,11 +281,6 @@ def least_replicas(variable_update: str) -> int:
     """Return the fewest replicas that it shares variables among; 1 for a name of others."""
     abilities = VARIABLE_UPDATES.get(variable_update)
     return 1 if abilities is None else abilities.least_replicas
-
-
-def precision_of(name: str) -> PrecisionAbilities | None:
-    """Return abilities by the name that sources use: mixed is fp16. None for unknown names."""
-    return PRECISIONS.get("fp16" if name == "mixed" else name)
 
 
 def fastest_precision(compute_capability: tuple[int, int] | None) -> str:

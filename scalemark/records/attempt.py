@@ -4,8 +4,6 @@ Packs the steps of an attempt into one row of small whole numbers, half the size
 step. Plain SQL reads them through the view `step_samples`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
@@ -102,7 +100,9 @@ class AttemptEnd(JsonRecord):
         check_one_of("outcome", self.outcome, Outcome)
         check_year("ended_at", self.ended_at)
         if self.duration_s is not None:
-            check_duration("duration_s", self.duration_s)
+            check_least("duration_s", self.duration_s, 0)
+            if self.duration_s > LONGEST_S:
+                raise ValueError(f"duration_s={self.duration_s}: wanted {LONGEST_S} or less")
         object.__setattr__(self, "message", quoted_lines(self.message))
         result = self.result
         if result and (result.outcome, result.message) != (self.outcome, self.message):
@@ -113,13 +113,6 @@ class AttemptEnd(JsonRecord):
 
 LONGEST_S, FIRST_YEAR, LAST_YEAR = 315_576_000, 1900, 9900
 """Limits beyond which dates and durations cannot be computed with."""
-
-
-def check_duration(name: str, duration_s: float) -> None:
-    """Raises ValueError."""
-    check_least(name, duration_s, 0)
-    if duration_s > LONGEST_S:
-        raise ValueError(f"{name}={duration_s}: wanted {LONGEST_S} (ten years) or less")
 
 
 def check_year(name: str, at: datetime) -> None:

@@ -4,8 +4,6 @@ Derived from that definition: Hydra's schema and its help, the checks of a recor
 database, filters, the columns of tables, what an engine refuses, and which axes analysis compares.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field
@@ -41,23 +39,28 @@ _LARGEST_INTEGER = 2**31 - 1  # as databases have it, see `scalemark.records.val
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A named property of a trial that a grid may vary. `axis` says what its attributes mean."""
+    """A named property of a trial that a grid may vary."""
 
     name: str
     type: type[AxisValue]
     default: AxisValue | None  # left out of an identity; None: every trial says its value
-    help: str
-    choices: tuple[str, ...]
-    folder: str
-    auto: bool
-    given: AxisValue | None  # None where the command line has no default of its own
-    set_by: str
-    least: float | None
-    most: float | None
-    below: float | None
-    engines: tuple[Engine, ...]
-    in_curve: bool
-    sets_step_time: bool
+    help: str  # one line, with the unit
+    # all values it may have; empty: others, too
+    choices: tuple[str, ...] = ()
+    # its values are the files of this folder of trainer/; records of other versions may name other
+    # files, so that only the command line checks them
+    folder: str = ""
+    auto: bool = False  # the command line accepts `auto`, and has it as its default
+    given: AxisValue | None  # the command line's default; None where it has none of its own
+    # the group or setting that says it on the command line, where that is not its name
+    set_by: str = ""
+    least: float | None = None
+    most: float | None = None
+    below: float | None = None
+    # those that read it; the others refuse every value but the default
+    engines: tuple[Engine, ...] = (Engine.tensorflow,)
+    in_curve: bool = True  # trials that differ in it are of different scaling curves
+    sets_step_time: bool = True  # the time of a step can depend on it
 
     @property
     def lacking(self) -> AxisValue:
@@ -99,48 +102,18 @@ def axis(
     text: str,
     *,
     default: AxisValue | None = None,
-    choices: tuple[str, ...] = (),
-    folder: str = "",
     auto: bool = False,
     given: AxisValue | None = None,
-    set_by: str = "",
-    least: float | None = None,
-    most: float | None = None,
-    below: float | None = None,
-    engines: tuple[Engine, ...] = (Engine.tensorflow,),
-    in_curve: bool = True,
-    sets_step_time: bool = True,
+    **options: Any,
 ) -> Any:
     """Define an axis, as a field of a class under `@record_of_axes`.
 
-    - `text`: one line of help, with the unit.
-    - `default`: of the record, where it has one.
-    - `choices`: all values it may have. `folder`: they are the files of this folder of trainer/;
-      records of other versions may name other files, so that only the command line checks these.
-    - `auto`: the command line accepts `auto`, and has it as its default.
-    - `given`: the command line's default, where that is not the field's.
-    - `set_by`: the group or setting that says it on the command line, where that is not its name.
-    - `least`, `most`, `below`: bounds of a number.
-    - `engines`: those that read it. The others refuse every value but the default.
-    - `in_curve`: trials that differ in it are of different scaling curves.
-    - `sets_step_time`: the time of a step can depend on it.
+    `text` is its help, `default` that of the record, where it has one; `given` is the command
+    line's, where that is not `default` or `auto`. `options` are other fields of `Axis`.
     """
     if given is None:
         given = default
-    metadata = {
-        "help": text,
-        "choices": choices,
-        "folder": folder,
-        "auto": auto,
-        "given": AUTO if auto else given,
-        "set_by": set_by,
-        "least": least,
-        "most": most,
-        "below": below,
-        "engines": engines,
-        "in_curve": in_curve,
-        "sets_step_time": sets_step_time,
-    }
+    metadata = {"help": text, "auto": auto, "given": AUTO if auto else given, **options}
     return field(default=MISSING if default is None else default, metadata=metadata)
 
 
