@@ -85,7 +85,7 @@ def start(program: Program, output: int) -> subprocess.Popen[bytes]:
         raise CannotStartError(f"{program.folder}, where the sweep was started, is no folder")
     name = program.arguments[0]
     path = program.variables.get("PATH", os.defpath)
-    executable = template.found(name, path, program.folder)
+    executable = template.located(name, path, program.folder)
     if executable is None:
         raise CannotStartError(template.not_found(name, path, program.folder))
     try:

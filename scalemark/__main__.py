@@ -4,8 +4,6 @@ Each command is a module of another room, imported when it is asked for: `scalem
 none of them. `python -m scalemark` is the same program.
 """
 
-from __future__ import annotations
-
 import sys
 
 from scalemark.cli import entry_point

@@ -4,8 +4,6 @@ The reference is part of a trial's identity together with a digest of the file, 
 file is another trial.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import hashlib

@@ -4,8 +4,6 @@ Launchers start this. A trainer that is not given a rank of a distributed trial 
 which are trainers that are.
 """
 
-from __future__ import annotations
-
 import sys
 
 from scalemark.cli import entry_point

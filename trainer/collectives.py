@@ -12,8 +12,6 @@ end in the next.
 are scattered last message first, as the backward pass brings them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ with it. The standard library's forkserver has one environment for all, and impo
 in each.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -8,8 +8,6 @@ One tf.data pipeline feeds all replicas: in turn, and ahead of time onto their d
 ```
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -208,14 +206,13 @@ def _parsed(record: tf.Tensor, *, with_boxes: bool) -> tuple[tf.Tensor, tf.Tenso
         "image/encoded": tf.io.FixedLenFeature([], tf.string),
         "image/class/label": tf.io.FixedLenFeature([], tf.int64),
     }
-    sides = [f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax")]
     if with_boxes:
         edge = tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
-        wanted |= dict.fromkeys(sides, edge)
+        wanted |= dict.fromkeys(_BOX_SIDES, edge)
     features = tf.io.parse_single_example(record, wanted)
     boxes = tf.zeros((1, 0, 4))
     if with_boxes:
-        boxes = tf.stack([features[side] for side in sides], axis=-1)[tf.newaxis]
+        boxes = tf.stack([features[side] for side in _BOX_SIDES], axis=-1)[tf.newaxis]
     return features["image/encoded"], features["image/class/label"], boxes
 
 
@@ -262,6 +259,7 @@ def _flipped_and_colored(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 NUM_SHARDS = 8
+_BOX_SIDES = tuple(f"image/object/bbox/{side}" for side in ("ymin", "xmin", "ymax", "xmax"))
 ORIGINALS = Path(__file__).resolve().parent / "data" / "originals"
 
 
@@ -314,31 +312,28 @@ def _make(folder: Path, name: str, examples: list[tf.train.Example]) -> None:
 
 def example(image: tf.Tensor, filename: str, *, label: int, text: str) -> tf.train.Example:
     """Encode an image (H, W, 3) uint8 with ImageNet's fields; its one box is the whole image."""
-
-    def integer(value: int) -> tf.train.Feature:
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
-
-    def real(value: float) -> tf.train.Feature:
-        return tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
-
-    def bytes_of(value: bytes) -> tf.train.Feature:
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-
-    feature = {
-        "image/height": integer(image.shape[0]),
-        "image/width": integer(image.shape[1]),
-        "image/colorspace": bytes_of(b"RGB"),
-        "image/channels": integer(3),
-        "image/class/label": integer(label),
-        "image/class/synset": bytes_of(text.encode()),
-        "image/class/text": bytes_of(text.encode()),
-        "image/object/bbox/xmin": real(0.0),
-        "image/object/bbox/ymin": real(0.0),
-        "image/object/bbox/xmax": real(1.0),
-        "image/object/bbox/ymax": real(1.0),
-        "image/object/bbox/label": integer(label),
-        "image/format": bytes_of(b"JPEG"),
-        "image/filename": bytes_of(filename.encode()),
-        "image/encoded": bytes_of(tf.io.encode_jpeg(image, quality=90).numpy()),
+    values: dict[str, int | float | bytes] = {
+        "image/height": image.shape[0],
+        "image/width": image.shape[1],
+        "image/colorspace": b"RGB",
+        "image/channels": 3,
+        "image/class/label": label,
+        "image/class/synset": text.encode(),
+        "image/class/text": text.encode(),
+        "image/object/bbox/label": label,
+        "image/format": b"JPEG",
+        "image/filename": filename.encode(),
+        "image/encoded": tf.io.encode_jpeg(image, quality=90).numpy(),
+        **dict.fromkeys(_BOX_SIDES[:2], 0.0),
+        **dict.fromkeys(_BOX_SIDES[2:], 1.0),
     }
+    feature = {name: _feature(value) for name, value in values.items()}
     return tf.train.Example(features=tf.train.Features(feature=feature))
+
+
+def _feature(value: int | float | bytes) -> tf.train.Feature:
+    if isinstance(value, bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+    if isinstance(value, float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))

@@ -154,36 +154,24 @@ def _build(
 def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
     x = inputs[0]
     match layer:
-        case Plain.IMAGES:
-            return _in_data_format(x)
+        case Plain():
+            return _apply_plain(layer, inputs)
         case nn.Conv():
             return _convolution(layer)(x)
         case nn.BatchNorm():
             return FusedBatchNormalization(
                 scale=layer.scale, epsilon=layer.epsilon, decay=layer.decay
             )(x)
-        case Plain.RELU:
-            return keras.layers.ReLU()(x)
         case nn.Pool(kind="max"):
             return keras.layers.MaxPooling2D(layer.size, layer.strides, layer.padding)(x)
         case nn.Pool():
             return keras.layers.AveragePooling2D(layer.size, layer.strides, layer.padding)(x)
-        case Plain.GLOBAL_MEAN:
-            return keras.layers.GlobalAveragePooling2D()(x)
-        case Plain.ADD:
-            return keras.layers.add(inputs)
-        case Plain.CONCAT:
-            return keras.layers.concatenate(inputs, axis=_channel_axis())
         case nn.PadChannels():
             return _padded(x, layer.channels)
-        case Plain.FLATTEN:
-            return keras.layers.Flatten()(x)
         case nn.Dense():
             return _dense(layer)(x)
         case nn.DropoutLayer():
             return Dropout(layer.rate)(x)
-        case Plain.TOKENS | Plain.KEPT:
-            return x
         case nn.Masked():
             return tokens.Mask(layer.every)(x)
         case nn.Every():
@@ -198,16 +186,42 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
             return Attention(
                 layer.num_heads, is_causal=layer.is_causal, dropout_rate=layer.dropout_rate
             )(x)
+        case nn.Embed() | nn.TiedLogits():
+            raise AssertionError("they share a table, and are built together")
+        case unknown:
+            assert_never(unknown)
+
+
+def _apply_plain(layer: Plain, inputs: list[Built]) -> Built:
+    x = inputs[0]
+    match layer:
+        case Plain.IMAGES:
+            # as in tf_cnn_benchmarks, channels-last images are transposed on the device
+            if _channel_axis() == 1:
+                x = keras.layers.Permute((3, 1, 2))(x)
+            return x
+        case Plain.RELU:
+            return keras.layers.ReLU()(x)
+        case Plain.GLOBAL_MEAN:
+            return keras.layers.GlobalAveragePooling2D()(x)
+        case Plain.ADD:
+            return keras.layers.add(inputs)
+        case Plain.CONCAT:
+            return keras.layers.concatenate(inputs, axis=_channel_axis())
+        case Plain.FLATTEN:
+            return keras.layers.Flatten()(x)
+        case Plain.TOKENS | Plain.KEPT:
+            return x
         case Plain.IN_A_ROW:
-            return _in_a_row(x)
+            if _channel_axis() == 1:
+                x = keras.layers.Permute((2, 3, 1))(x)
+            return keras.layers.Reshape((-1, x.shape[-1]))(x)
         case Plain.CLASS_TOKEN:
             return tokens.ClassToken()(x)
         case Plain.FIRST:
             return x[:, 0]
         case Plain.BIAS:
             return tokens.AddBias()(x)
-        case nn.Embed() | nn.TiedLogits():
-            raise AssertionError("they share a table, and are built together")
         case unknown:
             assert_never(unknown)
 
@@ -259,19 +273,6 @@ def _padded(x: Built, channels: int) -> Built:
     widths = [(0, 0)] * 4
     widths[axis] = (0, channels - x.shape[axis])
     return keras.ops.pad(x, widths)
-
-
-def _in_data_format(images: Built) -> Built:
-    """Transpose channels-last images on the device where wanted, as in tf_cnn_benchmarks."""
-    if _channel_axis() == 1:
-        return keras.layers.Permute((3, 1, 2))(images)
-    return images
-
-
-def _in_a_row(x: Built) -> Built:
-    if _channel_axis() == 1:
-        x = keras.layers.Permute((2, 3, 1))(x)
-    return keras.layers.Reshape((-1, x.shape[-1]))(x)
 
 
 def _channel_axis() -> int:

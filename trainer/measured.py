@@ -1,7 +1,5 @@
 """Times training steps, makes a measurement of them, and judges whether it may be quoted."""
 
-from __future__ import annotations
-
 import math
 import os
 import statistics
@@ -61,6 +59,10 @@ class Timed:
     window_start_s: float  # on the clock
     window_s: float  # first measured step to devices idle after the last
     cpu_s: float | None  # CPU seconds of the process in the window; None where not known
+
+    @property
+    def window_end_s(self) -> float:
+        return self.window_start_s + self.window_s
 
     def measured(self) -> list[StepSample]:
         return [sample for sample in self.samples if sample.phase == Phase.MEASURE]

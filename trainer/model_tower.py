@@ -10,8 +10,6 @@ activations only those of one are held at a time. A loss scale keeps small half-
 from vanishing (Micikevicius et al. 2018, "Mixed Precision Training").
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -5,8 +5,6 @@
 ```
 """
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import os

@@ -1,7 +1,5 @@
 """What a trainer does with its own process: placement, parent, log, environment, and end."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

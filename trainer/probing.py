@@ -9,8 +9,6 @@ training uses, too. Logical CPU devices share one memory, in which TensorFlow co
 copy stands in for the link, by the threads of the target.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

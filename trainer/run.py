@@ -15,7 +15,7 @@ import statistics
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -72,7 +72,9 @@ def run(
     worker 0. A trial that did not do what its spec says is invalid and keeps its measurement as
     evidence. Raises UnsupportedTrialError, LostRankError, or what TensorFlow raises.
     """
-    with devices.naming_lost_ranks(cluster) if cluster else nullcontext():
+    if cluster is None:
+        return _run(spec, folder, given, None)
+    with devices.naming_lost_ranks(cluster):
         return _run(spec, folder, given, cluster)
 
 
@@ -82,26 +84,21 @@ def _run(
     trial_devices = _devices(spec, folder, cluster)
     prepare(spec)  # before the input is opened: its order depends on the seed
     gpus = telemetry.watched(spec, given)
-    with telemetry.watching(gpus.uuids, folder.telemetry, given.spare_core if given else None):
+    spare_core, shares_host = None, False
+    if given:
+        spare_core, shares_host = given.spare_core, given.shares_host
+    with telemetry.watching(gpus.uuids, folder.telemetry, spare_core):
         training, data = open_training(spec, trial_devices)
-
         first = _take_first_step(training, data)
         folder.write(folder.doing, Doing.STEPPING)
         timed, taken = _measure(spec, training, data, folder, given, cluster)
         folder.write(folder.doing, Doing.PROFILING)
 
         measurement = _measurement(spec, training, first, timed, taken)
-        window_end_s = timed.window_start_s + timed.window_s
-        seen = telemetry.summarize(folder.telemetry, timed.window_start_s, window_end_s)
+        seen = telemetry.summarize(folder.telemetry, timed.window_start_s, timed.window_end_s)
+        of_example = training.template.items_per_example
         measurement = utilization.with_utilization(
-            measurement,
-            spec,
-            training.template.items_per_example,
-            training.devices,
-            folder,
-            given,
-            cluster,
-            seen,
+            measurement, spec, of_example, trial_devices, folder, given, cluster, seen
         )
 
     problem = _problem(spec, training, first, timed, measurement)
@@ -112,11 +109,11 @@ def _run(
         seen,
         gpus.num_wanted,
         num_cores=len(os.sched_getaffinity(0)),
-        shares_host=given is not None and given.shares_host,
+        shares_host=shares_host,
         problem=problem,
     )
-    times, no_times = _replica_times(spec, training, data) if spec.replica_times else (None, "")
-    profiled, no_profile = _profile(training, data, folder) if spec.profile else (None, "")
+    times, no_times = _replica_times(spec, training, data)
+    profiled, no_profile = _profile(spec, training, data, folder)
     if trial_devices.lockstep:
         trial_devices.lockstep.end(lambda: training.towers.step(data.next()))
     return AttemptResult(
@@ -268,7 +265,11 @@ def _problem(
 def _replica_times(
     spec: TrialSpec, training: Training, data: towers.Input
 ) -> tuple[ReplicaTimes | None, str]:
-    """Return each replica's times, or why there are none: the measurement is there already."""
+    """Return each replica's times where they are wanted, or why there are none: the measurement is
+    there already.
+    """
+    if not spec.replica_times:
+        return None, ""
     try:
         batches = data.next()
         if spec.steps_per_execution > 1:
@@ -281,12 +282,13 @@ def _replica_times(
 
 
 def _profile(
-    training: Training, data: towers.Input, folder: RunFolder
+    spec: TrialSpec, training: Training, data: towers.Input, folder: RunFolder
 ) -> tuple[Profile | None, str]:
-    """Return the profile, or why there is none: its failure does not spoil the measurement.
-
-    Each loss is read once the next step is on its way, as in the measured steps.
+    """Return the profile where it is wanted, or why there is none: its failure does not spoil the
+    measurement. Each loss is read once the next step is on its way, as in the measured steps.
     """
+    if not spec.profile:
+        return None, ""
     waits_s: list[float] = []
     pending: list[Loss] = []  # one at most
 
@@ -350,7 +352,8 @@ def build(
             f"precision={spec.precision}: a way of GPUs; these replicas are "
             f"{trial_devices.described}"
         )
-    if lack := precision.lack_of(trial_devices.compute_capability):
+    lack = precision.lack_of(trial_devices.compute_capability)
+    if lack:
         raise UnsupportedTrialError(f"precision={spec.precision}: {lack}")
     with tf.device(trial_devices.host):
         template = _template(spec, model)
@@ -382,10 +385,11 @@ def _template(spec: TrialSpec, model: Callable[[], keras.Model] | None) -> Templ
         return own_model.load(spec)
     logits = definition(spec)
     example = Example.of_model(logits, spec)
-    compiled = spec.xla == "on"
-    built = (
-        model() if model else keras_model.build(logits, recompute=spec.recompute, compiled=compiled)
-    )
+    if model:
+        built = model()
+    else:
+        compiled = spec.xla == "on"
+        built = keras_model.build(logits, recompute=spec.recompute, compiled=compiled)
     if models.takes_tokens(logits):
         return Template(model=built, example=example, item=TOKENS, items_per_example=spec.seq_len)
     return Template(model=built, example=example)
@@ -400,7 +404,8 @@ def prepare(spec: TrialSpec) -> None:
     if spec.device_kind == DeviceKind.GPU:
         for problem in switches.overrides_of_precision(spec.precision, os.environ):
             raise UnsupportedTrialError(problem)
-    if missing := switches.variables(spec, os.environ).items() - os.environ.items():
+    missing = switches.variables(spec, os.environ).items() - os.environ.items()
+    if missing:
         raise UnsupportedTrialError(
             f"{dict(missing)} must be in the environment before TensorFlow is imported"
         )

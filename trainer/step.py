@@ -20,8 +20,6 @@ What else would wait, by TensorFlow 2.21's sources:
   meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -12,8 +12,6 @@ Standard library only, and little of it: what is imported before `loading` is ca
 interrupted with a traceback.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import os

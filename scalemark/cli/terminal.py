@@ -1,7 +1,5 @@
 """Prints columns, JSON and progress: fitted to a terminal, never cut for a file or a pipe."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

@@ -1,7 +1,5 @@
 """Knows the file systems of this host, the cache folder, and the probes kept in it."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -13,18 +11,10 @@ from scalemark.run_folder import read_regular
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")  # how spaces and the like are written there
 _MOUNTS = Path("/proc/self/mountinfo")
-_NETWORK: tuple[str, ...] = (
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "9p",
-    "afs",
-    "ceph",
-    "glusterfs",
+_NETWORK = (
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs"),
+    *("lustre", "gpfs", "beegfs", "orangefs", "panfs"),
 )
-_NETWORK += ("lustre", "gpfs", "beegfs", "orangefs", "panfs")
 _OF_HOSTS = ("vboxsf", "virtiofs")  # folders of a host, seen from its virtual machine
 _LOCAL = ("fuse.fuse-overlayfs",)  # the root of containers that are run without root
 
@@ -47,8 +37,10 @@ def without_reliable_locks(path: Path, mounts: Path = _MOUNTS) -> str | None:
         # of two at one place the later one hides
         if existing.is_relative_to(mount_point) and len(mount_point.parts) >= depth:
             depth, kind = len(mount_point.parts), os.fsdecode(after.split()[0])
-    shared = kind in _NETWORK or kind in _OF_HOSTS or kind.startswith("fuse.")
-    return kind if shared and kind not in _LOCAL else None
+    is_shared = kind in (*_NETWORK, *_OF_HOSTS) or kind.startswith("fuse.")
+    if not is_shared or kind in _LOCAL:
+        return None
+    return kind
 
 
 def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
@@ -56,10 +48,19 @@ def cache_folder(variables: Mapping[str, str] = os.environ) -> Path:
 
     Raises RuntimeError for a user without a home, as a container may have.
     """
-    if chosen := variables.get("SCALEMARK_CACHE"):
+    chosen = variables.get("SCALEMARK_CACHE")
+    if chosen:
         return Path(chosen)
     caches = variables.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(caches) / "scalemark"
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file, in place of an earlier one, whole or not at all. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(f".{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(file)
 
 
 _MOST_BYTES = 2**24  # a machine of 256 GPUs has 65,280 pairs
@@ -74,16 +75,15 @@ def read_probe(machine: str, device_kind: str) -> Probe | None:
     except (OSError, ValueError, RuntimeError) as error:
         print(f"the kept probe cannot be used: {error}", file=sys.stderr)
         return None
-    is_of_it = (probe.machine, probe.device_kind) == (machine, device_kind)
-    return probe if is_of_it else None
+    if (probe.machine, probe.device_kind) != (machine, device_kind):
+        return None
+    return probe
 
 
 def write_probe(probe: Probe) -> Path:
-    """Keep a probe, whole or not at all, in place of an earlier one. Raises OSError."""
+    """Keep a probe in place of an earlier one. Raises OSError."""
     file = _file(probe.machine, probe.device_kind)
-    draft = file.with_suffix(f".{os.getpid()}")
-    draft.write_text(probe.to_json(), encoding="utf-8")
-    draft.replace(file)
+    write_whole(file, probe.to_json())
     return file
 
 

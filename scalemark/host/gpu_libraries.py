@@ -8,8 +8,6 @@ NVML, at any age of the driver, also with MPS.
 ```
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

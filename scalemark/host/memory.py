@@ -1,7 +1,5 @@
 """Finds the memory of this host and its GPUs, and recognizes errors that are a lack of it."""
 
-from __future__ import annotations
-
 import errno
 import re
 from contextlib import suppress

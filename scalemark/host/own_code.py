@@ -1,7 +1,5 @@
 """Finds the code of this program, its version and extras, and starts another Python with it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

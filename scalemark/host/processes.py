@@ -1,7 +1,5 @@
 """Identifies processes of this host, and those that scalemark has started."""
 
-from __future__ import annotations
-
 import os
 import platform
 from datetime import UTC, datetime, timedelta

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
-from scalemark.host.files import cache_folder
+from scalemark.host.files import cache_folder, write_whole
 from scalemark.host.own_code import NOT_INSTALLED, own_version
 from scalemark.host.sources import code_of, is_unknown
 from scalemark.program import template
@@ -95,35 +95,37 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
     `words` is its command line, `folder` where it runs, `variables` its environment.
     """
     command = interpreter_of(words, folder, variables)
-    found = interpreter(command, folder, variables) if command else NONE
-    packages = dict(found.packages)
-    if (own := own_version()) != NOT_INSTALLED:
-        packages["scalemark"] = own  # it times the steps
+    answer = interpreter(command, folder, variables) if command else NONE
+    packages = dict(answer.packages)
+    if own_version() != NOT_INSTALLED:
+        packages["scalemark"] = own_version()  # it times the steps
     return {
-        "python": found.python,
+        "python": answer.python,
         "kernel": platform.release(),
         "packages": dict(sorted(packages.items())),
         "variables": software.result_changing(variables),
         "driver": software.driver(),
         "cuda": software.of_nvidia(packages, "cuda_runtime"),
         "cudnn": software.of_nvidia(packages, "cudnn"),
-        "interpreter": found.path,
-        "program": code_of(words, folder, map(Path, found.imported)),
+        "interpreter": answer.path,
+        "program": code_of(words, folder, map(Path, answer.imported)),
     }
 
 
-def doubt(words: Sequence[str], found: Mapping[str, Any]) -> str:
+def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
     """Say what is not known of a program: its code, or the packages of a Python program. Empty
     where all is known.
 
-    `found` is what `describe` found.
+    `described` is what `describe` returned.
     """
-    if is_unknown(found["program"]["code"]):
+    if is_unknown(described["program"]["code"]):
         return (
             "its folder has too many sources to compare, and git does not answer there, so its "
             "code is not known; no earlier trial counts as finished"
         )
-    for word in () if found["python"] else words[:_MOST_WORDS]:
+    if described["python"]:
+        return ""
+    for word in words[:_MOST_WORDS]:
         name = Path(word).name
         if PYTHON.fullmatch(name) or name.endswith(".py") or name in _RUNNERS | _ELSEWHERE:
             return (
@@ -146,7 +148,8 @@ def interpreter_of(
     for index, word in enumerate(words):
         if Path(word).name in _ELSEWHERE:
             return ()
-        if runner := _runner(words[index:]):
+        runner = _runner(words[index:])
+        if runner:
             return (*runner, "python")
         file = _file(word, folder, variables)
         if file is None:
@@ -164,8 +167,8 @@ def interpreter_of(
     if not is_of_shell:
         return ()
     path = variables.get("PATH", os.defpath)
-    found = shutil.which("python", path=path) or shutil.which("python3", path=path)
-    return (found,) if found else ()
+    program = shutil.which("python", path=path) or shutil.which("python3", path=path)
+    return (program,) if program else ()
 
 
 def _runner(words: Sequence[str]) -> Sequence[str]:
@@ -188,8 +191,9 @@ def interpreter(command: Sequence[str], folder: Path, variables: Mapping[str, st
     The answer is kept in a file as long as neither it nor the folders of its modules change.
     """
     kept_at = _cache_file(command, folder, variables)
-    if found := _kept(kept_at):
-        return found
+    kept = _kept(kept_at)
+    if kept:
+        return kept
     encoded = b64encode(_SCRIPT.encode()).decode()  # `conda run` takes no line breaks
     try:
         asked = subprocess.run(
@@ -201,11 +205,13 @@ def interpreter(command: Sequence[str], folder: Path, variables: Mapping[str, st
             timeout=_WITHIN_S,
             check=True,
         )
-        found = Interpreter(**json.loads(asked.stdout.strip().splitlines()[-1]))
+        answer = Interpreter(**json.loads(asked.stdout.strip().splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, IndexError):
         return NONE
-    _keep(kept_at, found)
-    return found
+    if kept_at is not None:
+        with suppress(OSError):  # then it is asked again
+            write_whole(kept_at, json.dumps(asdict(answer)))
+    return answer
 
 
 def _file(word: str, folder: Path, variables: Mapping[str, str]) -> Path | None:
@@ -218,7 +224,7 @@ def _file(word: str, folder: Path, variables: Mapping[str, str]) -> Path | None:
             return script if script.is_file() else None
         if "/" not in word and ("=" in word or word.startswith("-")):
             return None
-        program = template.found(word, variables.get("PATH", os.defpath), folder)
+        program = template.located(word, variables.get("PATH", os.defpath), folder)
         return Path(program) if program else None
     return None
 
@@ -230,12 +236,12 @@ def _shebang(file: Path, folder: Path, variables: Mapping[str, str]) -> str | No
             line = opened.readline(256)
     except OSError:
         return None
-    found = _SHEBANG.match(line)
-    if not found:
+    match = _SHEBANG.match(line)
+    if not match:
         return None
-    named = os.fsdecode(found[1])
-    if Path(named).name == "env" and found[2]:
-        named = os.fsdecode(found[2])
+    named = os.fsdecode(match[1])
+    if Path(named).name == "env" and match[2]:
+        named = os.fsdecode(match[2])
     inner = _file(named, folder, variables)
     return str(inner) if inner else named
 
@@ -262,21 +268,10 @@ def _kept(file: Path | None) -> Interpreter | None:
     if file is None:
         return None
     try:
-        found = Interpreter(**json.loads(file.read_text()))
-        for folder, changed_ns in found.folders.items():
+        answer = Interpreter(**json.loads(file.read_text()))
+        for folder, changed_ns in answer.folders.items():
             if Path(folder).stat().st_mtime_ns != changed_ns:
                 return None
     except (OSError, ValueError, TypeError, AttributeError):
         return None
-    return found
-
-
-def _keep(file: Path | None, found: Interpreter) -> None:
-    """Keep an answer; where that is not possible, it is asked for again."""
-    if file is None:
-        return
-    draft = file.with_suffix(f".{os.getpid()}")
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(asdict(found)))
-        draft.replace(file)
+    return answer

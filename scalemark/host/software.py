@@ -59,16 +59,10 @@ PACKAGES = ("tensorflow", "tf_nightly", "keras", "numpy", "ml_dtypes", "scalemar
 PLACEMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
 # of what is installed
-SOURCES: tuple[str, ...] = (
-    "analysis",
-    "command",
-    "conf",
-    "hydra_plugins",
-    "plots",
-    "scalemark",
-    "simulator",
+SOURCES = (
+    *("analysis", "command", "conf", "hydra_plugins", "plots", "scalemark", "simulator", "store"),
+    *("sweep.py", "sweeper", "trainer"),
 )
-SOURCES += ("store", "sweep.py", "sweeper", "trainer")
 UNKNOWN_DIFF = "unknown"
 DIRTY = "+dirty"  # behind the commit of a checkout with changes
 _GIT_WITHIN_S = 5.0  # it takes hundredths of a second, unless the disk is another host's
@@ -139,15 +133,15 @@ def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
     anything: it becomes a mask and 32 bits of a digest, which tell two values apart. (A guess at a
     short value can be confirmed so, which is why nothing comes here that looks like a secret.)
     """
-    found = {}
+    recorded = {}
     for name, value in sorted(variables.items()):
         shown = without_secrets(storable(value))
         if name in RECORDED:
-            found[name] = shown
+            recorded[name] = shown
         elif _may_change_results(name):
             digest = hashlib.sha256(f"{storable(name)}={shown}".encode()).hexdigest()
-            found[storable(name)] = f"{MASK} {digest[:8]}"
-    return found
+            recorded[storable(name)] = f"{MASK} {digest[:8]}"
+    return recorded
 
 
 def _may_change_results(name: str) -> bool:
@@ -158,8 +152,8 @@ def _may_change_results(name: str) -> bool:
 
 def commit(root: Path = ROOT) -> str:
     """Return this checkout's git commit, '+dirty' when files differ; empty outside a checkout."""
-    found = git(root, "describe", "--always", "--abbrev=40", f"--dirty={DIRTY}", "--match=")
-    return found.decode().strip() if found else ""
+    described = git(root, "describe", "--always", "--abbrev=40", f"--dirty={DIRTY}", "--match=")
+    return (described or b"").decode().strip()
 
 
 def diff(root: Path = ROOT, sources: Sequence[str] = SOURCES) -> str:
@@ -196,11 +190,11 @@ def driver(files: tuple[str, ...] = _DRIVER_FILES) -> str:
     """Return the version of the NVIDIA driver that is loaded; empty without one."""
     for path in files:
         try:
-            found = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", Path(path).read_text())
+            match = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", Path(path).read_text())
         except OSError:
             continue
-        if found:
-            return found[0]
+        if match:
+            return match[0]
     return ""
 
 
@@ -238,9 +232,9 @@ def of_nvidia(packages: Mapping[str, str], what: str) -> str:
 
 
 def _packages() -> dict[str, str]:
-    found = {}
+    packages = {}
     for distribution in distributions():
         name = distribution.metadata["Name"].lower().replace("-", "_")
         if name in PACKAGES or name.startswith("nvidia_"):
-            found[name] = distribution.version
-    return dict(sorted(found.items()))
+            packages[name] = distribution.version
+    return dict(sorted(packages.items()))

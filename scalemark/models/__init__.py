@@ -5,8 +5,6 @@ the language of `scalemark.layers`; its other parameters tell members of the fam
 `conf/model/NAME.yaml` holds the defaults for training it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module

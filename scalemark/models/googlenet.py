@@ -26,10 +26,10 @@ def googlenet(image_px: int = 224, num_classes: int = 1001) -> nn.Tensor:
 
 
 def _block(
-    x: nn.Tensor, one: int, to_three: int, three: int, to_five: int, five: int, pooled: int
+    x: nn.Tensor, single: int, to_three: int, three: int, to_five: int, five: int, pooled: int
 ) -> nn.Tensor:
     return nn.concat(
-        nn.conv(x, one, 1),
+        nn.conv(x, single, 1),
         nn.conv(nn.conv(x, to_three, 1), three, 3),
         nn.conv(nn.conv(x, to_five, 1), five, 5),
         nn.conv(nn.max_pool(x, 3, 1, "same"), pooled, 1),

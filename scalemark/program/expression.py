@@ -3,8 +3,6 @@
 They say how many items a step has, fill placeholders, make derived axes, and leave trials out.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import math

@@ -1,7 +1,5 @@
 """Fills the placeholders of a command line, and finds its program and its software."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re
@@ -322,7 +320,7 @@ SCRIPTS = (".py", ".sh")
 """Endings of their names."""
 
 
-def found(name: str, path: str, folder: Path) -> str | None:
+def located(name: str, path: str, folder: Path) -> str | None:
     """Return the file; None where there is none. `path` is the variable PATH of the program."""
     if "/" in name:
         at = folder / name
@@ -332,7 +330,7 @@ def found(name: str, path: str, folder: Path) -> str | None:
 
 
 def not_found(name: str, path: str, folder: Path) -> str:
-    """Say why `found` finds none, and what to do."""
+    """Say why `located` finds none, and what to do."""
     if "/" in name:
         what = "is no file" if (folder / name).exists() else "is not there"
         return f"{folder / name} {what}; wanted a program, by a path from {folder} or in PATH"
@@ -353,7 +351,7 @@ def problem(words: Sequence[str], path: str, folder: Path) -> str:
     """Say which file of a command line is missing, the program or the script of its Python; empty
     where none is.
     """
-    file = found(words[0], path, folder)
+    file = located(words[0], path, folder)
     if file is None:
         return not_found(words[0], path, folder)
     if not os.access(file, os.X_OK):

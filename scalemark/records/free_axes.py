@@ -4,8 +4,6 @@ The trainer, or the program of the user's own, is given an environment variable;
 inherits what the sweep was started with. The axis is called `env.NCCL_ALGO` everywhere.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Container, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The states of repeats and attempts, verdicts, and faults that can be injected."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 

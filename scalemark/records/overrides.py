@@ -1,7 +1,5 @@
 """Commands that run a trial again, and an earlier trial as a sweep takes it: `from=TRIAL`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Who made a number: this program, or somebody whose published figure it is."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Environment variables by which axes reach TensorFlow, and those that nothing reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES

@@ -3,8 +3,6 @@
 All functions raise ValueError, which names the place of what does not fit.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import types

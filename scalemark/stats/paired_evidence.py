@@ -1,7 +1,5 @@
 """Weighs interleaved pairs of runs, and shares the false wins of a series of proposals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 
@@ -27,7 +25,7 @@ def log_evidence(differences: Sequence[float], idle: Sequence[float] = ()) -> fl
     slowed down proves nothing, and one difference alone has no evidence. The e-value is smaller for
     it, and so as valid.
     """
-    squares = math.fsum(one**2 for one in (*differences, *idle))
+    squares = math.fsum(value**2 for value in (*differences, *idle))
     if len(differences) < 2 or squares == 0:
         return 0.0
     *others, second, _ = sorted(differences)
@@ -56,10 +54,10 @@ def always_valid_interval(
     mean = math.fsum(differences) / len(differences)
 
     def excludes_from_below(reach: float) -> bool:
-        return log_evidence([one - mean + reach for one in differences], idle) > enough
+        return log_evidence([value - mean + reach for value in differences], idle) > enough
 
     def excludes_from_above(reach: float) -> bool:
-        return log_evidence([mean + reach - one for one in differences], idle) > enough
+        return log_evidence([mean + reach - value for value in differences], idle) > enough
 
     return mean - _least(excludes_from_below), mean + _least(excludes_from_above)
 

@@ -1,7 +1,5 @@
 """Two speeds of a process that took turns, as those of a clock, and pauses among its steps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -126,7 +126,9 @@ def known_ratio_interval(
     of_a: Sequence[float], of_b: Sequence[float]
 ) -> tuple[float, float] | tuple[None, None]:
     """Return `ratio_interval`; None where a side is a single run: the next one may differ."""
-    return ratio_interval(of_a, of_b) if min(len(of_a), len(of_b)) > 1 else (None, None)
+    if min(len(of_a), len(of_b)) < 2:
+        return None, None
+    return ratio_interval(of_a, of_b)
 
 
 class Relation(StrEnum):
@@ -216,11 +218,11 @@ class Spread:
 
     @classmethod
     def sum(cls, spreads: Iterable[Spread]) -> Spread:
-        found = list(spreads)
-        return cls(
-            squares=math.fsum(one.squares for one in found),
-            freedom=sum(one.freedom for one in found),
-        )
+        squares, freedom = [], 0
+        for spread in spreads:
+            squares.append(spread.squares)
+            freedom += spread.freedom
+        return cls(squares=math.fsum(squares), freedom=freedom)
 
     def without(self, part: Spread) -> Spread:
         """Return the spread of the other trials; raises ValueError if `part` is more than it."""

@@ -9,8 +9,6 @@ Finds the rest of a warm-up: the first steps take longer, or shorter, and that f
 ```
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -204,14 +202,17 @@ def _inflation(shape: NDArray[np.float64], length: float) -> float:
     num = len(shape)
     columns = np.array([shape, shape * np.arange(num) / (length * num)])
     means = columns.mean(axis=1)
-    around = np.array([without_trend(one) for one in columns])
+    around = np.array([without_trend(column) for column in columns])
     return 1 + num * float(means @ np.linalg.solve(around @ around.T, means))
 
 
 @lru_cache(maxsize=8)  # attempts of a trial have as many steps
 def _shapes(num: int, num_joined: int) -> _Shapes:
-    joined = [_neighbors(_of_length(num, one), num_joined).mean(axis=1) for one in _LENGTHS]
-    around = np.array([without_trend(one) for one in joined])
+    rows = []
+    for length in _LENGTHS:
+        joined = _neighbors(_of_length(num, length), num_joined).mean(axis=1)
+        rows.append(without_trend(joined))
+    around = np.array(rows)
     return _Shapes(around=around, squares=(around**2).sum(axis=1))
 
 
@@ -355,12 +356,12 @@ def _parts(values: NDArray[np.float64]) -> _Parts:
     speeds = two_speeds(values, around)
     if speeds is not None:
         return _Parts(pauses=pauses(without_trend(speeds.rest)), speeds=speeds)
-    found = pauses(warmed)
-    smooth = found.smooth + rough
+    paused = pauses(warmed)
+    smooth = paused.smooth + rough
     fading = warm_up(smooth)
     if fading is None:
         return _Parts(pauses=pauses(line))
-    return _Parts(pauses=replace(found, smooth=smooth - fading.extra), warm_up=fading)
+    return _Parts(pauses=replace(paused, smooth=smooth - fading.extra), warm_up=fading)
 
 
 def _as_logarithms(more: float, less: float) -> tuple[float, float]:

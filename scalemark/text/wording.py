@@ -1,7 +1,5 @@
 """Writes names, counts, numbers, shell commands and CSV rows as people and programs read them."""
 
-from __future__ import annotations
-
 import csv
 import re
 import shlex

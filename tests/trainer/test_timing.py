@@ -189,9 +189,9 @@ def test_a_loss_that_is_no_number_is_none_in_its_sample():
 AGE = """
 import time
 begun_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-from trainer import timing
+from trainer import measured
 before_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-age_s = timing.process_age_s()
+age_s = measured.process_age_s()
 after_s = time.clock_gettime(time.CLOCK_BOOTTIME)
 print(begun_s, before_s - age_s, after_s - age_s)
 """

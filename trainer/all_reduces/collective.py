@@ -1,7 +1,5 @@
 """TensorFlow's collective as it chooses itself: NCCL on GPUs, its ring elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalemark.abilities import AllReduceAbilities, Traffic

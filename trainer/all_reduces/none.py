@@ -1,7 +1,5 @@
 """Sums copies of a gradient on one replica, round robin by tensor, and copies the sum to all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalemark.abilities import AllReduceAbilities, Traffic

@@ -3,8 +3,6 @@
 A synchronous mode must reach the weights of one device with the whole batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial

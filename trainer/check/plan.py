@@ -5,17 +5,15 @@ the checks of a mode are made in as many processes as there are different ones: 
 half precision and one without.
 """
 
-from __future__ import annotations
-
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.records import switches
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec, strategy_name
+from scalemark.records.validation import JsonRecord
 
 NUM_CPU_DEVICES = 2
 MOST_GPUS = 8
@@ -75,24 +73,12 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(JsonRecord):
     """The checks of one mode that a process makes, because they need the same environment."""
 
     mode: Mode
     bench: Bench
     precisions: tuple[str, ...]  # with fp32 come the checks that vary something else
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Part:
-        values = json.loads(text)
-        return cls(
-            mode=Mode(**values["mode"]),
-            bench=Bench(**values["bench"]),
-            precisions=tuple(values["precisions"]),
-        )
 
 
 BASE = TrialSpec(

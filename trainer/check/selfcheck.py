@@ -7,8 +7,6 @@
 A mode that crashes or hangs is one failed line; the others are checked all the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

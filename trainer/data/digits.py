@@ -1,7 +1,5 @@
 """Real handwritten digits, 1,797 images enlarged to 32 px, to see whether a model learns."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """ImageNet, or any other set in its TFRecord schema, from a folder that the user names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from scalemark.records.trial import TrialSpec

@@ -5,8 +5,6 @@ squares. The label of a square is the photograph and the quarter of it that it w
 0 is ImageNet's background class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import tensorflow as tf

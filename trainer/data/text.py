@@ -10,8 +10,6 @@ It is what Python's help() says of its topics; see originals/README.md. The same
 windows in the same order, for any number of replicas.
 """
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np

@@ -7,8 +7,6 @@ ResNet-50 on an H200. Of the first pooling of ResNet-50 it takes six times as lo
 devices. TensorFlow without XLA has kernels that are faster than both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

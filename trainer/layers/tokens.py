@@ -1,7 +1,5 @@
 """Keras layers of transformers, and the recomputing of their blocks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias

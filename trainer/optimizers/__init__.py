@@ -3,8 +3,6 @@
 Each declares ABILITIES (see `scalemark/abilities.py`) and `create(spec) -> Optimizer`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

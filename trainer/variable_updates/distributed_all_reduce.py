@@ -9,8 +9,6 @@ itself never crosses hosts here: its op sums over the GPUs of one process (acros
 variable_update=multi_worker_mirrored).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from scalemark.abilities import Sends, VariableUpdateAbilities

@@ -9,8 +9,6 @@ TensorFlow's collectives wait for ever when one client drives several processes.
 carries (N - 1) / N of the gradients and of the weights each way, as in distributed_all_reduce.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalemark.abilities import Sends, VariableUpdateAbilities

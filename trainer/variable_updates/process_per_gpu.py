@@ -10,8 +10,6 @@ per process, too. Gradients travel in buckets, from the last layer on: each is s
 gradients are there, while those of earlier layers are computed.
 """
 
-from __future__ import annotations
-
 from scalemark.abilities import Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(

@@ -3,8 +3,6 @@
 All of it is read from /proc/stat, whose ticks of some 10 ms say nothing about short windows.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import time

@@ -17,8 +17,6 @@ Nothing is reduced or updated. GPUs work at once, as in training, because heat a
 share slow them then.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

@@ -14,8 +14,6 @@ it and as its kernel. What was not over when the profiler stopped is missing, so
 lack ops.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator

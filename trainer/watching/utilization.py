@@ -1,7 +1,5 @@
 """Works out model FLOPs utilization: the share of a device's peak that training uses."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -17,7 +15,7 @@ import tensorflow as tf
 
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.host import software
-from scalemark.host.files import cache_folder
+from scalemark.host.files import cache_folder, write_whole
 from scalemark.own_model import is_own
 from scalemark.records.attempt import Cluster, Placement
 from scalemark.records.machine import DeviceKind
@@ -133,11 +131,7 @@ def read(key: str) -> float | None:
 def write(key: str, flops_per_s: float) -> None:
     """Keep a peak, whole or not at all; where that is not possible the next trial measures it."""
     try:
-        file = _file(key)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(flops_per_s))
-        draft.replace(file)
+        write_whole(_file(key), json.dumps(flops_per_s))
     except (OSError, RuntimeError) as error:
         print(f"the peak cannot be kept: {error}", file=sys.stderr)
 
@@ -165,41 +159,55 @@ def with_utilization(
     """
     if is_own(spec.model):
         return measurement
-    counted = network_of(spec)
+    flops_per_item = network_of(spec).training_flops / items_per_example
     num_sharing = _num_sharing(spec, devices, given, cluster)
-    key = peak_key(spec, devices, folder)
 
     def at(peak: float) -> Measurement:
         return measured.with_mfu(
             measurement,
             num_gpus=spec.num_gpus,
-            flops_per_item=counted.training_flops / items_per_example,
+            flops_per_item=flops_per_item,
             peak_flops_per_s=peak / num_sharing,
         )
 
+    key = peak_key(spec, devices, folder)
     kept = read(key)
     if kept is not None and not measured.exceeds_peak(at(kept)):
         return at(kept)
-    own_cpu_s = contention.cpu_of_ranks_s if cluster else contention.own_cpu_s
-    doubt = "" if kept else _doubt_before(spec, seen)
-    if doubt:
+    peak, doubt = None, ""
+    if kept is None:
+        doubt = _doubt_before(spec, seen)
+    if not doubt:
+        peak, doubt = _new_peak(spec, devices, given, cluster, kept)
+    if peak is None:
         print(f"model FLOPs utilization is not known: {doubt}", flush=True)
         return measurement
+    write(key, peak)
+    return at(peak)
+
+
+def _new_peak(
+    spec: TrialSpec,
+    devices: Devices,
+    given: Placement | None,
+    cluster: Cluster | None,
+    kept: float | None,
+) -> tuple[float | None, str]:
+    """Measure the peak; return None and why where nothing may be divided by it. One that was kept
+    is a bound of a disturbed one, too.
+    """
+    own_cpu_s = contention.cpu_of_ranks_s if cluster else contention.own_cpu_s
     begin = contention.now(own_cpu_s)
-    measured_peak = _measured(spec, devices)
+    peak = _measured(spec, devices)
+    if kept is not None:
+        return max(kept, peak or 0.0), ""
     taken = None
     if contention.knows_own_processes(cluster, given):
         taken = contention.cores_taken_by_others(begin, contention.now(own_cpu_s))
-    if kept is not None:  # a disturbed one is a bound, too
-        measured_peak = max(kept, measured_peak or 0.0)
-    else:
-        doubt = _doubt(devices, measured_peak, taken)
+    doubt = _doubt(devices, peak, taken)
     if doubt:
-        print(f"model FLOPs utilization is not known: {doubt}", flush=True)
-        return measurement
-    assert measured_peak is not None
-    write(key, measured_peak)
-    return at(measured_peak)
+        return None, doubt
+    return peak, ""
 
 
 def _measured(spec: TrialSpec, devices: Devices) -> float | None:
