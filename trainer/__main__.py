@@ -111,7 +111,6 @@ def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
     The exit code says too that another rank was lost, so that the supervisor can find out which
     one went first.
     """
-    exit_code: int | None = None
     leads = own is None or own.leads
     if leads:
         folder.write(folder.doing, Doing.BUILDING)
@@ -120,14 +119,16 @@ def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
         own_process.end_at_signals()
     try:
         result = _run(spec, folder, own)
+        exit_code = EXIT_CODES[Outcome(result.outcome)]
     except KeyboardInterrupt:
         result = _ended(Outcome.INTERRUPTED, "interrupted")
+        exit_code = EXIT_CODES[Outcome.INTERRUPTED]
     except LostRankError as error:
         traceback.print_exc()
         result, exit_code = _ended(Outcome.FAILED, str(error)), RANK_LOST
     if leads:
         folder.write(folder.result, with_gpu_errors(result, folder).to_json())
-    return EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
+    return exit_code
 
 
 def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> AttemptResult:
@@ -198,21 +199,22 @@ def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
         return Outcome.FAILED, f"TensorFlow cannot be imported: {error}"
     # by name, because TensorFlow may be what could not be imported
     if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
-        match = re.search(r"OOM when allocating [^\n]*?(?= and type|\n|$)", str(error))
-        allocation = match.group(0) if match else type(error).__name__
-        return (
-            Outcome.OUT_OF_MEMORY,
-            f"out of memory; try a smaller batch_size, image_px or seq_len ({allocation})",
-        )
+        allocation = re.search(r"OOM when allocating [^\n]*?(?= and type|\n|$)", str(error))
+        what = allocation[0] if allocation else type(error).__name__
+        remedy = "try a smaller batch_size, image_px or seq_len"
+        return Outcome.OUT_OF_MEMORY, f"out of memory; {remedy} ({what})"
     if is_lack_of_gpu_memory(str(error), log):
         return Outcome.OUT_OF_MEMORY, f"out of GPU memory: {line}"
     if is_lack_of_host_memory(error):
         return Outcome.OUT_OF_MEMORY, f"{OUT_OF_HOST_MEMORY} ({line})"
     remedy = other_limit(str(error))
     message = f"{type(error).__name__}: {line}"
-    if cause := cause_of_nccl(str(error), log):
+    cause = cause_of_nccl(str(error), log)
+    if cause:
         message = f"{message} ({cause})"
-    return Outcome.FAILED, f"{remedy}: {message}" if remedy else message
+    if remedy:
+        message = f"{remedy}: {message}"
+    return Outcome.FAILED, message
 
 
 def _ended(outcome: Outcome, message: str) -> AttemptResult:

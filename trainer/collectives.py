@@ -112,6 +112,13 @@ def parts_of(tensors: Sequence[tf.Tensor], pieces: Sequence[Piece]) -> list[tf.T
     return parts
 
 
+def whole_of(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Join flat parts; a single one is not copied."""
+    if len(parts) == 1:
+        return parts[0]
+    return tf.concat(parts, 0)
+
+
 def pack(
     tensors: Sequence[tf.Tensor],
     packs: Sequence[Sequence[Piece]],
@@ -123,7 +130,7 @@ def pack(
         parts = parts_of(tensors, pieces)
         if padding:
             parts.append(tf.zeros([padding], parts[0].dtype))
-        packed.append(parts[0] if len(parts) == 1 else tf.concat(parts, 0))
+        packed.append(whole_of(parts))
     return packed
 
 
@@ -142,8 +149,7 @@ def unpack(
             parts[piece.tensor].append(part)
     tensors = []
     for of_tensor, shape in zip(parts, shapes, strict=True):
-        whole = of_tensor[0] if len(of_tensor) == 1 else tf.concat(of_tensor, 0)
-        tensors.append(tf.reshape(whole, shape))
+        tensors.append(tf.reshape(whole_of(of_tensor), shape))
     return tensors
 
 

@@ -50,7 +50,8 @@ class ReplicaFeed:
             calls = examples.batch(spec.examples_per_replica, drop_remainder=True)
             if batch_of:
                 calls = calls.map(batch_of)
-            if input_s := spec.injected_values.get("input_s"):
+            input_s = spec.injected_values.get("input_s")
+            if input_s:
                 calls = injected.slow_batches(calls, input_s)
             if num_steps > 1:
                 calls = _stacked(calls, num_steps, len(devices.replicas))
@@ -288,7 +289,8 @@ def prepare_folder(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder / ".lock"):
-        if problem := shards.other_set(folder, name):
+        problem = shards.other_set(folder, name)
+        if problem:
             raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
         is_known = folder == default_folder(name) or (folder / shards.INDEX).exists()
         if shards.paths(folder) and not is_known:

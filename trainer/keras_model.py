@@ -16,8 +16,7 @@ from scalemark.models import takes_tokens
 from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import TrialSpec
 from trainer.errors import UnsupportedTrialError
-from trainer.layers import tokens
-from trainer.layers.images import FusedBatchNormalization, MaxPooling, SpaceToDepthConvolution
+from trainer.layers import images, tokens
 from trainer.layers.tokens import Attention, Dropout, LayerNormalization, Recomputed, gelu
 
 WHOLE_NUMBERS = tf.int64
@@ -140,10 +139,10 @@ def _build(
                 x, table = tensor.inputs
                 built[tensor] = tables[table](built[x], reverse=True)
             case nn.Pool(kind="max") as layer if compiled:
-                pooling = MaxPooling(layer.size, layer.strides, layer.padding)
+                pooling = images.MaxPooling(layer.size, layer.strides, layer.padding)
                 built[tensor] = pooling(built[tensor.inputs[0]])
             case nn.Conv() as layer if compiled and _takes_strided_images(tensor):
-                built[tensor] = _convolution(layer, SpaceToDepthConvolution)(
+                built[tensor] = _convolution(layer, images.SpaceToDepthConvolution)(
                     built[tensor.inputs[0]]
                 )
             case _:
@@ -159,7 +158,7 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
         case nn.Conv():
             return _convolution(layer)(x)
         case nn.BatchNorm():
-            return FusedBatchNormalization(
+            return images.FusedBatchNormalization(
                 scale=layer.scale, epsilon=layer.epsilon, decay=layer.decay
             )(x)
         case nn.Pool(kind="max"):
@@ -197,7 +196,7 @@ def _apply_plain(layer: Plain, inputs: list[Built]) -> Built:
     match layer:
         case Plain.IMAGES:
             # as in tf_cnn_benchmarks, channels-last images are transposed on the device
-            if _channel_axis() == 1:
+            if images.channel_axis() == 1:
                 x = keras.layers.Permute((3, 1, 2))(x)
             return x
         case Plain.RELU:
@@ -207,13 +206,13 @@ def _apply_plain(layer: Plain, inputs: list[Built]) -> Built:
         case Plain.ADD:
             return keras.layers.add(inputs)
         case Plain.CONCAT:
-            return keras.layers.concatenate(inputs, axis=_channel_axis())
+            return keras.layers.concatenate(inputs, axis=images.channel_axis())
         case Plain.FLATTEN:
             return keras.layers.Flatten()(x)
         case Plain.TOKENS | Plain.KEPT:
             return x
         case Plain.IN_A_ROW:
-            if _channel_axis() == 1:
+            if images.channel_axis() == 1:
                 x = keras.layers.Permute((2, 3, 1))(x)
             return keras.layers.Reshape((-1, x.shape[-1]))(x)
         case Plain.CLASS_TOKEN:
@@ -232,7 +231,7 @@ def _takes_strided_images(tensor: Tensor) -> bool:
     """
     layer = tensor.layer
     assert isinstance(layer, nn.Conv)
-    has_images = tensor.inputs[0].layer is Plain.IMAGES and _channel_axis() == -1
+    has_images = tensor.inputs[0].layer is Plain.IMAGES and images.channel_axis() == -1
     rows, columns = layer.kernel
     return has_images and rows == columns >= 7 and 1 < layer.strides < rows
 
@@ -269,11 +268,7 @@ def _dense(layer: nn.Dense) -> keras.Layer:
 
 
 def _padded(x: Built, channels: int) -> Built:
-    axis = _channel_axis()
+    axis = images.channel_axis()
     widths = [(0, 0)] * 4
     widths[axis] = (0, channels - x.shape[axis])
     return keras.ops.pad(x, widths)
-
-
-def _channel_axis() -> int:
-    return 1 if keras.config.image_data_format() == "channels_first" else -1

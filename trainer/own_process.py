@@ -89,16 +89,16 @@ def _listed(cores: set[int]) -> str:
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
+def die_with(parent: int) -> None:
     """Ask Linux to kill this process when its parent, of that process id, dies: nothing is
-    orphaned. `by` is kept over exec.
+    orphaned.
 
     Linux takes the thread that started this process for the parent: start from one that lives as
     long as its process.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before we asked
-        os.kill(os.getpid(), by)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def heed_signals() -> None:
@@ -183,7 +183,8 @@ def run_by_command(
     main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: Path
 ) -> NoReturn:
     """Do as `run_and_exit`, in a process of its own, which dies with the orchestrator's."""
-    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
+    orchestrator = os.environ.get(ORCHESTRATOR_VARIABLE)
+    if orchestrator:
         die_with(int(orchestrator))
         heed_signals()
     sys.exit(entry_point.run(lambda: run_and_exit(main, trial, RunFolder(folder))))

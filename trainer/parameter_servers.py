@@ -58,10 +58,12 @@ def on_hosts(variable: tf.Variable, hosts: Sequence[Devices]) -> list[tf.Tensor]
     return copies
 
 
-def met_at_owner(placed: Placed, sums: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Sum tensors, one per host or replica, on the variable's device."""
-    with tf.device(placed.variable.device), tf.name_scope("reduce"):
-        return tf.add_n(sums) if len(sums) > 1 else tf.identity(sums[0])
+def met_on(device: str, parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Sum tensors, one per host or replica, on a device."""
+    with tf.device(device), tf.name_scope("reduce"):
+        if len(parts) == 1:
+            return tf.identity(parts[0])
+        return tf.add_n(parts)
 
 
 class SharedVariables:

@@ -246,11 +246,12 @@ def _device(devices: Devices, number: int | None) -> str:
 def _named(devices: Devices, number: int | None) -> str:
     if number is None:
         return "the host"
-    return f"{'GPU' if devices.kind is DeviceKind.GPU else 'CPU device'} {number}"
+    return f"{devices.kind.singular} {number}"
 
 
 if __name__ == "__main__":
-    if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
+    orchestrator = os.environ.get(ORCHESTRATOR_VARIABLE)
+    if orchestrator:
         own_process.die_with(int(orchestrator))
     own_process.heed_signals()
     own_process.end_at_signals()

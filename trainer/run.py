@@ -191,7 +191,7 @@ def _measure(
     cluster: Cluster | None,
 ) -> tuple[measured.Timed, float | None]:
     """Warm up and take the measured steps; return them and the cores that others took meanwhile."""
-    own_cpu_s = contention.cpu_of_ranks_s if cluster else contention.own_cpu_s
+    own_cpu_s = contention.clock_of_trial(cluster)
     window: list[contention.Moment] = []
     with _steps_file(folder) as add_sample:
         timed = measured.run_steps(

@@ -158,7 +158,8 @@ def _asked(
     parser.add_argument("--modes", nargs="+", metavar="MODE", help=modes_help)
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     asked = parser.parse_args(arguments)
-    if lack := lack_of_tensorflow():
+    lack = lack_of_tensorflow()
+    if lack:
         parser.error(lack)
     if not 1 <= asked.hosts <= MOST_HOSTS:
         parser.error(f"--hosts {asked.hosts}: wanted 1 to {MOST_HOSTS}")

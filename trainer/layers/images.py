@@ -14,6 +14,11 @@ import keras
 import tensorflow as tf
 
 
+def channel_axis() -> int:
+    """Return where Keras' data format has the channels of images: 1 or -1."""
+    return 1 if keras.config.image_data_format() == "channels_first" else -1
+
+
 class FusedBatchNormalization(keras.layers.Layer):
     """Normalizes images in Keras' data format; Keras 3.15's own layer emits a dozen ops.
 
@@ -24,7 +29,7 @@ class FusedBatchNormalization(keras.layers.Layer):
     def __init__(self, *, scale: bool, epsilon: float, decay: float) -> None:
         super().__init__()
         self.scale, self.epsilon, self.decay = scale, epsilon, decay
-        self.axis = 1 if keras.config.image_data_format() == "channels_first" else -1
+        self.axis = channel_axis()
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         shape = (input_shape[self.axis],)
@@ -83,7 +88,9 @@ class MaxPooling(keras.layers.Layer):
     def __init__(self, size: int, stride: int, padding: str) -> None:
         super().__init__()
         self.size, self.stride, self.padding = size, stride, padding
-        self.axes = (2, 3) if keras.config.image_data_format() == "channels_first" else (1, 2)
+        self.axes = (1, 2)
+        if channel_axis() == 1:
+            self.axes = (2, 3)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         if self.padding == "same":

@@ -62,7 +62,8 @@ class DistributedParameterServer(SharedVariables):
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
-            total = parameter_servers.met_at_owner(placed, self._sums_of_hosts(copies))
+            owner = placed.variable.device
+            total = parameter_servers.met_on(owner, self._sums_of_hosts(copies))
             updates.append((placed, total))
         return updates
 
@@ -78,6 +79,5 @@ class DistributedParameterServer(SharedVariables):
         sums = []
         of_hosts = self._devices.split_by_host(copies)
         for host, own in zip(self._devices.by_host, of_hosts, strict=True):
-            with tf.device(host.host), tf.name_scope("reduce"):
-                sums.append(tf.add_n(own) if len(own) > 1 else tf.identity(own[0]))
+            sums.append(parameter_servers.met_on(host.host, own))
         return sums

@@ -125,7 +125,7 @@ class DistributedReplicated:
             sums.append(of_replicas[0])  # all replicas of a host have its sum: the first sends it
         updates: list[tuple[Placed, tf.Tensor]] = []
         for master, of_hosts in zip(self._masters, zip(*sums, strict=True), strict=True):
-            updates.append((master, parameter_servers.met_at_owner(master, of_hosts)))
+            updates.append((master, parameter_servers.met_on(master.variable.device, of_hosts)))
         return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:

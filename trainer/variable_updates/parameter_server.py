@@ -27,7 +27,7 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
-from trainer.parameter_servers import SharedVariables, least_loaded, met_at_owner
+from trainer.parameter_servers import SharedVariables, least_loaded, met_on
 from trainer.step import Batch
 from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
@@ -62,5 +62,5 @@ class ParameterServer(SharedVariables):
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
-            updates.append((placed, met_at_owner(placed, copies)))
+            updates.append((placed, met_on(placed.variable.device, copies)))
         return updates

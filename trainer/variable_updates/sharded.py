@@ -38,18 +38,11 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer import collectives
-from trainer.collectives import EqualShards, GradientPacks, Piece, RowExchange, cuts, parts_of
+from trainer import collectives, towers
+from trainer.collectives import EqualShards, GradientPacks, Piece, RowExchange
 from trainer.devices import Devices
 from trainer.step import Batch
-from trainer.towers import (
-    Optimizer,
-    Placed,
-    Tower,
-    TowerResult,
-    VariableUpdate,
-    run_explicit_towers,
-)
+from trainer.towers import Optimizer, Placed, Tower, TowerResult, VariableUpdate
 
 _EXCHANGES: dict[str, Callable[[Devices], RowExchange]] = {
     "nccl": collectives.nccl,
@@ -62,7 +55,8 @@ def create(
 ) -> VariableUpdate:
     """Raise UnsupportedTrialError for a single replica, or without GPUs for nccl."""
     devices.check_enough_replicas(ABILITIES.least_replicas, spec.variable_update)
-    if create_exchange := _EXCHANGES.get(spec.all_reduce):
+    create_exchange = _EXCHANGES.get(spec.all_reduce)
+    if create_exchange:
         return EqualShards(spec, initial, devices, optimizer, create_exchange(devices))
     return Sharded(spec, initial, devices, optimizer)
 
@@ -77,7 +71,7 @@ class Sharded:
         """Fewer elements than replicas leave some without a shard."""
         self._devices, self._shapes = devices, [value.shape for value in initial]
         self._shards = []
-        shards = cuts([value.size for value in initial], len(devices.replicas))
+        shards = collectives.cuts([value.size for value in initial], len(devices.replicas))
         for owner, pieces in zip(devices.replicas, shards, strict=False):
             packs = GradientPacks(_AtOwner(owner), spec.gradient_repacking, spec.compact_gradients)
             self._shards.append(_Shard.create(initial, owner, pieces, packs, optimizer))
@@ -92,7 +86,7 @@ class Sharded:
                 for piece, placed in zip(shard.pieces, shard.placed, strict=True):
                     parts[piece.tensor].append(placed.variable.read_value())
         weights = [self._gathered(device, parts) for device in self._devices.replicas]
-        return run_explicit_towers(tower, batches, weights, self._devices)
+        return towers.run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
         updates: list[tuple[Placed, tf.Tensor]] = []
@@ -120,8 +114,7 @@ class Sharded:
         weights = []
         with tf.device(device), tf.name_scope("gather"):
             for own, shape in zip(parts, self._shapes, strict=True):
-                whole = own[0] if len(own) == 1 else tf.concat(own, 0)
-                weights.append(tf.reshape(whole, shape))
+                weights.append(tf.reshape(collectives.whole_of(own), shape))
         return weights
 
 
@@ -156,7 +149,7 @@ class _Shard:
         parts = []
         for device, of_replica in zip(replicas, gradients, strict=True):
             with tf.device(device):
-                parts.append(parts_of(of_replica, self.pieces))
+                parts.append(collectives.parts_of(of_replica, self.pieces))
         (sums,) = self.packs.sum(parts, replicas, receivers=(self.owner,))
         return sums
 

@@ -51,6 +51,11 @@ def cpu_of_ranks_s(proc: Path = Path("/proc"), parent: int | None = None) -> flo
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def clock_of_trial(cluster: Cluster | None) -> Callable[[], float]:
+    """Return the clock of the CPU seconds of a trial's processes on this host."""
+    return cpu_of_ranks_s if cluster else own_cpu_s
+
+
 def now(own_cpu: Callable[[], float] = own_cpu_s, stat: Path = _STAT) -> Moment:
     try:
         cpus = os.sched_getaffinity(0)

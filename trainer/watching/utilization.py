@@ -196,7 +196,7 @@ def _new_peak(
     """Measure the peak; return None and why where nothing may be divided by it. One that was kept
     is a bound of a disturbed one, too.
     """
-    own_cpu_s = contention.cpu_of_ranks_s if cluster else contention.own_cpu_s
+    own_cpu_s = contention.clock_of_trial(cluster)
     begin = contention.now(own_cpu_s)
     peak = _measured(spec, devices)
     if kept is not None:
