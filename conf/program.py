@@ -40,16 +40,22 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
             raise ProgramRefusedError(_taken(name, value))
     derived = _derived(config)
     run = template.substituted(program.run, derived)
-    used = _used(run, program)
+    named = [*template.names(run), *program.uses]
+    used = frozenset(name.removeprefix(PREFIX) for name in named)
     free = {name: value for name, value in free_values(config).items() if name not in derived}
+    min_warm_up_steps = 0
+    if config.min_warm_up_steps != AUTO:
+        min_warm_up_steps = int(config.min_warm_up_steps)
+    # values of the axes that a program lacks unless it uses them
+    lacking: dict[str, Any] = {name: AXES[name].lacking for name in LACKED_BY_COMMANDS}
     spec = TrialSpec(
-        **_lacking() | _given(config, used),
+        **lacking | _given(config, used),
         engine=Engine.command.value,
         model=_name(program),
         num_gpus=config.num_gpus,
         hosts=config.hosts,
         device_kind=device_kind.value,
-        min_warm_up_steps=_whole(config, "min_warm_up_steps", if_auto=0),
+        min_warm_up_steps=min_warm_up_steps,
         seed=config.seed,
         command=run,
         shell=program.shell,
@@ -63,17 +69,6 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     for problem in _problems(spec, config, used):
         raise ProgramRefusedError(problem)
     return spec
-
-
-def _lacking() -> dict[str, Any]:
-    """Return values of the axes that a program lacks unless it uses them."""
-    return {name: AXES[name].lacking for name in LACKED_BY_COMMANDS}
-
-
-def _used(run: str, program: CommandConfig) -> frozenset[str]:
-    """Return the names that the program depends on."""
-    named = [*template.names(run), *program.uses]
-    return frozenset(name.removeprefix(PREFIX) for name in named)
 
 
 def _derived(config: Config) -> dict[str, str]:
@@ -129,8 +124,8 @@ _WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps")
 
 def _misspelled(config: Config) -> str:
     """Say which placeholder no trial could have, rather than that what it means is not used."""
-    free = [*config.axes, *(f"{PREFIX}{name}" for name in config.axes)]
-    known = {*AXES, *template.PLACES, *free}
+    known = {*AXES, *template.PLACES, *config.axes}
+    known.update(f"{PREFIX}{name}" for name in config.axes)
     return next(template.problems(config.command.run, known, shell=config.command.shell), "")
 
 
@@ -176,13 +171,10 @@ def _number_or_text(axis: Axis, value: Any) -> AxisValue:
         raise ProgramRefusedError(f"{axis.name}={value}: wanted a whole number")
     if axis.type is float and not is_number:
         raise ProgramRefusedError(f"{axis.name}={value}: wanted a number")
-    number: AxisValue = float(value) if axis.type is float else value
+    if axis.type is float:
+        return float(value)
+    number: AxisValue = value
     return number
-
-
-def _whole(config: Config, name: str, *, if_auto: int) -> int:
-    value = getattr(config, name)
-    return if_auto if value == AUTO else int(value)
 
 
 def _name(program: CommandConfig) -> str:

@@ -98,7 +98,8 @@ def resolve(
     except ValueError as error:
         raise TrialRefusedError(str(error)) from None
     if is_program:
-        if no_room := _problem_of_room(spec, num_devices, hosts):
+        no_room = _problem_of_room(spec, num_devices, hosts)
+        if no_room:
             raise TrialRefusedError(no_room)
         return spec
     problems = itertools.chain(
@@ -121,7 +122,8 @@ def _problems_of_machine(
     is_mig: bool,
     hosts: Hosts | None,
 ) -> Iterator[str]:
-    if lack := PRECISIONS[spec.precision].lack_of(compute_capability):
+    lack = PRECISIONS[spec.precision].lack_of(compute_capability)
+    if lack:
         yield f"precision={spec.precision}: {lack}"
     no_room = _problem_of_room(spec, num_devices, hosts)
     if no_room:
@@ -143,8 +145,9 @@ def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> 
     if not hosts:  # processes of this machine, which share its devices
         if spec.num_gpus <= num_devices:
             return None
-        there = f"there {'is' if num_devices == 1 else 'are'} {kind.counted(num_devices)}"
-        return f"num_gpus={spec.num_gpus}: {there} {_WHERE[kind]}"
+        verb = "is" if num_devices == 1 else "are"
+        there = f"there {verb} {kind.counted(num_devices)} {_WHERE[kind]}"
+        return f"num_gpus={spec.num_gpus}: {there}"
     if spec.hosts > hosts.most:
         return f"hosts={spec.hosts}: here a trial has {hosts.most} at most; {hosts.remedy}"
     if spec.gpus_per_host <= num_devices:
@@ -162,15 +165,14 @@ _WHERE = {
 
 def _injected(config: Config) -> dict[str, float]:
     """Return what is injected: nothing of size 0, and the usual noise into simulated trials."""
-    usual = ALWAYS_SIMULATED if config.engine is Engine.simulated else {}
     values = {}
+    if config.engine is Engine.simulated:
+        values.update(ALWAYS_SIMULATED)
     for name in INJECTED:
         value = getattr(config.injected, name)
-        if value is None:
-            value = usual.get(name, 0.0)
-        if value != 0:
+        if value is not None:
             values[name] = value
-    return values
+    return {name: value for name, value in values.items() if value != 0}
 
 
 def _problems_of_own_model(spec: TrialSpec) -> Iterator[str]:
@@ -182,9 +184,9 @@ def _problems_of_own_model(spec: TrialSpec) -> Iterator[str]:
             f"own; choose one of {', '.join(sorted(models.trainable()))}, or engine=tensorflow"
         )
     for axis in ("image_px", "seq_len"):
-        if getattr(spec, axis):
-            asked = f"{axis}={getattr(spec, axis)}"
-            yield f"{asked}: {spec.model} has an input of its own; leave it out"
+        value = getattr(spec, axis)
+        if value:
+            yield f"{axis}={value}: {spec.model} has an input of its own; leave it out"
     if spec.data != "synthetic":
         yield (
             f"data={spec.data}: {spec.model} takes synthetic data of its own input alone; leave it "
@@ -289,7 +291,9 @@ def _trial_of(
 ) -> TrialSpec:
     """Make the trial. Raises ValueError, or TrialRefusedError for a value of the wrong type."""
     update = config.variable_update.name
-    rule = VARIABLE_UPDATES[DEFAULT_UPDATE if update == AUTO else update]
+    if update == AUTO:
+        update = DEFAULT_UPDATE
+    rule = VARIABLE_UPDATES[update]
     on_gpus = device_kind is DeviceKind.GPU
     is_ours = on_gpus and not own_model.is_own(config.model.name)
     usual_precision = fastest_precision(compute_capability if is_ours else None)
@@ -307,8 +311,14 @@ def _trial_of(
     if own_model.is_own(model):
         own = own_model.find(model, Path.cwd())
         model, digest = own.reference, own.digest
+    num_classes = config.model.num_classes
+    if num_classes is None:
+        num_classes = _published(config)["num_classes"]
     values = {axis.name: _value_of(axis, config, around) for axis in AXES_SET_BY_NAME}
-    values["loss_scale"] = _loss_scale_text(values["loss_scale"])
+    if values["loss_scale"] == "static":
+        values["loss_scale"] = STATIC_LOSS_SCALE
+    elif not isinstance(values["loss_scale"], str):  # 128 and 128.0 are one trial
+        values["loss_scale"] = f"{values['loss_scale']:.17g}"
     values["batch_size"] = _batch_of_a_replica(values["batch_size"], config)
     return TrialSpec(
         **values,
@@ -316,7 +326,7 @@ def _trial_of(
         free=free_axes(free_values(config)),
         model=model,
         model_digest=digest,
-        num_classes=_num_classes(config),
+        num_classes=num_classes,
         device_kind=device_kind,
         data=config.data.name,
         data_dir=str(Path(config.data.dir).expanduser().resolve()) if config.data.dir else "",
@@ -354,8 +364,9 @@ def _all_reduce(_: Config, around: _Around) -> str:
 
 def _loss_scale(_: Config, around: _Around) -> str:
     precision = PRECISIONS[around.precision]
-    is_needed = precision.is_loss_scaled and around.rule.is_synchronous
-    return "dynamic" if is_needed else "none"
+    if precision.is_loss_scaled and around.rule.is_synchronous:
+        return "dynamic"
+    return "none"
 
 
 def _learning_rate(config: Config, _: _Around) -> float:
@@ -363,16 +374,13 @@ def _learning_rate(config: Config, _: _Around) -> float:
     if of_optimizer is None:
         return config.model.learning_rate
     of_model = config.model.adaptive_learning_rate
-    return of_optimizer if of_model is None else of_model
+    if of_model is None:
+        return of_optimizer
+    return of_model
 
 
 def _momentum(config: Config, _: _Around) -> float:
     return MOMENTUM if OPTIMIZERS[config.optimizer.name].has_momentum else 0.0
-
-
-def _weight_decay(config: Config, _: _Around) -> float:
-    decay: float = OPTIMIZERS[config.optimizer.name].weight_decay
-    return decay
 
 
 def _data_format(config: Config, around: _Around) -> str:
@@ -387,22 +395,19 @@ def _data_format(config: Config, around: _Around) -> str:
 
 
 def _image_px(config: Config, around: _Around) -> int:
-    model = config.model
-    own = model.cpu_image_px if around.on_cpu_devices else model.image_px
+    own = config.model.image_px
+    if around.on_cpu_devices:
+        own = config.model.cpu_image_px
     return _published(config).get("image_px", 0) if own is None else own
 
 
 def _seq_len(config: Config, around: _Around) -> int:
-    model = config.model
-    if own_model.is_own(model.name):
+    if own_model.is_own(config.model.name):
         return 0
-    own = model.cpu_seq_len if around.on_cpu_devices else model.seq_len
+    own = config.model.seq_len
+    if around.on_cpu_devices:
+        own = config.model.cpu_seq_len
     return _published(config).get("seq_len", 0) if own is None else own
-
-
-def _num_classes(config: Config) -> int:
-    own = config.model.num_classes
-    return _published(config)["num_classes"] if own is None else own
 
 
 def _published(config: Config) -> Mapping[str, int]:
@@ -460,7 +465,7 @@ _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
     "loss_scale": _loss_scale,
     "learning_rate": _learning_rate,
     "momentum": _momentum,
-    "weight_decay": _weight_decay,
+    "weight_decay": lambda config, _: OPTIMIZERS[config.optimizer.name].weight_decay,
     "distortions": lambda config, _: config.data.distorts,
     "data_format": _data_format,
     "image_px": _image_px,
@@ -474,15 +479,9 @@ _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
 }
 """Axis -> what `auto` means."""
 
-if wrong := {axis.name for axis in AXES_SET_BY_NAME if axis.auto} ^ set(_AUTO):
+wrong = {axis.name for axis in AXES_SET_BY_NAME if axis.auto} ^ set(_AUTO)
+if wrong:
     raise TypeError(f"{', '.join(sorted(wrong))}: wanted auto=True in the definition and a rule")
-
-
-def _loss_scale_text(value: float | str) -> str:
-    """Return numbers in their shortest form, so that 128 and 128.0 are one trial."""
-    if isinstance(value, str):
-        return STATIC_LOSS_SCALE if value == "static" else value
-    return f"{value:.17g}"
 
 
 def _batch_of_a_replica(batch_size: int, config: Config) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from scalemark.abilities import (
     ALL_REDUCES,
@@ -12,6 +12,7 @@ from scalemark.abilities import (
     VARIABLE_UPDATES,
     Sends,
     VariableUpdateAbilities,
+    distributed,
 )
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import INJECTED_FOR_REAL, INJECTED_ON_LINKS
@@ -48,7 +49,8 @@ INJECTED_SWITCHES = ("out_of_memory", "hang")  # these are 0 or 1
 def problems(spec: TrialSpec) -> Iterator[str]:
     """Yield everything that is wrong with a resolved trial, each in one sentence."""
     yield from unknown_axes(spec)
-    if update := VARIABLE_UPDATES.get(spec.variable_update):
+    update = VARIABLE_UPDATES.get(spec.variable_update)
+    if update:
         yield from _problems_of_update(spec, update)
         yield from _problems_of_gradients(spec, update)
     else:
@@ -62,7 +64,7 @@ def problems(spec: TrialSpec) -> Iterator[str]:
         yield from _problems_of_simulated(spec)
     yield from _problems_of_injected(spec)
     if spec.loss_scale != "none" and not PRECISIONS[spec.precision].is_loss_scaled:
-        scaled = _listed(name for name, abilities in PRECISIONS.items() if abilities.is_loss_scaled)
+        scaled = _able(PRECISIONS, "is_loss_scaled")
         yield (
             f"loss_scale={spec.loss_scale}: only {scaled} needs one, the trial says "
             f"precision={spec.precision}; leave it out"
@@ -73,12 +75,10 @@ def problems(spec: TrialSpec) -> Iterator[str]:
             f"{count}: means nothing with gpu_thread_mode=global; choose gpu_private or gpu_shared"
         )
     if spec.momentum and not OPTIMIZERS[spec.optimizer].has_momentum:
-        having = " or ".join(
-            name for name, abilities in OPTIMIZERS.items() if abilities.has_momentum
-        )
+        having = _able(OPTIMIZERS, "has_momentum")
         yield (
             f"momentum={spec.momentum:g}: optimizer={spec.optimizer} has none; leave it out, or "
-            f"choose {having}"
+            f"choose one of {having}"
         )
     plain = OPTIMIZERS[spec.optimizer].without_decay
     if plain and not spec.weight_decay:
@@ -156,9 +156,9 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
     """Yield what is wrong with the hosts, devices and all-reduce of a variable update."""
     update = f"variable_update={spec.variable_update}"
     if spec.hosts > 1 and not rule.goes_over_hosts:
-        updates = [name for name, other in VARIABLE_UPDATES.items() if other.goes_over_hosts]
+        updates = distributed()
         strategies = [name for axes, name in STRATEGY_NAMES.items() if axes[0] in updates]
-        choice = f"strategy={_listed(strategies)} (variable_update={_listed(updates)})"
+        choice = f"strategy={', '.join(strategies)} (variable_update={', '.join(updates)})"
         yield f"hosts={spec.hosts}: {update} is of one host; choose {choice}"
     is_on_cpu = spec.device_kind == DeviceKind.CPU_DEVICE
     if rule.one_cpu_device_per_host and is_on_cpu and spec.gpus_per_host > 1:
@@ -198,10 +198,9 @@ def _problems_of_gradients(spec: TrialSpec, rule: VariableUpdateAbilities) -> It
             "fetched a step ahead"
         )
     if spec.gradient_repacking and spec.all_reduce not in rule.repacks_with:
-        able = [name for name, other in VARIABLE_UPDATES.items() if other.repacks_with]
-        choice = f"choose variable_update={_listed(able)}"
+        choice = f"choose variable_update={_able(VARIABLE_UPDATES, 'repacks_with')}"
         if rule.repacks_with:
-            choice = f"it takes all_reduce={_listed(rule.repacks_with)}"
+            choice = f"it takes all_reduce={', '.join(rule.repacks_with)}"
         packs = f"gradient_repacking={spec.gradient_repacking}"
         yield f"{packs}: not with {update} all_reduce={spec.all_reduce}; {choice}"
     if spec.loss_scale != "none" and not rule.is_synchronous:
@@ -210,12 +209,13 @@ def _problems_of_gradients(spec: TrialSpec, rule: VariableUpdateAbilities) -> It
             "agree on skipping; choose none"
         )
     if spec.compact_gradients and not rule.compacts:
-        choices = _listed(name for name, other in VARIABLE_UPDATES.items() if other.compacts)
+        choices = _able(VARIABLE_UPDATES, "compacts")
         yield (
             f"compact_gradients=true: not with {update}, which sends gradients as they are; "
             f"choose variable_update={choices}"
         )
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
+def _able(folder: Mapping[str, object], ability: str) -> str:
+    """List the names whose files declare an ability."""
+    return ", ".join(name for name, abilities in folder.items() if getattr(abilities, ability))

@@ -253,7 +253,8 @@ def free_values(config: SweepSettings) -> dict[str, object]:
 
 def _field_of(axis: Axis) -> tuple[str, Any, Any]:
     """Return name, type and default of an axis, as `make_dataclass` takes them."""
-    if choices := choices_of(axis):
+    choices = choices_of(axis)
+    if choices:
         make_enum: Any = Enum  # OmegaConf takes no Literal
         choice = make_enum(axis.name, choices)
         return axis.name, choice, choice[str(axis.given)]

@@ -217,7 +217,7 @@ def test_an_optimizer_is_one_file(project):
     (spec,) = project.plan(*SIMULATED, "optimizer=lars")
     assert (spec["optimizer"], spec["momentum"], spec["learning_rate"]) == ("lars", 0.9, 0.25)
     said = project.refused("optimizer=sgd", "momentum=0.5")
-    assert "choose lars or momentum or rmsprop" in said
+    assert "choose one of lars, momentum, rmsprop" in said
 
 
 def test_a_launcher_is_one_file_and_its_choice(project):
