@@ -186,7 +186,7 @@ class RunFolder:
     def last_step(self) -> int | None:
         """Return the number of the last step; None before the first."""
         newest = self.newest_step()
-        return None if newest is None else newest.step
+        return newest.step if newest else None
 
     def newest_step(self) -> NewestStep | None:
         """Read the last step from the end of the file only: a measurement runs."""
@@ -284,8 +284,11 @@ class Left:
 
 def read_left(folder: RunFolder, result: AttemptResult) -> Left:
     """Read what belongs to a result. Raises ValueError or OSError, naming the file."""
-    check_measured(folder, result)
     if result.measurement is None:
+        if result.outcome == Outcome.COMPLETED:
+            raise ValueError(
+                f"{folder.result}: outcome=completed, measurement=null: wanted a measurement"
+            )
         return Left(result=result, steps=[], environment=readable_environment(folder))
     return Left(
         result=result,
@@ -298,14 +301,6 @@ def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
     """Return what is left of an attempt whose own result does not count."""
     result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
     return Left(result=result, steps=[], environment=readable_environment(folder))
-
-
-def check_measured(folder: RunFolder, result: AttemptResult) -> None:
-    """Raises ValueError."""
-    if result.outcome == Outcome.COMPLETED and result.measurement is None:
-        raise ValueError(
-            f"{folder.result}: outcome=completed, measurement=null: wanted a measurement"
-        )
 
 
 def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:

@@ -26,12 +26,13 @@ def this_process() -> ProcessIdentity:
 
 def is_alive(process: ProcessIdentity, heartbeat_at: datetime, now: datetime | None = None) -> bool:
     """Look at the process where its number means something here; else go by its heartbeat."""
-    here = this_process()
-    if is_visible(process, here) and not _is_hidden(process.pid):
+    left_s = dead_in_s(process, heartbeat_at, now)
+    if left_s is None:
         return start_ticks(process.pid) == process.start_ticks
+    here = this_process()
     if (process.host, process.pid_namespace) == (here.host, here.pid_namespace):
         return False  # this machine was booted since
-    return (now or datetime.now(UTC)) - heartbeat_at < HEARTBEAT_TIMEOUT
+    return left_s > 0
 
 
 def dead_in_s(
@@ -106,6 +107,3 @@ def _parent(pid: int, proc: Path) -> int:
     except OSError:
         return 0
     return int(text.rpartition(")")[2].split()[_PARENT])  # the name before it may have spaces
-
-
-# of nvidia-cuda-mps-server, as much as the kernel keeps; nvidia-cuda-mps-control uses no GPU

@@ -253,13 +253,23 @@ def pack_steps(steps: Sequence[StepSample]) -> dict[str, Any]:
     _check_within(steps)
     time_unit_us = _time_unit_us(min(step.duration_s for step in steps))
     seconds = time_unit_us / 1e6
-    starts = [round(step.start_s / seconds) for step in steps]
-    durations = [round(step.duration_s / seconds) for step in steps]
+    durations, gaps = [], []
+    end = 0
+    for step in steps:
+        start, duration = round(step.start_s / seconds), round(step.duration_s / seconds)
+        gaps.append(start - end)
+        durations.append(duration)
+        end = start + duration
     shortest = min(durations)
-    ends = [0, *(start + duration for start, duration in zip(starts, durations, strict=True))]
     waits = [round(step.data_wait_s / seconds) for step in steps]
-    losses = [step.loss for step in steps if step.loss is not None]
-    unit, least = _loss_unit(losses), min(losses, default=None)
+    known = [step.loss for step in steps if step.loss is not None]
+    unit, least = _loss_unit(known), min(known, default=None)
+    losses: list[int | None] = []
+    for step in steps:
+        if step.loss is None or least is None:
+            losses.append(None)
+        else:
+            losses.append(round((step.loss - least) / unit))
     return {
         "first_step": first,
         "num_steps": num_steps,
@@ -270,11 +280,8 @@ def pack_steps(steps: Sequence[StepSample]) -> dict[str, Any]:
         "loss_unit": unit,
         "duration_over_least": [duration - shortest for duration in durations],
         "data_wait": waits if any(waits) else [],
-        "gap_before": [start - end for start, end in zip(starts, ends, strict=False)],
-        "loss_over_least": [
-            None if step.loss is None or least is None else round((step.loss - least) / unit)
-            for step in steps
-        ],
+        "gap_before": gaps,
+        "loss_over_least": losses,
     }
 
 

@@ -1,5 +1,7 @@
 """Who made a number: this program, or somebody whose published figure it is."""
 
+from __future__ import annotations  # the types of fields are compared as text
+
 import csv
 import hashlib
 import io

@@ -19,17 +19,17 @@ def counted(count: int, what: str) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Return `a, b and c`."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def shortened(names: Sequence[str], most: int) -> list[str]:
     """Return each once; of more than `most` the first ones, and how many more there are."""
     distinct = list(dict.fromkeys(names))
-    return (
-        distinct
-        if len(distinct) <= most
-        else [*distinct[: most - 1], f"{len(distinct) - most + 1} more"]
-    )
+    if len(distinct) <= most:
+        return distinct
+    return [*distinct[: most - 1], f"{len(distinct) - most + 1} more"]
 
 
 def single(items: str) -> str:

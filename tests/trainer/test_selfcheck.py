@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import PROJECT
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from tests.trainer import passing_for_gpus
-from trainer.check import plan, selfcheck
-from trainer.check.plan import Bench, Check, Mode, Part, choose_bench
+from trainer.check import selfcheck
+from trainer.check.selfcheck import Bench, Check, Mode, Part, choose_bench
 
 pytestmark = pytest.mark.integration
 
@@ -165,7 +165,7 @@ def test_processes_on_gpus_have_the_variables_that_their_checks_need(monkeypatch
     apart = Mode(variable_update="independent", local_parameter_device="gpu", all_reduce="none")
     found: list[Check] = []
     two = Bench(kind="logical_gpu", num_replicas=2)
-    for part, variables in plan.parts(apart, two, os.environ):
+    for part, variables in selfcheck.parts(apart, two, os.environ):
         first = replace(part, precisions=part.precisions[:1])
         selfcheck._check_in_own_process(first, variables, found)
     assert [(check.options, check.outcome, check.problem) for check in found] == [

@@ -29,8 +29,8 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import telling_line
 from trainer import devices, own_process, run, towers
-from trainer.check import exactness, plan
-from trainer.check.plan import Bench, Check, Mode, Part
+from trainer.check import exactness, selfcheck
+from trainer.check.selfcheck import Bench, Check, Mode, Part
 from trainer.errors import UnsupportedTrialError
 from trainer.ranks import own_rank, servers
 from trainer.ranks.own_rank import reserved_ports
@@ -65,8 +65,8 @@ class ModeCheck:
         self._name, self._precisions = mode.name, part.precisions
         self._devices = on
         self._one = replace(on, replicas=on.replicas[:1])
-        self._alone = plan.of_one_device(bench)
-        self._spec = plan.of_mode(mode, bench)
+        self._alone = selfcheck.of_one_device(bench)
+        self._spec = selfcheck.of_mode(mode, bench)
         self._abilities = VARIABLE_UPDATES[mode.variable_update]
         self._bound = BOUNDS[bench.kind]
         self._batches = list(exactness.whole_batches(bench.num_replicas, NUM_STEPS))
@@ -258,8 +258,8 @@ def _checks_of_workers(part: Part) -> Iterator[Check]:
     if bench.kind == "logical_gpu":
         raise UnsupportedTrialError("each of its processes needs a physical GPU of its own")
     kind = DeviceKind(bench.kind)
-    alone = plan.of_one_device(bench)
-    spec = own_rank.with_processes(plan.of_mode(mode, bench))
+    alone = selfcheck.of_one_device(bench)
+    spec = own_rank.with_processes(selfcheck.of_mode(mode, bench))
     towers.load("variable_updates", mode.variable_update).check(spec)
     repacks = mode.all_reduce in VARIABLE_UPDATES[mode.variable_update].repacks_with
     checked = (*_CHECKED, _IN_BUCKETS) if repacks else _CHECKED

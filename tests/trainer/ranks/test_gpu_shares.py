@@ -8,7 +8,7 @@ from scalemark.run_folder import RunFolder
 from tests.specs import small
 from trainer import rank_starts
 from trainer.check import mode_check
-from trainer.check.plan import Bench
+from trainer.check.selfcheck import Bench
 from trainer.errors import UnsupportedTrialError
 from trainer.ranks import own_rank
 
