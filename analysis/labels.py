@@ -59,14 +59,34 @@ def check(results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequenc
             raise StoreError(f"{axis}: wanted down or across, once")
 
 
-def axes_by_strategy(results: Sequence[Result], pivoted: set[str]) -> list[str]:
-    """Return these with the strategy by its name, unless a part of it is pivoted."""
-    parts = set(STRATEGY_AXES)
-    for result in results:
-        parts.update(result.strategy_axes)
+def axes_by_strategy(
+    axes: Sequence[str], results: Sequence[Result], pivoted: set[str]
+) -> list[str]:
+    """Return the axes with the strategy by its name, unless a part of it is pivoted."""
+    parts = set(STRATEGY_AXES).union(*{result.strategy_axes for result in results})
     left_out = ("strategy",) if pivoted & parts else STRATEGY_AXES
-    return [axis for axis in axes_of(results) if axis not in left_out]
+    return [axis for axis in axes if axis not in left_out]
 
+
+def varying(results: Sequence[Result], axes: Sequence[str]) -> list[str]:
+    """Return those of the axes whose labels may differ between these results: of 40 axes most are
+    alike, and labels of thousands of results then are short.
+    """
+    free: set[str] = set()
+    for result in results:
+        if result.is_named_by_free_axes:  # labels leave out what a strategy names
+            free.update(result.strategy_axes)
+    different = []
+    rows = [result.axes for result in results]
+    for axis in axes:
+        values = [row.get(axis) for row in rows]
+        is_constant = values.count(values[0]) == len(values) and len(set(map(type, values))) == 1
+        if not is_constant or axis in free or axis in _OF_OTHER_AXES:
+            different.append(axis)
+    return different
+
+
+_OF_OTHER_AXES = ("strategy", "batch_size", "gradient_accumulation")  # see `labels_of`
 
 Label = tuple[Any, ...]
 """The values of the axes of a row or a column."""

@@ -29,37 +29,56 @@ from scalemark.records.trial import inherited_strategy_axes, strategy_of_free_ax
 from scalemark.stats import welch
 from store.reading.queries import SweepTrials
 
+_Key = tuple[str, Where, bool]  # trial, environment, and whether hosts were of one machine
+
 
 def measured(
-    attempts: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
+    attempts: Sequence[Mapping[str, Any]],
+    rule: BaselineRule = BaselineRule.SAME,
+    found_by: tuple[str, ...] = (),
 ) -> list[Result]:
     """Make results of all attempts, in their order; only the repeats of one trial are averaged.
 
     `attempts` are as `store.reading.queries.measured` has them. Those on simulated GPUs make
-    results of their own, whose environment has the origin SIMULATED.
+    results of their own, whose environment has the origin SIMULATED. There may be hundreds of
+    thousands: what attempts share is looked at once for all that share it.
     """
-    grouped: dict[tuple[str, Where, bool], list[Mapping[str, Any]]] = defaultdict(list)
+    softwares = _softwares_of_unknown(attempts)
+    alike: dict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for attempt in attempts:
+        environment = attempt["environment"]
+        software = environment["id"] if environment else softwares[attempt["attempt_id"]]
+        machine = attempt["machine"]["id"]
+        on_one_machine = attempt["ran_on"] and _is_on_one_machine(attempt)
+        key = (attempt["trial_id"], machine, software, attempt["shares_host"], on_one_machine)
+        alike[key].append(attempt)
+    grouped: dict[_Key, list[Mapping[str, Any]]] = {}
     rows: dict[Where, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     machines: dict[Where, Mapping[str, Any]] = {}
-    brought = set()
-    softwares = _softwares(attempts)
-    for attempt in attempts:
-        trial, environment = attempt["trial"], attempt["environment"]
-        shares_host, software = bool(attempt["shares_host"]), softwares[attempt["attempt_id"]]
-        where = (attempt["machine"]["key"], software, shares_host, trial["device_kind"])
-        grouped[trial["id"], where, _is_on_one_machine(attempt)].append(attempt)
-        machines.setdefault(where, attempt["machine"])
-        rows[where].update({environment["id"]: environment} if environment else {})
-        if is_quotable(attempt):
-            brought.add(_repeat(attempt))
+    for of_trial in alike.values():
+        first = of_trial[0]
+        trial, environment = first["trial"], first["environment"]
+        software = environment["software_key"] if environment else softwares[first["attempt_id"]]
+        shares_host = bool(first["shares_host"])
+        where = (first["machine"]["key"], software, shares_host, trial["device_kind"])
+        machines.setdefault(where, first["machine"])
+        if environment:
+            rows[where].setdefault(environment["id"], environment)
+        of_result = (trial["id"], where, _is_on_one_machine(first))
+        if of_result in grouped:
+            of_trial = sorted(grouped[of_result] + of_trial, key=itemgetter("attempt_id"))
+        grouped[of_result] = of_trial
     known = {where: list(rows[where].values()) for where in machines}
     versions = distinguished(known)
     environments = {}
     for where, machine in machines.items():
         environments[where] = _environment(where, machine, versions[where], described(known[where]))
+    numbers = {key: list(filter(is_quotable, of_trial)) for key, of_trial in grouped.items()}
+    brought = _brought(grouped, numbers)
     results = []
-    for (_, where, _), of_trial in grouped.items():
-        results.append(_result(of_trial, environments[where], brought))
+    for key, of_trial in grouped.items():
+        environment = environments[key[1]]
+        results.append(_result(of_trial, numbers[key], environment, brought, found_by))
     return with_baselines(_with_inherited(results), rule)
 
 
@@ -106,8 +125,23 @@ def in_order_asked(
     return sorted(results, key=place)
 
 
+def _brought(
+    grouped: Mapping[_Key, Sequence[Mapping[str, Any]]],
+    numbers: Mapping[_Key, Sequence[Mapping[str, Any]]],
+) -> set[tuple[object, ...]]:
+    """Return the repeats that brought a number to quote, of trials with an attempt that did not."""
+    lacking = {key[0] for key, of_trial in grouped.items() if len(numbers[key]) < len(of_trial)}
+    brought = set()
+    for (trial_id, _, _), quotable in numbers.items():
+        if trial_id in lacking:
+            brought.update(map(_repeat, quotable))
+    return brought
+
+
 def _with_inherited(results: Sequence[Result]) -> list[Result]:
     """Name trials of programs by the variables that they inherit and others set."""
+    if not any(result.is_of_program for result in results):
+        return list(results)
     named = []
     inherited = inherited_strategy_axes([result.axes for result in results])
     for result, names in zip(results, inherited, strict=True):
@@ -121,7 +155,7 @@ def _with_inherited(results: Sequence[Result]) -> list[Result]:
 
 def _repeat(attempt: Mapping[str, Any]) -> tuple[object, ...]:
     """Identify what was to be run; several attempts may have tried it, maybe elsewhere."""
-    return attempt["trial"]["id"], attempt["sweep_id"], attempt["repeat"]
+    return attempt["trial_id"], attempt["sweep_id"], attempt["repeat"]
 
 
 def _is_on_one_machine(attempt: Mapping[str, Any]) -> bool:
@@ -129,14 +163,14 @@ def _is_on_one_machine(attempt: Mapping[str, Any]) -> bool:
     return bool(attempt["trial"]["hosts"] > 1 and len(set(attempt["ran_on"])) < 2)
 
 
-def _softwares(attempts: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return the software of each attempt.
-
-    One that ended too early to report it has that of the one before it on that machine, or of the
-    next.
+def _softwares_of_unknown(attempts: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Return the software of attempts that ended too early to report it: that of the attempt before
+    it on that machine, or of the next.
     """
+    if all(attempt["environment"] for attempt in attempts):
+        return {}
     current: dict[str, str] = {}
-    known: dict[int, str] = {}
+    softwares: dict[int, str] = {}
     in_time = sorted(attempts, key=itemgetter("attempt_id"))
     for attempt in reversed(in_time):
         if attempt["environment"]:  # leaves the first of each machine
@@ -145,8 +179,9 @@ def _softwares(attempts: Sequence[Mapping[str, Any]]) -> dict[int, str]:
         machine = attempt["machine"]["key"]
         if attempt["environment"]:
             current[machine] = attempt["environment"]["software_key"]
-        known[attempt["attempt_id"]] = current.get(machine, "")
-    return known
+        else:
+            softwares[attempt["attempt_id"]] = current.get(machine, "")
+    return softwares
 
 
 def _environment(
@@ -191,23 +226,25 @@ def _gpus(machine: Mapping[str, Any]) -> Gpus:
 
 def _result(
     of_trial: Sequence[Mapping[str, Any]],
+    quotable: Sequence[Mapping[str, Any]],
     environment: Environment,
     brought: Collection[object],
+    found_by: tuple[str, ...],
 ) -> Result:
     """`brought` are the repeats that brought a number to quote, here or elsewhere."""
-    quotable = [attempt for attempt in of_trial if is_quotable(attempt)]
-    repeats = tuple(attempt["throughput"] for attempt in quotable)
+    repeats = tuple([attempt["throughput"] for attempt in quotable])
     low, high = None, None
     if len(quotable) == 1:
         low, high = quotable[0]["throughput_low"], quotable[0]["throughput_high"]
     elif quotable:
         low, high = welch.interval(repeats)
-    last = {_repeat(attempt): _outcome(attempt) for attempt in of_trial}
     failed = []
-    for repeat, outcome in last.items():
-        # an interrupt, which a sweep makes up for, says nothing about a number
-        if repeat not in brought and not (quotable and outcome == Outcome.INTERRUPTED):
-            failed.append(outcome)
+    if len(quotable) < len(of_trial):
+        last = {_repeat(attempt): _outcome(attempt) for attempt in of_trial}
+        for repeat, outcome in last.items():
+            # an interrupt, which a sweep makes up for, says nothing about a number
+            if repeat not in brought and not (quotable and outcome == Outcome.INTERRUPTED):
+                failed.append(outcome)
     trial = of_trial[0]["trial"]
     item = IMAGES
     if trial["engine"] == Engine.command:  # unknown of a program that reported nothing
@@ -217,18 +254,19 @@ def _result(
         environment=environment,
         axes=trial,
         curve=trial["curve"],
-        attempt_ids=tuple(attempt["attempt_id"] for attempt in of_trial),
+        attempt_ids=tuple([attempt["attempt_id"] for attempt in of_trial]),
         outcome=Outcome.COMPLETED if quotable else _outcome(of_trial[-1]),
         repeats=repeats,
         failed=tuple(failed),
         throughput=welch.typical(repeats) if repeats else None,
         low=low,
         high=high,
-        is_valid=all(_is_valid(attempt) for attempt in quotable),
+        is_valid=all(map(_is_valid, quotable)),
         item=quotable[0]["item"] if quotable else item,
-        is_reported=any(attempt.get("reported") for attempt in quotable),
+        is_reported=any(attempt["reported"] for attempt in quotable),
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
         usage=usage_of(quotable),
+        found_by=found_by,
     )
 
 

@@ -12,12 +12,14 @@ from analysis.labels import (
     FOLLOWERS,
     Label,
     axes_by_strategy,
+    axes_of,
     check,
     full_names,
     labels_of,
     ordered,
     sortable,
     variables_apart,
+    varying,
 )
 from analysis.results import Environment, Result, with_number
 from scalemark.records.free_axes import is_env_variable
@@ -99,14 +101,13 @@ def table(
     rows, columns = labels_of(results, rows_by, pivoted), labels_of(results, columns_by, pivoted)
     placed = dict(zip(zip(rows, columns, strict=True), results, strict=True))
     competing: dict[Label, list[Result]] = defaultdict(list)
-    rivals = {}
-    for (row, column), result in placed.items():
-        rivals[row, column] = _rivals(rows_by, columns_by, row, column, result.hosts)
-        competing[rivals[row, column]].append(result)
+    rivals = _rivals(placed, rows_by, columns_by)
+    for key, result in zip(rivals, placed.values(), strict=True):
+        competing[key].append(result)
     best = {key: _best(of) for key, of in competing.items()}
     cells = {}
-    for where, result in placed.items():
-        cells[where] = Cell(result=result, rank=_rank(result, best[rivals[where]]))
+    for key, (where, result) in zip(rivals, placed.items(), strict=True):
+        cells[where] = Cell(result=result, rank=_rank(result, best[key]))
     of_models = {}
     if of_model:
         for result, values in zip(results, labels_of(results, of_model), strict=True):
@@ -125,15 +126,19 @@ def table(
 
 
 def _rivals(
-    rows_by: Sequence[str], columns_by: Sequence[str], row: Label, column: Label, hosts: int
-) -> Label:
-    """Return the same for cells that compete: of one column, or of one row where the rows differ
-    in their work alone; never for other work or other hosts.
+    placed: Mapping[tuple[Label, Label], Result], rows_by: Sequence[str], columns_by: Sequence[str]
+) -> list[Label]:
+    """Return of each cell what is the same for cells that compete: of one column, or of one row
+    where the rows differ in their work alone; never for other work or other hosts.
     """
     is_along_row = all(axis in _SIZES or axis == "hosts" for axis in rows_by)
-    beside, by = (column, columns_by) if is_along_row else (row, rows_by)
-    sizes = [value for axis, value in zip(by, beside, strict=True) if axis in _SIZES]
-    return (row if is_along_row else column, *sizes, hosts)
+    by = columns_by if is_along_row else rows_by
+    places = [place for place, axis in enumerate(by) if axis in _SIZES]
+    rivals = []
+    for (row, column), result in placed.items():
+        own, beside = (row, column) if is_along_row else (column, row)
+        rivals.append((own, *[beside[place] for place in places], result.hosts))
+    return rivals
 
 
 def _best(results: Iterable[Result]) -> Result | None:
@@ -197,8 +202,11 @@ def varied_tables(results: Sequence[Result], across: str = "") -> list[Table]:
     for (_, _, model, *_), of in grouped.items():
         values = zip(_WORK[1:], zip(*works[model], strict=True), strict=True)
         named = [axis for axis, of_axis in values if len(set(of_axis)) > 1]
-        shape = _shape(of, across)
-        tables += _pivot(of, shape.rows_by, (shape.columns_by,), named, shape.following)
+        axes = axes_of(of)
+        different = varying(of, axes)
+        shape = _shape(of, across, different)
+        columns_by = (shape.columns_by,)
+        tables += _pivot(of, axes, different, shape.rows_by, columns_by, named, shape.following)
     return tables
 
 
@@ -210,15 +218,15 @@ class _TableShape(NamedTuple):
     following: Mapping[str, str]  # axes that the planner has set by another one, and that one
 
 
-def _shape(results: Sequence[Result], across: str) -> _TableShape:
+def _shape(results: Sequence[Result], across: str, different: Sequence[str]) -> _TableShape:
     apart_from = {"strategy", *_WORK}
-    axes = [axis for axis in axes_by_strategy(results, {"strategy"}) if axis not in apart_from]
+    axes = axes_by_strategy(different, results, {"strategy"})
+    axes = [axis for axis in axes if axis not in apart_from]
     apart = variables_apart(results, ("strategy",))
-    others = [axis for axis in axes if axis != "num_gpus"]  # of strong scaling the global batch
+    # of strong scaling the global batch
+    others = [axis for axis in axes if axis != "num_gpus"]
     labels = labels_of(results, others, apart)
-    labels = [
-        _beside(result, others, of, apart) for result, of in zip(results, labels, strict=True)
-    ]
+    labels = [_beside(*each, others, apart) for each in zip(results, labels, strict=True)]
     values = {axis: {str(label[place]) for label in labels} for place, axis in enumerate(others)}
     values["num_gpus"] = {str(result.num_gpus) for result in results}
     columns = across or "num_gpus"
@@ -289,11 +297,14 @@ def pivot(
     check(results, rows_by, columns_by)
     if not results:
         return []
+    parts = [results]
     if results[0].environment.origin is Origin.ELSEWHERE:
-        by_environment = _by_environment(results)
-        if len(by_environment) > 1:  # what one of them does not say is no axis of it
-            return [table for of in by_environment for table in _pivot(of, rows_by, columns_by)]
-    return _pivot(results, rows_by, columns_by)
+        parts = _by_environment(results)  # what one of them does not say is no axis of it
+    tables = []
+    for of in parts:
+        axes = axes_of(of)
+        tables += _pivot(of, axes, varying(of, axes), rows_by, columns_by)
+    return tables
 
 
 def over_growing_hosts(tables: Sequence[Table]) -> list[Table]:
@@ -327,13 +338,15 @@ def _by_environment(results: Sequence[Result]) -> list[list[Result]]:
 
 def _pivot(
     results: Sequence[Result],
+    every_axis: Sequence[str],
+    different: Collection[str],  # axes of these: labels of the others are alike
     rows_by: Sequence[str],
     columns_by: Sequence[str],
     also_named: Collection[str] = (),
     following: Mapping[str, str] = {},
 ) -> list[Table]:
     pivoted = {*rows_by, *columns_by}
-    axes = axes_by_strategy(results, pivoted)
+    axes = axes_by_strategy(every_axis, results, pivoted)
     others = [axis for axis in axes if axis not in pivoted and axis not in following]
     by_strategy = "strategy" in pivoted or "strategy" in others
     own = _OF_OUR_MODEL if results[0].environment.origin.is_ours else _OF_A_PUBLISHED_MODEL
@@ -342,12 +355,10 @@ def _pivot(
     apart = variables_apart(results, pivoted)
     cells = labels_of(results, (*rows_by, *columns_by), pivoted | apart)
     variants = _variants(results, rest, of_model)
-    of_rest = labels_of(results, rest)
-    named_axes = {axis for result in results for axis in result.named_axes}
-    if by_strategy:
-        of_rest = [
-            _beside(result, rest, of, apart) for result, of in zip(results, of_rest, strict=True)
-        ]
+    of_rest = _labels_beside(
+        results, [axis for axis in rest if axis in different], apart, by_strategy
+    )
+    named_axes = set().union(*{result.named_axes for result in results})
     grouped: dict[Label, list[Result]] = defaultdict(list)
     settings: dict[Label, dict[str, object]] = {}
     num_in: Counter[Label] = Counter()
@@ -359,9 +370,11 @@ def _pivot(
         num_in[where, cell] += 1
         key = (num_in[where, cell], *where)
         grouped[key].append(result)
-        settings[key] = _setting(result, rest, values, named_axes, apart)
-        settings[key] |= {axis: f"by {leader}" for axis, leader in following.items()}
-        settings[key][_SHARED] = result.environment.shares_host
+        if key not in settings or result.is_of_program or not result.environment.origin.is_ours:
+            (every,) = _labels_beside([result], rest, apart, by_strategy)
+            settings[key] = _setting(result, rest, every, named_axes, apart)
+            settings[key] |= {axis: f"by {leader}" for axis, leader in following.items()}
+            settings[key][_SHARED] = result.environment.shares_host
     named = _named(settings.values(), also_named)
     tables = []
     for key, of in grouped.items():
@@ -371,7 +384,17 @@ def _pivot(
     return tables
 
 
-def _beside(result: Result, axes: Sequence[str], values: Label, apart: Collection[str]) -> Label:
+def _labels_beside(
+    results: Sequence[Result], axes: Sequence[str], apart: Collection[str], by_strategy: bool
+) -> list[Label]:
+    """Return labels, beside a strategy without what it stands for."""
+    labels = labels_of(results, axes)
+    if not by_strategy:
+        return labels
+    return [_beside(*each, axes, apart) for each in zip(results, labels, strict=True)]
+
+
+def _beside(result: Result, values: Label, axes: Sequence[str], apart: Collection[str]) -> Label:
     """Return the values without those that the strategy stands for, where it names free axes."""
     if not result.is_named_by_free_axes:
         return values

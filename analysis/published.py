@@ -19,7 +19,6 @@ from scalemark.records.references import Origin, ReferenceKind
 from scalemark.records.trial import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch
 from scalemark.stats.welch import typical
-from simulator.costs.networks import UnknownNetworkError, network
 from store.errors import StoreError
 from store.reading.queries import Row
 
@@ -128,6 +127,8 @@ def usual_size(model: str, axis: str) -> int | None:
     """Return the size of inputs (image_px, seq_len) that sources mean, which name none; None for an
     unknown model.
     """
+    from simulator.costs.networks import UnknownNetworkError, network  # here, for few ask
+
     name = model.rstrip("?")
     try:
         known = network(_FAMILIES.get(name, name))

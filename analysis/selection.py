@@ -229,7 +229,9 @@ def _ours(selection: Selection) -> tuple[list[Result], list[Row]]:
     engine = open_for_reading(selection.db)
     asked = None if selection.sweep is None else queries.asked_for(engine, selection.sweep)
     attempts = queries.measured(engine, selection.attempt_filters, like_sweep=selection.sweep)
-    results = measured(attempts, selection.baseline)
+    database = selection.db
+    found_by = () if database == default_url() else (f"store.url={hydra_value(masked(database))}",)
+    results = measured(attempts, selection.baseline, found_by)
     if asked is not None:
         results = belonging(results, attempts, asked)
     else:
@@ -248,21 +250,23 @@ def _ours(selection: Selection) -> tuple[list[Result], list[Row]]:
             f"{locate(selection.db).name}: only {there} numbers {like}; show them with "
             f"--origin {there}"
         )
-    return _with_races(engine, _findable(wanted, selection.db), attempts), attempts
+    return _with_races(engine, _findable(wanted), attempts), attempts
 
 
-def _findable(results: list[Result], db: str) -> list[Result]:
-    """Mark them with the settings by which a sweep finds them."""
-    database = () if db == default_url() else (f"store.url={hydra_value(masked(db))}",)
-    simulated: dict[str, set[str]] = defaultdict(set)
+def _findable(results: list[Result]) -> list[Result]:
+    """Mark trials that ran on several simulated hardwares with the settings of theirs."""
+    profiles: dict[str, set[str]] = defaultdict(set)
     for result in results:
-        simulated[result.trial_id].add(result.environment.hardware_profile)
+        if result.environment.is_simulated:
+            profiles[result.trial_id].add(result.environment.hardware_profile)
     findable = []
     for result in results:
-        is_on_several = len(simulated[result.trial_id]) > 1
-        # the engine is the trial's own
-        hardware = result.environment.hardware[1:] if is_on_several else ()
-        findable.append(replace(result, found_by=(*database, *hardware)))
+        found_by = result.found_by
+        if len(profiles.get(result.trial_id, ())) > 1:
+            found_by += result.environment.hardware[1:]  # the engine is the trial's own
+            findable.append(replace(result, found_by=found_by))
+        else:
+            findable.append(result)
     return findable
 
 

@@ -7,6 +7,7 @@ Markdown table. The databases are written in bulk, and kept in benchmarks/.store
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,23 @@ def tables(rounds: int, scale: float, folder: Path) -> list[Row]:
     return rows
 
 
+def growth(rounds: int, scale: float, folder: Path) -> list[Row]:
+    """Print tables of four times as many trials: more than five times the CPU time, without that of
+    a start, shows something quadratic.
+    """
+    num_trials = round(5_000 * scale)
+    few = _filled(folder, "tables", num_trials, results.GRID, 3)
+    many = _filled(folder, "tables", 4 * num_trials, results.GRID, 3)
+    ratios = []
+    for _ in range(rounds):
+        start_s = _cpu_s("--help")
+        few_s, many_s = (_cpu_s("tables", "--db", str(database)) for database in (few, many))
+        least_s = 0.01  # the resolution, where there are few trials
+        ratios.append((many_s - start_s) / max(few_s - start_s, least_s))
+    what = f"CPU time of tables of {4 * num_trials:,} trials / of {num_trials:,}"
+    return [Row(what=what, figures=tuple(ratios), unit="", most=5)]
+
+
 def charts(rounds: int, scale: float, folder: Path) -> list[Row]:
     """Draw all of one sweep: 5 models x 5 strategies x 1, 2, 4, 8 devices."""
     database = _filled(folder, "charts", len(results.ARTICLE), results.ARTICLE, 1)
@@ -93,6 +111,7 @@ def start(rounds: int, scale: float, folder: Path) -> list[Row]:
 QUESTIONS: dict[str, Callable[[int, float, Path], list[Row]]] = {
     "start": start,
     "tables": tables,
+    "growth": growth,
     "charts": charts,
     "report": report,
 }
@@ -115,6 +134,15 @@ def _seconds(rounds: int, *arguments: str) -> tuple[float, ...]:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         took_s.append(time.perf_counter() - began)
     return tuple(took_s[1:])  # without the first, which fills the file cache
+
+
+def _cpu_s(*arguments: str) -> float:
+    before = os.times()
+    command = [sys.executable, "-m", "plots", *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = os.times()
+    user_s = after.children_user - before.children_user
+    return user_s + after.children_system - before.children_system
 
 
 if __name__ == "__main__":

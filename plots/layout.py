@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from analysis import badges, titles
-from analysis.labels import Label
 from analysis.pivot import Cell, RowRank, Table
-from analysis.results import BaselineRule, Environment, Result, items_per_step
+from analysis.results import BaselineRule, Environment, Result, items_per_step, with_number
 from analysis.selection import Selection
 from analysis.titles import number, spread
 from plots.source import Failed, stop
@@ -78,28 +77,32 @@ def symbols_of_repeats(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(SYMBOLS[Outcome(outcome)] for outcome in outcomes))
 
 
-def cell_text(cell: Cell, quantities: Sequence[str], marks: str) -> str:
-    """Return `1131 [1120, 1142] (7.97x)` or `OOM`; `marks` stand behind the first number."""
+def cell_texts(cell: Cell, quantities: Sequence[str], marks: str) -> tuple[str, str]:
+    """Return `1131 ≈ [1120, 1142] (7.97x)`, and without the interval `1131≈ (7.97x)`; or `OOM`
+    twice. `marks` stand behind the first number.
+    """
     result = cell.result
     if result.throughput is None:
-        return SYMBOLS[Outcome(result.outcome)]
+        symbol = SYMBOLS[Outcome(result.outcome)]
+        return symbol, symbol
     if result.is_reported:
         marks += REPORTED
     if result.failed:
         marks += PARTLY_FAILED
-    if cell.rank in RANK_MARKS:
-        marks += f" {RANK_MARKS[cell.rank]}"
     texts = {}
     for name in quantities:
         text = QUANTITIES[name].text(result)
         if text:
             texts[name] = text
+    rank = RANK_MARKS.get(cell.rank, "")
+    after_space = f" {rank}" if rank else ""
     if THROUGHPUT not in texts:
-        return f"{', '.join(texts.values()) or NOT_RUN}{marks}"
-    text = texts.pop(THROUGHPUT) + marks
-    if "interval" in texts:
-        text += f" {texts.pop('interval')}"
-    return f"{text} ({', '.join(texts.values())})" if texts else text
+        text = f"{', '.join(texts.values()) or NOT_RUN}{marks}{after_space}"
+        return text, text
+    number_text = texts.pop(THROUGHPUT) + marks
+    interval = f" {texts.pop('interval')}" if "interval" in texts else ""
+    others = f" ({', '.join(texts.values())})" if texts else ""
+    return f"{number_text}{after_space}{interval}{others}", f"{number_text}{rank}{others}"
 
 
 def chosen(names: str) -> tuple[str, ...]:
@@ -397,7 +400,6 @@ class Shown:
     text: str  # as "1131 [1120, 1142] (7.97x)", "OOM", or NOT_RUN
     short: str  # for a narrow terminal, as "1131 (7.97x)"; the text where somebody chose all of it
     rank: RowRank
-    result: Result | None  # None where it was not run
 
     @property
     def is_bold(self) -> bool:
@@ -482,11 +484,22 @@ def lay_out(
 ) -> Layout:
     """Write a table of this selection; each cell holds these quantities, or the usual ones."""
     wanted = quantities or usual(table.results)
-    briefly = wanted if quantities else [name for name in wanted if name != "interval"]
+    missing = MISSING.get(table.environment.origin, NOT_RUN)
+    not_there = Shown(text=missing, short=missing, rank=RowRank.ALONE)
     rows = []
     for row in table.rows:
         heads = map(partial(_head, table), table.rows_by, row)
-        cells = [_shown(table, row, column, wanted, briefly, doubts) for column in table.columns]
+        cells = []
+        for column in table.columns:
+            cell = table.cells.get((row, column))
+            if cell is None:
+                cells.append(not_there)
+                continue
+            marks = SUSPECT if doubts.is_marked(cell.result) else ""
+            text, short = cell_texts(cell, wanted, marks)
+            if quantities:  # somebody chose all of it
+                short = text
+            cells.append(Shown(text=text, short=short, rank=cell.rank))
         rows.append((tuple(heads), tuple(cells)))
     columns = [titles.short_title(table, table.columns_by, column) for column in table.columns]
     devices = table.environment.devices
@@ -512,25 +525,6 @@ def _head(table: Table, axis: str, value: object) -> str:
     return as_typed(value)
 
 
-def _shown(
-    table: Table,
-    row: Label,
-    column: Label,
-    wanted: Sequence[str],
-    briefly: Sequence[str],
-    doubts: Doubts,
-) -> Shown:
-    cell = table.cells.get((row, column))
-    if cell is None:
-        text = MISSING.get(table.environment.origin, NOT_RUN)
-        return Shown(text=text, short=text, rank=RowRank.ALONE, result=None)
-    marks = SUSPECT if doubts.is_marked(cell.result) else ""
-    text, short = cell_text(cell, wanted, marks), cell_text(cell, briefly, marks)
-    if briefly is not wanted:
-        short = short.replace(f" {TIE}", TIE).replace(f" {OUT}", OUT)
-    return Shown(text=text, short=short, rank=cell.rank, result=cell.result)
-
-
 def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
     """Explain the badges, marks and symbols that occur."""
     origin = table.environment.origin
@@ -539,7 +533,7 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
         for cell in cells:
             texts.add(cell.text)
             ranks.add(cell.rank)
-    texts.update(symbols_of_repeats([one for one in table.results if one.throughput is not None]))
+    texts.update(symbols_of_repeats(with_number(table.results)))
     if RowRank.TIE in ranks:
         yield f"{TIE} {badges.foot(['tie'])}"
     if RowRank.OUT in ranks:

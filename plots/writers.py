@@ -77,7 +77,7 @@ def _write_terminal(document: Document, out: TextIO) -> None:
     console = Console(file=out, highlight=False, force_terminal=is_terminal)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    widest = max(map(_width, document.tables))
+    widest = max(map(_width, document.tables)) if console.is_terminal else 0
     is_short = widest > console.width
     if document.heading:
         _say(console, document.heading, "bold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -150,6 +151,8 @@ def run(app: App, name: str, program: str | None = None) -> int:
         chosen = app.typer(word)
     OPENED.clear()
     begin_answer()
+    # of hundreds of thousands of results a quarter of the time would go into looking for garbage
+    gc.set_threshold(100_000, 50, 100)
     try:
         try:
             chosen(prog_name=program)

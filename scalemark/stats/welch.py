@@ -22,6 +22,7 @@ _COEFFICIENTS = (
 )
 
 
+@lru_cache(maxsize=10_000)
 def log_quantile(freedom: float, level: float = LEVEL) -> float:
     """Return the logarithm of what |t| exceeds with probability `level`.
 

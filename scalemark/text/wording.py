@@ -4,6 +4,7 @@ import csv
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TextIO
 
 
@@ -63,6 +64,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 SortKey = tuple[tuple[int, float, str], ...]
 
 
+@lru_cache(maxsize=4096)  # rows of a table say the same again and again
 def natural(text: str) -> SortKey:
     """Return a key to sort by, which compares runs of digits as numbers, and these before words."""
     parts = []

@@ -163,8 +163,10 @@ def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
     """Return the reason by trial id and machine key. The last sweep with repeats of a trial
     decides: one that did not race stops nobody.
     """
+    is_out = sa.and_(RepeatRow.state == State.SKIPPED, RepeatRow.reason.like(_PUT_OUT))
     last = (
         sa.select(RepeatRow.trial_id, sa.func.max(RepeatRow.sweep_id).label("sweep_id"))
+        .where(RepeatRow.trial_id.in_(sa.select(RepeatRow.trial_id).where(is_out)))
         .group_by(RepeatRow.trial_id)
         .subquery()
     )
@@ -176,7 +178,7 @@ def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
         )
         .join(OrchestratorRow, OrchestratorRow.id == RepeatRow.orchestrator_id)
         .join(MachineRow, MachineRow.id == OrchestratorRow.machine_id)
-        .where(RepeatRow.state == State.SKIPPED, RepeatRow.reason.like(_PUT_OUT))
+        .where(is_out)
         .distinct()
     )
     with reading(engine) as connection:

@@ -14,6 +14,7 @@ from scalemark.records.measurement import StepSample
 from store.database import reading
 from store.errors import NoSweepError, StoreError
 from store.filters import attempt_ids, checked, deleted_at
+from store.rows import in_chunks
 from store.schema import (
     AttemptRow,
     EnvironmentRow,
@@ -71,12 +72,12 @@ def measured(
         statement = _MEASURED.where(chosen).order_by(AttemptRow.id)
         attempts = []
         # shared rows by number, because there may be hundreds of thousands of attempts
-        for trial, machine, environment, placement, *own in connection.execute(statement):
-            attempt = dict(zip(_OF_AN_ATTEMPT, own, strict=True))
-            attempt["trial"] = by_id[trial]
-            attempt["machine"] = machines[machine]
-            attempt["environment"] = environments.get(environment)
-            attempt["ran_on"] = machines_of.get(placement, ())
+        for row in connection.execute(statement).all():
+            attempt = dict(zip(_OF_AN_ATTEMPT, row, strict=True))
+            attempt["trial"] = by_id[row[0]]
+            attempt["machine"] = machines[row[1]]
+            attempt["environment"] = environments.get(row[2])
+            attempt["ran_on"] = machines_of.get(row[3], ())
             attempts.append(attempt)
     return attempts
 
@@ -104,6 +105,7 @@ def _of_all(figure: sa.ColumnElement[Any], *which: sa.ColumnElement[bool]) -> An
 
 
 _OF_AN_ATTEMPT = {
+    **columns_of(AttemptRow, "trial_id machine_id environment_id placement_id"),
     "attempt_id": AttemptRow.id,
     **columns_of(AttemptRow, "sweep_id repeat outcome shares_host"),
     **columns_of(
@@ -112,8 +114,7 @@ _OF_AN_ATTEMPT = {
         "optimizer_state_bytes peak_device_memory_bytes peak_host_memory_bytes",
     ),
 }
-_SHARED = columns_of(AttemptRow, "trial_id machine_id environment_id placement_id")
-_MEASURED = sa.select(*_SHARED.values(), *_OF_AN_ATTEMPT.values()).outerjoin(
+_MEASURED = sa.select(*_OF_AN_ATTEMPT.values()).outerjoin(
     MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id
 )
 _OVER_HOSTS = sa.select(PlacementRow.id, PlacementRow.hosts).where(PlacementRow.hosts != "")
@@ -182,8 +183,13 @@ def asked_for(engine: sa.Engine, sweep: str) -> SweepTrials:
 def positions(engine: sa.Engine, sweeps: Collection[int]) -> dict[tuple[int, str], int]:
     """Return the place of each trial that these sweeps asked for, by the sweep's and its id."""
     columns = columns_of(SweepTrialRow, "sweep_id trial_id position").values()
-    rows = in_parts(engine, sa.select(*columns), SweepTrialRow.sweep_id.expression, sorted(sweeps))
-    return {(row["sweep_id"], row["trial_id"]): row["position"] for row in rows}
+    places: dict[tuple[int, str], int] = {}
+    with reading(engine) as connection:
+        for part in in_chunks(sorted(sweeps)):
+            asked = sa.select(*columns).where(SweepTrialRow.sweep_id.in_(part))
+            for sweep_id, trial_id, position in connection.execute(asked).all():
+                places[sweep_id, trial_id] = position
+    return places
 
 
 def chosen_trials(engine: sa.Engine, filters: Sequence[str]) -> set[str]:
@@ -214,8 +220,7 @@ def in_parts(
     many at once.
     """
     parts = []
-    for start in range(0, len(values), _AT_A_TIME):
-        part = values[start : start + _AT_A_TIME]
+    for part in in_chunks(values):
         parts += selected(engine, statement.where(column.in_(part)))
     return parts
 
