@@ -50,8 +50,8 @@ def measured(
         software = environment["id"] if environment else softwares[attempt["attempt_id"]]
         machine = attempt["machine"]["id"]
         on_one_machine = attempt["ran_on"] and _is_on_one_machine(attempt)
-        key = (attempt["trial_id"], machine, software, attempt["shares_host"], on_one_machine)
-        alike[key].append(attempt)
+        which = (attempt["trial_id"], machine, software, attempt["shares_host"], on_one_machine)
+        alike[which].append(attempt)
     grouped: dict[_Key, list[Mapping[str, Any]]] = {}
     rows: dict[Where, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     machines: dict[Where, Mapping[str, Any]] = {}
@@ -131,7 +131,7 @@ def _brought(
 ) -> set[tuple[object, ...]]:
     """Return the repeats that brought a number to quote, of trials with an attempt that did not."""
     lacking = {key[0] for key, of_trial in grouped.items() if len(numbers[key]) < len(of_trial)}
-    brought = set()
+    brought: set[tuple[object, ...]] = set()
     for (trial_id, _, _), quotable in numbers.items():
         if trial_id in lacking:
             brought.update(map(_repeat, quotable))

@@ -297,7 +297,7 @@ def pivot(
     check(results, rows_by, columns_by)
     if not results:
         return []
-    parts = [results]
+    parts: Sequence[Sequence[Result]] = [results]
     if results[0].environment.origin is Origin.ELSEWHERE:
         parts = _by_environment(results)  # what one of them does not say is no axis of it
     tables = []

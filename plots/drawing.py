@@ -68,8 +68,8 @@ class Chart(Protocol):
 
 def names() -> list[str]:
     """Return the names of all charts, those first that most readers look for."""
-    found = sorted(module.name for module in pkgutil.iter_modules(charts.__path__))
-    others = [name for name in found if name not in _FIRST]
+    files = sorted(module.name for module in pkgutil.iter_modules(charts.__path__))
+    others = [name for name in files if name not in _FIRST]
     return [*_FIRST, *others]
 
 

@@ -40,8 +40,9 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     if not able:
         raise NothingToShow(f"nothing was measured in {FEWEST_NIGHTS} nights or more")
     every = changes(records, LEAST)
+    hosts = [record.host for record in able]
     for number, record in enumerate(able):
-        is_several = sum(one.host == record.host for one in able) > 1
+        is_several = hosts.count(record.host) > 1
         name = f"{record.host}-{number + 1}" if is_several else record.host
         yield _picture(record, name, every, source, palette)
 
@@ -64,7 +65,7 @@ def _picture(
         name=name,
         figure=figure,
         setting=f"{days[0]} .. {days[-1]}, percent of the first {FEWEST_NIGHTS} nights",
-        results=[one for one in source.results if one.environment.host == record.host],
+        results=[result for result in source.results if result.environment.host == record.host],
         marks=marks,
     )
 

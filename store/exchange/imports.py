@@ -295,7 +295,7 @@ def _columns(
             raise ValueError(f"--set {name}=: column {shown(column)} has it; leave one out")
     by_pattern = []
     for column in table.columns:
-        if column not in columns and any(fnmatch.fnmatch(column, one) for one in patterns):
+        if column not in columns and any(fnmatch.fnmatch(column, pattern) for pattern in patterns):
             by_pattern.append(column)
             columns[column] = _IGNORED
     return columns, by_pattern
