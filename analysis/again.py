@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from analysis.results import Result
 from scalemark.abilities import VARIABLE_UPDATES
+from scalemark.program import template
 from scalemark.records.axes import AxisValue, Engine
-from scalemark.records.free_axes import is_free
+from scalemark.records.free_axes import env_variables, is_free
+from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import injected_on_one_host
 from scalemark.records.overrides import ID_DIGITS, SETTING, changes_to, overrides, sweep
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names
+
+_USUAL_PORT = 29500  # torchrun's own, since nobody knows which is free where it is pasted
 
 
 def command(spec: TrialSpec, known: Sequence[Result], *settings: str) -> str:
@@ -52,6 +58,29 @@ def elsewhere(result: Result, num_repeats: int) -> str:
     """Return what `again` does with every axis, for a reader who has not the database."""
     axes = overrides(result.spec, result.environment.hardware)
     return sweep([*axes, *_rerun(result, num_repeats)])
+
+
+def filled(result: Result) -> str:
+    """Return the command line of a program's trial, ready to paste into a shell.
+
+    It is empty of all other trials, and over several hosts, where each host has its own.
+    """
+    if not result.is_of_program or result.hosts > 1:
+        return ""
+    spec = result.spec
+    place = template.Place(
+        run_dir=Path(),
+        free_port=_USUAL_PORT,
+        gpus_per_host=spec.num_gpus,
+        sees_gpus=result.environment.device_kind is DeviceKind.GPU,
+    )
+    values = template.of_axes(spec.axes) | place.values()
+    words = [f"{name}={shlex.quote(value)}" for name, value in env_variables(spec.free).items()]
+    try:
+        arguments = template.filled(spec.command, values, shell=spec.shell)
+    except template.TemplateError:  # the database lacks an axis that the command line uses
+        return ""
+    return " ".join([*words, shlex.join(arguments)])
 
 
 def _rerun(result: Result, num_repeats: int) -> list[str]:

@@ -83,10 +83,12 @@ class Statement:
             )
             if is_about and result.throughput and not result.trains_apart:
                 chosen.append(result)
-        for group in alike(chosen, *(_STRATEGY if self.by == "strategy" else (self.by,))):
+        free = _STRATEGY if self.by == "strategy" else (self.by,)
+        for group in alike(chosen, *free):
             first, second = self._best(group, self.first), self._best(group, self.second)
             if first is not None and second is not None:
-                contrast = by_speed(first, second)
+                low, high = known_ratio_interval(first.repeats, second.repeats)
+                contrast = Contrast(first=first, second=second, low=low, high=high)
                 yield replace(contrast, holds=self._holds(contrast))
 
     def _best(self, group: Sequence[Result], pattern: str) -> Result | None:
@@ -95,7 +97,7 @@ class Statement:
         for result in group:
             if re.fullmatch(pattern, str(result.axes.get(self.by))):
                 of_kind.append(result)
-        return max(of_kind, key=_speed, default=None)
+        return max(of_kind, key=lambda result: result.throughput or 0.0, default=None)
 
     def _holds(self, contrast: Contrast) -> bool | None:
         """Return None for a tie that decides nothing, and for single runs."""
@@ -266,12 +268,6 @@ def counting(
     return chosen, tuple(notes)
 
 
-def by_speed(first: Result, second: Result) -> Contrast:
-    """Compare throughputs."""
-    low, high = known_ratio_interval(first.repeats, second.repeats)
-    return Contrast(first=first, second=second, low=low, high=high)
-
-
 def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
     """Return groups of two or more results of one environment that differ in the free axes
     alone.
@@ -286,10 +282,6 @@ def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
             if len(part) > 1:
                 parts.append(part)
     return parts
-
-
-def _speed(result: Result) -> float:
-    return result.throughput or 0.0
 
 
 def _named(axis: str, value: object) -> str:

@@ -40,6 +40,8 @@ class Screen:
     rows: Sequence[tuple[str, ...]]
     right: frozenset[str] = frozenset()  # columns of numbers
     most_rows: int
+    # of the pick: a heading, and its command line, ready to paste
+    winner: tuple[str, tuple[str, ...]] | None = None
     next_step: NextStep | None
     badges: frozenset[str]
 
@@ -56,6 +58,11 @@ def show(
         return
     shown = screen.rows[: screen.most_rows]
     say_table(console, screen, shown)
+    if screen.winner:
+        heading, (command_line,) = screen.winner
+        console.print()
+        say(console, heading)
+        say_command(console, command_line)
     if screen.next_step:
         console.print()
     say_foot(console, screen.next_step, notes, screen.badges)

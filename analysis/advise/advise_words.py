@@ -45,10 +45,10 @@ def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Scr
     """
     if len(answers) == 1:
         columns, rows = _table(answers[0])
-        headline = _headline(answers[0])
+        headline, winner = _headline(answers[0]), _command_line(answers[0])
     else:
         columns, rows = _table_of_several(answers)
-        headline = _headline_of_several(answers)
+        headline, winner = _headline_of_several(answers), None
     if left is not None:
         headline += (
             f" The sweep is unfinished: {left.num_trials} of {left.num_asked_for} trials are left."
@@ -64,6 +64,7 @@ def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Scr
         columns=columns,
         rows=rows,
         most_rows=_MOST_ROWS,
+        winner=winner,
         next_step=next_step(answers, left),
         badges=frozenset(used),
     )
@@ -81,9 +82,12 @@ def heading(answer: Recommendation) -> str:
 
 
 def details(answer: Recommendation, step: NextStep | None) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield sentences, each with commands: doubts, and the trials that could change the answer
-    beside the next step.
+    """Yield sentences, each with commands: the pick's command line, doubts, and the trials that
+    could change the answer beside the next step.
     """
+    command_line = _command_line(answer)
+    if command_line is not None:
+        yield command_line
     for doubt in answer.doubts:
         yield doubt, ()
     for note in host_notes(answer.question.able):
@@ -91,6 +95,13 @@ def details(answer: Recommendation, step: NextStep | None) -> Iterator[tuple[str
     for trial in answer.next_trials:
         if step is None or trial.commands != step.commands:
             yield f"{trial.why} ({cost_text(answer.question, trial)}):", trial.commands
+
+
+def _command_line(answer: Recommendation) -> tuple[str, tuple[str, ...]] | None:
+    """Return the pick's command line below a heading; None where there is none."""
+    if answer.pick is None or not answer.command:
+        return None
+    return f"Command line of {described(answer.pick)}:", (answer.command,)
 
 
 def _headline(answer: Recommendation) -> str:

@@ -44,6 +44,7 @@ class Recommendation:
     # how sure it is that the pick is the best; unknown of published figures
     certainty: str | None = None
     ranking: Ranking | None = None  # None: there is nothing to judge
+    command: str = ""  # the pick's command line, ready to paste, where it is of a program
     doubts: tuple[str, ...] = ()
     next_trials: tuple[NextTrial, ...] = ()
     # trial -> why its number is suspect
@@ -109,6 +110,7 @@ def _answer(question: Question, objective: Objective, machines: Machines) -> Rec
     return replace(
         answer,
         certainty=ranking.certainty if is_judged else None,
+        command=again.filled(pick),
         explain=_explain(source.selection, question, pick),
     )
 

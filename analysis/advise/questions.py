@@ -222,9 +222,9 @@ _ENDED = {
 
 def marks(result: Result, reasons: Sequence[str] = ()) -> list[str]:
     """Return the badges of a number; `reasons` are those of its verdicts."""
-    found = badges.of_result(result)
-    shown = [badge for badge in found if badge in SHOWN]
-    if "two modes" in found and "noisy" not in shown:
+    of_result = badges.of_result(result)
+    shown = [badge for badge in of_result if badge in SHOWN]
+    if "two modes" in of_result and "noisy" not in shown:
         shown.append("noisy")
     if any(reason.startswith(_BUSY) for reason in reasons):
         shown.append("machine busy")

@@ -130,13 +130,16 @@ def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
     for row in rows:
         cells = [row.name_a, row.name_b] if has_names else []
         cells += [_value(row, axis) for axis in axes]
-        cells += [
-            _speed(row.a),
-            _speed(row.b),
-            *_ratio(row, is_turned=is_turned),
-            answer(row),
-        ]
-        lines.append(cells)
+        cells += [_speed(row.a), _speed(row.b)]
+        if row.judgement is None:
+            cells += ["", ""]
+        else:
+            ratio_of_row = row.judgement.ratio
+            processes = f"{ratio_of_row.num_a}, {ratio_of_row.num_b}"
+            if is_turned:
+                ratio_of_row = ratio_of_row.turned
+            cells += [fold_with_interval(ratio_of_row), processes]
+        lines.append([*cells, answer(row)])
     print_columns(console, columns, lines, _NUMBERS.union(["A", "B", ratio]), spare=[repeats])
 
 
@@ -186,15 +189,6 @@ def _speed(result: Result) -> str:
     if result.throughput is None:
         return result.ended
     return f"{number(result.throughput)} {result.unit}"
-
-
-def _ratio(row: PairRow, *, is_turned: bool) -> list[str]:
-    """Return the ratio with its interval, and the number of processes of each side."""
-    if row.judgement is None:
-        return ["", ""]
-    ratio = row.judgement.ratio
-    shown = ratio.turned if is_turned else ratio
-    return [fold_with_interval(shown), f"{ratio.num_a}, {ratio.num_b}"]
 
 
 def _answer(a: ComparedSide, b: ComparedSide, compared: Comparison) -> dict[str, Any]:

@@ -138,10 +138,8 @@ def _lines(answer: Conclusion) -> list[str]:
 
 
 def _pair(pair: Contrast) -> str:
-    first_speed, second_speed = (
-        number(pair.first.throughput or 0),
-        number(pair.second.throughput or 0),
-    )
+    first_speed = number(pair.first.throughput or 0)
+    second_speed = number(pair.second.throughput or 0)
     doubt = _DOUBT.get(pair.relation(), "") if pair.holds is None else ""
     shared, first, second = pair.names()
     return (

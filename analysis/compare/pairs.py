@@ -78,8 +78,10 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
         free = frozenset(axes_of([*a.results, *b.results]))
     anywhere = a.names_an_environment or b.names_an_environment
     pairs = _match(a.results, b.results, free, anywhere=anywhere)
-    followers = _followers(free)
-    if followers:
+    followers: set[str] = set()
+    for axis in free:
+        followers.update(FOLLOWERS.get(axis, ()))
+    if not followers <= free:
         loose = _match(*_left(a, b, pairs), free | followers, anywhere=anywhere)
         if loose:
             free, pairs = free | followers, [*pairs, *loose]
@@ -112,10 +114,6 @@ def _with_published(a: ComparedSide, b: ComparedSide) -> Comparison:
     only_a, _ = _left(a, b, pairs)
     rows = tuple(_rows(pairs, shown, a, b))
     return Comparison(rows=rows, only_a=only_a, only_b=(), notes=tuple(sides.notes(pairs)))
-
-
-def _followers(free: Collection[str]) -> frozenset[str]:
-    return frozenset(axis for name in free for axis in FOLLOWERS.get(name, ())).difference(free)
 
 
 def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:
@@ -314,15 +312,18 @@ def _left(
     a: ComparedSide, b: ComparedSide, pairs: _Pairs
 ) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
     """Return the results of both sides that are in no pair."""
-    taken_a = {_identity(of_a) for of_a, _ in pairs}
-    taken_b = {_identity(of_b) for _, of_b in pairs}
-    left_a = [result for result in a.results if _identity(result) not in taken_a]
-    left_b = [result for result in b.results if _identity(result) not in taken_b]
-    return tuple(left_a), tuple(left_b)
+    left_a = _not_in(a.results, [of_a for of_a, _ in pairs])
+    left_b = _not_in(b.results, [of_b for _, of_b in pairs])
+    return left_a, left_b
 
 
-def _identity(result: Result) -> tuple[str, str]:
-    return result.trial_id, result.environment.key
+def _not_in(results: Iterable[Result], taken: Iterable[Result]) -> tuple[Result, ...]:
+    keys = {(result.trial_id, result.environment.key) for result in taken}
+    left = []
+    for result in results:
+        if (result.trial_id, result.environment.key) not in keys:
+            left.append(result)
+    return tuple(left)
 
 
 def _why_none(a: ComparedSide, b: ComparedSide, free: frozenset[str]) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from analysis import again
 from analysis.pivot import pivot, usual_tables
 from analysis.selection import Selection, load
 from scalemark.records.machine import DeviceKind
@@ -71,6 +72,33 @@ def test_answers_on_cpu_devices_speak_of_no_axis_of_ours(analysis, arguments):
     ended = analysis(*arguments)
     assert foreign_words(ended) == []
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("shown", [(), ("--all",)], ids=["screen", "all"])
+def test_the_winner_is_a_command_line_ready_to_paste(analysis, shown):
+    template = "torchrun --master-port={free_port} train.py --note 'a b' --each {zero // num_gpus}"
+    trials = grid(command=template)
+    fill_programs(trials)
+    filled = "torchrun --master-port=29500 train.py --note 'a b' --each 0"
+    pasted = re.sub(r" \\\n\s*", " ", analysis("advise", *shown).stdout)
+    assert re.search(
+        rf"Command line of offload=none zero=0 on 8 GPUs:\n +{re.escape(filled)}\n", pasted
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "filled"),
+    [
+        ({"free": {"env.NCCL_ALGO": "a b", "zero": 2}}, "NCCL_ALGO='a b' run --zero 2 --gpus 0,1"),
+        ({"free": {"zero": "$(x)"}}, "run --zero '$(x)' --gpus 0,1"),
+        ({"shell": True, "free": {"zero": 1}}, "/bin/sh -c 'run --zero 1 --gpus 0,1'"),
+    ],
+)
+def test_a_command_line_has_variables_and_quotes(changes, filled):
+    spec = program(2, command="run --zero {zero} --gpus {gpus}", **changes)
+    fill_programs([(spec, 100.0)])
+    (result,) = load(Selection(db="results.db"))
+    assert again.filled(result) == filled
 
 
 def test_values_are_in_the_order_of_their_numbers(analysis):
