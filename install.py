@@ -37,7 +37,7 @@ def main(dev: bool, cuda: bool) -> int:
     if VENV.is_symlink():
         return _refuse(f"{VENV} is a link to {VENV.resolve()}; remove the link and run this again")
     if VENV.exists() and not STAMP.exists():
-        return _refuse(f"{VENV} is not of this installer's making; move it away and run this again")
+        return _refuse(f"{VENV} was not made by this installer; move it away and run this again")
     installed = STAMP.read_text().split() if STAMP.exists() else []
     dev = dev or len(installed) > 1  # what was added for testing is kept when other pins change
     wanted = [_digest([*running, "pyproject.toml"])]

@@ -58,7 +58,7 @@ class Selection:
         if not self.origin.is_ours and self.sweep is not None:
             what = "published figures" if self.origin is Origin.PUBLISHED else "tables of others"
             raise StoreError(
-                f"--sweep {self.sweep}: {what} belong to no sweep; leave one of both out"
+                f"--sweep {self.sweep}: {what} belong to no sweep; leave out one of the two"
             )
         if self.origin.is_ours and self.source is not None:
             beside = f"{typed('analysis')} compare SIDE {self.source} has them beside our own"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterator
 from enum import Enum
@@ -77,10 +78,16 @@ def _derived(config: Config) -> dict[str, str]:
     They stand for it in the command, and are no axes of the trial. Raises ProgramRefusedError.
     """
     derived = {}
+    known = {*AXES, *config.axes}
     for name, value in config.axes.items():
-        if _is_derived(value, {*AXES, *config.axes}):
+        if _is_derived(value, known):
             derived[name] = str(value)
-    for name in derived:
+    for name, value in derived.items():
+        for other in expression.names(value):
+            if other not in known:
+                near = difflib.get_close_matches(other, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else "wanted axes of this sweep"
+                raise ProgramRefusedError(f"axes.{name}={value}: {other} is no axis; {hint}")
         users = [config.command.run, config.command.items_per_step, *derived.values()]
         if not any(re.search(rf"\b{name}\b", text) for text in users):
             raise ProgramRefusedError(_unused(name))

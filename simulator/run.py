@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from scalemark import models
-from scalemark.records.machine import DeviceKind, Machine
+from scalemark.records.machine import Machine
 from scalemark.records.measurement import (
     AttemptResult,
     GpuTelemetry,
@@ -108,7 +108,7 @@ def _played(
         measurement,
         timed.step_durations_s(),
         telemetry,
-        spec.num_gpus if spec.device_kind == DeviceKind.GPU else 0,
+        spec.num_gpus,
         hardware.num_cores,
         shares_host=False,
         problem=None,

@@ -128,14 +128,14 @@ class Near:
         # by this file far knows the run folder; each rank has one of its own
         self.token = folder / f"{TOKEN}{where['rank']}"
         self.token.write_text(os.urandom(16).hex())
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._forward)
         self.host = ""  # once it runs there
         self.end: dict[str, Any] = {}  # far's last word
         self.said = ""  # by the command, the end of it
         self.signals: list[int] = []
         self.sent_beats = {f"beat-{where['rank']}.txt"}
         self.process: Any = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._forward)
         os.environ.pop("SCALEMARK_ORCHESTRATOR", None)  # the command outlives us: far ends first
         self.process = subprocess.Popen(
             command(where, os.environ["PYTHONPATH"]),
@@ -148,6 +148,8 @@ class Near:
             preexec_fn=self._begin_command,
         )
         self.far = Channel(self.process.stdout.fileno(), self.process.stdin.fileno())
+        if self.signals:  # while it was started
+            self.process.terminate()
 
     def _begin_command(self) -> None:
         """Prepare the process of the command, which runs this."""
@@ -350,7 +352,7 @@ class Far:
                 f"for ({wanted}), and their results do not mix; choose hosts of one kind"
             )
         elif self._request["lock"]:
-            self._wait_for_lock()
+            problem = self._wait_for_lock()
         if not problem and not self._near.is_gone and not self._ended_by:
             self._enter()
             self._near.send("ready", host=platform.node())
@@ -359,21 +361,28 @@ class Far:
         self._near.send("end", exit_code=exit_code, signal=self._ended_by, problem=problem)
         self._remove_private()
 
-    def _wait_for_lock(self) -> None:
-        """Wait until no other sweep measures on this host; the lock is held until the end."""
+    def _wait_for_lock(self) -> str:
+        """Wait until no other sweep measures on this host; the lock is held until the end. Return
+        why it cannot be had, or nothing.
+        """
         import fcntl
 
+        from sweeper.devices.host_lock import HOST, open_lock
+
         folder = Path(os.environ.get("SCALEMARK_LOCK_DIR") or self._request["lock"])
-        folder.mkdir(mode=0o1777, parents=True, exist_ok=True)
-        lock = os.open(folder / "host.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            lock = open_lock(folder, HOST)
+        except OSError as error:
+            return f"{platform.node()}: {folder}: the lock of the host: {error.strerror}"
         how = fcntl.LOCK_SH if self._request["shares_host"] else fcntl.LOCK_EX
         while not self._near.is_gone and not self._ended_by:
             try:
                 fcntl.flock(lock, how | fcntl.LOCK_NB)
-                return
+                break
             except BlockingIOError:
                 self._hear(LOOK_EVERY_S)
                 self._near.send("alive")
+        return ""
 
     def _enter(self) -> None:
         """Work in the run folder where it is seen from here, else in a private one."""

@@ -331,7 +331,7 @@ def lines_of(probe: Probe) -> Iterator[str]:
     for problem in probe.problems:
         yield f"\nnot measured: {problem}"
     for doubt in probe.doubts:
-        yield f"\ntoo low, perhaps: {doubt}"
+        yield f"\nmay be too low: {doubt}"
 
 
 def _device_lines(probe: Probe) -> Iterator[str]:

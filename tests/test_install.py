@@ -111,7 +111,7 @@ def test_an_environment_of_somebody_else_is_left_alone(project):
     theirs.touch()
     ended = install(project, "--dev")
     assert ended.returncode == 2
-    assert "is not of this installer's making; move it away and run this again" in ended.stderr
+    assert "was not made by this installer; move it away and run this again" in ended.stderr
     assert theirs.exists()
 
 

@@ -30,7 +30,7 @@ WRONG = {
     **{
         f"{command} --db": "Option '--db' requires an argument"
         for command in COMMANDS
-        if command not in ("store reference", "sweeper probe", "sweeper settings")
+        if command not in ("store reference", "sweeper probe")
     },
     "store lst": "Did you mean 'list'?",
     "store list first": "as model=resnet50, num_gpus>=4 or sweep=first",
@@ -99,7 +99,7 @@ WRONG = {
     "analysis advise --goal deadline": "is not one of",
     "analysis advise --origin mesured": "is not one of",
     "analysis advise --origin simulated": "--origin measured",
-    "analysis advise --origin published --sweep first": "leave one of both out",
+    "analysis advise --origin published --sweep first": "leave out one of the two",
     "analysis advise --source tf-benchmarks-2017": "add --origin published",
     "analysis advise --sweep frist": "no such sweep",
     "analysis advise modle=vgg16": "did you mean model?",

@@ -402,7 +402,7 @@ def _doubts_about_cores(spec: TrialSpec, measurement: Measurement, num_cores: in
         return
     taken = measurement.cores_taken_by_others
     if taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:
-        yield f"others took {taken:.1f} of {num_cores} cores; end them, or measure again"
+        yield f"others took {taken:.1f} of {num_cores} cores; stop those programs, or measure again"
 
 
 def _doubts_about_gpus(num_gpus_here: int, telemetry: Sequence[GpuTelemetry]) -> Iterator[str]:

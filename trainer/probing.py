@@ -70,7 +70,7 @@ def main(request: ProbeRequest) -> None:
     taken = contention.cores_taken_by_others(before, contention.now())
     num_cores = len(os.sched_getaffinity(0))
     if taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:
-        doubt = f"others took {taken:.1f} of {num_cores} cores; end them, and probe again"
+        doubt = f"others took {taken:.1f} of {num_cores} cores; stop them, and probe again"
         _print({"doubt": doubt})
 
 

@@ -1,4 +1,4 @@
-"""`scalemark advise`: the best strategy, GPU count, batch and precision."""
+"""`analysis advise`: the best strategy, GPU count, batch and precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scalemark compare`: which of two sides is faster, pair by pair of trials that are otherwise
+"""`analysis compare`: which of two sides is faster, pair by pair of trials that are otherwise
 equal.
 """
 

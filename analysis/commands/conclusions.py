@@ -1,4 +1,4 @@
-"""`scalemark conclusions`: whether published conclusions hold for your results."""
+"""`analysis conclusions`: whether published conclusions hold for your results."""
 
 from __future__ import annotations
 

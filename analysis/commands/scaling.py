@@ -1,4 +1,4 @@
-"""`scalemark scaling`: from how many GPUs on more do not pay, and which strategy leads where."""
+"""`analysis scaling`: how many GPUs are worth using, and which strategy leads where."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def scaling(
     shows_all: All = False,
     as_json: Json = False,
 ) -> None:
-    """Show from how many GPUs on more do not pay; --all has each curve with its intervals."""
+    """Show from how many GPUs on another one is wasted; --all has each curve with its intervals."""
     chosen = select(db, filters, sweep, origin, source, baseline)
     tell_all_sweeps(chosen)
     read = Source(selection=chosen)
@@ -87,7 +87,7 @@ def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
     right, width = frozenset(columns[2:6]), reading_width(console)
     print_columns(console, columns, rows, right, piped_width=width)
     console.print()
-    say(console, "Each more: of a first GPU's throughput; below 50 % more GPUs do not pay.")
+    say(console, "Each more: of a first GPU's throughput; below 50 %, adding GPUs does not pay.")
     num_others = sum(len(answer.curves) - len(answer.telling) for answer in answers)
     if num_others:
         what = counted(num_others, "more curve")

@@ -14,7 +14,7 @@ from analysis.compare import sides
 from analysis.compare.sides import ComparedSide
 from analysis.judgement import Decision, Judgement, judge, more_repeats
 from analysis.labels import FOLLOWERS
-from analysis.results import Result, axes_of, global_batch
+from analysis.results import GlobalBatch, Result, axes_of, global_batch
 from analysis.versions import differing
 from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
@@ -165,11 +165,15 @@ def _alike(
 
 
 def _key(result: Result, fixed: Sequence[str], free: Collection[str]) -> tuple[object, ...]:
+    return tuple(_fixed_axes(result, fixed, free).values())
+
+
+def _fixed_axes(result: Result, fixed: Sequence[str], free: Collection[str]) -> dict[str, object]:
     """Trials of other GPU counts share the batch of all GPUs under strong scaling."""
     axes = {axis: result.axes.get(axis) for axis in fixed}
     if result.axes.get("scaling") == "strong" and "num_gpus" in free and "batch_size" in axes:
         axes["batch_size"] = global_batch(result)
-    return tuple(axes.values())
+    return axes
 
 
 def _counts_alike(of_a: Result, of_b: Result) -> bool:
@@ -345,11 +349,12 @@ def _why_none(a: ComparedSide, b: ComparedSide, free: frozenset[str]) -> str:
             "compared: choose trials that count the same"
         )
     fixed = _fixed(a.results, b.results, free)
-    ours = [{axis: result.axes.get(axis) for axis in fixed} for result in a.results]
-    theirs = [{axis: result.axes.get(axis) for axis in fixed} for result in b.results]
+    ours = [_fixed_axes(result, fixed, free) for result in a.results]
+    theirs = [_fixed_axes(result, fixed, free) for result in b.results]
     axes, here, there = _closest(ours, theirs)
     remedy = "run more"
-    if axes:
+    # a trial's own batch is of one GPU
+    if axes and not isinstance(here[axes[0]], GlobalBatch):
         own_a, own_b = f"{axes[0]}={here[axes[0]]}", f"{axes[0]}={there[axes[0]]}"
         remedy = f"name it on both sides, as '{a.text} {own_a}' '{b.text} {own_b}', or run the rest"
     differences = [f"{axis} (A {here[axis]}, B {there[axis]})" for axis in axes]

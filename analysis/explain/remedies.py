@@ -168,4 +168,4 @@ def against_slow(replica: str, kind: DeviceKind) -> Remedy:
             "; nvidia-smi -q -d PERFORMANCE,CLOCK shows what holds it back, and a sweep with "
             "CUDA_VISIBLE_DEVICES without it what the others reach"
         )
-    return Remedy(change=f"to mend or leave out {replica}", why=why)
+    return Remedy(change=f"to repair {replica}, or leave it out", why=why)

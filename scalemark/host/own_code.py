@@ -35,7 +35,6 @@ _TYPED = {
     "sweep": "python sweep.py",
     "status": "python -m sweeper status",
     "judge": "python -m sweeper judge",
-    "settings": "python -m sweeper settings",
     "probe": "python -m sweeper probe",
     "selfcheck": "python -m trainer selfcheck",
 }

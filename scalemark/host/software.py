@@ -65,7 +65,9 @@ SOURCES = (
 )
 UNKNOWN_DIFF = "unknown"
 DIRTY = "+dirty"  # behind the commit of a checkout with changes
-_GIT_WITHIN_S = 5.0  # it takes hundredths of a second, unless the disk is another host's
+_GIT_WITHIN_S = (
+    20.0  # it takes hundredths of a second, unless the disk is another host's or all is busy
+)
 _MOST_HASHED_BYTES = 2**24  # of one file: a data set that lies about is no source
 _DRIVER_FILES = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
 

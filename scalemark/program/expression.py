@@ -61,7 +61,10 @@ def value_of(text: str, axes: Mapping[str, AxisValue]) -> AxisValue:
     evaluator = simpleeval.SimpleEval(operators=_OPERATORS, functions={}, names=dict(axes))
     try:
         value: AxisValue = evaluator.eval(text, previously_parsed=_parsed(text))
-    except (simpleeval.InvalidExpression, ArithmeticError, TypeError) as error:
+    except ArithmeticError as error:
+        given = ", ".join(f"{name}={axes[name]}" for name in names(text))
+        raise ExpressionError(f"{text}: {error}; with {given}") from error
+    except (simpleeval.InvalidExpression, TypeError) as error:
         raise ExpressionError(f"{text}: {error}; {_WANTED}") from error
     if not isinstance(value, float):
         return value

@@ -232,7 +232,7 @@ class Figure(JsonRecord):
     def __post_init__(self) -> None:
         check_one_of("what", self.what, Probed)
         if self.value is None and not self.problem:
-            raise ValueError(f"{self.what}: wanted a value or a problem, found none of both")
+            raise ValueError(f"{self.what}: wanted a value or a problem, found neither")
         if self.value is not None and not 0 < self.value < math.inf:
             raise ValueError(f"{self.what}: value={self.value}: wanted more than 0")
 

@@ -30,7 +30,7 @@ from sweeper.running.orphans import end_orphans
 VARIABLE = "SCALEMARK_LOCK_DIR"
 # not by TMPDIR: where that differs from user to user, nobody is locked out
 DEFAULT_FOLDER = Path("/tmp/scalemark-locks")
-_HOST = "host"
+HOST = "host"
 _WAITING = "waiting"
 _FILE_MODE = 0o666
 _FOLDER_MODE = 0o1777  # sticky: nobody removes the files of others
@@ -98,7 +98,7 @@ class HostLock(Lock):
         # waiting.lock, from a try that the host was in the way of to the next one that succeeds
         self._waiting = Held()
         with self._refusing():
-            os.close(self._open(_HOST))
+            os.close(open_lock(self.folder, HOST))
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
         """Take the whole host, or with `shares_host` these GPUs of it, now or not at all.
@@ -108,7 +108,7 @@ class HostLock(Lock):
         Raises SweepRefusedError where the files cannot be used.
         """
         self.held_by, self.taken = "", None
-        wanted = {_HOST: fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX}
+        wanted = {HOST: fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX}
         if shares_host:
             # always in one order, so that of two sweeps that want the same one gets all
             wanted |= dict.fromkeys(sorted(set(uuids)), fcntl.LOCK_EX)
@@ -141,7 +141,7 @@ class HostLock(Lock):
         where the files cannot be used.
         """
         with self._refusing():
-            for name in (_HOST, uuid):
+            for name in (HOST, uuid):
                 try:
                     os.close(self._lock(name, fcntl.LOCK_SH))
                 except _BusyError as busy:
@@ -183,7 +183,7 @@ class HostLock(Lock):
 
     def _note_failure(self, name: str) -> None:
         """Wait in line for the host; who lacks a GPU alone does not."""
-        if name != _HOST:
+        if name != HOST:
             self.taken = name
             self._waiting.close()
             return
@@ -195,7 +195,7 @@ class HostLock(Lock):
     def _lock(self, name: str, mode: int) -> int:
         """Return the open file that has the lock. Raises _BusyError, and OSError."""
         while True:
-            descriptor = self._open(name)
+            descriptor = open_lock(self.folder, name)
             try:
                 fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
                 with suppress(FileNotFoundError):
@@ -210,28 +210,8 @@ class HostLock(Lock):
                 raise
             os.close(descriptor)  # removed after it was opened: its lock would lock nobody out
 
-    def _open(self, name: str) -> int:
-        """Open the file of a lock, and make it and its folder where they are missing. Raises
-        OSError, also for a link in the place of either.
-        """
-        try:
-            self.folder.mkdir(parents=True)
-            self.folder.chmod(_FOLDER_MODE)  # whatever the umask says
-        except FileExistsError:
-            pass  # that it is a folder is seen when it is opened
-        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            descriptor = _open_or_make(self._path(name).name, folder)
-        finally:
-            os.close(folder)
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-            os.close(descriptor)
-            raise OSError(errno.EINVAL, f"{name}.lock is not a plain file of its own")
-        return descriptor
-
     def _path(self, name: str) -> Path:
-        return self.folder / f"{name.replace('/', '_')}.lock"
+        return self.folder / _file_name(name)
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -243,6 +223,31 @@ class HostLock(Lock):
                 f"{self.folder}: {error.strerror}; its locks keep the sweeps of one host apart; "
                 f"choose a local folder that all users of this host can write to with {VARIABLE}="
             ) from error
+
+
+def open_lock(folder: Path, name: str) -> int:
+    """Open the file of a lock, and make it and its folder where they are missing. Raises OSError,
+    also for a link in the place of either.
+    """
+    try:
+        folder.mkdir(parents=True)
+        folder.chmod(_FOLDER_MODE)  # whatever the umask says
+    except FileExistsError:
+        pass  # that it is a folder is seen when it is opened
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        descriptor = _open_or_make(_file_name(name), opened)
+    finally:
+        os.close(opened)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"{name}.lock is not a plain file of its own")
+    return descriptor
+
+
+def _file_name(name: str) -> str:
+    return f"{name.replace('/', '_')}.lock"
 
 
 def _open_or_make(name: str, folder: int) -> int:

@@ -52,7 +52,7 @@ class Recovered:
                 "for it"
             )
         if len(parts) == 1 and not self.problems:
-            parts.append("nothing of them was running")
+            parts.append("none of their processes were running")
         return "; ".join([*parts, *self.problems])
 
 

@@ -24,7 +24,7 @@ ELSEWHERE = {
 }
 
 WITHOUT_INFLUENCE = {"learning_rate", "learning_rate_warm_up", "weight_decay", "data_dir"}
-WITHOUT_INFLUENCE |= {"cache", "seed", "data_format", "momentum"}
+WITHOUT_INFLUENCE |= {"cache", "seed", "data_format", "momentum", "device_kind"}
 """Simulated trials may have them, and the cost model gives them no time of their own."""
 
 FOR_THE_PROGRAM = {*USED_BY_PROGRAMS, "model", "seed", "compare"} - {"num_steps"}

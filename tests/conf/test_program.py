@@ -77,7 +77,7 @@ def test_a_program_is_named_by_its_script(run, name):
         ("", (), "wanted command="),
         ("python t.py {zreo}", ("+axes.zero=1",), r"\{zreo\} is no placeholder.*zero"),
         ("python t.py", ("+axes.zero=1",), r"axes.zero: nothing uses it; write \{zero\}"),
-        ("x {a}", ("+axes.a=bs*num_gpus",), r"\{bs\} is no placeholder"),
+        ("x {a}", ("+axes.a=bs*num_gpus",), r"axes\.a=bs\*num_gpus: bs is no axis; wanted"),
         ("x {a}", ("+axes.a=a*num_gpus",), "axes.a: derived from itself"),
         ("x {a}", ("+axes.a=1//num_gpus//0",), "by zero"),
         ("x {num_gpus}", ("+axes.a=num_gpus*2",), "axes.a: nothing uses it"),

@@ -350,6 +350,13 @@ def test_what_cannot_be_compared_is_refused_with_the_way_out(compare, sides, mes
     assert message in ended.stderr
 
 
+def test_strong_scaling_is_refused_by_the_batch_of_all_gpus(compare):
+    trials = [small(scaling="strong", batch_size=32, num_gpus=num_gpus) for num_gpus in (4, 8)]
+    fill("r.db", [(trial, 100.0) for trial in trials])
+    ended = compare("num_gpus=4", "num_gpus=8", "--db", "r.db")
+    assert "the closest differ in batch_size (A 128 in all, B 256 in all): run more" in ended.stderr
+
+
 SIMULATED = small(device_kind=DeviceKind.SIMULATED_GPU, num_gpus=2)
 
 

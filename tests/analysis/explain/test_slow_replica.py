@@ -179,7 +179,7 @@ def test_contention_that_is_waiting_for_a_slow_replica_is_laid_on_it():
     assert Bound.CONTENTION not in [cause.bound for cause in verdict.causes]
     assert verdict.why.startswith("all wait for GPU:3, whose own compute takes 30% longer")
     (remedy,) = found.remedies
-    assert (remedy.change, remedy.command) == ("to mend or leave out GPU:3", "")
+    assert (remedy.change, remedy.command) == ("to repair GPU:3, or leave it out", "")
     assert "nvidia-smi" in remedy.why
     (row,) = (row for row in found.steps.within if row.what == "the slow replica")
     assert row.seconds.value == pytest.approx(0.0302, abs=1e-4)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from sweeper.devices import host_lock
 from sweeper.devices.host_lock import VARIABLE, HostLock
 from sweeper.errors import SweepRefusedError
 from tests.conftest import PROJECT
@@ -267,16 +268,16 @@ def test_who_holds_is_reported_as_far_as_it_can_be(lock, folder, text):
 
 def test_a_lock_whose_file_was_tidied_away_is_taken_anew(lock, folder, monkeypatch):
     """It is removed between being opened and being locked; then the folder is, too."""
-    opened = HostLock._open
+    opened = host_lock.open_lock
     removed = []
 
-    def open_and_remove(self, name):
-        descriptor = opened(self, name)
+    def open_and_remove(*file):
+        descriptor = opened(*file)
         if not removed:
             removed.append((folder / "host.lock").unlink())
         return descriptor
 
-    monkeypatch.setattr(HostLock, "_open", open_and_remove)
+    monkeypatch.setattr(host_lock, "open_lock", open_and_remove)
     with lock.try_hold(shares_host=False):
         assert (folder / "host.lock").exists()
         assert lock.try_hold(shares_host=False) is None
