@@ -11,6 +11,7 @@ of the trainer could do it.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -81,7 +82,11 @@ def supervise(lines: Iterable[str]) -> None:
             os.killpg(group, signal.SIGKILL)
 
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
 if __name__ == "__main__":
+    # one that somebody stopped does its work nevertheless when the orchestrator dies
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     supervise(sys.stdin)

@@ -86,3 +86,32 @@ def test_a_killed_supervisor_is_replaced_and_reported_everything(supervisor, gro
     supervisor.add(other_group.pid)
     supervisor.close()
     assert (group.wait(), other_group.wait()) == (-9, -9)
+
+
+def test_a_stopped_supervisor_does_its_work_when_its_orchestrator_is_killed(group):
+    code = f"""
+import time
+from sweeper.starts.supervisor import Supervisor
+supervisor = Supervisor()
+supervisor.add({group.pid})
+print(supervisor._process.pid, flush=True)
+time.sleep(600)
+"""
+    orchestrator = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    pid = int(orchestrator.stdout.readline())
+    stopped = psutil.Process(pid)
+    # until it is ready for this: a signal that comes before would stop it for good
+    until(lambda: _ignores_interrupts(pid))
+    stopped.suspend()
+    until(lambda: stopped.status() == psutil.STATUS_STOPPED)
+    orchestrator.kill()
+    orchestrator.wait()
+    orchestrator.stdout.close()
+    assert group.wait(60) == -9
+    assert_gone(pid)
+
+
+def _ignores_interrupts(pid: int) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (ignored,) = (int(line.split()[1], 16) for line in lines if line.startswith("SigIgn"))
+    return bool(ignored & 2)
