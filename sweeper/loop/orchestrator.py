@@ -87,7 +87,8 @@ class Orchestrator:
             stopping=self._stopping,
             supervision=self._supervision,
         )
-        self._recorder = Recorder(shared, self._eta, contests)
+        finished = [trial.spec for trial in trials if not trial.num_repeats]
+        self._recorder = Recorder(shared, self._eta, contests, finished)
         self._dispatcher = Dispatcher(shared, inventory, self._recorder)
         self._show_s = clock()
 

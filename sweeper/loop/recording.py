@@ -11,6 +11,7 @@ from scalemark.records.attempt import Placement
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome, State, Verdict
+from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import without_secrets
 from store.errors import StoreError
 from store.rows import FinishedAttempt
@@ -30,8 +31,16 @@ class Recorder:
     run folders. Counts in `ran` what came of repeats.
     """
 
-    def __init__(self, shared: Shared, eta: Eta, contests: Sequence[Contest]) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        eta: Eta,
+        contests: Sequence[Contest],
+        finished: Sequence[TrialSpec] = (),  # trials that have all their numbers already
+    ) -> None:
         self.ran = Ran()
+        # programs whose output is known to be read by this pattern
+        self._read_already = {(spec.command, spec.read) for spec in finished}
         self._shared, self._eta = shared, eta
         self._backlog, self._stopping = shared.backlog, shared.stopping
         self._progress = shared.tools.progress
@@ -93,10 +102,19 @@ class Recorder:
                 Failure(label=repeat.trial.label, ended=outcome, why=result.message, log=log)
             )
             is_first = self.ran.states.total() == 1 and repeat.open.num_attempts == 1
-            if is_first and self._backlog.waiting() and _is_unread(repeat, result):
+            if is_first and self._backlog.waiting() and self._is_unread(repeat, result):
                 self._stopping.starts_no_more = True
                 for line in first_unread(log, repeat.trial.spec.read):
                     self._progress.note(line)
+
+    def _is_unread(self, repeat: Repeat, result: AttemptResult) -> bool:
+        """Return whether a program ran to its end, and the pattern reads no number of it, here or
+        in a trial that finished earlier.
+        """
+        spec = repeat.trial.spec
+        if spec.engine != Engine.command or (spec.command, spec.read) in self._read_already:
+            return False
+        return result.outcome == Outcome.INVALID and result.measurement is None
 
     def finished_elsewhere(self, repeat: Repeat) -> None:
         self.ran.num_finished_elsewhere += 1
@@ -165,12 +183,6 @@ def _placement(given: Given) -> Placement:
         return given.started.folder.read_placement() or given.placement
     except (OSError, ValueError):
         return given.placement
-
-
-def _is_unread(repeat: Repeat, result: AttemptResult) -> bool:
-    """Return whether a program ran to its end, and nothing that it printed is a number."""
-    is_of_program = repeat.trial.spec.engine == Engine.command
-    return is_of_program and result.outcome == Outcome.INVALID and result.measurement is None
 
 
 def _not_counted(result: AttemptResult, disturbances: Sequence[str]) -> AttemptResult:

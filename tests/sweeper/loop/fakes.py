@@ -292,6 +292,7 @@ class Loop:
         sweep: dict[str, object] | None = None,
         launcher: dict[str, object] | None = None,
         inventory: Inventory = EIGHT,
+        finished: Sequence[TrialSpec] = (),
     ) -> None:
         self.clock, self.stop, self.notes = FakeClock(), Stop(), Notes()
         self.scripts = scripts or {}
@@ -328,7 +329,7 @@ class Loop:
             tools,
             policy,
             inventory,
-            planned,
+            [*planned, *(PlannedTrial(spec=spec, num_repeats=0) for spec in finished)],
             contests=self._races(specs, settings),
         )
 

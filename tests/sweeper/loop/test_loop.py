@@ -2,6 +2,7 @@
 
 import signal
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,8 @@ from scalemark.records.outcomes import Outcome, State
 from store.errors import LockedError
 from sweeper.early_stopping import races
 from sweeper.report import first_unread
-from tests.command.programs import spec_of
+from tests.command.programs import ONE as ONE_NUMBER
+from tests.command.programs import STEPS, spec_of
 from tests.specs import small
 from tests.sweeper.loop.fakes import Loop, Script
 
@@ -115,6 +117,17 @@ def test_a_first_trial_without_a_number_stops_the_sweep_and_asks(stack):
         "the first trial has no number, and nothing more is started; "
         "write a pattern for its last lines, as read=regex:img/s ([0-9.]+)"
     ]
+
+
+@pytest.mark.parametrize(("read", "stops"), [(STEPS, False), (ONE_NUMBER, True)])
+def test_a_first_trial_without_a_number_stops_nothing_where_its_pattern_read_one(
+    stack, read, stops
+):
+    specs = [spec_of("train.sh", seed=zero, free=(("axes.zero", str(zero)),)) for zero in range(3)]
+    unread = {spec.seed: Script(outcome=Outcome.INVALID) for spec in specs[1:]}
+    loop = Loop(stack, specs[1:], unread, finished=[replace(specs[0], read=read)])
+    assert loop.run() == {State.INVALID: 1 if stops else 2}
+    assert bool(loop.notes.texts) == stops
 
 
 def test_the_question_shows_what_would_read_the_log(tmp_path):
