@@ -14,7 +14,6 @@ from scalemark.program import template
 from scalemark.records.axes import AxisValue, Engine
 from scalemark.records.free_axes import env_variables, is_free
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import injected_on_one_host
 from scalemark.records.overrides import ID_DIGITS, SETTING, changes_to, overrides, sweep
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names
 
@@ -97,18 +96,12 @@ def with_num_gpus(spec: TrialSpec, num_gpus: int) -> TrialSpec:
     batch_size = spec.batch_size
     if spec.scaling == "strong":
         batch_size = batch_size * spec.num_gpus // num_gpus
-    return replace(with_hosts(spec, hosts), num_gpus=num_gpus, batch_size=batch_size)
+    return replace(spec, hosts=hosts, num_gpus=num_gpus, batch_size=batch_size)
 
 
 def divides_batch(spec: TrialSpec, num_gpus: int) -> bool:
     """Return whether so many GPUs can share the batch evenly, as strong scaling wants."""
     return spec.scaling != "strong" or spec.batch_size * spec.num_gpus % num_gpus == 0
-
-
-def with_hosts(spec: TrialSpec, hosts: int) -> TrialSpec:
-    """Return it over so many hosts, which must divide its GPUs; one host has no links."""
-    injected = spec.injected if hosts > 1 else injected_on_one_host(spec.injected)
-    return replace(spec, hosts=hosts, injected=injected)
 
 
 def with_strategy(

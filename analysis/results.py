@@ -25,7 +25,7 @@ from scalemark.records.measurement import (
     items_per_example,
     unit_of,
 )
-from scalemark.records.outcomes import Outcome, Verdict, injected_on_one_host
+from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names, strategy_axes
 from scalemark.stats import welch
@@ -383,20 +383,16 @@ def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result
     candidates: dict[BaselineRule, dict[tuple[object, ...], Result]] = {}
     compared = []
     for result in results:
-        able: list[Result] = []
+        baseline = None
         for each_rule in _rules(result, rule):
             if each_rule not in candidates:
                 candidates[each_rule] = _candidates(results, each_rule)
-            shared = _compared(result, each_rule)
-            for links in {None, _links(result)}:
-                baseline = candidates[each_rule].get((*shared, links))
-                if baseline is not None:
-                    able.append(baseline)
-            if able:
+            baseline = candidates[each_rule].get(_compared(result, each_rule))
+            if baseline is not None:
                 break
         # `replace` takes three times as long, which shows with 100,000 trials
         values = dict(zip(_FIELDS, _values_of(result), strict=True))
-        values["baseline"] = min(able, key=_preference, default=None)
+        values["baseline"] = baseline
         compared.append(Result(**values))
     return compared
 
@@ -420,14 +416,9 @@ def _candidates(results: Sequence[Result], rule: BaselineRule) -> dict[tuple[obj
     best: dict[tuple[object, ...], Result] = {}
     for result in results:
         if result.throughput is not None and (rule is BaselineRule.FEWEST or result.num_gpus == 1):
-            key = (*_compared(result, rule), _links(result))
+            key = _compared(result, rule)
             best[key] = min(best.get(key, result), result, key=_preference)
     return best
-
-
-def _links(result: Result) -> object:
-    """Results of several hosts compare only over the same links; those of one host have none."""
-    return result.axes.get("injected", "") if result.hosts > 1 else None
 
 
 def _preference(candidate: Result) -> tuple[int, int, float]:
@@ -438,10 +429,7 @@ def _compared(result: Result, rule: BaselineRule) -> tuple[object, ...]:
     """Return what a result and its baseline have in common."""
     if rule is not BaselineRule.BEST:
         return result.environment.key, result.item, result.curve
-    shared = setting(result)
-    if result.hosts > 1 and "injected" in shared:
-        shared["injected"] = injected_on_one_host(str(shared["injected"]))
-    return result.environment.key, result.item, *shared.values()
+    return result.environment.key, result.item, *setting(result).values()
 
 
 def setting(result: Result) -> dict[str, object]:

@@ -128,11 +128,6 @@ def _problems_of_machine(
     no_room = _problem_of_room(spec, num_devices, hosts)
     if no_room:
         yield no_room
-    if hosts and "link_mbit" in spec.injected_values:
-        yield (
-            "injected.link_mbit: only links between processes of this machine can be limited, and "
-            "with this launcher hosts are machines; leave it out, or choose launcher=local"
-        )
     slices = "the usable devices are MIG slices, and CUDA shows a process only one"
     if is_mig and spec.gpus_per_host > 1:
         yield f"num_gpus={spec.num_gpus} hosts={spec.hosts}: {slices}"

@@ -15,7 +15,7 @@ from scalemark.abilities import (
     distributed,
 )
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import INJECTED_FOR_REAL, INJECTED_ON_LINKS
+from scalemark.records.outcomes import INJECTED_FOR_REAL
 from scalemark.records.switches import unknown_axes
 from scalemark.records.trial import STRATEGY_NAMES, TrialSpec
 
@@ -39,7 +39,6 @@ INJECTED_AT_MOST = {
     "input_s": _AN_HOUR_S,
     "slow_replica_by": 100.0,
     "slow_replica": 1e6,
-    "link_mbit": 1e6,
 }
 """The largest faults that mean something; of others 1."""
 
@@ -126,9 +125,6 @@ def _problems_of_injected(spec: TrialSpec) -> Iterator[str]:
                 f"{setting}: only simulated trials can have it, TensorFlow's can have {also}; add "
                 "engine=simulated"
             )
-        if name in INJECTED_ON_LINKS and (is_simulated or spec.hosts == 1):
-            why = "simulated trials are of one host, which" if is_simulated else "one host"
-            yield f"{setting}: {why} has no link to limit; leave it out"
         most = INJECTED_AT_MOST.get(name, 1.0)
         if value > most:
             yield f"{setting}: wanted {most:g} or less"

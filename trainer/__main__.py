@@ -30,7 +30,7 @@ from scalemark.host.memory import (
     other_limit,
 )
 from scalemark.records import switches
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, RANK_LOST, Cluster, Rank
+from scalemark.records.attempt import RANK_LOST, Cluster, Rank
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
 from scalemark.records.trial import TrialSpec
@@ -59,8 +59,7 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         # Whose folder it is is unknown: of a distributed trial it may be worker 0's.
         return _refuse(error, None if is_distributed else folder)
     try:
-        is_by_hand = own is not None and not os.environ.get(ORCHESTRATOR_VARIABLE)
-        _check_hosts(spec, is_by_hand=is_by_hand)
+        _check_hosts(spec)
     except UnsupportedTrialError as error:
         return _refuse(error, folder if own is None or own.leads else None)
     if own is None and is_distributed:
@@ -88,7 +87,7 @@ def preload() -> None:
             import_module(module.name)
 
 
-def _check_hosts(spec: TrialSpec, *, is_by_hand: bool) -> None:
+def _check_hosts(spec: TrialSpec) -> None:
     """Refuse what a sweep would refuse: the spec, or the command of a rank, may be hand-written.
 
     Raises UnsupportedTrialError.
@@ -97,11 +96,6 @@ def _check_hosts(spec: TrialSpec, *, is_by_hand: bool) -> None:
         raise UnsupportedTrialError(
             f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose "
             f"variable_update={', '.join(distributed())}"
-        )
-    if "link_mbit" in spec.injected_values and (spec.hosts == 1 or is_by_hand):
-        raise UnsupportedTrialError(
-            "injected.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts on this "
-            "machine; leave it out"
         )
 
 

@@ -39,7 +39,6 @@ from scalemark.run_folder import RunFolder
 from trainer import own_process
 from trainer.errors import UnsupportedTrialError
 from trainer.ranks import own_rank
-from trainer.ranks.host_networks import HostNetworks, host_networks
 from trainer.ranks.own_rank import Flags, reserved_ports
 
 
@@ -86,17 +85,11 @@ def start_ranks(job: RanksJob) -> Iterator[StartedRanks]:
     for what this machine cannot do, OSError for what cannot be started; nothing runs then.
     """
     with ExitStack() as held:
-        networks, hosts = None, _hosts_elsewhere(job)
-        addresses: Sequence[str] = [host["address"] for host in hosts]
-        if not hosts and "link_mbit" in job.spec.injected_values:
-            mbit = job.spec.injected_values["link_mbit"]
-            networks = held.enter_context(host_networks(job.spec.hosts, mbit))
-            addresses = networks.addresses
-        elif not hosts:
-            addresses = ["127.0.0.1"] * job.spec.hosts
+        hosts = _hosts_elsewhere(job)
+        addresses = [host["address"] for host in hosts] or ["127.0.0.1"] * job.spec.hosts
         # ports of this host; on others they are as likely to be free
         ports = held.enter_context(reserved_ports(len(job.jobs) * job.spec.hosts))
-        ranks = StartedRanks(job, job.cluster(addresses, ports), networks, hosts)
+        ranks = StartedRanks(job, job.cluster(addresses, ports), hosts)
         held.callback(ranks.end)
         for rank in ranks.cluster.ranks:
             ranks.start(rank)
@@ -106,15 +99,9 @@ def start_ranks(job: RanksJob) -> Iterator[StartedRanks]:
 class StartedRanks:
     """Children of this process, each the leader of a session and process group."""
 
-    def __init__(
-        self,
-        job: RanksJob,
-        cluster: Cluster,
-        networks: HostNetworks | None,
-        hosts: Sequence[dict[str, Any]],
-    ) -> None:
+    def __init__(self, job: RanksJob, cluster: Cluster, hosts: Sequence[dict[str, Any]]) -> None:
         self.cluster = cluster
-        self._job, self._networks, self._hosts = job, networks, hosts
+        self._job, self._hosts = job, hosts
         # a fork is safe, and saves the import that a new Python would need
         is_safe = own_process.num_threads() == 1 and not own_process.libcuda_is_loaded()
         self._forks = is_safe and job.slow_import in sys.modules
@@ -179,8 +166,6 @@ class StartedRanks:
             os.environ[ORCHESTRATOR_VARIABLE] = str(supervisor)
             if self._hosts:
                 self._run_elsewhere(rank)
-            if self._networks:
-                self._networks.enter(rank.task_index)
             os.environ["CUDA_VISIBLE_DEVICES"] = self._job.visible_devices(rank)
             flags = Flags.of(self.cluster, rank).arguments()
             own = (str(self._job.folder.trial), str(self._job.folder.path), *flags)

@@ -13,7 +13,6 @@ from analysis.again import (
     command,
     divides_batch,
     repeated,
-    with_hosts,
     with_num_gpus,
     with_strategy,
     with_way,
@@ -219,7 +218,7 @@ def _cells(
             can_run = divides_batch(pick.spec, num_gpus)
             if can_run and _may_win(ranking, objective, own or alike, num_gpus):
                 way = {axis: example.axes.get(axis) for axis in example.strategy_axes}
-                spec = with_way(with_hosts(with_num_gpus(pick.spec, num_gpus), hosts), way)
+                spec = with_way(replace(with_num_gpus(pick.spec, num_gpus), hosts=hosts), way)
                 where = question.environment.counted(num_gpus, hosts)
                 yield f"{strategy} on {where} was not run, and might win", spec
 

@@ -28,7 +28,6 @@ from scalemark.records.references import Origin
 from scalemark.records.trial import AXES, free_names
 
 FLOOR = "trivial"  # the model whose step has nothing but what every step costs
-INJECTED_LINK = "link_mbit"  # the injected rate of links between hosts
 MANY_STEPS = 10  # per call: what a call costs is then a tenth
 
 
@@ -273,10 +272,9 @@ def _has_meaning(ablation: Ablation, target: Result) -> bool:
     axes = target.axes
     if ablation is Ablation.INDEPENDENT:
         return bool(axes["num_gpus"] > 1)  # of one it is the one alone
-    # Hosts that are processes of one machine have no network between them but the injected one.
+    # Hosts that are processes of one machine have no network between them.
     if ablation is Ablation.FAST_LINKS:
-        is_slowed = INJECTED_LINK in read_injected(axes.get("injected", ""))
-        return several_hosts(axes) and (is_slowed or not target.is_on_one_machine)
+        return several_hosts(axes) and not target.is_on_one_machine
     if ablation is Ablation.MANY_STEPS:
         # Sources report no steps per call.
         return bool(axes.get("steps_per_execution", MANY_STEPS) < MANY_STEPS)
@@ -299,10 +297,7 @@ def _changes(ablation: Ablation, target: Result) -> dict[str, Any]:
     if ablation is Ablation.READING:
         return {"distortions": False}
     if ablation is Ablation.FAST_LINKS:
-        injected = read_injected(target.axes.get("injected", ""))
-        if injected.pop(INJECTED_LINK, None) is None:
-            return SYNTHETIC | _on_one_host(target)
-        return SYNTHETIC | {"injected": injected_text(injected)}
+        return SYNTHETIC | _on_one_host(target)
     return SYNTHETIC
 
 
@@ -337,8 +332,6 @@ def _settled(axes: Mapping[str, Any]) -> dict[str, Any]:
         idle.append("input_s")
     if is_of_one_host:
         idle.append("reduction_s")
-    if not several_hosts(settled):
-        idle.append(INJECTED_LINK)
     if injected.get("slow_replica", 0) >= axes["num_gpus"]:  # there is no such replica
         idle += ["slow_replica", "slow_replica_by"]
     for name in idle:

@@ -93,7 +93,6 @@ INJECTED = {
     "input_s": "seconds more that each batch takes to make",
     "slow_replica_by": "share of its own compute that one replica takes longer",
     "slow_replica": "number of that replica, counted from 0",
-    "link_mbit": "megabits per second that each host's link takes each way; 0 = as it is",
     "out_of_memory": "1 = runs out of memory",
     "hang": "1 = stops for good half-way through the measured steps",
     "failure_rate": (
@@ -102,16 +101,13 @@ INJECTED = {
 }
 """Faults by name, with their meaning. Simulated trials can have all of them."""
 
-INJECTED_ON_LINKS = ("link_mbit",)
-"""Faults that slow links between hosts."""
+_RETIRED = ("link_mbit",)  # that trials in older databases have
 
 NOISE = ("noise", "process_noise")
 """Noise that simulated trials have as real ones do; it is no fault."""
 
-INJECTED_FOR_REAL = ("reduction_s", "input_s", "slow_replica_by", "slow_replica", "link_mbit")
-"""Faults that TensorFlow trials can have, too, by waiting or by a slower network. Their numbers are
-suspect.
-"""
+INJECTED_FOR_REAL = ("reduction_s", "input_s", "slow_replica_by", "slow_replica")
+"""Faults that TensorFlow trials can have, too, by waiting. Their numbers are suspect."""
 
 INJECTED_REASON = "injected: "
 """Begins the reason of a verdict that is suspect only for injected faults."""
@@ -127,7 +123,7 @@ def read_injected(text: str) -> dict[str, float]:
     values: dict[str, float] = {}
     for part in text.split():
         name, _, value = part.partition("=")
-        if name not in INJECTED:
+        if name not in INJECTED and name not in _RETIRED:
             raise ValueError(f"injected={text}: no {name}; there are {', '.join(INJECTED)}")
         try:
             values[name] = float(value)
@@ -140,11 +136,3 @@ def read_injected(text: str) -> dict[str, float]:
             f"injected={text}: wanted {injected_text(values)}, each name once and in order"
         )
     return values
-
-
-def injected_on_one_host(text: str) -> str:
-    """Leave out the faults of links between hosts."""
-    values = read_injected(text)
-    for name in INJECTED_ON_LINKS:
-        values.pop(name, None)
-    return injected_text(values)

@@ -23,7 +23,7 @@ from scalemark.records.free_axes import (
 )
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import check_item
-from scalemark.records.outcomes import injected_on_one_host, read_injected
+from scalemark.records.outcomes import read_injected
 from scalemark.records.trial_axes import TrialAxes
 
 STRATEGY_AXES = ("variable_update", "local_parameter_device", "all_reduce")
@@ -145,14 +145,10 @@ class TrialSpec(TrialAxes):
     def curve(self) -> str:
         """Return a digest that all trials of one scaling curve share.
 
-        It leaves out the number of GPUs and of hosts, and the rate of links between hosts, because
-        a curve begins on one host. Under strong scaling it has the examples of an update.
+        It leaves out the number of GPUs and of hosts. Under strong scaling it has the examples of
+        an update.
         """
         values = json.loads(self.to_json())
-        if self.hosts > 1 and "injected" in values:
-            values["injected"] = injected_on_one_host(self.injected)
-            if not values["injected"]:
-                del values["injected"]
         for name in _OUTSIDE_CURVE:
             values.pop(name, None)
         if self.scaling == "strong":

@@ -7,7 +7,7 @@ from hydra import compose, initialize_config_dir
 
 import conf
 from conf import schema
-from conf.resolve import Hosts, TrialRefusedError, resolve
+from conf.resolve import TrialRefusedError, resolve
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import STRATEGY_NAMES, TrialSpec, strategy_name
 
@@ -398,16 +398,6 @@ def test_processes_of_a_distributed_trial_hide_the_gpus_of_each_other():
         match="visibility=all: each process of variable_update=distributed_all_reduce sees the GPUs of its own",
     ):
         trial("visibility=all", "strategy=distributed_ring", "num_gpus=2", "hosts=2", kind=GPU)
-
-
-def test_links_are_slowed_between_processes_of_this_machine():
-    asked = config("injected.link_mbit=200", "strategy=distributed_ring", "num_gpus=2", "hosts=2")
-    assert resolve(asked, CPU_DEVICE, 8).injected_values == {"link_mbit": 200}
-    with pytest.raises(
-        TrialRefusedError,
-        match=r"injected.link_mbit: only links between .*; leave it out, or choose launcher=local",
-    ):
-        resolve(asked, CPU_DEVICE, 8, hosts=Hosts(most=2, remedy="raise it"))
 
 
 def test_each_process_of_a_distributed_trial_may_have_a_mig_device():

@@ -91,7 +91,7 @@ def test_a_list_tells_hosts_and_what_is_injected_where_there_are_such(db):
     assert "hosts" not in heading
     assert "injected" not in heading
     assert json.loads(run("list", "--db", db, "--json").stdout)[0]["hosts"] == 1
-    fill(db, [(replace(over(2, 2), injected="link_mbit=200"), 60.0)], name="slow")
+    fill(db, [(replace(over(2, 2), injected="reduction_s=1"), 60.0)], name="slow")
     reported = run("list", "--db", db).stdout
     assert "hosts" in reported
-    assert "link_mbit=200" in reported
+    assert "reduction_s=1" in reported

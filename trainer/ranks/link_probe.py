@@ -36,7 +36,7 @@ def slowest_link(devices: Devices) -> float | None:
 def link_bytes_per_s(hosts: Sequence[str], clock: Callable[[], float] = time.monotonic) -> float:
     """Return the slowest rate between the first of these devices and each other, either way.
 
-    The first copy uses up what a limited link lets through after a rest (256 kB of `link_mbit`).
+    The first copy uses up what a limited link lets through after a rest (256 kB of a token bucket).
     The others grow until one takes LONG_ENOUGH_S or is of MOST_BYTES; of that one and as many like
     it the fastest counts, because neighbors may slow some. `hosts` are CPU devices, at least two.
     """

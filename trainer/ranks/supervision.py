@@ -107,11 +107,6 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
 
 def _start(job: RanksJob, running: ExitStack) -> StartedRanks:
     """Start the ranks until `running` is closed. Raises _NotStartedError, UnsupportedTrialError."""
-    if job.given and job.given.rank_start and "link_mbit" in job.spec.injected_values:
-        raise UnsupportedTrialError(
-            "injected.link_mbit: the hosts are machines, whose links nothing here limits; leave it "
-            "out"
-        )
     try:
         return running.enter_context(rank_starts.start_ranks(job))
     except OSError as error:

@@ -276,8 +276,6 @@ def _num_sharing(
     num_own = len(devices.own_replicas)
     if cluster is None:
         return num_own
-    if "link_mbit" in spec.injected_values:  # processes of this machine, with an address each
-        return num_own * len(cluster.worker_hosts)
     names = [address.rpartition(":")[0] for address in cluster.worker_hosts]
     if given is not None and given.hosts:
         names = list(given.hosts)

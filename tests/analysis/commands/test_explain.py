@@ -221,21 +221,3 @@ def test_a_published_loss_is_printed(analysis):
         in ended.stdout
     )
     assert MACHINE.host not in ended.stdout
-
-
-def test_a_slow_link_between_hosts_is_a_part_of_the_step(analysis):
-    over = {
-        "variable_update": "distributed_all_reduce",
-        "all_reduce": "ring",
-        "num_gpus": 2,
-        "hosts": 2,
-    }
-    slow = repeated(145, **over, injected="link_mbit=200")
-    fast = repeated(150 - 7, **over)
-    fill("results.db", [*ABLATION_ORDER[:6], *FLOOR, *slow, *fast])
-    (one,) = explained(analysis, "hosts=2", "injected~*link_mbit*")
-    assert [part["what"] for part in one["steps"]["parts"][1:]] == [
-        "shared cores",
-        "communication",
-        "network between hosts",
-    ]

@@ -22,7 +22,7 @@ def test_speeds_are_in_one_column_however_long_the_labels():
         small(),
         *(
             small(model="resnet18_cifar", injected=injected, **OVER_HOSTS)
-            for injected in ("", "link_mbit=200")
+            for injected in ("", "reduction_s=1")
         ),
     ]
     plan = make_plan(specs, [], SweepConfig(), {})
@@ -39,7 +39,7 @@ def test_speeds_are_in_one_column_however_long_the_labels():
     ] * 3
     for trial, line in zip(plan.trials, lines, strict=True):
         assert progress.label(trial) in line
-    assert "resnet18_cifar-distributed_replicated-x2h2 injected=link_mbit=200 " in lines[2]
+    assert "resnet18_cifar-distributed_replicated-x2h2 injected=reduction_s=1 " in lines[2]
 
 
 def test_a_label_names_an_axis_that_the_sweep_brought():

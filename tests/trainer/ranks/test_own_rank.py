@@ -147,16 +147,6 @@ def test_a_flag_that_is_given_empty_is_not_taken_for_one_that_is_not_given(tmp_p
             small(hosts=2, num_gpus=2),
             "hosts=2: variable_update=replicated is of one host; choose variable_update=distributed_",
         ),
-        (
-            small(
-                variable_update="distributed_all_reduce",
-                all_reduce="ring",
-                num_gpus=2,
-                injected="link_mbit=200",
-            ),
-            "injected.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts",
-        ),
-        (small(injected="link_mbit=200"), "injected.link_mbit: wanted hosts=2 or more"),
     ],
 )
 def test_hosts_that_a_hand_written_trial_cannot_have_are_refused(tmp_path, spec, message):
@@ -166,29 +156,6 @@ def test_hosts_that_a_hand_written_trial_cannot_have_are_refused(tmp_path, spec,
     assert ended.stdout == ""
     assert ended.stderr.startswith(f"unsupported: {message}")
     assert RunFolder(tmp_path).read_result().message.startswith(message)
-    assert not RunFolder(tmp_path).environment.exists()
-
-
-@pytest.mark.parametrize("task_index", [0, 1])
-def test_ranks_by_hand_whose_links_nobody_limits_are_refused(tmp_path, task_index):
-    spec = small(
-        variable_update="distributed_all_reduce",
-        all_reduce="ring",
-        hosts=2,
-        num_gpus=2,
-        injected="link_mbit=200",
-    )
-    (tmp_path / "trial.json").write_text(spec.to_json())
-    ended = command(
-        tmp_path,
-        "--job_name=worker",
-        f"--task_index={task_index}",
-        "--worker_hosts=127.0.0.1:1,127.0.0.1:2",
-    )
-    reported = "injected.link_mbit: wanted hosts=2 or more, whose ranks one trainer starts"
-    assert ended.returncode == 3
-    assert ended.stderr.startswith(f"unsupported: {reported}")
-    assert RunFolder(tmp_path).result.exists() == (task_index == 0)
     assert not RunFolder(tmp_path).environment.exists()
 
 

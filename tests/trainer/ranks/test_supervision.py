@@ -479,14 +479,6 @@ def test_what_goes_wrong_once_ranks_run_is_not_reported_as_their_start(tmp_path)
     assert RunFolder(tmp_path).read_result().message == reported
 
 
-def test_links_between_machines_cannot_be_injected(begin):
-    trial = begin(SERVE, rank_start="prefix", injected="link_mbit=200")
-    reported = (
-        "injected.link_mbit: the hosts are machines, whose links nothing here limits; leave it out"
-    )
-    assert trial.outcome() == (3, Outcome.UNSUPPORTED, reported)
-
-
 def test_a_folder_named_by_hand_may_hold_an_earlier_trial(tmp_path, begin):
     trial = begin(f"{HEALTHY}end(Outcome.COMPLETED) if name == 'worker-0' else wait()\n")
     assert trial.outcome() == (0, Outcome.COMPLETED, "")

@@ -76,15 +76,14 @@ def test_items_of_an_example_share_its_flops(used, peak_of):
 
 ON_ONE = Cluster(worker_hosts=("127.0.0.1:1", "127.0.0.1:2"))
 ON_TWO = Cluster(worker_hosts=("a:1", "b:1"))
-OVER_LINKS = Cluster(worker_hosts=("10.77.0.1:1", "10.77.0.2:1"))
 
 
 @pytest.mark.parametrize(
-    ("cluster", "injected", "num_sharing"),
-    [(ON_ONE, "", 4), (ON_TWO, "", 2), (OVER_LINKS, "link_mbit=50", 4)],
+    ("cluster", "num_sharing"),
+    [(ON_ONE, 4), (ON_TWO, 2)],
 )
 def test_hosts_that_are_processes_of_one_machine_share_its_peak(
-    used, peak_of, cluster, injected, num_sharing
+    used, peak_of, cluster, num_sharing
 ):
     spec = replace(
         SPEC,
@@ -92,7 +91,6 @@ def test_hosts_that_are_processes_of_one_machine_share_its_peak(
         hosts=2,
         variable_update="distributed_all_reduce",
         all_reduce="ring",
-        injected=injected,
     )
     utilization.write(peak_of(spec), PLENTY)
     found = used(spec, num_replicas=2, cluster=cluster)
