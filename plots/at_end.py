@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -38,11 +41,12 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     """
     ending = _Ending(Selection(db=url, sweep=sweep, origin=origin), folder, tell)
     try:
-        ending.attempt("tables", ending.print_tables)
-        ending.attempt("report", ending.write_report)
-        for name in CHARTS:
-            if ending.num_charts < MOST_CHARTS:
-                ending.attempt(f"chart {name}", partial(ending.draw, name))
+        with _losing_no_interrupt():
+            ending.attempt("tables", ending.print_tables)
+            ending.attempt("report", ending.write_report)
+            for name in CHARTS:
+                if ending.num_charts < MOST_CHARTS:
+                    ending.attempt(f"chart {name}", partial(ending.draw, name))
     except LostDatabaseError as error:
         ending.tell_written()
         tell(f"sweep: nothing more is drawn: {in_words(error)}")
@@ -63,6 +67,30 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     # of the newest sweep, and of what others measured of the same work
     tell(f"ask what it means: {_command('analysis', 'advise', url, None)}{secret}")
     return ending.is_well
+
+
+_AGAIN_AFTER_S = 0.1
+
+
+@contextmanager
+def _losing_no_interrupt() -> Iterator[None]:
+    """Interrupt again where Python would drop an interrupt that meets a finalizer."""
+    before = sys.unraisablehook
+
+    def come_again(dropped: sys.UnraisableHookArgs) -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            before(dropped)
+            return
+        main = threading.main_thread().ident
+        again = threading.Timer(_AGAIN_AFTER_S, signal.pthread_kill, (main, signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = come_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _command(room: str, name: str, url: str, sweep: str | None) -> str:
