@@ -160,8 +160,22 @@ def _add_math(connection: sqlite3.Connection) -> None:
     Python's, too, once TensorFlow is imported.
     """
     if not _has_math():
-        connection.create_function("ln", 1, math.log, deterministic=True)
-        connection.create_function("exp", 1, math.exp, deterministic=True)
+        connection.create_function("ln", 1, _ln, deterministic=True)
+        connection.create_function("exp", 1, _exp, deterministic=True)
+
+
+def _ln(value: object) -> float | None:
+    """Return NULL where SQLite's own does: of NULL, of text, and where there is no logarithm."""
+    return math.log(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def _exp(value: object) -> float | None:
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
 
 
 @cache
