@@ -80,6 +80,10 @@ def _own_signals() -> Iterator[None]:
     gc.enable()
 
 
+for _inherited in ("SCALEMARK_DB", "HYDRA_FULL_ERROR"):
+    os.environ.pop(_inherited, None)  # fixtures of a whole file come before those of a test
+
+
 @pytest.fixture(autouse=True)
 def _own_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
