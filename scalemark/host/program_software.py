@@ -23,7 +23,7 @@ from typing import Any
 from scalemark.host import software
 from scalemark.host.files import cache_folder, write_whole
 from scalemark.host.own_code import NOT_INSTALLED, own_version
-from scalemark.host.sources import code_of, is_unknown
+from scalemark.host.sources import MOST_WORDS, code_of, is_unknown
 from scalemark.program import template
 from scalemark.program.template import PYTHON, SCRIPTS
 
@@ -43,7 +43,6 @@ _OF_AN_ENVIRONMENT = ("pyproject.toml", "uv.lock", "poetry.lock", "pixi.toml", "
 _CHOOSE_IT = ("PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT")
 _SHEBANG = re.compile(rb"#!\s*(\S+)(?:[ \t]+(\S+))?")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
-_MOST_WORDS = 200  # of a command line that are looked at
 _SCRIPT = """
 import json, os, platform, sys, sysconfig
 packages, folders, imported = {}, {}, []
@@ -125,7 +124,7 @@ def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
         )
     if described["python"]:
         return ""
-    for word in words[:_MOST_WORDS]:
+    for word in words[:MOST_WORDS]:
         name = Path(word).name
         if PYTHON.fullmatch(name) or name.endswith(".py") or name in _RUNNERS | _ELSEWHERE:
             return (
@@ -144,7 +143,7 @@ def interpreter_of(
     script (`torchrun`), or is what a shell finds in the environment that it activates, or in PATH.
     """
     is_of_shell = False
-    words = [word.rstrip(";") for word in words[:_MOST_WORDS]]
+    words = [word.rstrip(";") for word in words[:MOST_WORDS]]
     for index, word in enumerate(words):
         if Path(word).name in _ELSEWHERE:
             return ()

@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -158,7 +158,7 @@ def commit(root: Path = ROOT) -> str:
     return (described or b"").decode().strip()
 
 
-def diff(root: Path = ROOT, sources: Sequence[str] = SOURCES) -> str:
+def diff(root: Path = ROOT) -> str:
     """Digest a checkout's changes, and its source files that git does not know yet.
 
     Empty without any, and outside a checkout; UNKNOWN_DIFF when git fails.
@@ -166,7 +166,7 @@ def diff(root: Path = ROOT, sources: Sequence[str] = SOURCES) -> str:
     if not (root / ".git").exists():
         return ""
     changes = git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color")
-    listed = git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *sources)
+    listed = git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *SOURCES)
     if changes is None or listed is None:
         return UNKNOWN_DIFF
     names = [Path(os.fsdecode(name)) for name in listed.split(b"\0") if name]

@@ -32,7 +32,7 @@ _MOST_ENTRIES = 10_000  # of folders that are looked at: data may lie below a sc
 _DEEPEST = 4  # folders below it
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of them is installed software
 _NOT_ITS_CODE = ("site-packages", "dist-packages", "node_modules", "__pycache__")
-_MOST_WORDS = 200  # of a command line that are looked at
+MOST_WORDS = 200  # of a command line that are looked at
 _WRITTEN = (".log", ".out", ".err")  # a program writes into these
 _OPTION_OF_OUTPUT = re.compile(
     r"-+(.*[-_])?(o|out|output|outfile|save|log|logs|logging|result|results|metrics|dump)([-_].*)?"
@@ -118,7 +118,7 @@ def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
 
 
 def _script(words: Sequence[str], folder: Path) -> Path | None:
-    for word in words[:_MOST_WORDS]:
+    for word in words[:MOST_WORDS]:
         if word.endswith(SCRIPTS) and (folder / word).is_file():
             return (folder / word).resolve()
     return None
@@ -250,7 +250,7 @@ def _files_digest(words: Sequence[str], folder: Path) -> str:
     """
     digest, num_found = hashlib.sha256(), 0
     option = ""
-    for word in words[:_MOST_WORDS]:
+    for word in words[:MOST_WORDS]:
         before, _, name = word.rpartition("=")
         is_output = _OPTION_OF_OUTPUT.fullmatch(before or option) or name.endswith(_WRITTEN)
         option = word if word.startswith("-") else ""
