@@ -24,8 +24,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, State
 from scalemark.run_folder import RunFolder
 from sweeper import sweep
-from sweeper.grid.compose import Composer, Grid
-from sweeper.grid.expand import Request, expand
+from sweeper.grid.compose import Composer, Grid, Request, expand
 from sweeper.starts import MODULES
 
 TRAINER = "benchmarks.noop_trainer"

@@ -34,11 +34,9 @@ from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
 from sweeper.devices.slots import Blocks
-from sweeper.early_stopping.observer import Observer
-from sweeper.early_stopping.races import Race, make_races
-from sweeper.loop.backlog import Backlog, planned_repeats
+from sweeper.early_stopping.contests import Observer, Race, make_races
+from sweeper.loop.backlog import Backlog, Queue, Task, planned_repeats
 from sweeper.planning.plan import PlannedTrial
-from sweeper.running.schedule import Queue, Task
 
 NUM_GRIDS = 200
 WIDTHS = (1, 2, 4, 8)

@@ -35,8 +35,7 @@ class ScalemarkSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> Any:
         """Hand over the grid of the arguments and `hydra.sweeper`; arguments win."""
         # here, because Hydra imports every plugin at every start, `--help` included
-        from sweeper.grid.compose import Composer, Grid
-        from sweeper.grid.expand import Request, expand
+        from sweeper.grid.compose import Composer, Grid, Request, expand
 
         composer = Composer(self._loader, self._config)
         axes: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from pathlib import Path
 from scalemark.readers.log_text import LogError, log_text
 from scalemark.readers.search import search
 from scalemark.records.outcomes import LAST_LINES, State, without_last_lines
-from sweeper.early_stopping.observer import Saved
+from sweeper.early_stopping.contests import Saved
 
 MOST_SHOWN = 30  # nobody looks through more
 MOST_LAST_LINES = 5  # of a program, per reason; the log has the others

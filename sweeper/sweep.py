@@ -30,22 +30,18 @@ from store.reading import earlier
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper import launchers
 from sweeper.devices.gpu_users import GpuUsers
-from sweeper.early_stopping.races import Race, make_races, results_in, without_decided
+from sweeper.early_stopping.contests import Race, make_races, results_in, without_decided
 from sweeper.errors import SweepRefusedError
 from sweeper.grid.arguments import Taken
 from sweeper.grid.compose import Grid
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.stopping import Stop
-from sweeper.loop.supervision import Policy, Tools
-from sweeper.planning.estimate import Estimate
-from sweeper.planning.plan import Plan, make_plan, resolve_grid
-from sweeper.planning.plan_view import Planned, machine_line, plan_json, print_plan
-from sweeper.planning.settings import check, check_folders
+from sweeper.loop.supervision import Policy, Stop, Tools
+from sweeper.planning.plan import Plan, check, check_folders, make_plan, resolve_grid
+from sweeper.planning.plan_view import Estimate, Planned, machine_line, plan_json, print_plan
 from sweeper.program_software import programs_of
 from sweeper.report import Report
-from sweeper.running.recover import recover
-from sweeper.running.run_folders import RunFolders
+from sweeper.running.run_folders import RunFolders, recover
 
 
 class Sweep:

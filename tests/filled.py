@@ -25,7 +25,7 @@ from simulator.costs.box import profile
 from store.ledger import Ledger
 from store.rows import FinishedAttempt
 from store.writer import NewSweep, Writer
-from sweeper.devices.simulated_box import machine_of
+from sweeper.devices.machine import machine_of
 from tests.empty import make_copy, make_empty
 
 MACHINE = Machine(

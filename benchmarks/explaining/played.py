@@ -31,7 +31,7 @@ from scalemark.records.references import Origin
 from scalemark.run_folder import RunFolder
 from simulator.__main__ import main as simulate
 from store.exchange.rebuild import rebuild
-from sweeper.devices.simulated_box import machine_of
+from sweeper.devices.machine import machine_of
 
 _DIGEST = 4 * "ca5e"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -27,7 +27,7 @@ from store.database import DATABASE_VARIABLE, open_for_reading
 from store.errors import StoreError
 from store.judgements import JudgedProposal, NewJudgement
 from store.reading.earlier import completed_repeats, completed_repeats_of_sweep
-from sweeper.early_stopping.observer import Contest, ReadResults
+from sweeper.early_stopping.contests import Contest, ReadResults
 from sweeper.early_stopping.rule import (
     MOST_EARLIER,
     Aim,
@@ -42,12 +42,9 @@ from sweeper.early_stopping.rule import (
     next_side,
 )
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.compose import Grid
-from sweeper.grid.expand import WHOLE_SWEEP
-from sweeper.planning.estimate import Estimate
-from sweeper.planning.plan import Plan, PlannedTrial, resolve_grid
-from sweeper.planning.plan_view import Planned
-from sweeper.planning.settings import check, check_folders
+from sweeper.grid.compose import WHOLE_SWEEP, Grid
+from sweeper.planning.plan import Plan, PlannedTrial, check, check_folders, resolve_grid
+from sweeper.planning.plan_view import Estimate, Planned
 from sweeper.sweep import Sweep, open_writer
 
 EARLIER_WITHIN = timedelta(hours=2)

@@ -1,26 +1,250 @@
-"""Composes each cell: by Hydra once per combination of groups, then values on a copy."""
+"""Expands overrides into the cells of a grid, and composes each cell: by Hydra once per combination
+of groups, then values on a copy.
+"""
 
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
 from functools import cached_property
 from typing import Any, get_type_hints
 
 from hydra.core.config_loader import ConfigLoader
-from hydra.core.override_parser.types import OverrideType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import (
+    ChoiceSweep,
+    Override,
+    OverrideType,
+    QuotedString,
+    RangeSweep,
+    Transformer,
+    ValueType,
+)
 from hydra.errors import HydraException
 from omegaconf import Container, DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import Config, typed
+from scalemark.host import own_code
 from scalemark.records.free_axes import is_free
+from scalemark.records.trial import STRATEGY_AXES
+from scalemark.text.untrusted import masked
+from scalemark.text.wording import counted
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.expand import Cell, GridChoice
-from sweeper.grid.explain import explain, no_such_axis
+from sweeper.grid.explain import explain, no_such_axis, variable_problem
+
+# settings, not axes
+WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")
+# axis -> a sweep as on the command line, one value, or a list of values
+Params = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridChoice:
+    """An axis at one of its values: a parsed override that is no sweep."""
+
+    text: str  # as on the command line
+    override: Override = field(compare=False, repr=False)
+
+
+Cell = tuple[GridChoice, ...]
+
+
+def text_of(cell: Cell) -> str:
+    """Return the axes of a cell as on the command line, without secrets and without settings that
+    all cells share.
+    """
+    axes = []
+    for choice in cell:
+        group = re.split(r"[./=]", choice.text)[0]
+        if group not in (*WHOLE_SWEEP, "command"):
+            axes.append(masked(choice.text))
+    return " ".join(axes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The axes of a sweep, from the command line and an experiment."""
+
+    arguments: Sequence[str]
+    params: Params = field(default_factory=dict)  # of an experiment; an argument wins over a param
+    # the sweep is the union of these, each spanned together with the params and arguments
+    grids: Sequence[Params] = ()
+    # each cell is made once with each of these, one value per axis, which win over arguments
+    variants: Sequence[Params] = ()
+
+
+def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None) -> list[Cell]:
+    """Return the distinct cells, last axis fastest. `loader` finds what a glob matches.
+
+    Raises SweepRefusedError for what no grid of at most `max_trials` cells can be made of.
+    """
+    parser = OverridesParser.create(loader)
+    named = _last_of_each(_parse(parser, request.arguments))
+    axes_of_grids = []
+    for grid in request.grids or [{}]:
+        params = {**request.params, **grid}
+        texts = [_argument(axis, values) for axis, values in params.items()]
+        axes = _last_of_each(_parse(parser, texts))
+        for axis in named:  # arguments win, and come last
+            axes.pop(axis, None)
+        axes.update(named)
+        _refuse_contradictions(set(axes))
+        axes_of_grids.append(axes)
+    variants = [_variant(variant, parser) for variant in request.variants or [{}]]
+    num_cells = 0
+    for axes in axes_of_grids:
+        num_cells += math.prod(map(_num_values, axes.values())) * len(variants)
+    if num_cells > max_trials:
+        raise SweepRefusedError(
+            f"a grid of {counted(num_cells, 'cell')}, sweep.max_trials={max_trials}; raise that "
+            "if you mean it"
+        )
+    cells: dict[Cell, None] = {}  # in order, and each once
+    for axes in axes_of_grids:
+        for cell in itertools.product(*(_choices(axis, parser) for axis in axes.values())):
+            for variant in variants:
+                cells[_varied(cell, variant)] = None
+    return list(cells)
+
+
+def _variant(axes: Params, parser: OverridesParser) -> Cell:
+    """Parse a variant. Raises SweepRefusedError for an axis of several values."""
+    asked = _parse(parser, [_argument(axis, value) for axis, value in axes.items()])
+    for override in asked:
+        if override.is_sweep_override():
+            raise SweepRefusedError(
+                f"hydra.sweeper.variants: {override.input_line}: one value per axis; give "
+                "each a variant of its own"
+            )
+    return tuple(GridChoice(text=str(override.input_line), override=override) for override in asked)
+
+
+def _varied(cell: Cell, variant: Cell) -> Cell:
+    """Replace what a variant sets; a strategy replaces its parts, and a part a strategy."""
+    named = {choice.override.get_key_element() for choice in variant}
+    if "strategy" in named:
+        named.update(STRATEGY_AXES)
+    elif named.intersection(STRATEGY_AXES):
+        named.add("strategy")
+    kept = (choice for choice in cell if choice.override.get_key_element() not in named)
+    return (*kept, *variant)
+
+
+def _last_of_each(overrides: Sequence[Override]) -> dict[str, Override]:
+    """Keep the last override of each axis, as stock Hydra does."""
+    return {override.get_key_element(): override for override in overrides}
+
+
+def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
+    for text in texts:
+        problem = variable_problem(text)
+        if problem:
+            raise SweepRefusedError(problem)
+    try:
+        return parser.parse_overrides(list(texts))
+    except HydraException as error:
+        raise SweepRefusedError(explain(error)) from error
+
+
+def _argument(axis: str, values: object) -> str:
+    """Write a param as on the command line."""
+    if isinstance(values, list):
+        if not values:
+            raise SweepRefusedError(
+                f"hydra.sweeper: {axis}=[]: an empty axis; give it at least one value"
+            )
+        return f"{axis}={','.join(map(_value_text, values))}"
+    return f"{axis}={_value_text(values)}"
+
+
+def _value_text(value: object) -> str:
+    """Write a value of YAML in Hydra's syntax, which text is in already."""
+    if isinstance(value, str):
+        return value
+    return str(Transformer.str(value))  # type: ignore[arg-type]  # YAML has no other types
+
+
+def _refuse_contradictions(axes: set[str]) -> None:
+    """Refuse settings that would silently lose against another, or that have a better name."""
+    if "strategy" in axes and (also := sorted(axes & set(STRATEGY_AXES))):
+        raise SweepRefusedError(
+            f"strategy with {', '.join(also)}: a strategy sets {', '.join(STRATEGY_AXES)}; "
+            "give either"
+        )
+    for axis in sorted(axes):
+        if (axis.startswith(("model.", "data.")) and axis != "data.dir") or axis == "launcher.name":
+            group = axis.split(".")[0]
+            raise SweepRefusedError(
+                f"{axis}: a fact of the files in conf/{group}/, no setting; axes are in "
+                f"{own_code.typed('sweep')} --help"
+            )
+
+
+def _num_values(override: Override) -> int:
+    """Count the values of an override without making them.
+
+    Raises SweepRefusedError for none, and for no finite number.
+    """
+    if not override.is_sweep_override():
+        return 1
+    axis = override.get_key_element()
+    if re.split(r"[./]", axis)[0] in WHOLE_SWEEP:
+        raise SweepRefusedError(
+            f"{override.input_line}: {axis} is one value for the whole sweep; run one sweep "
+            "per value"
+        )
+    sweep = override.value()
+    num_values = None
+    if isinstance(sweep, RangeSweep):
+        num_values = _num_in_range(sweep)
+    elif isinstance(sweep, ChoiceSweep):
+        num_values = len(sweep.list)
+    elif override.value_type is ValueType.GLOB_CHOICE_SWEEP:
+        num_values = len(list(override.sweep_string_iterator()))
+    if num_values is None:
+        raise SweepRefusedError(
+            f"{override.input_line}: no finite list; write its values out, as in {axis}=1,2,4"
+        )
+    if not num_values:
+        raise SweepRefusedError(
+            f"{override.input_line}: an empty axis; give it at least one value, see "
+            f"{own_code.typed('sweep')} --help for the choices"
+        )
+    return num_values
+
+
+def _num_in_range(sweep: RangeSweep) -> int | None:
+    """Count the values of a range; None where it never ends."""
+    start, stop, step = (Decimal(bound or 0) for bound in (sweep.start, sweep.stop, sweep.step))
+    try:
+        return max(0, math.ceil((stop - start) / step))
+    # a step of 0, an endless bound, or what is no number
+    except (ArithmeticError, InvalidOperation, ValueError):
+        return None
+
+
+def _choices(override: Override, parser: OverridesParser) -> list[GridChoice]:
+    if not override.is_sweep_override():
+        return [GridChoice(text=str(override.input_line), override=override)]
+    axis = override.get_key_element()
+    return [_choice(override, axis, value, parser) for value in override.sweep_iterator()]
+
+
+def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> GridChoice:
+    text = f"{axis}={Transformer.str(value)}"  # type: ignore[arg-type]  # of Hydra's own iterator
+    if isinstance(value, int | float | QuotedString):  # these are what their text means
+        parsed = replace(override, value_type=ValueType.ELEMENT, _value=value, input_line=text)
+    else:  # other text may come from a cast, and read as a number
+        (parsed,) = _parse(parser, [text])
+    return GridChoice(text=text, override=parsed)
+
 
 _WORD = re.compile(r"\w+")
 

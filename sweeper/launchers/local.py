@@ -15,7 +15,7 @@ from scalemark.host import software
 from scalemark.host.own_code import module_command
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from sweeper.devices import simulated_box
+from sweeper.devices import machine
 from sweeper.devices.host_lock import HostLock, Lock
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import Slots
@@ -30,8 +30,8 @@ class Launcher:
     def __init__(self, config: Config, name: str) -> None:
         self._config = config
         if config.engine is Engine.simulated:
-            self.machine = simulated_box.machine_of(simulated_box.hardware_of(config.hardware))
-            self.inventory = simulated_box.inventory_of(self.machine)
+            self.machine = machine.machine_of(machine.hardware_of(config.hardware))
+            self.inventory = machine.inventory_of(self.machine)
         else:
             self.machine = describe_machine(config.hardware)
             self.inventory = take_inventory(self.machine, config.hardware)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.live import Live
@@ -19,7 +18,6 @@ from scalemark.records.free_axes import INHERITED, is_env_variable
 from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import State
 from scalemark.records.trial import strategy_axes
-from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
 from sweeper.live.view import (
@@ -32,20 +30,8 @@ from sweeper.live.view import (
     plain_line,
     render,
 )
+from sweeper.loop.backlog import Given
 from sweeper.planning.plan import Plan, PlannedTrial, varying_axes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """An attempt that runs."""
-
-    trial: PlannedTrial
-    repeat: int
-    attempt: int
-    devices: tuple[int, ...]
-    folder: RunFolder
-    started_s: float
-    expected_s: float | None
 
 
 class Progress:
@@ -86,7 +72,7 @@ class Progress:
         self._print(Text(f"sweep: {quoted(text)}"))
 
     def show(
-        self, running: Sequence[Started], now_s: float, eta_s: float | None, note: str = ""
+        self, running: Sequence[Given], now_s: float, eta_s: float | None, note: str = ""
     ) -> None:
         """Draw the sweep as it is, where `is_live`; `note` is what it waits for."""
         if not self.is_live:
@@ -99,7 +85,7 @@ class Progress:
             sweep=self._sweep,
             machine=self._machine,
             kind=self._kind,
-            running=tuple(self._view(started, now_s) for started in running),
+            running=tuple(self._view(given, now_s) for given in running),
             counts=counts_of(states, len(running)),
             eta_s=eta_s,
             notes=(note,) if note else (),
@@ -137,15 +123,16 @@ class Progress:
             words.append(f"{axis}={value}")
         return " ".join(words)
 
-    def _view(self, started: Started, now_s: float) -> RunningAttempt:
+    def _view(self, given: Given, now_s: float) -> RunningAttempt:
+        repeat = given.repeat
         return RunningAttempt(
-            slots=started.devices,
-            label=self.label(started.trial),
-            repeat=started.repeat,
-            attempt=started.attempt,
-            doing=doing_text(started.folder, started.trial.spec),
-            elapsed_s=now_s - started.started_s,
-            expected_s=started.expected_s,
+            slots=given.placement.devices,
+            label=self.label(repeat.trial),
+            repeat=repeat.open.repeat,
+            attempt=repeat.open.num_attempts,
+            doing=doing_text(given.folder, repeat.trial.spec),
+            elapsed_s=now_s - given.started_s,
+            expected_s=repeat.task.expected_s,
         )
 
     def _print(self, text: Text) -> None:

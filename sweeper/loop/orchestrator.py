@@ -12,11 +12,11 @@ it ended. Read this file first, then the parts in the order in which it calls th
 `sweeper.sweep` makes an Orchestrator and calls `run`, which turns once for whatever is due.
 Each turn it
 
-1. gives a sign that it lives (stopping.py), and obeys signals (supervision.py);
+1. gives a sign that it lives, and obeys signals (supervision.py);
 2. looks at what runs: what has ended is judged, and recorded (recording.py) by way of
    `Dispatcher.record`, which frees its devices;
 3. has `Dispatcher.start_what_fits` (dispatch.py) take devices, claim the repeat in the database,
-   and hand both to the starter (starting.py);
+   and hand both to the starter;
 4. sleeps until a process ends, a signal comes or something is due.
 
 All of this is one thread. Every state is in the database before it is acted upon, so that killing
@@ -33,17 +33,15 @@ from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.ledger import LostError
 from sweeper.devices.machine import Inventory
-from sweeper.early_stopping.observer import Contest
+from sweeper.early_stopping.contests import Contest
 from sweeper.errors import SweepRefusedError
-from sweeper.loop.backlog import Backlog, planned_repeats
+from sweeper.loop.backlog import Backlog, Eta, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.recording import Recorder
-from sweeper.loop.stopping import Heartbeat, Stopping
-from sweeper.loop.supervision import Over, Policy, Shared, Supervision, Tools
-from sweeper.planning.estimate import Eta
+from sweeper.loop.supervision import Heartbeat, Over, Policy, Shared, Stopping, Supervision, Tools
 from sweeper.planning.plan import PlannedTrial
 from sweeper.report import Ran
-from sweeper.running.judgement import judge
+from sweeper.running.attempt import judge
 from sweeper.running.orphans import is_readable
 
 SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
@@ -157,7 +155,7 @@ class Orchestrator:
     def _show_if_due(self) -> None:
         progress, now_s = self._tools.progress, self._tools.clock()
         if progress.is_live and now_s >= self._show_s:
-            running, eta_s = self._supervision.started(), self._eta.left_s()
+            running, eta_s = self._supervision.given(), self._eta.left_s()
             progress.show(running, now_s, eta_s, self._dispatcher.waits_for)
             self._show_s = self._tools.clock() + SHOW_EVERY_S
 
@@ -168,7 +166,7 @@ class Orchestrator:
             if ended is None:
                 continue
             self._supervision.runs.remove(run)
-            judged = judge(run.given.started.folder, ended, self._policy.limits)
+            judged = judge(run.given.folder, ended, self._policy.limits)
             self._dispatcher.record(
                 Over(
                     given=run.given,

@@ -15,14 +15,13 @@ from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import without_secrets
 from store.errors import StoreError
 from store.rows import FinishedAttempt
-from sweeper.early_stopping.observer import Contest, Observer
+from sweeper.early_stopping.contests import Contest, Observer
 from sweeper.errors import SweepRefusedError
 from sweeper.live.view import EndedAttempt
-from sweeper.loop.backlog import Repeat
-from sweeper.loop.supervision import Given, Over, Shared
-from sweeper.planning.estimate import Eta
+from sweeper.loop.backlog import Eta, Given, Repeat
+from sweeper.loop.supervision import Over, Shared
 from sweeper.report import Failure, Ran, first_unread
-from sweeper.running import judgement
+from sweeper.running.attempt import disturbances_of, ended_so, is_tried_again
 from sweeper.running.run_folders import read_end, recorded_left, write_end
 
 
@@ -49,11 +48,12 @@ class Recorder:
     def record(self, over: Over) -> None:
         """Nothing more is started when it cannot be written."""
         given, duration_s = over.given, over.duration_s
-        left = recorded_left(given.started.folder, over.result)
+        left = recorded_left(given.folder, over.result)
         result = replace(left.result, message=without_secrets(left.result.message))
         repeat = given.repeat
         again = self._why_again(repeat, result, crashed=over.crashed)
-        if again is not None and (disturbances := judgement.disturbances(result)):
+        disturbances = disturbances_of(result)
+        if again is not None and disturbances:
             result = _not_counted(result, disturbances)
         outcome = Outcome(result.outcome)
         finished = FinishedAttempt(
@@ -62,7 +62,7 @@ class Recorder:
             attempt=repeat.open.num_attempts,
             exit_code=over.exit_code,
             placement=_placement(given),
-            run_dir=str(given.started.folder.path),
+            run_dir=str(given.folder.path),
             started_at=given.started_at,
             duration_s=duration_s,
             result=result,
@@ -86,7 +86,7 @@ class Recorder:
         final = outcome if again is None else None
         self.observer.ended(repeat.task.key, final)
         waiting = [*self._backlog.waiting(), *self.observer.expected()]
-        self._eta.update(waiting, self._shared.supervision.started())
+        self._eta.update(waiting, self._shared.supervision.given())
         ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
         self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
         self.steer(repeat)
@@ -154,7 +154,7 @@ class Recorder:
             self._stopping.give_up(error)
 
     def _write(self, given: Given, finished: FinishedAttempt, again: str | None) -> None:
-        ended_at, folder = datetime.now(UTC), given.started.folder
+        ended_at, folder = datetime.now(UTC), given.folder
         # one that was taken for dead has its end written by another
         if read_end(folder) is None:
             write_end(folder, finished, ended_at)
@@ -165,14 +165,13 @@ class Recorder:
 
     def _why_again(self, repeat: Repeat, result: AttemptResult, *, crashed: bool) -> str | None:
         """Return why a repeat is tried again, or None. A stop leaves it to the next command."""
-        disturbed = bool(judgement.disturbances(result))
-        ended_so = judgement.ended_so(Outcome(result.outcome), crashed=crashed, disturbed=disturbed)
-        repeat.num_ended[ended_so] += 1
-        num_ended = repeat.num_ended[ended_so]
-        is_tried_again = judgement.is_tried_again(self._shared.policy.retry, ended_so, num_ended)
-        if self._stopping.is_stopping or not is_tried_again:
+        disturbed = bool(disturbances_of(result))
+        end = ended_so(Outcome(result.outcome), crashed=crashed, disturbed=disturbed)
+        repeat.num_ended[end] += 1
+        is_wanted = is_tried_again(self._shared.policy.retry, end, repeat.num_ended[end])
+        if self._stopping.is_stopping or not is_wanted:
             return None
-        return f"tried again after {ended_so}"
+        return f"tried again after {end}"
 
 
 def _placement(given: Given) -> Placement:
@@ -180,7 +179,7 @@ def _placement(given: Given) -> Placement:
     if not given.placement.rank_start:
         return given.placement
     try:
-        return given.started.folder.read_placement() or given.placement
+        return given.folder.read_placement() or given.placement
     except (OSError, ValueError):
         return given.placement
 

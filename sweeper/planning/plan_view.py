@@ -1,4 +1,4 @@
-"""Shows a plan to people as a table, and to scripts as JSON."""
+"""Estimates how long a plan will take, and shows it to people as a table, to scripts as JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import sqlalchemy as sa
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
@@ -23,13 +24,14 @@ from scalemark.records.trial import (
     strategy_of_free_axes,
     unusual_axes,
 )
-from scalemark.text.wording import as_typed, counted
+from scalemark.text.wording import as_typed, counted, duration_text
+from simulator.costs.step import step_work
+from store.reading.earlier import Durations, recorded_durations_s
+from store.reading.queries import Row
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
-from sweeper.early_stopping.observer import Contest
-from sweeper.early_stopping.races import Race
+from sweeper.early_stopping.contests import Contest, Race
 from sweeper.grid.arguments import Taken
-from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, PlannedTrial, varying_axes
 
 MOST_LISTED = 20  # trials in the table; JSON has all
@@ -51,6 +53,52 @@ _SHOWN = {
     "num_steps": "steps",
 }
 """Axes that every plan shows, with their headings; others when they vary or are unusual."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """The expected time of all attempts of a plan, one after another."""
+
+    expected_s: float  # of those with recorded durations
+    num_attempts: int
+    num_unknown: int  # attempts without
+
+
+class Estimate(Durations):
+    """Durations of attempts and of whole plans."""
+
+    def __init__(self, recorded: Sequence[Row] = ()) -> None:
+        super().__init__(recorded, step_work)
+
+    @classmethod
+    def of(cls, engine: sa.Engine | None, machine_key: str) -> Estimate:
+        """Read the durations on this machine; without a database there are none."""
+        return cls(recorded_durations_s(engine, machine_key) if engine else ())
+
+    def total(self, plan: Plan) -> Total:
+        known_s, num_unknown = 0.0, 0
+        for trial in plan.trials:
+            expected_s = self.expected_s(trial.spec)
+            if expected_s is None:
+                num_unknown += trial.num_repeats
+            else:
+                known_s += trial.num_repeats * expected_s
+        return Total(expected_s=known_s, num_attempts=plan.num_attempts, num_unknown=num_unknown)
+
+    def describe(self, plan: Plan) -> str:
+        """Return one line for people; empty when nothing is to be run."""
+        total = self.total(plan)
+        num, unknown = total.num_attempts, total.num_unknown
+        if not num:
+            return ""
+        attempts = "1 attempt to run" if num == 1 else f"{num} attempts to run"
+        if unknown == num:
+            return f"{attempts}; no recorded durations of such trials on this machine: no estimate"
+        text = f"{attempts}; expected: {duration_text(total.expected_s)} one after another"
+        if unknown:
+            rest = f"no recorded durations for the other {unknown}: no estimate"
+            text += f" for {num - unknown} of them; {rest}"
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

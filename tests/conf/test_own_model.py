@@ -9,7 +9,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
-from sweeper.grid.expand import GridChoice
+from sweeper.grid.compose import GridChoice
 from sweeper.planning.plan import resolve_grid
 from sweeper.starts.environment import environment
 from tests.conf.test_resolve import config, trial

@@ -15,7 +15,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import INJECTED, INJECTED_FOR_REAL
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile, profiles
-from sweeper.devices.simulated_box import hardware_of
+from sweeper.devices.machine import hardware_of
 from tests.conf.test_resolve import FOLDER, config, trial
 
 SIMULATED, GPU = DeviceKind.SIMULATED_GPU, DeviceKind.GPU

@@ -18,7 +18,7 @@ from scalemark.records.references import Origin
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
 from store.errors import StoreError
-from sweeper.devices.simulated_box import machine_of
+from sweeper.devices.machine import machine_of
 from tests.filled import TWO_GPUS, fill
 from tests.plots.charts.charting import details, pictures, resnet, steps
 

@@ -20,7 +20,7 @@ from simulator.__main__ import main
 from simulator.costs.box import Hardware, profile
 from simulator.costs.networks import network
 from simulator.costs.step import costs
-from sweeper.devices.simulated_box import machine_of
+from sweeper.devices.machine import machine_of
 from tests.conf.test_resolve import trial
 from tests.conftest import PROJECT
 

@@ -16,8 +16,8 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import command, overrides
 from scalemark.records.trial import STRATEGY_NAMES, TrialSpec
 from simulator.costs.box import overrides_of, profile
-from sweeper.devices.simulated_box import machine_of
-from sweeper.grid.expand import Request, expand
+from sweeper.devices.machine import machine_of
+from sweeper.grid.compose import Request, expand
 from tests.composing import composing
 from tests.conftest import PROJECT
 from tests.specs import small

@@ -19,14 +19,12 @@ from store.writer import NewSweep, Writer, read_sweep
 from sweeper.devices.host_lock import HostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
-from sweeper.early_stopping.races import make_races, results_in
+from sweeper.early_stopping.contests import make_races, results_in
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.stopping import Stop
-from sweeper.loop.supervision import Policy, Tools
+from sweeper.loop.supervision import Policy, Stop, Tools
 from sweeper.planning.plan import make_plan
-from sweeper.running.recover import recover
-from sweeper.running.run_folders import RunFolders
+from sweeper.running.run_folders import RunFolders, recover
 from sweeper.starts import Fork
 from tests.filled import MACHINE, NOON
 

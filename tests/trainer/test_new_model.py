@@ -10,7 +10,7 @@ from simulator.costs import networks
 from simulator.costs.networks import network
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.expand import GridChoice
+from sweeper.grid.compose import GridChoice
 from sweeper.planning.plan import resolve_grid
 from tests.conf.test_resolve import config
 from trainer import run

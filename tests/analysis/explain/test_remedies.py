@@ -13,7 +13,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.records.switches import unknown_to
 from simulator.costs.box import profile
-from sweeper.grid.expand import Request, expand
+from sweeper.grid.compose import Request, expand
 from tests.analysis.explain.explained import (
     CPU_DEVICES,
     DISTORTED,

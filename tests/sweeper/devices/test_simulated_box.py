@@ -7,9 +7,8 @@ import pytest
 from conf.schema import HardwareConfig
 from scalemark.records.machine import DeviceKind, PcieLevel
 from simulator.costs.box import Hardware, profile
-from sweeper.devices import simulated_box
 from sweeper.devices.host_lock import HostLock, Lock
-from sweeper.devices.simulated_box import hardware_of, inventory_of, machine_of
+from sweeper.devices.machine import hardware_of, inventory_of, machine_of, simulation_problem
 from sweeper.devices.slots import Slots
 from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan_view import machine_line
@@ -118,8 +117,8 @@ def test_a_missing_link_is_named_with_what_would_supply_it():
         device_kind=DeviceKind.SIMULATED_GPU,
     )
     blind = replace(profile("p100_pcie_8"), socket_gb_per_s=None)
-    assert "hardware.profile.socket_gb_per_s=" in (simulated_box.problem(spec, blind) or "")
-    assert simulated_box.problem(spec, profile("p100_pcie_8")) is None
+    assert "hardware.profile.socket_gb_per_s=" in (simulation_problem(spec, blind) or "")
+    assert simulation_problem(spec, profile("p100_pcie_8")) is None
 
 
 def test_what_the_hardware_cannot_do_is_refused_while_planning():
@@ -130,5 +129,5 @@ def test_what_the_hardware_cannot_do_is_refused_while_planning():
         precision="fp16",
         device_kind=DeviceKind.SIMULATED_GPU,
     )
-    assert "fp16" in (simulated_box.problem(spec, profile("titanx_pcie_8")) or "")
-    assert "model=nobody" in (simulated_box.problem(replace(spec, model="nobody"), DGX) or "")
+    assert "fp16" in (simulation_problem(spec, profile("titanx_pcie_8")) or "")
+    assert "model=nobody" in (simulation_problem(replace(spec, model="nobody"), DGX) or "")

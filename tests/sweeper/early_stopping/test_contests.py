@@ -11,10 +11,9 @@ from scalemark.records.trial import TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
 from sweeper.devices.slots import Blocks
-from sweeper.early_stopping import races
+from sweeper.early_stopping import contests as races
+from sweeper.early_stopping.contests import Contest, Observer, Saved, make_races
 from sweeper.early_stopping.judge import Proposal
-from sweeper.early_stopping.observer import Contest, Observer, Saved
-from sweeper.early_stopping.races import make_races
 from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, Runs
 from sweeper.loop.backlog import Backlog, planned_repeats
 from sweeper.planning.plan import PlannedTrial

@@ -11,12 +11,10 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading.earlier import CompletedRepeat
 from sweeper.devices.machine import Inventory
-from sweeper.early_stopping.races import Race, make_races, without_decided
+from sweeper.early_stopping.contests import Race, make_races, without_decided
 from sweeper.errors import SweepRefusedError
-from sweeper.planning.estimate import Estimate
-from sweeper.planning.plan import make_plan
-from sweeper.planning.plan_view import Planned, plan_json, print_plan
-from sweeper.planning.settings import check
+from sweeper.planning.plan import check, make_plan
+from sweeper.planning.plan_view import Estimate, Planned, plan_json, print_plan
 from tests.filled import MACHINE
 from tests.over_hosts import spread
 from tests.programs import program

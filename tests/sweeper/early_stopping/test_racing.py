@@ -12,8 +12,8 @@ import pytest
 
 from scalemark.records.outcomes import State
 from store.errors import StoreError
-from sweeper.early_stopping import races
-from sweeper.running.schedule import Task
+from sweeper.early_stopping import contests
+from sweeper.loop.backlog import Task
 from tests.specs import small
 from tests.sweeper.world import World, rows
 
@@ -26,7 +26,7 @@ RACE = {"race": True}
 @pytest.fixture
 def seeds_race(monkeypatch):
     """tests.tiny_trainer is as fast as its seed says."""
-    monkeypatch.setattr(races, "RACING", ("seed",))
+    monkeypatch.setattr(contests, "RACING", ("seed",))
 
 
 @pytest.fixture

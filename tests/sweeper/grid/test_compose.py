@@ -10,8 +10,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import register, typed
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.compose import without_hydra
-from sweeper.grid.expand import Cell, GridChoice, Request, expand
+from sweeper.grid.compose import Cell, GridChoice, Request, expand, without_hydra
 from tests.composing import composing
 
 pytestmark = pytest.mark.integration

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from conf.schema import register
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.expand import Request, expand, text_of
+from sweeper.grid.compose import Request, expand, text_of
 from tests.conf.test_resolve import FOLDER
 
 

@@ -25,10 +25,9 @@ from store.rows import FinishedAttempt
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
-from sweeper.early_stopping.races import Race, make_races
+from sweeper.early_stopping.contests import Race, make_races
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.stopping import Stop
-from sweeper.loop.supervision import Policy, Tools
+from sweeper.loop.supervision import Policy, Stop, Tools
 from sweeper.planning.plan import PlannedTrial
 from sweeper.running.run_folders import RunFolders
 from tests.filled import ENVIRONMENT, MACHINE, NOON, STEPS, measurement

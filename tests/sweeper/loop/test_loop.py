@@ -9,7 +9,7 @@ import pytest
 from conf.schema import OnFailure, OnInterrupt, RetryConfig
 from scalemark.records.outcomes import Outcome, State
 from store.errors import LockedError
-from sweeper.early_stopping import races
+from sweeper.early_stopping import contests
 from sweeper.report import first_unread
 from tests.command.programs import ONE as ONE_NUMBER
 from tests.command.programs import STEPS, spec_of
@@ -140,7 +140,7 @@ def test_the_question_shows_what_would_read_the_log(tmp_path):
 
 
 def test_a_race_gives_up_what_cannot_lead_any_more(stack, monkeypatch):
-    monkeypatch.setattr(races, "RACING", ("seed",))
+    monkeypatch.setattr(contests, "RACING", ("seed",))
     specs = [small(seed=seed) for seed in (1, 2)]
     scripts = {1: Script(throughput=100.0), 2: Script(throughput=10.0)}
     loop = Loop(stack, specs, scripts, repeats=4, sweep={"race": True})

@@ -26,10 +26,9 @@ from scalemark.run_folder import RunFolder
 from store.database import open_for_reading
 from store.reading import queries
 from sweeper.devices.host_lock import HostLock
-from sweeper.loop.stopping import Stop
-from sweeper.running.judgement import Judged
-from sweeper.running.recover import recover
-from sweeper.running.run_folders import write_end
+from sweeper.loop.supervision import Stop
+from sweeper.running.attempt import Judged
+from sweeper.running.run_folders import recover, write_end
 from tests import tiny_trainer
 from tests.filled import NOON, PLACEMENT, attempt
 from tests.slurm import until
@@ -128,7 +127,7 @@ def test_what_ran_side_by_side_is_not_enough_for_a_sweep_of_one_at_a_time(stack)
 
 def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch):
     monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 0.1)
-    monkeypatch.setattr("sweeper.loop.stopping.BEAT_EVERY_S", 0.2)
+    monkeypatch.setattr("sweeper.loop.supervision.BEAT_EVERY_S", 0.2)
     world = World(stack, [small(seed=903)])
     other = sqlite3.connect("results.db", isolation_level=None)
 

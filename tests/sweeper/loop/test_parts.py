@@ -6,7 +6,7 @@ from store.errors import AwayError, LockedError, LostDatabaseError
 from sweeper.devices.host_lock import Held
 from sweeper.devices.slots import Slots
 from sweeper.loop.dispatch import Backoff, Rooms
-from sweeper.loop.stopping import Heartbeat, Stop, Stopping
+from sweeper.loop.supervision import Heartbeat, Stop, Stopping
 from tests.specs import small
 from tests.sweeper.loop.fakes import FakeClock, FakeLedger
 from tests.sweeper.world import EIGHT

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from sweeper.loop.stopping import Stop
+from sweeper.loop.supervision import Stop
 
 
 def stop_by(number: int | None) -> Stop:

@@ -2,22 +2,20 @@
 
 import sqlite3
 from dataclasses import replace
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from conf.schema import SweepConfig
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder import RunFolder
 from scalemark.text.wording import duration_text
 from store.database import open_for_reading
 from store.reading.earlier import recorded_durations_s
 from sweeper.devices.slots import Blocks
-from sweeper.live.progress import Started
-from sweeper.planning.estimate import Estimate, Eta, Total
-from sweeper.planning.plan import Plan, PlannedTrial, make_plan
-from sweeper.running.schedule import Task
+from sweeper.loop.backlog import Eta, Task
+from sweeper.planning.plan import Plan, make_plan
+from sweeper.planning.plan_view import Estimate, Total
 from tests.analysis.gpu_box import GPU_BOX
 from tests.filled import MACHINE, fill
 from tests.programs import fill_programs, program
@@ -161,16 +159,9 @@ def waits(num_gpus: int, expected_s: float | None) -> Task:
     return Task(key=0, num_gpus=num_gpus, expected_s=expected_s, round=0)
 
 
-def runs(expected_s: float | None, *, since_s: float = 75.0, num_gpus: int = 1) -> Started:
-    return Started(
-        trial=PlannedTrial(spec=small(), num_repeats=1),
-        repeat=1,
-        attempt=1,
-        devices=tuple(range(num_gpus)),
-        folder=RunFolder(Path("r")),
-        started_s=since_s,
-        expected_s=expected_s,
-    )
+def runs(expected_s: float | None) -> SimpleNamespace:
+    """An attempt that has run for 25 s."""
+    return SimpleNamespace(repeat=SimpleNamespace(task=waits(1, expected_s)), started_s=75.0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from scalemark.host import shards
 from scalemark.records.machine import DeviceKind, Gpu
 from sweeper.devices.machine import Inventory
 from sweeper.errors import SweepRefusedError
-from sweeper.grid.expand import GridChoice
+from sweeper.grid.compose import GridChoice
 from sweeper.planning.plan import (
     PlannedTrial,
     data_folder_problem,

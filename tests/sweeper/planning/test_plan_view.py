@@ -14,11 +14,11 @@ from scalemark.records.trial import TrialSpec
 from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
 from sweeper.grid.arguments import Taken
-from sweeper.planning.estimate import Estimate
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.planning.plan_view import (
     MOST_CELLS,
     MOST_REASONS,
+    Estimate,
     Planned,
     machine_line,
     plan_json,

@@ -3,7 +3,7 @@
 import pytest
 
 from sweeper.errors import SweepRefusedError
-from sweeper.planning.settings import check
+from sweeper.planning.plan import check
 from tests.conf.test_resolve import config
 
 

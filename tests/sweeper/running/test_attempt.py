@@ -18,8 +18,8 @@ from sweeper.running.attempt import (
     Attempt,
     Ended,
     Limits,
+    judge,
 )
-from sweeper.running.judgement import judge
 from sweeper.starts import Spawn
 from sweeper.starts.environment import environment
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until

@@ -7,7 +7,7 @@ import pytest
 from conf.schema import RetryConfig
 from scalemark.records.outcomes import Outcome
 from sweeper.errors import SweepRefusedError
-from sweeper.running.judgement import check, ended_so, is_tried_again
+from sweeper.running.attempt import check_retries, ended_so, is_tried_again
 
 
 def num_attempts(
@@ -66,9 +66,9 @@ def test_counts_that_cannot_be_are_refused_by_name(setting, count):
     with pytest.raises(
         SweepRefusedError, match=rf"retry\.{setting}={count}: wanted 0 to 100 further attempts"
     ):
-        check(RetryConfig(**{setting: count}))
+        check_retries(RetryConfig(**{setting: count}))
 
 
 def test_counts_that_can_be_are_not_refused():
-    check(RetryConfig())
-    check(RetryConfig(crashed=100, disturbed=0))
+    check_retries(RetryConfig())
+    check_retries(RetryConfig(crashed=100, disturbed=0))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper.devices.slots import Blocks
-from sweeper.running.schedule import Queue, Task
+from sweeper.loop.backlog import Queue, Task
 
 WIDTHS = (1, 2, 4, 8)
 

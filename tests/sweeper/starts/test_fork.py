@@ -9,8 +9,7 @@ import pytest
 from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
-from sweeper.running.attempt import Attempt, Limits
-from sweeper.running.judgement import judge
+from sweeper.running.attempt import Attempt, Limits, judge
 from sweeper.running.orphans import is_readable
 from sweeper.starts import Fork, Spawn
 from sweeper.starts.environment import environment
