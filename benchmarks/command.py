@@ -32,17 +32,20 @@ from pathlib import Path
 from benchmarks.asking import parser
 from benchmarks.orchestrator import rounds
 from benchmarks.ratio import Ratio, Want, machine, table, write_json
+from conf.schema import LauncherConfig
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from sweeper.running.attempt import Attempt, Limits
+from sweeper.running.attempt import Attempt
 from sweeper.starts import Fork
 from sweeper.starts.environment import environment
 
 STEP_LIMIT = 1.01  # watched over bare
 TRIAL_LIMIT_S = 0.1
-LIMITS = Limits(timeout_s=600, start_timeout_s=60, step_timeout_s=60, grace_s=5)
+LIMITS = LauncherConfig(
+    name="local", timeout_s=600, start_timeout_s=60, step_timeout_s=60, grace_s=5
+)
 BLOCK_S = 0.2
 FEWEST_STEPS = 8  # of a whole run: the lines of two may come at once on a busy machine
 PAIRS_PER_ROUND = 20

@@ -103,10 +103,11 @@ def probe(
 
 
 def _num_devices(wanted: int | None, inventory: Inventory) -> int:
-    is_cpu = inventory.kind is DeviceKind.CPU_DEVICE
-    most = MOST_CPU_DEVICES if is_cpu else inventory.most_gpus_per_trial
+    usual = most = inventory.most_gpus_per_trial
+    if inventory.kind is DeviceKind.CPU_DEVICE:
+        usual, most = NUM_CPU_DEVICES, MOST_CPU_DEVICES
     if wanted is None:
-        return NUM_CPU_DEVICES if is_cpu else most
+        return usual
     if not 1 <= wanted <= most:
         counted = inventory.kind.counted(most)
         raise SweepRefusedError(f"--devices {wanted}: wanted 1 to {most}, for there are {counted}")
@@ -118,7 +119,9 @@ def _precisions(inventory: Inventory) -> tuple[str, ...]:
     capability = inventory.compute_capability
     names = []
     for name, abilities in PRECISIONS.items():
-        lack = abilities.gpu_only if capability is None else abilities.lack_of(capability)
+        lack = abilities.gpu_only
+        if capability is not None:
+            lack = abilities.lack_of(capability)
         if not lack:
             names.append(name)
     return tuple(names)
@@ -165,7 +168,9 @@ def _measure_and_keep(
     if measured.problem:
         _print(probe, as_json=as_json)
         print(f"incomplete, and not kept: {measured.problem}", file=sys.stderr)
-        raise typer.Exit(entry_point.INTERRUPTED if is_interrupted else _INCOMPLETE)
+        if is_interrupted:
+            raise typer.Exit(entry_point.INTERRUPTED)
+        raise typer.Exit(_INCOMPLETE)
     # first kept, then printed: who reads it may have closed the pipe, as `head -1` does
     print(f"kept in {write_probe(probe)}", file=sys.stderr)
     _print(probe, as_json=as_json)
@@ -174,12 +179,14 @@ def _measure_and_keep(
 def _taken(lock: Lock, sleep: Callable[[float], object]) -> Held:
     """Wait for the host, so that no trial is disturbed, nor we."""
     said = ""
-    while (held := lock.try_hold(shares_host=False)) is None:
+    while True:
+        held = lock.try_hold(shares_host=False)
+        if held is not None:
+            return held
         if lock.held_by != said:
             said = lock.held_by
             print(f"waiting: {said}", file=sys.stderr)
         sleep(_TRY_AGAIN_S)
-    return held
 
 
 def _probe(
@@ -189,10 +196,9 @@ def _probe(
     request: ProbeRequest,
     measured: Measured,
 ) -> Probe:
-    is_cpu = inventory.kind is DeviceKind.CPU_DEVICE
-    names = tuple(gpu.name for gpu in gpus)
-    if is_cpu:
-        names = (inventory.kind.singular,) * request.num_devices
+    names, all_reduce = tuple(gpu.name for gpu in gpus), "nccl"
+    if inventory.kind is DeviceKind.CPU_DEVICE:
+        names, all_reduce = (inventory.kind.singular,) * request.num_devices, "ring"
     return Probe(
         machine=machine.key,
         host=machine.host,
@@ -200,7 +206,7 @@ def _probe(
         devices=names,
         uuids=tuple(gpu.uuid for gpu in gpus),
         measured_at=utc_text(datetime.now(UTC)),
-        all_reduce="ring" if is_cpu else "nccl",
+        all_reduce=all_reduce,
         figures=tuple(measured.figures),
         doubts=tuple(measured.doubts),
     )
@@ -252,7 +258,9 @@ def measure(
         try:
             with process.stdout as output:
                 is_stalled = not _read(output.fileno(), measured, progress, stall_s)
-            exit_code = None if is_stalled else process.wait()
+            if not is_stalled:
+                process.wait()
+            exit_code = process.poll()
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -278,7 +286,9 @@ def _read(descriptor: int, measured: Measured, progress: Progress, stall_s: floa
             measured.doubts.append(str(value["doubt"]))
         elif "what" in value:
             measured.figures.append(build(Figure, value))
-        name = measured.figures[-1].what if measured.figures else Probed.PEAK
+        name = str(Probed.PEAK)
+        if measured.figures:
+            name = measured.figures[-1].what
         progress(f"probing: {Probed(name).about}", len(measured.figures), total)
     return True
 
@@ -301,25 +311,30 @@ def _json(line: bytes) -> dict[str, Any]:
         value = json.loads(line)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _cause(log: IO[bytes], exit_code: int) -> str:
     """Return the last line, as of an exception; of a process ended by a signal its last error."""
     log.seek(0)
     text = log.read().decode(errors="replace")
-    if exit_code < 0 and (cause := last_error_in(text)):
+    cause = last_error_in(text)
+    if exit_code < 0 and cause:
         return cause
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    return quoted(said[-1], _MOST_CHARACTERS) if said else "it said nothing"
+    if not text.strip():
+        return "it said nothing"
+    return quoted(text.strip().splitlines()[-1].strip(), _MOST_CHARACTERS)
 
 
 def lines_of(probe: Probe) -> Iterator[str]:
     """Yield all that people read of a probe."""
     kind = probe.kind
-    names = " and ".join(dict.fromkeys(probe.devices))
-    counted = kind.counted(len(probe.devices))
-    yield f"{counted} of {probe.host}{f' ({names})' if kind is DeviceKind.GPU else ''}"
+    devices = f"{kind.counted(len(probe.devices))} of {probe.host}"
+    if kind is DeviceKind.GPU:
+        devices += f" ({' and '.join(dict.fromkeys(probe.devices))})"
+    yield devices
     if kind.note:
         yield kind.note
     yield f"measured {probe.measured_at[:16].replace('T', ' ')} UTC"
@@ -340,6 +355,9 @@ def _device_lines(probe: Probe) -> Iterator[str]:
     rows = [["", *precisions, "memory", "from host", "to host"]]
     owners: list[int | None] = [*range(len(probe.devices)), None]
     for owner in owners:
+        name = "host"
+        if owner is not None:
+            name = f"{probe.kind.singular} {owner}"
         cells = [_peak(probe, owner, precision) for precision in precisions]
         cells.append(_rate(probe, Probed.MEMORY, owner, None))
         if owner is None:
@@ -347,8 +365,8 @@ def _device_lines(probe: Probe) -> Iterator[str]:
         else:
             cells.append(_rate(probe, Probed.TO_DEVICE, None, owner))
             cells.append(_rate(probe, Probed.TO_HOST, owner, None))
-        if any(cell != _UNKNOWN for cell in cells):
-            rows.append(["host" if owner is None else f"{probe.kind.singular} {owner}", *cells])
+        if {*cells} != {_UNKNOWN}:
+            rows.append([name, *cells])
     yield from _aligned(rows)
     if probe.kind is DeviceKind.CPU_DEVICE:
         yield "the peak is of all cores together, which the devices share"
@@ -396,11 +414,15 @@ def _rate(probe: Probe, what: Probed, source: int | None, target: int | None) ->
 
 def _giga(figure: Figure) -> str:
     assert figure.value is not None
-    return f"{figure.value / 1e9:.3g}" if figure.value < 1e12 else f"{figure.value / 1e9:.0f}"
+    if figure.value < 1e12:
+        return f"{figure.value / 1e9:.3g}"
+    return f"{figure.value / 1e9:.0f}"
 
 
 def _size(num_bytes: int) -> str:
-    return f"{num_bytes // _MIB} MiB" if num_bytes >= _MIB else f"{num_bytes // 1024} KiB"
+    if num_bytes >= _MIB:
+        return f"{num_bytes // _MIB} MiB"
+    return f"{num_bytes // 1024} KiB"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

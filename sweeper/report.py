@@ -28,8 +28,10 @@ class Failure:
 
     @property
     def line(self) -> str:
-        log = f" ({self.log})" if self.log else ""
-        return f"{self.label} {self.ended}: {self.why}{log}"
+        text = f"{self.label} {self.ended}: {self.why}"
+        if self.log:
+            text += f" ({self.log})"
+        return text
 
 
 def in_lines(failures: Sequence[Failure]) -> Iterator[str]:
@@ -108,7 +110,9 @@ class Report:
         }
         parts += [f"{count} {what}" for what, count in others.items() if count]
         text = ", ".join(parts) or "nothing to run"
-        return text if ran.saved == Saved() else f"{text}; racing {ran.saved}"
+        if ran.saved != Saved():
+            text += f"; racing {ran.saved}"
+        return text
 
     @property
     def all_completed(self) -> bool:

@@ -112,7 +112,7 @@ class Sweep:
             estimate=Estimate.of(engine, key),
             is_racing=settings.race,
             contests=races,
-            in_use=() if self.inventory.num_hosts else GpuUsers(self.inventory).look(),
+            in_use=GpuUsers(self.inventory).look(),
             num_of_other_software=num_of_other_software,
             changed=changed,
             failed_last=failed_last,
@@ -212,8 +212,9 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
             _print(make_console(stderr=True), sweep, planned, taken)
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
-        program = sys.argv[0]
-        words = program.split() if program.startswith("scalemark ") else [program]
+        words = [sys.argv[0]]
+        if words[0].startswith("scalemark "):
+            words = words[0].split()
         runner = sweep.runner(planned, writer, stack, [*words, *typed])
         runner.run()
         if runner.failure is None:
@@ -237,7 +238,7 @@ def _print(console: Console, sweep: Sweep, planned: Planned, taken: Taken | None
 def open_writer(url: str) -> Writer:
     """Open the database, and record what killed orchestrators left."""
     path = file_of(url)
-    kind = without_reliable_locks(path) if path else None
+    kind = path and without_reliable_locks(path)
     if kind:
         print(
             f"sweep: {path} is on a file system ({kind}) where SQLite's locks may not reach every "

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pwd
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,8 +45,9 @@ class GpuInUse:
     def __str__(self) -> str:
         if self.used_bytes is None:
             return f"{self.name} ({self.by})"
-        mib = self.used_bytes / 2**20
-        memory = f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
+        memory = f"{self.used_bytes / 2**20:.0f} MiB"
+        if self.used_bytes >= 2**30:
+            memory = f"{self.used_bytes / 2**30:.1f} GiB"
         return f"{self.name} ({self.by}, {memory})"
 
 
@@ -56,8 +58,9 @@ class GpuUsers:
     """
 
     def __init__(self, inventory: Inventory) -> None:
-        gpus = inventory.gpus if inventory.kind is DeviceKind.GPU else ()
-        self._uuids = tuple(gpu.uuid for gpu in gpus)
+        self._uuids: tuple[str, ...] = ()
+        if inventory.kind is DeviceKind.GPU and not inventory.num_hosts:
+            self._uuids = inventory.uuids(range(inventory.num_devices))
         self._handles: dict[str, Any] | None = None  # None: not opened yet
 
     def look(self) -> tuple[GpuInUse, ...]:
@@ -67,12 +70,12 @@ class GpuUsers:
         try:
             if self._handles is None:
                 pynvml.nvmlInit()
-                by_uuid = pynvml.nvmlDeviceGetHandleByUUID
-                self._handles = {uuid: by_uuid(uuid) for uuid in self._uuids}
+                handles = map(pynvml.nvmlDeviceGetHandleByUUID, self._uuids)
+                self._handles = dict(zip(self._uuids, handles, strict=True))
         except pynvml.NVMLError:
             return ()
-        gpus = [self._in_use(uuid, handle) for uuid, handle in self._handles.items()]
-        return tuple(gpu for gpu in gpus if gpu)
+        in_use = itertools.starmap(self._in_use, self._handles.items())
+        return tuple(filter(None, in_use))
 
     def _in_use(self, uuid: str, handle: Any) -> GpuInUse | None:
         listed = processes_of(handle)
@@ -87,12 +90,14 @@ class GpuUsers:
             if used_bytes is not None:
                 used_bytes -= listed.mps_server_bytes
         # without figures of memory, who computes is believed
-        is_little = not others if used_bytes is None else used_bytes < LEAST_BYTES
+        is_little = not others
+        if used_bytes is not None:
+            is_little = used_bytes < LEAST_BYTES
         if is_little:
             return None
-        number = known(pynvml.nvmlDeviceGetIndex, handle)
-        has_number = number is not None and not uuid.startswith("MIG-")
-        name = f"GPU {number}" if has_number else uuid
+        name, number = uuid, known(pynvml.nvmlDeviceGetIndex, handle)
+        if number is not None and not uuid.startswith("MIG-"):
+            name = f"GPU {number}"
         return GpuInUse(uuid=uuid, name=name, by=_named(others), used_bytes=used_bytes)
 
 
@@ -101,7 +106,10 @@ def said_in_use(gpus: Sequence[GpuInUse]) -> str:
     changes from one moment to the next.
     """
     names = ", ".join(f"{gpu.name} ({gpu.by})" for gpu in gpus)
-    return f"{names} {'is' if len(gpus) == 1 else 'are'} in use by others"
+    verb = "is"
+    if len(gpus) > 1:
+        verb = "are"
+    return f"{names} {verb} in use by others"
 
 
 def _named(others: Sequence[Any]) -> str:

@@ -58,7 +58,8 @@ class Inventory:
     @property
     def memory_bytes(self) -> int | None:
         """The least of the usable GPUs; None for CPU devices, and where one has none of its own."""
-        return min((gpu.memory_bytes or 0 for gpu in self.gpus), default=0) or None
+        sizes = [gpu.memory_bytes or 0 for gpu in self.gpus]
+        return min(sizes, default=0) or None
 
     @property
     def is_mig(self) -> bool:
@@ -68,7 +69,9 @@ class Inventory:
     @property
     def most_gpus_per_trial(self) -> int:
         """The largest trial that can ever fit: CUDA shows a process only one MIG device."""
-        return 1 if self.is_mig else self.num_devices
+        if self.is_mig:
+            return 1
+        return self.num_devices
 
     def uuids(self, devices: Sequence[int]) -> tuple[str, ...]:
         """Return names of these devices that are the same for all sweeps of this machine."""
@@ -190,7 +193,9 @@ def visible_gpus(gpus: tuple[Gpu, ...], variables: Mapping[str, str]) -> tuple[G
         _check_order(gpus, mask, variables)
     visible: list[Gpu] = []
     for entry in entries:
-        named = _named(entry, gpus) if _kind(entry) == _kind(entries[0]) else None
+        if _kind(entry) != _kind(entries[0]):
+            break
+        named = _named(entry, gpus)
         if named is None:
             break
         if named in visible:
@@ -209,17 +214,21 @@ def _mig_devices(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
 
 
 def _kind(entry: str) -> str:
-    return "index" if entry.isdecimal() else entry[:4]
+    if entry.isdecimal():
+        return "index"
+    return entry[:4]
 
 
 def _named(entry: str, gpus: tuple[Gpu, ...]) -> Gpu | None:
+    named: Sequence[Gpu] = ()
     if entry.isdecimal():
-        return gpus[int(entry)] if int(entry) < len(gpus) else None
-    if not entry.startswith(("GPU-", "MIG-")):
+        named = gpus[int(entry) : int(entry) + 1]
+    elif entry.startswith(("GPU-", "MIG-")):
+        devices = (*gpus, *_mig_devices(gpus))
+        named = [device for device in devices if device.uuid.startswith(entry)]
+    if len(named) != 1:
         return None
-    devices = _mig_devices(gpus) if entry.startswith("MIG-") else gpus
-    named = [device for device in devices if device.uuid.startswith(entry)]
-    return named[0] if len(named) == 1 else None
+    return named[0]
 
 
 def _check_order(gpus: tuple[Gpu, ...], mask: str, variables: Mapping[str, str]) -> None:
@@ -235,7 +244,10 @@ def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
     uuids = {gpu.uuid for gpu in usable}
     all_devices: list[Gpu] = []
     for gpu in machine.gpus:
-        all_devices.extend(gpu.mig_devices if gpu.mig_mode else (gpu,))
+        if gpu.mig_mode:
+            all_devices.extend(gpu.mig_devices)
+        else:
+            all_devices.append(gpu)
     return Inventory(
         kind=DeviceKind.GPU,
         gpus=usable,

@@ -36,7 +36,9 @@ def allowed_cores(sys: Path = SYS) -> tuple[int, ...]:
 def numa_node(pci_bus_id: str, sys: Path = SYS) -> int | None:
     """Return the NUMA node of a PCI device; None where the kernel does not know it."""
     text = _read(_device(pci_bus_id, sys) / "numa_node")
-    return int(text) if text.isdecimal() else None  # -1: the firmware did not say
+    if not text.isdecimal():  # -1: the firmware did not say
+        return None
+    return int(text)
 
 
 def near_cores(pci_bus_id: str, node: int | None, sys: Path = SYS) -> tuple[int, ...]:
@@ -52,7 +54,7 @@ def read_list(path: Path) -> tuple[int, ...]:
     """Return a list that the kernel writes as `0-3,8`; empty where there is no such file."""
     cores: list[int] = []
     text = _read(path)
-    for part in text.split(",") if text else ():
+    for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         cores.extend(range(int(first), int(last or first) + 1))
     return tuple(cores)
@@ -156,14 +158,17 @@ def _check_mode(handle: object) -> None:
 def _gpu(handle: object, sys: Path) -> Gpu:
     pci_bus_id = pynvml.nvmlDeviceGetPciInfo(handle).busId
     node = numa_node(pci_bus_id, sys)
+    power_limit_w = None
     power_limit_mw = known(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    if power_limit_mw is not None:
+        power_limit_w = float(power_limit_mw) / 1000
     gpu = Gpu(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         name=pynvml.nvmlDeviceGetName(handle),
         memory_bytes=_memory_bytes(handle),
         pci_bus_id=pci_bus_id,
         compute_capability="{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
-        power_limit_w=None if power_limit_mw is None else float(power_limit_mw) / 1000,
+        power_limit_w=power_limit_w,
         numa_node=node,
         cores=near_cores(pci_bus_id, node, sys),
     )
@@ -192,7 +197,9 @@ def _mig_devices(gpu: Gpu, handle: object) -> Iterator[Gpu]:
 def _memory_bytes(handle: object) -> int | None:
     # a GPU that shares the host's memory has none of its own
     memory = known(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    return None if memory is None else int(memory.total)
+    if memory is None:
+        return None
+    return int(memory.total)
 
 
 def _links(gpus: Sequence[tuple[Gpu, object]]) -> Iterator[GpuLink]:
@@ -205,7 +212,7 @@ def _links(gpus: Sequence[tuple[Gpu, object]]) -> Iterator[GpuLink]:
         yield GpuLink(
             between=(gpu.uuid, peer.uuid),
             num_nvlinks=num_direct or num_switched,
-            pcie=None if level is None else _PCIE_LEVELS.get(int(level)),
+            pcie=_PCIE_LEVELS.get(level),
         )
 
 
@@ -219,9 +226,10 @@ def _nvlink_ends(handle: object) -> list[str]:
         if known(pynvml.nvmlDeviceGetNvLinkState, handle, link) != pynvml.NVML_FEATURE_ENABLED:
             continue
         kind = known(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link)
+        remote = known(pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link)
         if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
             ends.append(_SWITCH)
-        elif remote := known(pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link):
+        elif remote:
             ends.append(str(remote.busId).lower())
     return ends
 

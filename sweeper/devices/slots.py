@@ -37,16 +37,13 @@ class Blocks:
     most_at_once: int  # trials that may run side by side
     per_host: int = 0  # devices of each of several hosts; 0 = all are of one
 
-    def groups(self, num_gpus: int) -> list[tuple[int, ...]]:
-        """Return the groups in which so many devices are sought."""
-        size = self._size(num_gpus)
-        starts = range(0, len(self.order), size)
-        groups = [self.order[start : start + size] for start in starts]
-        return [group for group in groups if len(group) >= num_gpus]
-
     def fits(self, num_gpus: int, free: Set[int]) -> bool:
         """Return whether one of the groups has room among the free devices."""
-        return any(len(free & set(group)) >= num_gpus for group in self.groups(num_gpus))
+        size = self._size(num_gpus)
+        for start in range(0, len(self.order), size):
+            if len(self._free_in(start, size, free)) >= num_gpus:
+                return True
+        return False
 
     def rooms(self, num_gpus: int, free: Set[int]) -> list[tuple[int, ...]]:
         """Return the free devices of each group that has room, of those that break up least."""
@@ -56,7 +53,9 @@ class Blocks:
             room = self._free_in(start, size, free)
             if len(room) >= num_gpus:
                 rooms.setdefault(self._num_free_around(start, size, free), []).append(room)
-        return rooms[min(rooms)] if rooms else []
+        if not rooms:
+            return []
+        return rooms[min(rooms)]
 
     def _size(self, num_gpus: int) -> int:
         if 0 < num_gpus <= self.per_host:
@@ -114,7 +113,9 @@ class Slots:
         self._inventory = inventory
         self._shares = share_host
         self._on_gpus = inventory.kind is DeviceKind.GPU
-        self._cores = allowed_cores() if cores is None else cores
+        if cores is None:
+            cores = allowed_cores()
+        self._cores = cores
         self._spare_core: int | None = None
         if len(self._cores) >= LEAST_CORES_TO_SPARE_ONE and (share_host or self._on_gpus):
             self._cores, self._spare_core = self._cores[:-1], self._cores[-1]
@@ -123,8 +124,10 @@ class Slots:
         self._best_group = lru_cache(maxsize=64)(self._connections.best_group)
         most_at_once = 1
         if share_host:
-            default = self.num_devices if self._on_gpus else len(self._cores)
-            most_at_once = max_parallel or default
+            most_at_once = len(self._cores)
+            if self._on_gpus:
+                most_at_once = self.num_devices
+            most_at_once = max_parallel or most_at_once
         self.blocks = Blocks(
             order=self._connections.order(range(self.num_devices)),
             aligned=share_host and self._on_gpus,
@@ -184,7 +187,9 @@ class Slots:
     def mark_taken(self, uuids: Collection[str]) -> None:
         """Note what another sweep has, as `Inventory.uuids` names it, until `clear_taken`."""
         names = self._inventory.uuids(range(self.num_devices))
-        self._taken.update(device for device, name in enumerate(names) if name in uuids)
+        for device, name in enumerate(names):
+            if name in uuids:
+                self._taken.add(device)
 
     def clear_taken(self) -> None:
         """Forget what other sweeps have."""
@@ -198,8 +203,7 @@ class Slots:
         if not self._on_gpus:
             return ""
         if visibility == "all":  # TensorFlow takes the first of them and hides the rest itself
-            others = [device for device in range(self.num_devices) if device not in devices]
-            devices = (*devices, *others)
+            devices = tuple(dict.fromkeys((*devices, *range(self.num_devices))))
         return ",".join(self._inventory.uuids(devices))
 
     def _choose(self, num: int) -> tuple[int, ...]:
@@ -209,8 +213,10 @@ class Slots:
         return max(groups, key=self._connections.score)  # max keeps the first of equals
 
     def _cores_for(self, devices: tuple[int, ...]) -> tuple[int, ...]:
+        if not self._shares and self._on_gpus:
+            return self._near(devices)
         if not self._shares:
-            return self._near(devices) if self._on_gpus else ()
+            return ()
         if self._on_gpus or len(self._cores) >= self.num_devices:
             shares = [self._share_of[device] for device in devices]
             return tuple(sorted(set(itertools.chain(*shares))))
@@ -284,8 +290,10 @@ def link_score(link: GpuLink) -> int:
 
     Any NVLink beats none, more beat fewer, and the PCIe level decides between equals.
     """
-    level = 1 + _LEVELS.index(PcieLevel(link.pcie)) if link.pcie else 0
-    return 10 * link.num_nvlinks + level
+    score = 10 * link.num_nvlinks
+    if link.pcie:
+        score += 1 + _LEVELS.index(PcieLevel(link.pcie))
+    return score
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,4 +333,5 @@ class Connections:
         return self.order(first) + self.order(rest)
 
     def _differ(self, devices: Sequence[int]) -> bool:
-        return len({self.scores[a][b] for a, b in itertools.combinations(devices, 2)}) > 1
+        pairs = itertools.combinations(devices, 2)
+        return len({self.scores[a][b] for a, b in pairs}) > 1

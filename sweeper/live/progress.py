@@ -52,8 +52,9 @@ class Progress:
         self.is_live = self._console.is_terminal  # whether `show` draws anything
         self._total = plan.num_attempts
         # nothing runs before a fork server has done so once
-        is_loading = any(trial.spec.engine == Engine.tensorflow for trial in plan.trials)
-        self._first = "loading TensorFlow" if is_loading else ""
+        self._first = ""
+        if any(spec.engine == Engine.tensorflow for spec in plan.specs):
+            self._first = "loading TensorFlow"
         self._states: Counter[State] = Counter()
         labels = [self.label(trial) for trial in plan.trials if trial.num_repeats]
         self._label_width = max([LABEL_WIDTH, *map(len, labels)])
@@ -79,7 +80,7 @@ class Progress:
             return
         if running:
             self._first = ""
-        note = note or self._first
+        notes = filter(None, (note or self._first,))
         states = self._states | Counter({State.PENDING: self._total - self._states.total()})
         snapshot = Snapshot(
             sweep=self._sweep,
@@ -88,7 +89,7 @@ class Progress:
             running=tuple(self._view(given, now_s) for given in running),
             counts=counts_of(states, len(running)),
             eta_s=eta_s,
-            notes=(note,) if note else (),
+            notes=tuple(notes),
         )
         try:
             self._live.update(render(snapshot), refresh=True)
@@ -102,7 +103,9 @@ class Progress:
         line = plain_line(
             ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width
         )
-        self._print(line.append(f"  ({again})") if again else line)
+        if again:
+            line.append(f"  ({again})")
+        self._print(line)
 
     def settled(self, state: State) -> None:
         """A repeat needs no more attempts."""
@@ -119,7 +122,9 @@ class Progress:
                 continue
             value = trial.spec.axes.get(axis)
             if value in ("", None):
-                value = INHERITED if is_env_variable(axis) else "nothing"
+                value = "nothing"
+                if is_env_variable(axis):
+                    value = INHERITED
             words.append(f"{axis}={value}")
         return " ".join(words)
 

@@ -49,11 +49,12 @@ def snapshot_of(status: SweepStatus) -> Snapshot:
     """Return what is drawn of a sweep that runs, has ended, or was killed."""
     now = datetime.now(UTC)
     running: list[RunningAttempt] = []
-    eta_s = None
+    eta_s, kind = None, str(DeviceKind.CPU_DEVICE)
     if status.state is SweepState.RUNNING:
         running = [_running(repeat, now) for repeat in status.running]
         eta_s = status.eta_s
-    kinds = [repeat.device_kind for repeat in (*status.running, *status.last_finished)]
+    for repeat in (*status.last_finished, *status.running):
+        kind = repeat.device_kind
     machine = "imported, or rebuilt from run folders"
     if status.orchestrator is not None:
         process = status.orchestrator.process
@@ -62,10 +63,10 @@ def snapshot_of(status: SweepStatus) -> Snapshot:
         sweep=status.name,
         state=status.state,
         machine=machine,
-        kind=DeviceKind(kinds[0]) if kinds else DeviceKind.CPU_DEVICE,
+        kind=DeviceKind(kind),
         running=tuple(running),
         counts=counts_of(status.counts, len(running)),
-        recent=tuple(_ended(repeat) for repeat in reversed(status.last_finished)),
+        recent=tuple(map(_ended, reversed(status.last_finished))),
         eta_s=eta_s,
         notes=(_note(status),),
     )

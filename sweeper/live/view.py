@@ -13,7 +13,7 @@ out_of_memory      vgg16-ps_cpu-x8              no room for it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -76,18 +76,23 @@ class EndedAttempt:
 
     @classmethod
     def of(cls, label: str, result: AttemptResult, duration_s: float) -> EndedAttempt:
-        measured = result.measurement if result.outcome == Outcome.COMPLETED else None
-        return cls(
+        ended = cls(
             label=label,
             outcome=result.outcome,
             message=result.message,
             duration_s=duration_s,
-            throughput=measured.throughput if measured else None,
-            item=measured.item if measured else None,
-            median_step_s=measured.median_step_s if measured else None,
-            jitter_s=measured.jitter_s if measured else None,
             verdict=result.verdict,
             verdict_reasons=result.verdict_reasons,
+        )
+        measured = result.measurement
+        if measured is None or result.outcome != Outcome.COMPLETED:
+            return ended
+        return replace(
+            ended,
+            throughput=measured.throughput,
+            item=measured.item,
+            median_step_s=measured.median_step_s,
+            jitter_s=measured.jitter_s,
         )
 
 
@@ -125,9 +130,10 @@ def render(snapshot: Snapshot) -> RenderableType:
     num_left = counts.get(State.RUNNING, 0) + counts.get(State.PENDING, 0)
     num_through = total - num_left - counts.get(State.INTERRUPTED, 0)
     progress = f"{num_through}/{total}"
-    if num_through < total:
-        known = snapshot.eta_s is not None
-        progress += f"  ETA {clock_text(snapshot.eta_s or 0)}" if known else "  no ETA yet"
+    if num_through < total and snapshot.eta_s is None:
+        progress += "  no ETA yet"
+    elif num_through < total and snapshot.eta_s is not None:
+        progress += f"  ETA {clock_text(snapshot.eta_s)}"
     bar = ProgressBar(total=max(1, total), completed=num_through, width=BAR_WIDTH)
     head = Table.grid(padding=(0, 2, 0, 0))
     head.add_row(bar, Text(progress))
@@ -194,13 +200,18 @@ def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
     except (OSError, ValueError):  # its deadlines decide what comes of it
         return "unknown"
     if doing is Doing.BUILDING and spec.engine == Engine.tensorflow:
-        return "tracing" if is_loaded else "loading TensorFlow"
+        if not is_loaded:
+            return "loading TensorFlow"
+        return "tracing"
     if doing is not Doing.STEPPING or newest is None:
         return str(doing)
     step, about = newest.step + 1, spec.min_warm_up_steps + spec.num_steps
-    phase = "warming up" if newest.phase == Phase.WARM_UP else "measuring"
-    # min_window_s decides, or warm-up
-    return f"{phase}, step {step} of about {about}" if step <= about else f"{phase}, step {step}"
+    text = f"measuring, step {step}"
+    if newest.phase == Phase.WARM_UP:
+        text = f"warming up, step {step}"
+    if step > about:  # min_window_s decides, or warm-up
+        return text
+    return f"{text} of about {about}"
 
 
 def clock_text(seconds: float) -> str:
@@ -209,8 +220,10 @@ def clock_text(seconds: float) -> str:
     hours, rest_min = divmod(minutes, 60)
     if not hours:
         return f"{minutes}:{rest_s:02d}"
-    days = f"{hours // 24} d " if hours >= 24 else ""
-    return f"{days}{hours % 24}:{rest_min:02d}:{rest_s:02d}"
+    text = f"{hours % 24}:{rest_min:02d}:{rest_s:02d}"
+    if hours >= 24:
+        text = f"{hours // 24} d {text}"
+    return text
 
 
 def one_line(text: str) -> str:
@@ -221,8 +234,10 @@ def one_line(text: str) -> str:
 def _counts(counts: Mapping[State, int]) -> Text:
     parts = []
     for state, num in counts.items():
-        is_failure = state not in (*_NOT_DONE, State.COMPLETED)
-        parts.append(Text(f"{num} {state}", style=FAILED if is_failure else ""))
+        style = ""
+        if state not in (*_NOT_DONE, State.COMPLETED):
+            style = FAILED
+        parts.append(Text(f"{num} {state}", style=style))
     return Text("   ").join(parts)
 
 
@@ -232,7 +247,9 @@ def _doing(attempt: RunningAttempt) -> str:
         text += f" of about {clock_text(attempt.expected_s)}"
     if attempt.attempt > 1:
         text = f"attempt {attempt.attempt}: {text}"
-    return text if attempt.repeat == 1 else f"repeat {attempt.repeat}, {text}"
+    if attempt.repeat > 1:
+        text = f"repeat {attempt.repeat}, {text}"
+    return text
 
 
 def _devices(kind: DeviceKind, slots: Sequence[int]) -> str:
@@ -262,5 +279,7 @@ def _doubt(ended: EndedAttempt) -> str:
     if not ended.verdict_reasons:
         return f"({ended.verdict})"
     first, *others = ended.verdict_reasons
-    more = f", and {len(others)} more" if others else ""
-    return f"({ended.verdict}: {one_line(first.partition('; ')[0])}{more})"
+    reason = one_line(first.partition("; ")[0])
+    if others:
+        reason += f", and {len(others)} more"
+    return f"({ended.verdict}: {reason})"

@@ -135,8 +135,10 @@ class Queue:
 
     def _place(self, task: Task) -> _Place:
         minus_expected_s = 0.0
-        if self._packs:
-            minus_expected_s = float("-inf") if task.expected_s is None else -task.expected_s
+        if self._packs and task.expected_s is None:
+            minus_expected_s = float("-inf")
+        elif self._packs and task.expected_s is not None:
+            minus_expected_s = -task.expected_s
         retry = self._retry_of[task.key]
         tie = _shuffled(self._seed, task)
         return _Place(task.round, retry, minus_expected_s, tie, task.key)
@@ -287,7 +289,9 @@ class Eta:
 
     def left_s(self) -> float | None:
         """Return the seconds left; None while no duration is known."""
-        return None if self._end_s is None else max(0.0, self._end_s - self._clock())
+        if self._end_s is None:
+            return None
+        return max(0.0, self._end_s - self._clock())
 
     def completed(self, duration_s: float) -> None:
         """Note a duration; attempts without an estimate are expected to take as long."""
@@ -299,10 +303,9 @@ class Eta:
         if now_s < self._next_s:
             return
         self._end_s = None
-        expected_s = [task.expected_s for task in waiting]
-        expected_s += [given.repeat.task.expected_s for given in running]
-        known_s = [length_s for length_s in expected_s if length_s is not None]
-        if self._seen_s or known_s or not expected_s:
+        tasks = [*waiting, *(given.repeat.task for given in running)]
+        known_s = [task.expected_s for task in tasks if task.expected_s is not None]
+        if self._seen_s or known_s or not tasks:
             usual_s = fmean(self._seen_s or known_s or [0.0])
             self._end_s = now_s + self._remaining_s(waiting, running, usual_s, now_s)
         self._next_s = self._clock() + (self._clock() - now_s) / _SHARE_OF_A_CORE
@@ -314,7 +317,9 @@ class Eta:
         lengths = [(task, 0.0) for task in waiting]
         lengths += [(given.repeat.task, now_s - given.started_s) for given in running]
         for task, passed_s in lengths:
-            expected_s = usual_s if task.expected_s is None else task.expected_s
+            expected_s = task.expected_s
+            if expected_s is None:
+                expected_s = usual_s
             length_s = max(0.0, expected_s - passed_s)
             total_s += length_s
             device_s += task.num_gpus * length_s

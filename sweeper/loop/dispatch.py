@@ -43,14 +43,16 @@ class Starter:
         placement = self._placement(room)
         number = repeat.open.num_attempts + 1
         started_at = datetime.now(UTC)
-        has_ranks = bool(jobs_of(repeat.trial.spec))
+        limits = None
+        if jobs_of(repeat.trial.spec):
+            limits = self._policy.rank_limits
         folder = self._tools.folders.make(
             repeat.trial,
             repeat.open.repeat,
             number,
             placement,
             started_at,
-            self._policy.rank_limits if has_ranks else None,
+            limits,
         )
         self._shared.heartbeat.write(
             lambda: self._tools.ledger.run(repeat.open, str(folder.path), placement, started_at)
@@ -81,7 +83,9 @@ class Starter:
             else:
                 self.given = replace(given, loading=descriptor)
         except OSError as error:
-            outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
+            outcome = Outcome.FAILED
+            if is_lack_of_host_memory(error):
+                outcome = Outcome.OUT_OF_MEMORY
             why = f"could not be started: {error.strerror or error}"
             return _not_started(given, outcome, why)
         return None
@@ -93,7 +97,7 @@ class Starter:
         attempt = Attempt(
             folder,
             process,
-            self._policy.limits,
+            self._policy.launcher,
             shares_host=given.placement.shares_host,
             clock=self._tools.clock,
         )
@@ -168,10 +172,12 @@ class Rooms:
             self._report_orphans()
             if held is None:
                 self.slots.free(grant)
-                self.held_by, taken = self._host_lock.held_by, self._host_lock.taken
+                self.held_by = self._host_lock.held_by
                 # without a device to blame, another sweep has the whole host
-                whole_host = self._inventory.uuids(range(self.slots.num_devices))
-                self.slots.mark_taken([taken] if taken else whole_host)
+                taken = self._inventory.uuids(range(self.slots.num_devices))
+                if self._host_lock.taken:
+                    taken = (self._host_lock.taken,)
+                self.slots.mark_taken(taken)
                 return None
             # only now: what other sweeps run is seen by their locks
             if self._mark_others(ours=names).isdisjoint(names):
@@ -195,7 +201,7 @@ class Rooms:
         their locks. `ours` are those whose locks we have.
         """
         in_use = []
-        for gpu in () if self._inventory.num_hosts else self._gpu_users.look():
+        for gpu in self._gpu_users.look():
             if gpu.uuid in ours or not self._host_lock.is_anothers(gpu.uuid):
                 in_use.append(gpu)
         if in_use and not self.held_by:
@@ -208,7 +214,9 @@ class Rooms:
         num_new = self._host_lock.num_orphans - self._num_orphans
         if num_new:
             self._num_orphans += num_new
-            processes = "1 process" if num_new == 1 else f"{num_new} processes"
+            processes = "1 process"
+            if num_new > 1:
+                processes = f"{num_new} processes"
             self._tell(f"killed what an earlier sweep left running on this host: {processes}")
 
 

@@ -103,8 +103,9 @@ class Orchestrator:
     @property
     def ran(self) -> Ran:
         ran = self._recorder.ran
-        num_cut_off = 0
+        num_cut_off, failure = 0, None
         if self.failure:
+            failure = str(self.failure)
             num_over = ran.states.total() + ran.num_finished_elsewhere
             num_cut_off = self._backlog.num_known - num_over - self.num_left
         return replace(
@@ -112,7 +113,7 @@ class Orchestrator:
             num_not_started=self.num_left,
             num_cut_off=num_cut_off,
             was_interrupted=self.was_interrupted,
-            failure=str(self.failure) if self.failure else None,
+            failure=failure,
             saved=self._recorder.observer.saved,
         )
 
@@ -166,7 +167,7 @@ class Orchestrator:
             if ended is None:
                 continue
             self._supervision.runs.remove(run)
-            judged = judge(run.given.folder, ended, self._policy.limits)
+            judged = judge(run.given.folder, ended, self._policy.launcher)
             self._dispatcher.record(
                 Over(
                     given=run.given,

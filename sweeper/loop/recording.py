@@ -74,7 +74,9 @@ class Recorder:
         except (StoreError, SweepRefusedError) as error:
             self._stopping.give_up(error)
             return
+        final = None
         if again is None:
+            final = outcome
             self.settle(State(outcome))
         else:
             self.ran.num_retries += 1
@@ -83,7 +85,6 @@ class Recorder:
             self._eta.completed(duration_s)
             if repeat.task.expected_s is None:
                 self._backlog.expect(repeat.open.trial_id, duration_s)
-        final = outcome if again is None else None
         self.observer.ended(repeat.task.key, final)
         waiting = [*self._backlog.waiting(), *self.observer.expected()]
         self._eta.update(waiting, self._shared.supervision.given())
@@ -91,21 +92,22 @@ class Recorder:
         self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
         self.steer(repeat)
         if again is None and outcome is not Outcome.COMPLETED:
-            if (
-                self._shared.policy.sweep.on_failure is OnFailure.stop
-                and not self._stopping.is_stopping
-            ):
-                self._stopping.starts_no_more = True
-                self._progress.note("sweep.on_failure=stop: nothing more is started")
-            log = f"{finished.run_dir}/log.txt"
-            self.ran.failures.append(
-                Failure(label=repeat.trial.label, ended=outcome, why=result.message, log=log)
-            )
-            is_first = self.ran.states.total() == 1 and repeat.open.num_attempts == 1
-            if is_first and self._backlog.waiting() and self._is_unread(repeat, result):
-                self._stopping.starts_no_more = True
-                for line in first_unread(log, repeat.trial.spec.read):
-                    self._progress.note(line)
+            self._record_failure(repeat, result, f"{finished.run_dir}/log.txt")
+
+    def _record_failure(self, repeat: Repeat, result: AttemptResult, log: str) -> None:
+        """Note that a repeat is not tried again, and stop the sweep where that follows."""
+        self.ran.failures.append(
+            Failure(label=repeat.trial.label, ended=result.outcome, why=result.message, log=log)
+        )
+        stops = self._shared.policy.sweep.on_failure is OnFailure.stop
+        if stops and not self._stopping.is_stopping:
+            self._stopping.starts_no_more = True
+            self._progress.note("sweep.on_failure=stop: nothing more is started")
+        is_first = self.ran.states.total() == 1 and repeat.open.num_attempts == 1
+        if is_first and self._backlog.waiting() and self._is_unread(repeat, result):
+            self._stopping.starts_no_more = True
+            for line in first_unread(log, repeat.trial.spec.read):
+                self._progress.note(line)
 
     def _is_unread(self, repeat: Repeat, result: AttemptResult) -> bool:
         """Return whether a program ran to its end, and the pattern reads no number of it, here or

@@ -28,7 +28,7 @@ from sweeper.errors import SweepRefusedError
 from sweeper.launchers import HostSlots
 from sweeper.live.progress import Progress
 from sweeper.loop.backlog import Backlog, Given
-from sweeper.running.attempt import Attempt, Ended, Limits
+from sweeper.running.attempt import Attempt, Ended
 from sweeper.running.run_folders import Recovered, RunFolders
 from sweeper.starts import Start
 
@@ -48,7 +48,9 @@ class Stop:
     @property
     def hint(self) -> str:
         """Return the end of a sentence: what else may be done, where there is a keyboard."""
-        return "; Ctrl-C once more kills" if self.last_signal == signal.SIGINT else ""
+        if self.last_signal != signal.SIGINT:
+            return ""
+        return "; Ctrl-C once more kills"
 
     def ask(self, times: int) -> None:
         """Ask by another way than a signal; what is less than before changes nothing."""
@@ -56,9 +58,10 @@ class Stop:
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:
         self.last_signal = number
-        self.times_asked = (
-            self.times_asked + 1 if number == signal.SIGINT else max(1, self.times_asked)
-        )
+        if number == signal.SIGINT:
+            self.times_asked += 1
+        else:
+            self.ask(1)
 
     @contextmanager
     def listening(self) -> Iterator[socket.socket]:
@@ -219,16 +222,6 @@ class Policy:
     retry: RetryConfig
     # others take a process that is silent for so long for dead: the heartbeat timeout
     heartbeat_timeout_s: float = HEARTBEAT_TIMEOUT.total_seconds()
-
-    @property
-    def limits(self) -> Limits:
-        launcher = self.launcher
-        return Limits(
-            timeout_s=launcher.timeout_s,
-            start_timeout_s=launcher.start_timeout_s,
-            step_timeout_s=launcher.step_timeout_s,
-            grace_s=launcher.grace_s,
-        )
 
     @property
     def rank_limits(self) -> RankLimits:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from conf.schema import RetryConfig
+from conf.schema import LauncherConfig, RetryConfig
 from scalemark.host.memory import (
     GAVE_UP,
     OUT_OF_HOST_MEMORY,
@@ -35,16 +35,6 @@ NO_MEMORY_S = 60.0
 _MOST_BYTES = 2**20  # of one look; more is written within seconds only by a summary that follows
 _LINE_BYTES = 400  # that a look goes back, for a line of which it saw the beginning
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # a grace period between them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The time limits of an attempt, as `conf.schema.LauncherConfig` has them."""
-
-    timeout_s: float  # for all of it
-    start_timeout_s: float  # until the first step is done, and again for what comes after the last
-    step_timeout_s: float  # from step to step
-    grace_s: float  # between SIGINT and SIGTERM, and between SIGTERM and SIGKILL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +81,9 @@ class Seen:
             # one that is gone would look like one where nothing has happened yet
             self._folder.path.stat()
             doing = self._folder.read_doing()
-            last_step = self._folder.last_step() if doing is not Doing.BUILDING else None
+            last_step = None
+            if doing is not Doing.BUILDING:
+                last_step = self._folder.last_step()
             heartbeat_ns = self._folder.heartbeat_ns()
         except (OSError, ValueError) as error:
             self.unreadable = str(error)
@@ -143,8 +135,9 @@ class AllocatorWatch:
         line = GAVE_UP.search(added.decode(errors="replace"))
         if line and not self.gave_up:
             # GPUs of other processes have the same numbers
-            where = "" if log == self._folder.log else f" ({log.name})"
-            self.gave_up = f"{line[0]}{where}"
+            self.gave_up = line[0]
+            if log != self._folder.log:
+                self.gave_up += f" ({log.name})"
 
 
 class Attempt:
@@ -158,7 +151,7 @@ class Attempt:
         self,
         folder: RunFolder,
         process: Process,
-        limits: Limits,
+        limits: LauncherConfig,
         *,
         shares_host: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -192,8 +185,10 @@ class Attempt:
     def next_look_s(self) -> float:
         """Return the seconds until `look` has something to do; LOOK_EVERY_S at most."""
         due_s = min(self._seen.read_s + LOOK_EVERY_S, self._started_s + self._limits.timeout_s)
-        if self._cause is not None:
-            due_s = self._signal_due_s if self._signals else float("inf")
+        if self._signals:
+            due_s = self._signal_due_s
+        elif self._cause is not None:
+            due_s = float("inf")
         return min(max(0.0, due_s - self._clock()), LOOK_EVERY_S)
 
     def stop(self, *, at_once: bool = False) -> None:
@@ -257,13 +252,18 @@ class Attempt:
         elif now_s - self._seen.read_s >= LOOK_EVERY_S:
             self._seen.read(now_s)
             if now_s - self._seen.changed_s >= self._allowed_s():
-                self._begin_ending(Outcome.FAILED if self._seen.unreadable else Outcome.HUNG, now_s)
+                cause = Outcome.HUNG
+                if self._seen.unreadable:
+                    cause = Outcome.FAILED
+                self._begin_ending(cause, now_s)
 
     def _allowed_s(self) -> float:
         allowed_s = self._limits.start_timeout_s
         if self._seen.doing is Doing.STEPPING:
             allowed_s = self._limits.step_timeout_s
-        return min(allowed_s, NO_MEMORY_S) if self._seen.gave_up else allowed_s
+        if self._seen.gave_up:
+            return min(allowed_s, NO_MEMORY_S)
+        return allowed_s
 
     def _begin_ending(self, cause: Outcome, now_s: float) -> None:
         if self._cause is None:
@@ -279,7 +279,7 @@ class Judged:
     crashed: bool
 
 
-def judge(folder: RunFolder, ended: Ended, limits: Limits) -> Judged:
+def judge(folder: RunFolder, ended: Ended, limits: LauncherConfig) -> Judged:
     """Judge an attempt by its result, or else by its end."""
     unreadable = ""
     try:
@@ -311,7 +311,7 @@ def _counts(written: AttemptResult, ended: Ended) -> bool:
     return ended.cause is None or written.outcome not in (Outcome.INTERRUPTED, Outcome.FAILED)
 
 
-def _judge_end(ended: Ended, limits: Limits) -> tuple[Outcome, str]:
+def _judge_end(ended: Ended, limits: LauncherConfig) -> tuple[Outcome, str]:
     if ended.cause is Outcome.INTERRUPTED:
         return Outcome.INTERRUPTED, "the sweep was interrupted"
     if ended.cause is Outcome.TIMED_OUT:
@@ -333,32 +333,31 @@ def _judge_end(ended: Ended, limits: Limits) -> tuple[Outcome, str]:
     if (ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT) and says_so(ended.last_error):
         return Outcome.OUT_OF_MEMORY, OUT_OF_HOST_MEMORY
     remedy = other_limit(ended.last_error)
-    why = f" ({remedy})" if remedy else ""
+    message = f"ended with exit code {ended.exit_code} and left no result"
     if ended.exit_code < 0:
         name = _signal_name(-ended.exit_code)
         remedy = remedy or other_limit(name)
-        return Outcome.FAILED, f"ended by {name}{f' ({remedy})' if remedy else ''}"
-    return Outcome.FAILED, f"ended with exit code {ended.exit_code} and left no result{why}"
+        message = f"ended by {name}"
+    if remedy:
+        message += f" ({remedy})"
+    return Outcome.FAILED, message
 
 
-def _missed(ended: Ended, limits: Limits) -> str:
+def _missed(ended: Ended, limits: LauncherConfig) -> str:
+    output = ""
+    if ended.heard:
+        output = " and no output"
     if ended.doing is Doing.BUILDING:
-        and_no_output = ", and no output" if ended.heard else ""
-        return (
-            f"no first step{and_no_output} within "
-            f"launcher.start_timeout_s={limits.start_timeout_s:g}"
-        )
+        return f"no first step{output} within launcher.start_timeout_s={limits.start_timeout_s:g}"
     if ended.doing is Doing.PROFILING:
         return (
             f"no end within launcher.start_timeout_s={limits.start_timeout_s:g} after the "
             "measured steps"
         )
-    after = "the first step" if ended.last_step is None else f"step {ended.last_step}"
-    and_no_output = " and no output" if ended.heard else ""
-    return (
-        f"no step{and_no_output} within launcher.step_timeout_s={limits.step_timeout_s:g} after "
-        f"{after}"
-    )
+    after = "the first step"
+    if ended.last_step is not None:
+        after = f"step {ended.last_step}"
+    return f"no step{output} within launcher.step_timeout_s={limits.step_timeout_s:g} after {after}"
 
 
 def _judge_kill(ended: Ended) -> tuple[Outcome, str]:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conf.schema import LauncherConfig
 from scalemark.host.processes import this_process
 from scalemark.records.attempt import AttemptEnd
 from scalemark.records.outcomes import Outcome
@@ -21,7 +22,7 @@ from scalemark.run_folder import RunFolder
 from store.ledger import close_abandoned
 from store.rows import FinishedAttempt, add_attempts
 from store.writer import Writer
-from sweeper.running.attempt import Ended, Limits, judge
+from sweeper.running.attempt import Ended, judge
 from sweeper.running.run_folders import read_end, recorded_left, recover
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small
@@ -37,7 +38,7 @@ END = AttemptEnd(
     message=GOOD.message,
     result=None,
 )
-LIMITS = Limits(timeout_s=1, start_timeout_s=1, step_timeout_s=1, grace_s=1)
+LIMITS = LauncherConfig(name="local", timeout_s=1, start_timeout_s=1, step_timeout_s=1, grace_s=1)
 DEAD = replace(this_process(), pid=4194305)  # more than Linux gives
 HUGE = 2**63
 

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from conf.schema import LauncherConfig
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.run_folder import RunFolder
@@ -17,14 +18,15 @@ from sweeper.running.attempt import (
     OVERSLEPT_S,
     Attempt,
     Ended,
-    Limits,
     judge,
 )
 from sweeper.starts import Spawn
 from sweeper.starts.environment import environment
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
 
-LIMITS = Limits(timeout_s=1000, start_timeout_s=100, step_timeout_s=10, grace_s=5)
+LIMITS = LauncherConfig(
+    name="local", timeout_s=1000, start_timeout_s=100, step_timeout_s=10, grace_s=5
+)
 COMPLETE = """(folder / "result.json").write_text('{"outcome": "completed", "message": "", "measurement": null, "op_placement": {}}')\n"""
 # In short sleeps: Python may lose sight of a signal that comes just before a long one begins.
 SLEEP = "for _ in range(6000):\n    time.sleep(0.1)\n"

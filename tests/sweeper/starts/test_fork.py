@@ -6,10 +6,11 @@ from contextlib import closing
 
 import pytest
 
+from conf.schema import LauncherConfig
 from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
-from sweeper.running.attempt import Attempt, Limits, judge
+from sweeper.running.attempt import Attempt, judge
 from sweeper.running.orphans import is_readable
 from sweeper.starts import Fork, Spawn
 from sweeper.starts.environment import environment
@@ -19,7 +20,9 @@ from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait
 
 pytestmark = pytest.mark.integration
 
-LIMITS = Limits(timeout_s=600, start_timeout_s=600, step_timeout_s=600, grace_s=5)
+LIMITS = LauncherConfig(
+    name="local", timeout_s=600, start_timeout_s=600, step_timeout_s=600, grace_s=5
+)
 SCRIPTED = "tests.sweeper.starts.scripted"
 GATED = "tests.sweeper.starts.gated"
 SERVER = "import os; (folder / 'server').write_text(str(os.getppid()))"
