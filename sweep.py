@@ -29,7 +29,7 @@ from scalemark.text.untrusted import masked, quoted_lines
 from simulator.costs.box import profiles
 from store.database import own_command
 from store.errors import StoreError
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.grid.arguments import Taken, with_expressions, with_program, with_trial
 from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null

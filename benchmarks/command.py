@@ -38,8 +38,7 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from sweeper.running.attempt import Attempt
-from sweeper.starts import Fork
-from sweeper.starts.environment import environment
+from sweeper.starts import Fork, environment
 
 STEP_LIMIT = 1.01  # watched over bare
 TRIAL_LIMIT_S = 0.1

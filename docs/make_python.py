@@ -10,7 +10,7 @@ from typing import Any
 from scalemark.api import NothingFoundWarning, Results, sweep
 from scalemark.api import open as open_results
 from store.errors import StoreError
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 
 BEGIN = """# Python
 

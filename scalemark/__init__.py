@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scalemark.api import open as open  # noqa: A004  # only as scalemark.open
     from scalemark.api import sweep as sweep
     from store.errors import StoreError as StoreError
-    from sweeper.errors import SweepRefusedError as SweepRefusedError
+    from sweeper import SweepRefusedError as SweepRefusedError
 
 _ENTRY = {
     "open": "scalemark.api",
@@ -22,7 +22,7 @@ _ENTRY = {
     "Results": "scalemark.api",
     "NothingFoundWarning": "scalemark.api",
     "StoreError": "store.errors",
-    "SweepRefusedError": "sweeper.errors",
+    "SweepRefusedError": "sweeper",
 }
 
 

@@ -28,7 +28,7 @@ from store.database import default_url, open_existing, open_for_reading
 from store.errors import NoSweepError, StoreError
 from store.filters import escaped, nearest
 from store.reading.sweeps import every_sweep
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 
 Value = str | int | float | bool
 Wanted = Value | Iterable[Value] | None

@@ -1,3 +1,9 @@
 """Expands a grid, plans it, and runs every attempt in a process of its own. Never imports
 TensorFlow.
 """
+
+
+class SweepRefusedError(Exception):
+    """Something the user asked for cannot be. The text says what was found, what was wanted, and
+    what to do.
+    """

@@ -44,11 +44,11 @@ from scalemark.run_folder import last_error_in
 from scalemark.text.untrusted import quoted
 from store.command_line import Json
 from store.errors import StoreError
+from sweeper import SweepRefusedError
 from sweeper.devices.gpu_users import GpuUsers, said_in_use
 from sweeper.devices.host_lock import Held, HostLock, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
-from sweeper.errors import SweepRefusedError
-from sweeper.starts.environment import environment
+from sweeper.starts import environment
 
 NUM_CPU_DEVICES = 2
 MOST_CPU_DEVICES = 16

@@ -28,10 +28,9 @@ from store.errors import StoreError
 from store.ledger import Ledger
 from store.reading import earlier
 from store.writer import NewSweep, Writer, read_sweep
-from sweeper import launchers
+from sweeper import SweepRefusedError, launchers
 from sweeper.devices.gpu_users import GpuUsers
 from sweeper.early_stopping.contests import Race, make_races, results_in, without_decided
-from sweeper.errors import SweepRefusedError
 from sweeper.grid.arguments import Taken
 from sweeper.grid.compose import Grid
 from sweeper.live.progress import Progress
@@ -39,7 +38,6 @@ from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.supervision import Policy, Stop, Tools
 from sweeper.planning.plan import Plan, check, check_folders, make_plan, resolve_grid
 from sweeper.planning.plan_view import Estimate, Planned, machine_line, plan_json, print_plan
-from sweeper.program_software import programs_of
 from sweeper.report import Report
 from sweeper.running.run_folders import RunFolders, recover
 
@@ -69,7 +67,7 @@ class Sweep:
         """Find a user's programs where they will run, and what is not known of them, for people.
         Raises SweepRefusedError.
         """
-        described, doubts = self._launcher.software_of(programs_of(specs))
+        described, doubts = self._launcher.software_of(launchers.programs_of(specs))
         for doubt in doubts:
             print(f"sweep: {doubt}", file=sys.stderr)
         return described

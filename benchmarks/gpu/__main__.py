@@ -46,7 +46,7 @@ from benchmarks.gpu.running import (
 )
 from benchmarks.gpu.stages import Stage, faults, peers, plain, scaling, selfcheck, smoke, xla
 from scalemark.run_folder import RunFolder
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 
 STAGES: dict[str, Stage] = {
     "smoke": smoke,

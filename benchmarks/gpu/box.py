@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from conf.schema import HardwareConfig
 from scalemark.host import gpu_libraries
 from scalemark.records.machine import DeviceKind, Gpu, Machine
+from sweeper import SweepRefusedError
 from sweeper.devices.machine import describe_machine, take_inventory
-from sweeper.errors import SweepRefusedError
 
 AMPERE = (8, 0)  # has bfloat16 and TensorFloat-32
 # of ResNet-50 in half precision, activations and what libraries take beside them

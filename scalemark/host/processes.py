@@ -2,6 +2,8 @@
 
 import os
 import platform
+import select
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -72,6 +74,16 @@ def start_ticks(pid: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if state in "ZX" else int(rest[18])
+
+
+def wait_readable(descriptors: Iterable[int], timeout_s: float = 0.0) -> list[int]:
+    """Sleep until some of these have something to read, or have come to their end, as a pidfd does
+    with its process; return them. Also for numbers above 1023, which select.select refuses.
+    """
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(max(0.0, timeout_s) * 1000)]
 
 
 _PARENT = 1  # in /proc/PID/stat, counted from the state

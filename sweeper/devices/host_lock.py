@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from scalemark.text.untrusted import command_line, quoted
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.running.orphans import end_orphans
 
 VARIABLE = "SCALEMARK_LOCK_DIR"

@@ -25,8 +25,8 @@ from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLev
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import Hardware, overrides_of, profiles
 from simulator.costs.step import costs
+from sweeper import SweepRefusedError
 from sweeper.devices.nvml_inventory import NOTHING, ProhibitedError, find_gpus
-from sweeper.errors import SweepRefusedError
 
 MOST_CPU_DEVICES = 1024
 HIDE_ALL = ("", "-1", "NoDevFiles")  # values of CUDA_VISIBLE_DEVICES that leave nothing

@@ -1,4 +1,4 @@
-"""Hands out the devices of this host, and with them CPU cores near them and a core to watch from.
+"""Hands out the devices of this host, with CPU cores near them and a core to watch from, or hosts.
 
 ```
   exclusive    one grant at a time: the best connected GPUs, all cores near them
@@ -10,8 +10,10 @@
 from __future__ import annotations
 
 import itertools
+import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -77,6 +79,7 @@ class Blocks:
 
 
 LEAST_CORES_TO_SPARE_ONE = 8  # with fewer, a trial would miss it
+REST_S = 30.0  # of a host that was lost, before it is tried again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +96,58 @@ class Grant:
     rank_start: str = ""
 
 
-class Slots:
+class Slots(ABC):
     """Knows which devices are free, and grants them. Not for several threads.
 
+    `blocks` says what fits without knowing who holds what.
+    """
+
+    blocks: Blocks
+    num_devices: int
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        """`names` are `Inventory.uuids`, where other sweeps may have some of the devices."""
+        self._names = names
+        self._held: list[Grant] = []
+        self._taken: set[int] = set()  # devices that other sweeps have
+
+    def width(self, spec: TrialSpec) -> int:
+        """Return how many devices a trial takes."""
+        return spec.num_gpus
+
+    @abstractmethod
+    def fits(self, width: int) -> bool:
+        """Return whether there is room now."""
+
+    @abstractmethod
+    def take_for(self, spec: TrialSpec) -> Grant | None:
+        """Grant devices for a trial; None when there is no room now."""
+
+    def free(self, grant: Grant, *, is_lost: bool = False) -> None:
+        """Take a grant back; `is_lost`: its hosts could not be reached.
+
+        Raises ValueError when it is not held.
+        """
+        if grant not in self._held:
+            raise ValueError(f"devices {grant.devices} are not held: freed twice?")
+        self._held.remove(grant)
+
+    def mark_taken(self, names: Collection[str]) -> None:
+        """Note what another sweep has, until `clear_taken`."""
+        for device, name in enumerate(self._names):
+            if name in names:
+                self._taken.add(device)
+
+    def clear_taken(self) -> None:
+        """Forget what other sweeps have."""
+        self._taken.clear()
+
+
+class DeviceSlots(Slots):
+    """Hands out the devices of this host.
+
     One of 8 or more cores, the last, is kept free of trials on GPUs and of trials side by side, for
-    what watches them. `blocks` says what fits without knowing who holds what.
+    what watches them.
     """
 
     def __init__(
@@ -110,6 +160,7 @@ class Slots:
     ) -> None:
         """`cores` are for trials, neighbors side by side; None: all of this process."""
         self.num_devices = inventory.num_devices
+        super().__init__(inventory.uuids(range(self.num_devices)))
         self._inventory = inventory
         self._shares = share_host
         self._on_gpus = inventory.kind is DeviceKind.GPU
@@ -134,24 +185,19 @@ class Slots:
             most_at_once=most_at_once,
         )
         self._share_of = self._divide_cores()
-        self._held: list[Grant] = []
-        self._taken: set[int] = set()  # devices that other sweeps have
 
-    def fits(self, num_gpus: int) -> bool:
-        """Return whether there is room now.
-
-        Raises ValueError for what can never fit, which planning refuses.
-        """
+    def fits(self, width: int) -> bool:
+        """Raises ValueError for what can never fit, which planning refuses."""
         most = self._inventory.most_gpus_per_trial
-        if not 1 <= num_gpus <= most:
-            raise ValueError(f"num_gpus={num_gpus} can never fit: wanted 1 to {most}")
+        if not 1 <= width <= most:
+            raise ValueError(f"num_gpus={width} can never fit: wanted 1 to {most}")
         if len(self._held) >= self.blocks.most_at_once:
             return False
         free = self._free()
-        if self.blocks.fits(num_gpus, free):
+        if self.blocks.fits(width, free):
             return True
         # where others leave no whole block, any of the rest will do once nothing else runs
-        return not self._held and len(free) >= num_gpus
+        return not self._held and len(free) >= width
 
     def take(self, num_gpus: int, visibility: str = "masked") -> Grant | None:
         """Grant devices; None when there is no room now. Raises ValueError as `fits` does."""
@@ -167,33 +213,8 @@ class Slots:
         self._held.append(grant)
         return grant
 
-    def width(self, spec: TrialSpec) -> int:
-        """Return how many devices a trial takes."""
-        return spec.num_gpus
-
     def take_for(self, spec: TrialSpec) -> Grant | None:
-        """Do as `take` for a trial."""
         return self.take(spec.num_gpus, spec.visibility)
-
-    def lost(self, grant: Grant) -> None:
-        """Do nothing: this host is there."""
-
-    def free(self, grant: Grant) -> None:
-        """Take a grant back. Raises ValueError when it is not held."""
-        if grant not in self._held:
-            raise ValueError(f"devices {grant.devices} are not held: freed twice?")
-        self._held.remove(grant)
-
-    def mark_taken(self, uuids: Collection[str]) -> None:
-        """Note what another sweep has, as `Inventory.uuids` names it, until `clear_taken`."""
-        names = self._inventory.uuids(range(self.num_devices))
-        for device, name in enumerate(names):
-            if name in uuids:
-                self._taken.add(device)
-
-    def clear_taken(self) -> None:
-        """Forget what other sweeps have."""
-        self._taken.clear()
 
     def _free(self) -> set[int]:
         free = set(range(self.num_devices)) - self._taken
@@ -277,6 +298,90 @@ def _part(cores: tuple[int, ...], index: int, num_parts: int) -> tuple[int, ...]
     """Return one of so many parts; parts overlap where there are fewer cores than parts."""
     start, end = index * len(cores) // num_parts, (index + 1) * len(cores) // num_parts
     return cores[start : max(end, start + 1)]
+
+
+class HostSlots(Slots):
+    """Hands out several equal hosts. Unless trials share a host, each takes its hosts whole.
+
+    Devices are numbered through: host 1 of hosts with 8 has 8 to 15.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        *,
+        per_host: int,
+        on_gpus: bool,
+        shares: bool,
+        max_parallel: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`hosts` are names; where these are empty, the engine chooses."""
+        super().__init__()
+        self.num_devices = len(hosts) * per_host
+        most_at_once = len(hosts)
+        if shares and on_gpus:
+            most_at_once = self.num_devices
+        self.blocks = Blocks(
+            order=tuple(range(self.num_devices)),
+            aligned=False,
+            most_at_once=max_parallel or most_at_once,
+            per_host=per_host,
+        )
+        self._hosts, self._per_host = hosts, per_host
+        self._on_gpus, self._shares, self._clock = on_gpus, shares, clock
+        self._rests_until_s: dict[int, float] = {}
+
+    def width(self, spec: TrialSpec) -> int:
+        if self._shares and spec.hosts == 1:
+            return spec.num_gpus
+        return spec.hosts * self._per_host
+
+    def fits(self, width: int) -> bool:
+        return len(self._held) < self.blocks.most_at_once and bool(self._choose(width))
+
+    def take_for(self, spec: TrialSpec) -> Grant | None:
+        width = self.width(spec)
+        if not self.fits(width):
+            return None
+        chosen = self._choose(width)
+        numbers = sorted({device // self._per_host for device in chosen})
+        visible_devices = ""
+        if self._on_gpus:
+            used = [device % self._per_host for device in chosen][: spec.gpus_per_host]
+            visible_devices = ",".join(map(str, used))
+        grant = Grant(
+            devices=chosen,
+            visible_devices=visible_devices,
+            cores=(),
+            spare_core=None,
+            hosts=tuple(self._hosts[number] for number in numbers if self._hosts[number]),
+            rank_start="prefix" if spec.hosts > 1 else "",
+        )
+        self._held.append(grant)
+        return grant
+
+    def free(self, grant: Grant, *, is_lost: bool = False) -> None:
+        """Leave hosts that were lost alone for a while, or ask an engine for fewer."""
+        for device in grant.devices if is_lost else ():
+            self._rests_until_s[device // self._per_host] = self._clock() + REST_S
+        super().free(grant)
+
+    def _choose(self, width: int) -> tuple[int, ...]:
+        """Return free devices: part of the fullest host with room, or whole hosts."""
+        taken = {device for grant in self._held for device in grant.devices}
+        rooms = []
+        for number in range(len(self._hosts)):
+            devices = range(number * self._per_host, (number + 1) * self._per_host)
+            if self._rests_until_s.get(number, 0.0) <= self._clock():
+                rooms.append([device for device in devices if device not in taken])
+        if width < self._per_host:
+            fitting = [room for room in rooms if len(room) >= width]
+            return tuple(min(fitting, key=len, default=[])[:width])
+        whole = [device for room in rooms if len(room) == self._per_host for device in room]
+        if len(whole) < width:
+            return ()
+        return tuple(whole[:width])
 
 
 # All groups of so many GPUs are tried: 12,870 of 8 in 16 take a tenth of a second. Boxes of more

@@ -15,10 +15,10 @@ from scalemark.text.untrusted import quoted_lines
 from scalemark.text.wording import counted, duration_text, joined
 from store.command_line import OK, USAGE, Db, Json
 from store.errors import StoreError
+from sweeper import SweepRefusedError
 from sweeper.early_stopping import judge as judging
 from sweeper.early_stopping.judge import JudgeAnswer
 from sweeper.early_stopping.rule import LEAST_EARLIER, ChangeVerdict, Runs
-from sweeper.errors import SweepRefusedError
 
 NOT_BETTER = 1
 MOST_ATTEMPTS = 1000

@@ -27,6 +27,7 @@ from store.database import DATABASE_VARIABLE, open_for_reading
 from store.errors import StoreError
 from store.judgements import JudgedProposal, NewJudgement
 from store.reading.earlier import completed_repeats, completed_repeats_of_sweep
+from sweeper import SweepRefusedError
 from sweeper.early_stopping.contests import Contest, ReadResults
 from sweeper.early_stopping.rule import (
     MOST_EARLIER,
@@ -41,7 +42,6 @@ from sweeper.early_stopping.rule import (
     most_runs,
     next_side,
 )
-from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import WHOLE_SWEEP, Grid
 from sweeper.planning.plan import Plan, PlannedTrial, check, check_folders, resolve_grid
 from sweeper.planning.plan_view import Estimate, Planned

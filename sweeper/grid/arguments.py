@@ -36,7 +36,7 @@ from simulator.costs.box import overrides_of
 from store.database import DEFAULT_FILE, default_url, locate, open_for_reading, reading
 from store.filters import ID_BEGINNING, begins_id, id_begins_with
 from store.schema import AttemptRow, MachineRow, TrialRow
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 
 _MOST_NAMED = 3
 _FLAG = f"--{SETTING}"

@@ -36,7 +36,7 @@ from scalemark.records.free_axes import is_free
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.grid.explain import explain, no_such_axis, variable_problem
 
 # settings, not axes

@@ -25,7 +25,7 @@ from scalemark.records.free_axes import (
 )
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.text.wording import as_typed
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.grid.explain import among, nearest
 
 _CONDITION = re.compile(r"(?P<axis>[^=!<>]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")

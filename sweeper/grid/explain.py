@@ -36,7 +36,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, PREFIXES, free_axes, is_env_variable, is_free
 from scalemark.records.trial import AXES
 from scalemark.text.untrusted import masked
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\\.""")
 _WHOLE = re.compile(r"-?[1-9]\d*|0", re.ASCII)

@@ -21,24 +21,29 @@ all with that command, also for trials over several hosts, whose supervisor runs
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from conf.schema import Config
 from scalemark.abilities import LAUNCHERS
+from scalemark.host import program_software, software
+from scalemark.program import template
+from scalemark.records.attempt import PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
 from scalemark.records.machine import Machine
 from scalemark.records.trial import TrialSpec
+from scalemark.text.untrusted import quoted
+from sweeper import SweepRefusedError
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
-from sweeper.devices.slots import Blocks, Grant, Slots
-from sweeper.errors import SweepRefusedError
-from sweeper.program_software import Programs
+from sweeper.devices.slots import Slots
 from sweeper.starts import Start
 
-REST_S = 30.0  # of a host that was lost, before it is tried again
+Programs = Sequence[tuple[Sequence[str], bool]]
+"""For each program of a sweep, the words that say which software runs, and whether they begin with
+its name: a shell knows more names, and some are known to the attempt alone."""
 
 
 class Launcher(Protocol):
@@ -53,7 +58,7 @@ class Launcher(Protocol):
         """Return what its hosts have of a user's programs, and what is not known of that."""
         ...
 
-    def slots(self) -> Slots | HostSlots: ...
+    def slots(self) -> Slots: ...
     def host_lock(self) -> Lock: ...
     def start(self) -> Start: ...
 
@@ -68,88 +73,47 @@ def load(config: Config, name: str) -> Launcher:
     return cast(Launcher, module.Launcher(config, name))
 
 
-@dataclass(slots=True)
-class HostSlots:
-    """Hands out several equal hosts, as `Slots` does the devices of one.
+def programs_of(specs: Sequence[TrialSpec]) -> Programs:
+    """Return each program once."""
+    programs: dict[tuple[Sequence[str], bool], None] = {}
+    for spec in specs:
+        program = template.words(spec.command, shell=spec.shell)[0]
+        axes = template.of_axes(spec.axes).keys()
+        is_named = not spec.shell and set(template.names(program)) <= axes
+        programs[tuple(template.software_words(spec)), is_named] = None
+    return list(programs)
 
-    Devices are numbered through: host 1 of hosts with 8 has 8 to 15. Unless trials share a host,
-    each takes its hosts whole.
+
+def describe_programs(
+    programs: Programs, variables: Mapping[str, str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what attempts at them will record of their software on this host, and what is not
+    known of it, in a sentence each; nothing without any.
+
+    `variables` are those of an attempt. Raises SweepRefusedError for a program or script that is
+    not here, and for programs of several environments: a sweep has one.
     """
-
-    hosts: Sequence[str]  # empty names: the engine chooses
-    per_host: int
-    on_gpus: bool
-    shares: bool
-    max_parallel: int | None = None
-    clock: Callable[[], float] = time.monotonic
-    _held: list[Grant] = field(default_factory=list)
-    _rests_until_s: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def num_devices(self) -> int:
-        return len(self.hosts) * self.per_host
-
-    @property
-    def blocks(self) -> Blocks:
-        most = self.num_devices if self.shares and self.on_gpus else len(self.hosts)
-        return Blocks(
-            order=tuple(range(self.num_devices)),
-            aligned=False,
-            most_at_once=self.max_parallel or most,
-            per_host=self.per_host,
+    folder = Path(variables[WORKDIR_VARIABLE])
+    variables = dict(variables)
+    variables.pop("PYTHONPATH", None)
+    if own := variables.pop(PYTHONPATH_VARIABLE, ""):
+        variables["PYTHONPATH"] = own
+    for words, is_named in programs:
+        path = variables.get("PATH", os.defpath)
+        if is_named and (problem := template.problem(words, path, folder)):
+            raise SweepRefusedError(f"command.run: {problem}")
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {}  # key -> the first command with it
+    doubts = []
+    for words, _ in programs:
+        described = program_software.describe(words, folder, variables)
+        command = quoted(" ".join(words), 200)
+        if doubt := program_software.doubt(words, described):
+            doubts.append(f"`{command}`: {doubt}")
+        kinds.setdefault(software.key(described), (command, described))
+    if len(kinds) > 1:
+        first, second, *_ = (command for command, _ in kinds.values())
+        raise SweepRefusedError(
+            f"command.run: `{first}` and `{second}` have different interpreters, packages or code; "
+            "their numbers are never mixed: make a sweep of each"
         )
-
-    def width(self, spec: TrialSpec) -> int:
-        if self.shares and spec.hosts == 1:
-            return spec.num_gpus
-        return spec.hosts * self.per_host
-
-    def fits(self, width: int) -> bool:
-        return len(self._held) < self.blocks.most_at_once and bool(self._choose(width))
-
-    def take_for(self, spec: TrialSpec) -> Grant | None:
-        width = self.width(spec)
-        if not self.fits(width):
-            return None
-        chosen = self._choose(width)
-        numbers = sorted({device // self.per_host for device in chosen})
-        used = [device % self.per_host for device in chosen][: spec.gpus_per_host]
-        grant = Grant(
-            devices=chosen,
-            visible_devices=",".join(map(str, used)) if self.on_gpus else "",
-            cores=(),
-            spare_core=None,
-            hosts=tuple(self.hosts[number] for number in numbers if self.hosts[number]),
-            rank_start="prefix" if spec.hosts > 1 else "",
-        )
-        self._held.append(grant)
-        return grant
-
-    def free(self, grant: Grant) -> None:
-        self._held.remove(grant)
-
-    def lost(self, grant: Grant) -> None:
-        """Leave the hosts of a grant alone for a while, or ask an engine for fewer."""
-        for device in grant.devices:
-            self._rests_until_s[device // self.per_host] = self.clock() + REST_S
-
-    def mark_taken(self, uuids: object) -> None:
-        """Do nothing: who has a host is known there."""
-
-    def clear_taken(self) -> None:
-        """Do nothing, as above."""
-
-    def _choose(self, width: int) -> tuple[int, ...]:
-        """Return free devices: part of the fullest host with room, or whole hosts."""
-        taken = {device for grant in self._held for device in grant.devices}
-        rooms = []
-        for number in range(len(self.hosts)):
-            devices = range(number * self.per_host, (number + 1) * self.per_host)
-            if self._rests_until_s.get(number, 0.0) <= self.clock():
-                rooms.append([device for device in devices if device not in taken])
-        if width < self.per_host:
-            fitting = [room for room in rooms if len(room) >= width]
-            return tuple(min(fitting, key=len)[:width]) if fitting else ()
-        whole = [room for room in rooms if len(room) == self.per_host]
-        chosen = [device for room in whole for device in room][:width]
-        return tuple(chosen) if len(chosen) == width else ()
+    return next((described for _, described in kinds.values()), {}), doubts

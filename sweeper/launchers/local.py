@@ -18,10 +18,9 @@ from scalemark.records.machine import DeviceKind
 from sweeper.devices import machine
 from sweeper.devices.host_lock import HostLock, Lock
 from sweeper.devices.machine import describe_machine, take_inventory
-from sweeper.devices.slots import Slots
-from sweeper.program_software import Programs, describe_programs
-from sweeper.starts import MODULES, Fork, Spawn, Start
-from sweeper.starts.environment import environment
+from sweeper.devices.slots import DeviceSlots
+from sweeper.launchers import Programs, describe_programs
+from sweeper.starts import MODULES, Fork, Spawn, Start, environment
 
 
 class Launcher:
@@ -40,9 +39,9 @@ class Launcher:
     def software_of(self, programs: Programs) -> tuple[Mapping[str, Any], Sequence[str]]:
         return describe_programs(programs, environment(os.environ, ""))
 
-    def slots(self) -> Slots:
+    def slots(self) -> DeviceSlots:
         launcher = self._config.launcher
-        return Slots(
+        return DeviceSlots(
             self.inventory, share_host=launcher.share_host, max_parallel=launcher.max_parallel
         )
 

@@ -40,16 +40,12 @@ from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from sweeper import elsewhere
+from sweeper import SweepRefusedError, elsewhere
 from sweeper.devices.host_lock import DEFAULT_FOLDER, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
-from sweeper.errors import SweepRefusedError
-from sweeper.launchers import HostSlots
-from sweeper.program_software import Programs, describe_programs
-from sweeper.starts import MODULES
-from sweeper.starts.environment import environment
-from sweeper.starts.fork import Fork, Forked
-from sweeper.starts.spawn import Spawn, Spawned
+from sweeper.devices.slots import HostSlots
+from sweeper.launchers import Programs, describe_programs
+from sweeper.starts import MODULES, Fork, Process, Spawn, environment
 
 ANSWER_WITHIN_S = 60.0
 MOST_DIFFERENCES = 5  # of hosts that are named
@@ -92,7 +88,7 @@ class Remote(Fork):
         self._spawn = Spawn(module_command("sweeper.elsewhere"))
         self._find = find
 
-    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Forked | Spawned:
+    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
         placement = folder.read_placement()
         assert placement is not None
         where = list(map(asdict, self._find(folder.read_trial(), placement)))
@@ -184,7 +180,7 @@ class Launcher:
 
     def slots(self) -> HostSlots:
         return HostSlots(
-            hosts=self.hosts,
+            self.hosts,
             per_host=self.inventory.num_devices,
             on_gpus=self.inventory.kind is DeviceKind.GPU,
             shares=self.config.launcher.share_host,

@@ -29,7 +29,7 @@ ABILITIES = LauncherAbilities(settings=RaySettings)
 from scalemark.host.own_code import module_command
 from scalemark.records.attempt import Placement
 from scalemark.records.trial import TrialSpec
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.launchers import prefix
 
 

@@ -38,7 +38,7 @@ ABILITIES = LauncherAbilities(settings=SlurmSettings)
 from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.launchers import prefix
 
 PROGRAMS = ("srun", "salloc", "sinfo")

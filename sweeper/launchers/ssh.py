@@ -19,7 +19,7 @@ ABILITIES = LauncherAbilities(settings=SshSettings)
 
 from collections.abc import Sequence
 
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.launchers import prefix
 
 # a link that is silent for 15 s is lost; nothing asks at a terminal that is not there

@@ -16,17 +16,16 @@ from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.ledger import ClaimResult
+from sweeper import SweepRefusedError
 from sweeper.devices.gpu_users import GpuUsers, said_in_use
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
-from sweeper.errors import SweepRefusedError
-from sweeper.launchers import HostSlots
 from sweeper.loop.backlog import Given, Repeat, Room
 from sweeper.loop.recording import Recorder
 from sweeper.loop.supervision import Over, Run, Shared
 from sweeper.running.attempt import Attempt
-from sweeper.starts.environment import environment
+from sweeper.starts import environment
 
 
 class Starter:
@@ -149,7 +148,7 @@ class Rooms:
 
     def __init__(
         self,
-        slots: Slots | HostSlots,
+        slots: Slots,
         host_lock: Lock,
         inventory: Inventory,
         tell: Callable[[str], object],
@@ -190,10 +189,8 @@ class Rooms:
         """Take it back; what others had when it was taken may be free by now. `is_lost`: its host
         could not be reached.
         """
-        if is_lost:
-            self.slots.lost(room.grant)
         room.held.close()
-        self.slots.free(room.grant)
+        self.slots.free(room.grant, is_lost=is_lost)
         self.slots.clear_taken()
 
     def _mark_others(self, ours: Collection[str] = ()) -> set[str]:

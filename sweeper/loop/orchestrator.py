@@ -29,12 +29,13 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from scalemark.host.processes import wait_readable
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.ledger import LostError
+from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.contests import Contest
-from sweeper.errors import SweepRefusedError
 from sweeper.loop.backlog import Backlog, Eta, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.recording import Recorder
@@ -42,7 +43,6 @@ from sweeper.loop.supervision import Heartbeat, Over, Policy, Shared, Stopping, 
 from sweeper.planning.plan import PlannedTrial
 from sweeper.report import Ran
 from sweeper.running.attempt import judge
-from sweeper.running.orphans import is_readable
 
 SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
 
@@ -190,7 +190,7 @@ class Orchestrator:
         if self._dispatcher.starting:
             descriptors.append(self._dispatcher.starting.loading)
         self._tools.wait(descriptors, max(0.0, wait_s))
-        if is_readable(woken.fileno()):
+        if wait_readable([woken.fileno()]):
             woken.recv(4096)
 
     def _lost(self) -> StoreError:

@@ -15,8 +15,8 @@ from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import without_secrets
 from store.errors import StoreError
 from store.rows import FinishedAttempt
+from sweeper import SweepRefusedError
 from sweeper.early_stopping.contests import Contest, Observer
-from sweeper.errors import SweepRefusedError
 from sweeper.live.view import EndedAttempt
 from sweeper.loop.backlog import Eta, Given, Repeat
 from sweeper.loop.supervision import Over, Shared

@@ -4,7 +4,6 @@ database that the sweep lives, also while a write waits for it.
 
 from __future__ import annotations
 
-import select
 import signal
 import socket
 import time
@@ -16,16 +15,15 @@ from types import FrameType
 from typing import TypeVar
 
 from conf.schema import LauncherConfig, OnInterrupt, RetryConfig, SweepConfig
-from scalemark.host.processes import HEARTBEAT_TIMEOUT
+from scalemark.host.processes import HEARTBEAT_TIMEOUT, wait_readable
 from scalemark.records.attempt import RankLimits
 from scalemark.records.measurement import AttemptResult
 from scalemark.text.wording import counted
 from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
 from store.ledger import Ledger
+from sweeper import SweepRefusedError
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
-from sweeper.errors import SweepRefusedError
-from sweeper.launchers import HostSlots
 from sweeper.live.progress import Progress
 from sweeper.loop.backlog import Backlog, Given
 from sweeper.running.attempt import Attempt, Ended
@@ -184,30 +182,20 @@ class Heartbeat:
             self._tell(f"{error}; trying again")
 
 
-def wait_readable(descriptors: Iterable[int], timeout_s: float) -> None:
-    """Sleep until one of these has something to read, or has come to its end. Also for numbers
-    above 1023, which select.select refuses.
-    """
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    poll.poll(timeout_s * 1000)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """Parts that the loop works with."""
 
     ledger: Ledger
     recover: Callable[[], Recovered | None]  # closes what killed orchestrators had in flight
-    slots: Slots | HostSlots
+    slots: Slots
     host_lock: Lock
     start: Start
     folders: RunFolders
     progress: Progress
     stop: Stop
     clock: Callable[[], float] = time.monotonic
-    wait: Callable[[Iterable[int], float], None] = wait_readable
+    wait: Callable[[Iterable[int], float], object] = wait_readable
 
     def tell(self, text: str) -> None:
         self.progress.note(text)

@@ -23,8 +23,8 @@ from scalemark.records.axes import Engine
 from scalemark.records.free_axes import is_free
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
+from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory, simulation_problem
-from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import Cell, text_of
 from sweeper.grid.exclude import read_rules, reason_of
 from sweeper.running.attempt import check_retries

@@ -19,12 +19,13 @@ from scalemark.host.memory import (
     other_limit,
     says_so,
 )
+from scalemark.host.processes import wait_readable
 from scalemark.records.attempt import HOST_LOST, RANK_LOST
 from scalemark.records.measurement import AttemptResult, said_of_others
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.run_folder import RunFolder, last_error, open_regular, with_gpu_errors
-from sweeper.errors import SweepRefusedError
-from sweeper.running.orphans import end_started_by, is_readable
+from sweeper import SweepRefusedError
+from sweeper.running.orphans import end_started_by
 from sweeper.starts import Process
 
 LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once
@@ -174,7 +175,7 @@ class Attempt:
     def look(self) -> None:
         """Check the deadlines; end, and go on ending, what has missed one or was stopped."""
         now_s = self._wake()
-        if is_readable(self.descriptor):
+        if wait_readable([self.descriptor]):
             return
         if self._cause is None:
             self._check_deadlines(now_s)
@@ -201,7 +202,7 @@ class Attempt:
 
     def kill(self) -> None:
         """Kill it. Other threads may call this, and no run folder is read."""
-        if not is_readable(self.descriptor):
+        if not wait_readable([self.descriptor]):
             self._process.signal_group(signal.SIGKILL)
 
     def ended(self) -> Ended | None:
@@ -209,7 +210,7 @@ class Attempt:
 
         Call it once afterwards: it ends what is left of the group, and lets go of its number.
         """
-        if not is_readable(self.descriptor):
+        if not wait_readable([self.descriptor]):
             return None
         now_s = self._wake()
         self._process.signal_group(signal.SIGKILL)

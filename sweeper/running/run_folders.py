@@ -18,7 +18,6 @@ import sqlalchemy as sa
 
 from scalemark.host.processes import is_alive, is_visible, this_process
 from scalemark.records.attempt import (
-    ORCHESTRATOR_VARIABLE,
     AttemptBegin,
     AttemptEnd,
     Placement,
@@ -50,9 +49,9 @@ from store.ledger import (
     unended,
 )
 from store.rows import FinishedAttempt
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.planning.plan import PlannedTrial
-from sweeper.running.orphans import kill
+from sweeper.running.orphans import end_attempt
 
 _PARTED = re.compile("[ ,]+")  # what shells and people would part a name at
 
@@ -293,7 +292,9 @@ def _close_one(engine: sa.Engine, repeat: Abandoned, problems: list[str]) -> Out
     A result that the database refuses has failed. Raises OSError, or SweepRefusedError when its
     folder has no room.
     """
-    _end_leftovers(repeat)
+    if repeat.pid is not None and is_visible(repeat.owner, this_process()):
+        folder = Path(repeat.run_dir) if repeat.run_dir else None
+        end_attempt(repeat.owner.pid, repeat.pid, folder)
     finished = _finished(repeat) if repeat.run_dir else None
     try:
         is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
@@ -313,30 +314,6 @@ def _close_one(engine: sa.Engine, repeat: Abandoned, problems: list[str]) -> Out
 
 def _named(repeat: Abandoned) -> str:
     return f"repeat {repeat.repeat} of trial {repeat.trial_id[:8]} ({repeat.run_dir})"
-
-
-def _end_leftovers(repeat: Abandoned) -> None:
-    """Kill what still runs of the attempt: its trainer's group, and its ranks, which lead groups of
-    their own.
-    """
-    if repeat.pid is None or not is_visible(repeat.owner, this_process()):
-        return
-    starters = {f"{ORCHESTRATOR_VARIABLE}={pid}".encode() for pid in (repeat.owner.pid, repeat.pid)}
-    for process in Path("/proc").glob("[0-9]*"):
-        # it has ended, or is another user's
-        with suppress(ProcessLookupError, PermissionError, FileNotFoundError):
-            variables = (process / "environ").read_bytes().split(b"\0")
-            if starters.intersection(variables) and _is_of(repeat, process):
-                kill(int(process.name))
-
-
-def _is_of(repeat: Abandoned, process: Path) -> bool:
-    """Return whether it is in the group of the trainer, or in its run folder, as ranks are."""
-    if os.getpgid(int(process.name)) == repeat.pid:
-        return True
-    if repeat.run_dir is None:
-        return False
-    return (process / "cwd").readlink() == Path(repeat.run_dir).resolve()
 
 
 def _finished(repeat: Abandoned) -> FinishedAttempt:

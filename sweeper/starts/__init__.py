@@ -2,10 +2,9 @@
 
 from scalemark.records.axes import Engine
 from sweeper.starts.fork import Fork
-from sweeper.starts.process import Process, Start
-from sweeper.starts.spawn import Spawn
+from sweeper.starts.spawn import Process, Spawn, Start, environment
 
-__all__ = ["MODULES", "Fork", "Process", "Spawn", "Start"]
+__all__ = ["MODULES", "Fork", "Process", "Spawn", "Start", "environment"]
 
 MODULES = {
     Engine.tensorflow: "trainer.__main__",

@@ -18,19 +18,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import psutil
 
 from scalemark.host.own_code import module_command
+from scalemark.host.processes import wait_readable
 from scalemark.host.software import PLACEMENT
 from scalemark.records import switches
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.axes import Engine
 from scalemark.run_folder import RunFolder
-from sweeper.running.orphans import is_readable
-from sweeper.starts.process import signal_group
-from sweeper.starts.spawn import Spawn, Spawned
+from sweeper.starts.spawn import Process, Spawn, Start
 from sweeper.starts.supervisor import Supervisor
 
 MOST_SERVERS = 8  # more only while all are busy
@@ -44,7 +44,7 @@ _TRIES = 2  # a server may be killed by anybody; two in a row have a reason
 Key = frozenset[tuple[str, str]]
 
 
-class Fork:
+class Fork(Start):
     """Starts trainers by fork servers, one per environment, until `problem` says why it spawns."""
 
     name = "fork"
@@ -70,7 +70,7 @@ class Fork:
             return None  # `start` meets it again, and raises it
         return None if server is None or server.is_loaded else server.descriptor
 
-    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Forked | Spawned:
+    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
         at_import = _at_import(folder, environment)
         key = _key(at_import)
         while server := self._server(at_import, waits=True):
@@ -132,7 +132,7 @@ class Fork:
             if server.was_used and server.num_running == 0:
                 self._servers.pop(key).close()
 
-    def _start_by_spawn(self, folder: RunFolder, environment: Mapping[str, str]) -> Spawned:
+    def _start_by_spawn(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
         if given := folder.read_placement():
             folder.write(folder.placement, replace(given, start=Spawn.name).to_json())
         return self._spawn.start(folder, environment)
@@ -179,7 +179,7 @@ class Server:
     @property
     def has_ended(self) -> bool:
         """A loaded server says nothing unasked: what there is to read is its end."""
-        return self.is_lost or (self.is_loaded and is_readable(self.descriptor))
+        return self.is_lost or (self.is_loaded and bool(wait_readable([self.descriptor])))
 
     def load(self, *, waits: bool) -> None:
         """Check whether it has loaded, or wait. Raises ServerLostError, UnsafeToForkError."""
@@ -205,7 +205,7 @@ class Server:
 
     def fork(
         self, folder: RunFolder, environment: Mapping[str, str], supervisor: Supervisor
-    ) -> Forked:
+    ) -> Process:
         """Fork a trainer. Raises ServerLostError, and OSError when the server may not fork."""
         self.was_used = True
         folder.log.touch()
@@ -214,13 +214,25 @@ class Server:
             raise OSError(answer["error"], os.strerror(answer["error"]))
         pid: int = answer["pid"]
         try:
-            return Forked(pid, self, supervisor)
+            forked = Process(pid, Fork.name, supervisor, partial(self._reap, pid))
         except OSError as error:
             if isinstance(error, ProcessLookupError):
                 raise self._lost("it ended, and what it had started with it") from error
             os.kill(pid, signal.SIGKILL)
             self.ask({"reap": pid})
             raise
+        self.num_running += 1
+        return forked
+
+    def _reap(self, pid: int) -> int | None:
+        """Return the exit status; None where this is lost: its end kills a trainer."""
+        self.num_running -= 1
+        if self.is_lost:
+            return None
+        try:
+            return int(self.ask({"reap": pid})["exit_code"])
+        except ServerLostError:
+            return None
 
     def ask(self, order: Mapping[str, object]) -> dict[str, Any]:
         """Return its answer. Raises ServerLostError."""
@@ -268,35 +280,6 @@ class Server:
         if log:
             how += f": {log.splitlines()[-1].strip()[:300]}"
         return ServerLostError(f"the fork server was lost: {how}; attempts are spawned instead")
-
-
-class Forked:
-    """A child of a fork server."""
-
-    start = Fork.name
-
-    def __init__(self, pid: int, server: Server, supervisor: Supervisor) -> None:
-        """Raises OSError."""
-        self.pid = pid
-        self.descriptor = os.pidfd_open(pid)  # the number is its own until the server reaps it
-        self._server, self._supervisor = server, supervisor
-        server.num_running += 1
-        supervisor.add(pid)
-
-    def signal_group(self, which: signal.Signals) -> None:
-        signal_group(self.pid, self.descriptor, which)
-
-    def reap(self) -> int | None:
-        """Return the exit status; None where the server is lost, whose end kills a trainer."""
-        self._supervisor.remove(self.pid)
-        os.close(self.descriptor)
-        self._server.num_running -= 1
-        if self._server.is_lost:
-            return None
-        try:
-            return int(self._server.ask({"reap": self.pid})["exit_code"])
-        except ServerLostError:
-            return None
 
 
 def _at_import(folder: RunFolder, environment: Mapping[str, str]) -> dict[str, str]:

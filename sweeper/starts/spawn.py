@@ -1,32 +1,121 @@
-"""Starts a new Python for every attempt, which imports TensorFlow itself: launcher.start=spawn."""
+"""Defines what starts trainers; `Spawn` starts a new Python for every attempt, which imports
+TensorFlow itself: launcher.start=spawn.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 
-from scalemark.host.own_code import module_command
+from scalemark.host import own_code
+from scalemark.records import attempt
 from scalemark.run_folder import RunFolder
-from sweeper.starts.process import signal_group
+from sweeper.devices import host_lock
 from sweeper.starts.supervisor import Supervisor
 
+# the first changes how Hydra fails; by the second a trainer would take itself for a rank
+_NOT_FOR_TRAINERS = ("HYDRA_FULL_ERROR", "TF_CONFIG")
 
-class Spawn:
+
+def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str, str]:
+    """Return the variables of a trainer; it runs in another folder, so paths are made absolute."""
+    kept = {name: value for name, value in inherited.items() if name not in _NOT_FOR_TRAINERS}
+    if cache := inherited.get("SCALEMARK_CACHE"):
+        kept["SCALEMARK_CACHE"] = str(Path(cache).absolute())
+    if locks := inherited.get(host_lock.VARIABLE):
+        # by this others find it as an orphan once we are dead
+        kept[host_lock.VARIABLE] = str(Path(locks).expanduser().resolve())
+    if own := inherited.get(attempt.PYTHONPATH_VARIABLE, inherited.get("PYTHONPATH")):
+        kept[attempt.PYTHONPATH_VARIABLE] = own
+    return kept | {
+        attempt.ORCHESTRATOR_VARIABLE: str(os.getpid()),
+        attempt.WORKDIR_VARIABLE: str(Path.cwd()),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": visible_devices,
+        "PYTHONPATH": own_code.python_path(inherited),
+    }
+
+
+class Process:
+    """A started trainer. It leads a session and a process group, both of its own number."""
+
+    def __init__(
+        self, pid: int, start: str, supervisor: Supervisor, wait: Callable[[], int | None]
+    ) -> None:
+        """`wait` returns the exit status and frees the number. Raises OSError."""
+        self.pid = pid
+        self.start = start  # fork or spawn, as it was started in the end
+        # a pidfd, readable once the process has ended; until `wait` the number is its own
+        self.descriptor = os.pidfd_open(pid)
+        self._supervisor, self._wait = supervisor, wait
+        supervisor.add(pid)
+
+    def signal_group(self, which: signal.Signals) -> None:
+        """Signal the group that it leads, or the process until it leads one; nothing happens when
+        all have ended.
+        """
+        try:
+            os.killpg(self.pid, which)
+        except ProcessLookupError:
+            with suppress(ProcessLookupError):  # it has ended, which is what was wanted
+                signal.pidfd_send_signal(self.descriptor, which)
+
+    def reap(self) -> int | None:
+        """Return the exit status, -N after signal N, None when nobody saw it. Close the descriptor.
+
+        Call once, when the process and its group have ended: from then on the kernel may give its
+        number to another.
+        """
+        self._supervisor.remove(self.pid)
+        os.close(self.descriptor)
+        return self._wait()
+
+
+class Start(ABC):
+    """A way of starting trainers.
+
+    Use it from one thread that lives as long as they shall: Linux ends them with it.
+    """
+
+    name: str  # the choice of launcher.start
+    problem: str | None = None  # why it starts trainers in another way than its name says
+
+    def prepare(self, folder: RunFolder, environment: Mapping[str, str]) -> int | None:
+        """Begin to load what `start` with the same arguments will need, and do not wait for it.
+
+        Return None when `start` will not wait, either. Else return a descriptor that is readable
+        when something has happened: call again then, and every few seconds, for what takes too long
+        is given up here. Errors are raised by `start`.
+        """
+        return None
+
+    @abstractmethod
+    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
+        """Start a trainer on the folder's trial.json, with exactly this environment.
+
+        Waits for what was not prepared. Raises OSError.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what helped to start them. Trainers that still run are ended with it."""
+
+
+class Spawn(Start):
     """Starts `command TRIAL.json RUN_DIR` in the run folder."""
 
     name = "spawn"
-    problem = None
 
-    def __init__(self, command: tuple[str, ...] = module_command("trainer")) -> None:
+    def __init__(self, command: tuple[str, ...] = own_code.module_command("trainer")) -> None:
         self._command = command
         self._supervisor = Supervisor()
 
-    def prepare(self, folder: RunFolder, environment: Mapping[str, str]) -> None:
-        """Do nothing."""
-
-    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Spawned:
+    def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
         with folder.log.open("ab") as log:
             process = subprocess.Popen(
                 [*self._command, str(folder.trial), str(folder.path)],
@@ -38,7 +127,7 @@ class Spawn:
                 start_new_session=True,
             )
         try:
-            return Spawned(process, self._supervisor)
+            return Process(process.pid, self.name, self._supervisor, process.wait)
         except OSError:
             process.kill()
             process.wait()
@@ -46,23 +135,3 @@ class Spawn:
 
     def close(self) -> None:
         self._supervisor.close()
-
-
-class Spawned:
-    """A child of ours."""
-
-    start = Spawn.name
-
-    def __init__(self, process: subprocess.Popen[bytes], supervisor: Supervisor) -> None:
-        self._process, self._supervisor = process, supervisor
-        self.pid = process.pid
-        self.descriptor = os.pidfd_open(process.pid)
-        supervisor.add(self.pid)
-
-    def signal_group(self, which: signal.Signals) -> None:
-        signal_group(self.pid, self.descriptor, which)
-
-    def reap(self) -> int:
-        self._supervisor.remove(self.pid)
-        os.close(self.descriptor)
-        return self._process.wait()

@@ -15,7 +15,7 @@ from scalemark.records.attempt import Placement
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from sweeper.starts.environment import environment
+from sweeper.starts import environment
 
 STEPS = r"regex:step (?P<step>\d+) rate (?P<throughput>\S+)(?: loss (?P<loss>\S+))?"
 MEANS_AND_TOTAL = (  # of tf_cnn_benchmarks

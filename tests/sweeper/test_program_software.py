@@ -8,9 +8,9 @@ import pytest
 from scalemark.host import software
 from scalemark.program.template import software_words
 from scalemark.records.trial import TrialSpec
-from sweeper.errors import SweepRefusedError
-from sweeper.program_software import describe_programs, programs_of
-from sweeper.starts.environment import environment
+from sweeper import SweepRefusedError
+from sweeper.launchers import describe_programs, programs_of
+from sweeper.starts import environment
 from tests.command.programs import environment_of, run, script, spec_of
 
 

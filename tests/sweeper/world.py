@@ -18,7 +18,7 @@ from store.reading import earlier, queries
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper.devices.host_lock import HostLock
 from sweeper.devices.machine import Inventory
-from sweeper.devices.slots import Slots
+from sweeper.devices.slots import DeviceSlots
 from sweeper.early_stopping.contests import make_races, results_in
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
@@ -81,7 +81,9 @@ class World:
         self.tools = Tools(
             ledger=ledger,
             recover=partial(recover, ledger.engine),
-            slots=Slots(EIGHT, share_host=launcher.share_host, max_parallel=launcher.max_parallel),
+            slots=DeviceSlots(
+                EIGHT, share_host=launcher.share_host, max_parallel=launcher.max_parallel
+            ),
             host_lock=HostLock(),
             start=start,
             folders=folders,

@@ -16,8 +16,7 @@ from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from simulator.costs.networks import network
-from sweeper.starts import Fork
-from sweeper.starts.environment import environment
+from sweeper.starts import Fork, environment
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end
 from tests.trainer import image_sets

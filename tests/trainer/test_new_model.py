@@ -8,8 +8,8 @@ from scalemark import models
 from scalemark.records.machine import DeviceKind
 from simulator.costs import networks
 from simulator.costs.networks import network
+from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
-from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import GridChoice
 from sweeper.planning.plan import resolve_grid
 from tests.conf.test_resolve import config

@@ -13,7 +13,6 @@ It touches no device and runs no op.
 from __future__ import annotations
 
 import os
-import select
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from contextlib import ExitStack
 
 from scalemark.abilities import jobs_of
 from scalemark.host.memory import num_kernel_kills
+from scalemark.host.processes import wait_readable
 from scalemark.records.attempt import WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
@@ -114,7 +114,7 @@ def _start(job: RanksJob, running: ExitStack) -> StartedRanks:
 
 
 def _look(started: StartedRanks, timeout_s: float) -> Mapping[Rank, int | None]:
-    select.select(started.descriptors, [], [], timeout_s)
+    wait_readable(started.descriptors, timeout_s)
     return started.look()
 
 

@@ -1,6 +1,8 @@
 """A process is known again, and never taken for another of its number."""
 
+import fcntl
 import os
+import resource
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +16,7 @@ from scalemark.host.processes import (
     is_visible,
     start_ticks,
     this_process,
+    wait_readable,
 )
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -83,3 +86,18 @@ def test_of_whom_signs_alone_tell_it_is_known_when_it_is_taken_for_dead():
     assert dead_in_s(elsewhere, NOW - timedelta(seconds=35), NOW) == 85
     assert dead_in_s(elsewhere, LONG_AGO, NOW) == 0
     assert dead_in_s(this_process(), NOW, NOW) is None
+
+
+def test_descriptors_above_those_of_select_are_waited_for():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, hard), hard))
+    reader, writer = os.pipe()
+    high = fcntl.fcntl(reader, fcntl.F_DUPFD, 1024)
+    try:
+        assert wait_readable([high]) == []
+        os.write(writer, b"x")
+        assert wait_readable([high], 10.0) == [high]
+    finally:
+        for descriptor in (reader, writer, high):
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

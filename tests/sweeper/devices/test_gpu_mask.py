@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from scalemark.records.machine import Gpu
+from sweeper import SweepRefusedError
 from sweeper.devices.machine import visible_gpus
-from sweeper.errors import SweepRefusedError
 
 
 def gpu(letter: str, **reported) -> Gpu:

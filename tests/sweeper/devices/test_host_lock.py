@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from sweeper import SweepRefusedError
 from sweeper.devices import host_lock
 from sweeper.devices.host_lock import VARIABLE, HostLock
-from sweeper.errors import SweepRefusedError
 from tests.conftest import PROJECT
 from tests.slurm import until
 from tests.sweeper.processes import PATIENCE_S, has_begun

@@ -8,10 +8,10 @@ import pytest
 
 from conf.schema import HardwareConfig
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine
+from sweeper import SweepRefusedError
 from sweeper.devices import machine
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.nvml_inventory import NOTHING
-from sweeper.errors import SweepRefusedError
 
 GPUS = tuple(
     Gpu(

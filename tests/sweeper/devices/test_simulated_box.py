@@ -7,10 +7,10 @@ import pytest
 from conf.schema import HardwareConfig
 from scalemark.records.machine import DeviceKind, PcieLevel
 from simulator.costs.box import Hardware, profile
+from sweeper import SweepRefusedError
 from sweeper.devices.host_lock import HostLock, Lock
 from sweeper.devices.machine import hardware_of, inventory_of, machine_of, simulation_problem
-from sweeper.devices.slots import Slots
-from sweeper.errors import SweepRefusedError
+from sweeper.devices.slots import DeviceSlots
 from sweeper.planning.plan_view import machine_line
 from tests.conf.test_resolve import config
 from tests.specs import small
@@ -57,7 +57,7 @@ def test_the_machine_tells_its_hardware_to_who_plays_its_trials():
 
 def test_an_inherited_mask_means_nothing_to_simulated_gpus(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    slots = Slots(inventory_of(machine_of(DGX)), share_host=False, max_parallel=None)
+    slots = DeviceSlots(inventory_of(machine_of(DGX)), share_host=False, max_parallel=None)
     grant = slots.take(8)
     assert grant is not None
     assert (len(grant.devices), grant.visible_devices) == (8, "")

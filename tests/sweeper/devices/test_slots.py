@@ -9,7 +9,7 @@ import pytest
 
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink
 from sweeper.devices.machine import Inventory
-from sweeper.devices.slots import Connections, Slots
+from sweeper.devices.slots import Connections, DeviceSlots
 
 
 def gpus(num: int, cores=lambda _: (), links=()) -> Inventory:
@@ -37,12 +37,12 @@ def cpu_devices(num: int) -> Inventory:
     return Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=num)
 
 
-def exclusive(inventory: Inventory, cores=tuple(range(16))) -> Slots:
-    return Slots(inventory, share_host=False, max_parallel=None, cores=cores)
+def exclusive(inventory: Inventory, cores=tuple(range(16))) -> DeviceSlots:
+    return DeviceSlots(inventory, share_host=False, max_parallel=None, cores=cores)
 
 
-def shared(inventory: Inventory, cores=tuple(range(16)), max_parallel=None) -> Slots:
-    return Slots(inventory, share_host=True, max_parallel=max_parallel, cores=cores)
+def shared(inventory: Inventory, cores=tuple(range(16)), max_parallel=None) -> DeviceSlots:
+    return DeviceSlots(inventory, share_host=True, max_parallel=max_parallel, cores=cores)
 
 
 DGX_1 = [  # source: NVIDIA DGX-1 system architecture: two quads, one link to the same place of the other quad
@@ -131,7 +131,7 @@ def test_an_exclusive_trial_on_cpu_devices_is_not_pinned():
 
 
 def test_cores_never_leave_those_of_this_process():
-    slots = Slots(gpus(2), share_host=True, max_parallel=None)
+    slots = DeviceSlots(gpus(2), share_host=True, max_parallel=None)
     assert set(slots.take(1).cores) <= os.sched_getaffinity(0)
 
 
@@ -140,7 +140,7 @@ def test_cores_never_leave_those_of_this_process():
 )
 @pytest.mark.parametrize("share_host", [True, False])
 def test_a_process_of_one_core_gives_it_to_every_trial(inventory, share_host):
-    slots = Slots(inventory, share_host=share_host, max_parallel=None, cores=(7,))
+    slots = DeviceSlots(inventory, share_host=share_host, max_parallel=None, cores=(7,))
     grant = slots.take(1)
     assert grant.cores in (
         (7,),
@@ -153,7 +153,9 @@ def test_a_process_of_one_core_gives_it_to_every_trial(inventory, share_host):
     (7, True, gpus(2), None), (8, True, gpus(2), 7), (8, False, gpus(2), 7), (8, True, cpu_devices(2), 7), (8, False, cpu_devices(2), None),
 ])  # fmt: skip
 def test_of_eight_cores_the_last_is_kept_free_for_watchers(cores, share_host, inventory, spare):
-    slots = Slots(inventory, share_host=share_host, max_parallel=None, cores=tuple(range(cores)))
+    slots = DeviceSlots(
+        inventory, share_host=share_host, max_parallel=None, cores=tuple(range(cores))
+    )
     grant = slots.take(2)
     assert grant.spare_core == spare
     assert spare not in grant.cores

@@ -10,9 +10,9 @@ from conf.schema import Config, HardwareConfig, LauncherConfig, SweepConfig
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from store.reading.earlier import CompletedRepeat
+from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.contests import Race, make_races, without_decided
-from sweeper.errors import SweepRefusedError
 from sweeper.planning.plan import check, make_plan
 from sweeper.planning.plan_view import Estimate, Planned, plan_json, print_plan
 from tests.filled import MACHINE

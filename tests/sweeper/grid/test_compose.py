@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import register, typed
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.grid.compose import Cell, GridChoice, Request, expand, without_hydra
 from tests.composing import composing
 

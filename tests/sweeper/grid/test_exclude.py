@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.grid.exclude import read_rules
 from tests.command.programs import spec_of
 from tests.specs import small

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conf.schema import register
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.grid.compose import Request, expand, text_of
 from tests.conf.test_resolve import FOLDER
 

@@ -8,7 +8,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 
 from conf.schema import register
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.grid.explain import check_forms, explain
 from tests.conf.test_resolve import FOLDER
 

@@ -8,7 +8,7 @@ from conf import program
 from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.grid.arguments import with_program
 from tests.command.programs import spec_of
 from tests.conf.test_resolve import config

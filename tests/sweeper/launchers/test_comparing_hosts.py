@@ -4,8 +4,8 @@ import pytest
 
 from scalemark.host import software
 from scalemark.host.software import VARIABLES
+from sweeper import SweepRefusedError
 from sweeper.elsewhere import sent_variables
-from sweeper.errors import SweepRefusedError
 from sweeper.launchers.prefix import Launcher
 from tests.conf.test_resolve import config
 from tests.filled import MACHINE

@@ -15,7 +15,7 @@ from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper.elsewhere import WHERE
 from sweeper.launchers.prefix import Elsewhere, Remote
-from sweeper.starts.environment import environment
+from sweeper.starts import environment
 from tests.filled import PLACEMENT
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end, wait_until

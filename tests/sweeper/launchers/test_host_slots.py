@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweeper.launchers import REST_S, HostSlots
+from sweeper.devices.slots import REST_S, HostSlots
 from tests.specs import small
 from tests.sweeper.loop.fakes import FakeClock
 
@@ -17,7 +17,7 @@ TWO_HOSTS = small(
 
 
 def slots(*, shares: bool = False, names: tuple[str, ...] = ("a", "b", "c")) -> HostSlots:
-    return HostSlots(hosts=names, per_host=4, on_gpus=True, shares=shares, clock=FakeClock())
+    return HostSlots(names, per_host=4, on_gpus=True, shares=shares, clock=FakeClock())
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,9 @@ def test_devices_are_numbered_through_and_seen_by_their_number_on_the_host():
 def test_a_host_that_was_lost_rests_before_it_is_tried_again():
     hosts = slots(names=("a",))
     grant = hosts.take_for(ONE)
-    hosts.lost(grant)
-    hosts.free(grant)
+    hosts.free(grant, is_lost=True)
     assert hosts.take_for(ONE) is None
-    hosts.clock.now_s += REST_S
+    hosts._clock.now_s += REST_S
     assert hosts.take_for(ONE).hosts == ("a",)
 
 

@@ -24,7 +24,7 @@ from store.reading.earlier import CompletedRepeat
 from store.rows import FinishedAttempt
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
-from sweeper.devices.slots import Slots
+from sweeper.devices.slots import DeviceSlots
 from sweeper.early_stopping.contests import Race, make_races
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.supervision import Policy, Stop, Tools
@@ -309,7 +309,9 @@ class Loop:
         tools = Tools(
             ledger=self.ledger,
             recover=self.ledger.recover,
-            slots=Slots(inventory, share_host=chosen.share_host, max_parallel=chosen.max_parallel),
+            slots=DeviceSlots(
+                inventory, share_host=chosen.share_host, max_parallel=chosen.max_parallel
+            ),
             host_lock=Lock(),
             start=self.start,
             folders=RunFolders(Path("runs").resolve(), record, MACHINE, "key"),

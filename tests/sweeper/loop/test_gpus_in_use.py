@@ -9,7 +9,7 @@ from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.outcomes import State, Verdict
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
-from sweeper.devices.slots import Slots
+from sweeper.devices.slots import DeviceSlots
 from sweeper.loop.dispatch import Rooms
 from tests.specs import small
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
@@ -177,7 +177,7 @@ def test_what_a_sweep_of_another_user_runs_is_none_of_the_others(box):
     """Its processes do not tell that a sweep started them."""
     take(box[1])
     take(box[2])
-    slots = Slots(FOUR, share_host=True, max_parallel=None)
+    slots = DeviceSlots(FOUR, share_host=True, max_parallel=None)
     rooms = Rooms(slots, SharedHost("GPU-1"), FOUR, print, shares_host=True)
     room = rooms.take(trial(2))
     assert room is not None

@@ -4,7 +4,7 @@ import pytest
 
 from store.errors import AwayError, LockedError, LostDatabaseError
 from sweeper.devices.host_lock import Held
-from sweeper.devices.slots import Slots
+from sweeper.devices.slots import DeviceSlots
 from sweeper.loop.dispatch import Backoff, Rooms
 from sweeper.loop.supervision import Heartbeat, Stop, Stopping
 from tests.specs import small
@@ -104,7 +104,7 @@ class FakeLock:
 
 def test_a_room_that_another_sweep_has_is_free_again_for_us():
     reported, lock = [], FakeLock("process 7")
-    slots = Slots(EIGHT, share_host=False, max_parallel=None)
+    slots = DeviceSlots(EIGHT, share_host=False, max_parallel=None)
     rooms = Rooms(slots, lock, EIGHT, reported.append, shares_host=False)
     assert rooms.take(small()) is None
     assert (rooms.held_by, slots.fits(1)) == ("process 7", False)

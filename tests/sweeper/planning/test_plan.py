@@ -5,8 +5,8 @@ import pytest
 from conf.schema import Invalid, SweepConfig
 from scalemark.host import shards
 from scalemark.records.machine import DeviceKind, Gpu
+from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
-from sweeper.errors import SweepRefusedError
 from sweeper.grid.compose import GridChoice
 from sweeper.planning.plan import (
     PlannedTrial,

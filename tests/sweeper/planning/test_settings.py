@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.planning.plan import check
 from tests.conf.test_resolve import config
 

@@ -20,8 +20,7 @@ from sweeper.running.attempt import (
     Ended,
     judge,
 )
-from sweeper.starts import Spawn
-from sweeper.starts.environment import environment
+from sweeper.starts import Spawn, environment
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
 
 LIMITS = LauncherConfig(

@@ -6,7 +6,7 @@ import pytest
 
 from conf.schema import RetryConfig
 from scalemark.records.outcomes import Outcome
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.running.attempt import check_retries, ended_so, is_tried_again
 
 

@@ -13,7 +13,7 @@ from scalemark.records.outcomes import Outcome, Phase
 from scalemark.records.sweep import SweepRecord
 from scalemark.run_folder import RunFolder
 from store.writer import Writer, read_sweep
-from sweeper.errors import SweepRefusedError
+from sweeper import SweepRefusedError
 from sweeper.planning.plan import PlannedTrial
 from sweeper.running.run_folders import RunFolders, recorded_left, write_end
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin

@@ -7,13 +7,12 @@ from contextlib import closing
 import pytest
 
 from conf.schema import LauncherConfig
+from scalemark.host.processes import wait_readable
 from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper.running.attempt import Attempt, judge
-from sweeper.running.orphans import is_readable
-from sweeper.starts import Fork, Spawn
-from sweeper.starts.environment import environment
+from sweeper.starts import Fork, Spawn, environment
 from sweeper.starts.fork import LOAD_TIMEOUT_S, MOST_SERVERS, SERVER_BYTES
 from tests.specs import small
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
@@ -40,7 +39,7 @@ def run(start, folder, **variables):
     try:
         wait_for_end(process.descriptor)
     finally:  # a test that fails leaves nothing to the next one
-        if not is_readable(process.descriptor):
+        if not wait_readable([process.descriptor]):
             os.kill(process.pid, signal.SIGKILL)
         exit_code = process.reap()
     return exit_code
@@ -119,7 +118,7 @@ def test_what_a_start_needs_is_loaded_while_nobody_waits(tmp_path):
     )
     with closing(Fork(GATED)) as fork:
         loading = fork.prepare(folder, variables)
-        assert not is_readable(loading)
+        assert not wait_readable([loading])
         assert fork.prepare(folder, variables) == loading
         (tmp_path / "gate").write_text("go on")
         prepare(fork, folder, variables)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.starts import Fork, Spawn
-from sweeper.starts.environment import environment
+from sweeper.starts import Fork, Spawn, environment
 from tests.sweeper.processes import assert_gone, make_folder, wait_for_end, wait_until
 
 pytestmark = pytest.mark.integration
@@ -132,7 +131,7 @@ ORCHESTRATOR = """
     import os, sys
     from pathlib import Path
     from scalemark.run_folder import RunFolder
-    from sweeper.starts.environment import environment
+    from sweeper.starts import environment
     from sweeper.starts import Fork, Spawn
 
     start = Fork("{module}") if "{start}" == "fork" else Spawn((sys.executable, "-m", "{module}"))

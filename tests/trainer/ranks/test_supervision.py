@@ -19,8 +19,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from sweeper.starts import Fork, Spawn
-from sweeper.starts.environment import environment
+from sweeper.starts import Fork, Spawn, environment
 from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.specs import small
@@ -393,7 +392,7 @@ def test_no_rank_survives_its_orchestrator_or_fork_server(tmp_path, start, kille
 import os, signal, sys
 from pathlib import Path
 from scalemark.run_folder import RunFolder
-from sweeper.starts.environment import environment
+from sweeper.starts import environment
 from sweeper.starts import Fork, Spawn
 process = {how}.start(RunFolder(Path({str(folder.path)!r})), environment(os.environ, ""))
 while True:
