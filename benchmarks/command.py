@@ -37,7 +37,7 @@ from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from sweeper.running.attempt import Attempt
+from sweeper.loop.attempt import Attempt
 from sweeper.starts import Fork, environment
 
 STEP_LIMIT = 1.01  # watched over bare

@@ -35,8 +35,8 @@ from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
 from sweeper.devices.slots import Blocks
 from sweeper.early_stopping.contests import Observer, Race, make_races
+from sweeper.grid.plan import PlannedTrial
 from sweeper.loop.backlog import Backlog, Queue, Task, planned_repeats
-from sweeper.planning.plan import PlannedTrial
 
 NUM_GRIDS = 200
 WIDTHS = (1, 2, 4, 8)

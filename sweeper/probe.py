@@ -45,9 +45,9 @@ from scalemark.text.untrusted import quoted
 from store.command_line import Json
 from store.errors import StoreError
 from sweeper import SweepRefusedError
-from sweeper.devices.gpu_users import GpuUsers, said_in_use
 from sweeper.devices.host_lock import Held, HostLock, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
+from sweeper.devices.nvml import GpuUsers, said_in_use
 from sweeper.starts import environment
 
 NUM_CPU_DEVICES = 2
@@ -151,7 +151,7 @@ def _measure_and_keep(
         ) from error
     measured = Measured()
     with suppress(KeyboardInterrupt), _taken(HostLock(), time.sleep):
-        in_use = GpuUsers(inventory).look()
+        in_use = GpuUsers(inventory.gpu_uuids).look()
         if in_use:
             measured.doubts.append(said_in_use(in_use))
         variables = environment(os.environ, ",".join(gpu.uuid for gpu in gpus))

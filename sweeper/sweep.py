@@ -29,17 +29,17 @@ from store.ledger import Ledger
 from store.reading import earlier
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper import SweepRefusedError, launchers
-from sweeper.devices.gpu_users import GpuUsers
+from sweeper.devices.nvml import GpuUsers
 from sweeper.early_stopping.contests import Race, make_races, results_in, without_decided
 from sweeper.grid.arguments import Taken
 from sweeper.grid.compose import Grid
+from sweeper.grid.plan import Plan, check, check_folders, make_plan, resolve_grid
+from sweeper.grid.plan_view import Estimate, Planned, machine_line, plan_json, print_plan
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.run_folders import RunFolders, recover
 from sweeper.loop.supervision import Policy, Stop, Tools
-from sweeper.planning.plan import Plan, check, check_folders, make_plan, resolve_grid
-from sweeper.planning.plan_view import Estimate, Planned, machine_line, plan_json, print_plan
 from sweeper.report import Report
-from sweeper.running.run_folders import RunFolders, recover
 
 
 class Sweep:
@@ -110,7 +110,7 @@ class Sweep:
             estimate=Estimate.of(engine, key),
             is_racing=settings.race,
             contests=races,
-            in_use=GpuUsers(self.inventory).look(),
+            in_use=GpuUsers(self.inventory.gpu_uuids).look(),
             num_of_other_software=num_of_other_software,
             changed=changed,
             failed_last=failed_last,

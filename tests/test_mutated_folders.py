@@ -18,7 +18,7 @@ import pytest
 from scalemark.records.sweep import sweep_uid
 from store.checks import check
 from store.writer import Writer
-from sweeper.running.run_folders import recover
+from sweeper.loop.run_folders import recover
 from tests.agreement import rows
 from tests.conftest import PROJECT
 from tests.mutations import as_json, sampled

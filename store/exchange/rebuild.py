@@ -73,7 +73,7 @@ class FolderAttempt:
     attempt: FinishedAttempt
     has_end: bool  # its orchestrator recorded how it ended
     ended_at: datetime
-    crashed: bool  # as sweeper.running.attempt.Judged has it
+    crashed: bool  # as sweeper.loop.attempt.Judged has it
 
     @property
     def repeat_key(self) -> tuple[str, int]:

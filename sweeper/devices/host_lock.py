@@ -25,7 +25,7 @@ from pathlib import Path
 
 from scalemark.text.untrusted import command_line, quoted
 from sweeper import SweepRefusedError
-from sweeper.running.orphans import end_orphans
+from sweeper.loop.orphans import end_orphans
 
 VARIABLE = "SCALEMARK_LOCK_DIR"
 # not by TMPDIR: where that differs from user to user, nobody is locked out

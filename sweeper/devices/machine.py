@@ -26,7 +26,7 @@ from scalemark.records.trial import TrialSpec
 from simulator.costs.box import Hardware, overrides_of, profiles
 from simulator.costs.step import costs
 from sweeper import SweepRefusedError
-from sweeper.devices.nvml_inventory import NOTHING, ProhibitedError, find_gpus
+from sweeper.devices.nvml import NOTHING, ProhibitedError, find_gpus
 
 MOST_CPU_DEVICES = 1024
 HIDE_ALL = ("", "-1", "NoDevFiles")  # values of CUDA_VISIBLE_DEVICES that leave nothing
@@ -72,6 +72,13 @@ class Inventory:
         if self.is_mig:
             return 1
         return self.num_devices
+
+    @property
+    def gpu_uuids(self) -> tuple[str, ...]:
+        """Return those of the GPUs of this host; nobody else can use other devices."""
+        if self.kind is not DeviceKind.GPU or self.num_hosts:
+            return ()
+        return tuple(gpu.uuid for gpu in self.gpus)
 
     def uuids(self, devices: Sequence[int]) -> tuple[str, ...]:
         """Return names of these devices that are the same for all sweeps of this machine."""

@@ -20,7 +20,7 @@ from functools import lru_cache
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink, PcieLevel
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
-from sweeper.devices.nvml_inventory import allowed_cores
+from sweeper.devices.nvml import allowed_cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ from scalemark.stats.welch import Spread
 from scalemark.text.wording import counted, fixed
 from store.reading.earlier import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.early_stopping.rule import Contender, Ruling, rule_race
+from sweeper.grid.plan import Plan, varying_axes
 from sweeper.loop.backlog import Backlog, Task
-from sweeper.planning.plan import Plan, varying_axes
 
 DECIDED = "race: decided, enough repeats of it are completed"
 ReadResults = Callable[[Sequence[str]], Mapping[str, tuple[CompletedRepeat, ...]]]

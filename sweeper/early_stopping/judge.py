@@ -43,8 +43,8 @@ from sweeper.early_stopping.rule import (
     next_side,
 )
 from sweeper.grid.compose import WHOLE_SWEEP, Grid
-from sweeper.planning.plan import Plan, PlannedTrial, check, check_folders, resolve_grid
-from sweeper.planning.plan_view import Estimate, Planned
+from sweeper.grid.plan import Plan, PlannedTrial, check, check_folders, resolve_grid
+from sweeper.grid.plan_view import Estimate, Planned
 from sweeper.sweep import Sweep, open_writer
 
 EARLIER_WITHIN = timedelta(hours=2)

@@ -20,6 +20,7 @@ from scalemark.records.outcomes import State
 from scalemark.records.trial import strategy_axes
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
+from sweeper.grid.plan import Plan, PlannedTrial, varying_axes
 from sweeper.live.view import (
     LABEL_WIDTH,
     EndedAttempt,
@@ -31,7 +32,6 @@ from sweeper.live.view import (
     render,
 )
 from sweeper.loop.backlog import Given
-from sweeper.planning.plan import Plan, PlannedTrial, varying_axes
 
 
 class Progress:

@@ -23,7 +23,7 @@ from scalemark.run_folder import RunFolder
 from store.ledger import OpenRepeat
 from sweeper.devices.host_lock import Held
 from sweeper.devices.slots import Blocks, Grant
-from sweeper.planning.plan import PlannedTrial
+from sweeper.grid.plan import PlannedTrial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ class Repeat:
     open: OpenRepeat
     trial: PlannedTrial
     task: Task
-    # attempts, by what sweeper.running.attempt calls their ends
+    # attempts, by what sweeper.loop.attempt calls their ends
     num_ended: Counter[str] = field(default_factory=Counter)
 
 

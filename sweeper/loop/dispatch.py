@@ -17,14 +17,14 @@ from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.ledger import ClaimResult
 from sweeper import SweepRefusedError
-from sweeper.devices.gpu_users import GpuUsers, said_in_use
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
+from sweeper.devices.nvml import GpuUsers, said_in_use
 from sweeper.devices.slots import Slots
+from sweeper.loop.attempt import Attempt
 from sweeper.loop.backlog import Given, Repeat, Room
 from sweeper.loop.recording import Recorder
 from sweeper.loop.supervision import Over, Run, Shared
-from sweeper.running.attempt import Attempt
 from sweeper.starts import environment
 
 
@@ -157,7 +157,7 @@ class Rooms:
     ) -> None:
         self.slots = slots
         self.held_by = ""
-        self._gpu_users = GpuUsers(inventory)
+        self._gpu_users = GpuUsers(inventory.gpu_uuids)
         self._host_lock, self._inventory, self._shares_host = host_lock, inventory, shares_host
         self._tell = tell
         self._num_orphans = 0  # ended here, and said

@@ -36,13 +36,13 @@ from store.ledger import LostError
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.contests import Contest
+from sweeper.grid.plan import PlannedTrial
+from sweeper.loop.attempt import judge
 from sweeper.loop.backlog import Backlog, Eta, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.recording import Recorder
 from sweeper.loop.supervision import Heartbeat, Over, Policy, Shared, Stopping, Supervision, Tools
-from sweeper.planning.plan import PlannedTrial
 from sweeper.report import Ran
-from sweeper.running.attempt import judge
 
 SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
 

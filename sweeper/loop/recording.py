@@ -18,11 +18,11 @@ from store.rows import FinishedAttempt
 from sweeper import SweepRefusedError
 from sweeper.early_stopping.contests import Contest, Observer
 from sweeper.live.view import EndedAttempt
+from sweeper.loop.attempt import disturbances_of, ended_so, is_tried_again
 from sweeper.loop.backlog import Eta, Given, Repeat
+from sweeper.loop.run_folders import read_end, recorded_left, write_end
 from sweeper.loop.supervision import Over, Shared
 from sweeper.report import Failure, Ran, first_unread
-from sweeper.running.attempt import disturbances_of, ended_so, is_tried_again
-from sweeper.running.run_folders import read_end, recorded_left, write_end
 
 
 class Recorder:

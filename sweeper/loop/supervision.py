@@ -25,9 +25,9 @@ from sweeper import SweepRefusedError
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
 from sweeper.live.progress import Progress
+from sweeper.loop.attempt import Attempt, Ended
 from sweeper.loop.backlog import Backlog, Given
-from sweeper.running.attempt import Attempt, Ended
-from sweeper.running.run_folders import Recovered, RunFolders
+from sweeper.loop.run_folders import Recovered, RunFolders
 from sweeper.starts import Start
 
 
@@ -233,9 +233,9 @@ class Over:
 
     given: Given
     result: AttemptResult
-    exit_code: int | None = None  # as that of `sweeper.running.attempt.Ended`
+    exit_code: int | None = None  # as that of `sweeper.loop.attempt.Ended`
     duration_s: float = 0.0
-    crashed: bool  # as that of `sweeper.running.attempt.Judged`
+    crashed: bool  # as that of `sweeper.loop.attempt.Judged`
 
 
 class Supervision:

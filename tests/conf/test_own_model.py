@@ -10,7 +10,7 @@ from scalemark.records.overrides import overrides
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.grid.compose import GridChoice
-from sweeper.planning.plan import resolve_grid
+from sweeper.grid.plan import resolve_grid
 from sweeper.starts import environment
 from tests.conf.test_resolve import config, trial
 from tests.own_models import DENSE, written

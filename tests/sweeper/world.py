@@ -20,11 +20,11 @@ from sweeper.devices.host_lock import HostLock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import DeviceSlots
 from sweeper.early_stopping.contests import make_races, results_in
+from sweeper.grid.plan import make_plan
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.run_folders import RunFolders, recover
 from sweeper.loop.supervision import Policy, Stop, Tools
-from sweeper.planning.plan import make_plan
-from sweeper.running.run_folders import RunFolders, recover
 from sweeper.starts import Fork
 from tests.filled import MACHINE, NOON
 

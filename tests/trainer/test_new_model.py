@@ -11,7 +11,7 @@ from simulator.costs.networks import network
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
 from sweeper.grid.compose import GridChoice
-from sweeper.planning.plan import resolve_grid
+from sweeper.grid.plan import resolve_grid
 from tests.conf.test_resolve import config
 from trainer import run
 from trainer.data import synthetic

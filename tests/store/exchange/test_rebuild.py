@@ -21,8 +21,8 @@ from store.errors import StoreError
 from store.exchange.merge import merge
 from store.exchange.rebuild import rebuild
 from store.sqlite import copy_whole
-from sweeper.planning.plan import make_plan
-from sweeper.running.run_folders import recover
+from sweeper.grid.plan import make_plan
+from sweeper.loop.run_folders import recover
 from tests.filled import NOON, PLACEMENT
 from tests.specs import small
 from tests.store.test_damaged_files import COMMANDS, run_app

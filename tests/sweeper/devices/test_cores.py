@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sweeper.devices.nvml_inventory import allowed_cores, near_cores, numa_node, read_list
+from sweeper.devices.nvml import allowed_cores, near_cores, numa_node, read_list
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.machine import DeviceKind, Gpu
-from sweeper.devices.gpu_users import UNSEEN, GpuInUse, GpuUsers, said_in_use
 from sweeper.devices.machine import Inventory
+from sweeper.devices.nvml import UNSEEN, GpuInUse, GpuUsers, said_in_use
 from tests.slurm import until
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 
@@ -41,7 +41,7 @@ def inventory_of(*uuids: str, kind: DeviceKind = DeviceKind.GPU) -> Inventory:
 
 def look(monkeypatch, boxed: list[FakeGpu], **driver):
     FakeDriver(boxed, **driver).install(monkeypatch)
-    return GpuUsers(inventory_of(*(gpu.uuid for gpu in boxed))).look()
+    return GpuUsers(inventory_of(*(gpu.uuid for gpu in boxed)).gpu_uuids).look()
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_only_gpus_that_the_mask_leaves_are_looked_at(monkeypatch, colleague):
     for gpu in box:
         gpu.computing = {colleague: 1000}
     FakeDriver(box).install(monkeypatch)
-    found = GpuUsers(inventory_of("GPU-3", "GPU-2")).look()
+    found = GpuUsers(inventory_of("GPU-3", "GPU-2").gpu_uuids).look()
     assert [gpu.name for gpu in found] == ["GPU 3", "GPU 2"], "by nvidia-smi's numbers"
 
 
@@ -197,15 +197,15 @@ def test_a_driver_that_tells_nothing_leaves_all_gpus_free(monkeypatch):
 def test_a_mig_device_is_looked_at_by_itself(monkeypatch):
     devices = [FakeGpu("MIG-a"), FakeGpu("MIG-b", computing={NO_PROCESS: 400})]
     FakeDriver([FakeGpu("GPU-0", mig_devices=devices)]).install(monkeypatch)
-    (found,) = GpuUsers(inventory_of("MIG-a", "MIG-b")).look()
+    (found,) = GpuUsers(inventory_of("MIG-a", "MIG-b").gpu_uuids).look()
     assert str(found) == f"MIG-b (pid {NO_PROCESS}, 400 MiB)"
 
 
 def test_without_a_driver_or_gpus_nothing_is_in_use(monkeypatch):
-    assert GpuUsers(inventory_of("GPU-0")).look() == ()
+    assert GpuUsers(inventory_of("GPU-0").gpu_uuids).look() == ()
     box = gpus(1)
     box[0].computing = {NO_PROCESS: 400}
     driver = FakeDriver(box)
     driver.install(monkeypatch)
-    users = GpuUsers(inventory_of("GPU-0", kind=DeviceKind.SIMULATED_GPU))
+    users = GpuUsers(inventory_of("GPU-0", kind=DeviceKind.SIMULATED_GPU).gpu_uuids)
     assert (users.look(), driver.is_open) == ((), 0)

@@ -11,7 +11,7 @@ from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine
 from sweeper import SweepRefusedError
 from sweeper.devices import machine
 from sweeper.devices.machine import describe_machine, take_inventory
-from sweeper.devices.nvml_inventory import NOTHING
+from sweeper.devices.nvml import NOTHING
 
 GPUS = tuple(
     Gpu(

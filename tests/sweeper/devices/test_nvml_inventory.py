@@ -7,7 +7,7 @@ import pynvml
 import pytest
 
 from scalemark.records.machine import GpuLink
-from sweeper.devices.nvml_inventory import NOTHING, find_gpus
+from sweeper.devices.nvml import NOTHING, find_gpus
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 
 A, B, C = "00000000:04:00.0", "00000000:05:00.0", "00000000:84:00.0"

@@ -11,7 +11,7 @@ from sweeper import SweepRefusedError
 from sweeper.devices.host_lock import HostLock, Lock
 from sweeper.devices.machine import hardware_of, inventory_of, machine_of, simulation_problem
 from sweeper.devices.slots import DeviceSlots
-from sweeper.planning.plan_view import machine_line
+from sweeper.grid.plan_view import machine_line
 from tests.conf.test_resolve import config
 from tests.specs import small
 

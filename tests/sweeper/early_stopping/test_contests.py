@@ -15,8 +15,8 @@ from sweeper.early_stopping import contests as races
 from sweeper.early_stopping.contests import Contest, Observer, Saved, make_races
 from sweeper.early_stopping.judge import Proposal
 from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, Runs
+from sweeper.grid.plan import PlannedTrial
 from sweeper.loop.backlog import Backlog, planned_repeats
-from sweeper.planning.plan import PlannedTrial
 from tests.specs import small
 
 Shown = float | tuple[float, str] | Outcome | None

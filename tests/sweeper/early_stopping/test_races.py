@@ -13,8 +13,8 @@ from store.reading.earlier import CompletedRepeat
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.contests import Race, make_races, without_decided
-from sweeper.planning.plan import check, make_plan
-from sweeper.planning.plan_view import Estimate, Planned, plan_json, print_plan
+from sweeper.grid.plan import check, make_plan
+from sweeper.grid.plan_view import Estimate, Planned, plan_json, print_plan
 from tests.filled import MACHINE
 from tests.over_hosts import spread
 from tests.programs import program

@@ -6,9 +6,9 @@ from rich.console import Console
 
 from conf.schema import SweepConfig
 from scalemark.records.outcomes import State
+from sweeper.grid.plan import make_plan
 from sweeper.live.progress import Progress
 from sweeper.live.view import EndedAttempt
-from sweeper.planning.plan import make_plan
 from tests.command.programs import spec_of
 from tests.filled import attempt
 from tests.specs import small

@@ -26,10 +26,10 @@ from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import DeviceSlots
 from sweeper.early_stopping.contests import Race, make_races
+from sweeper.grid.plan import PlannedTrial
 from sweeper.loop.orchestrator import Orchestrator
+from sweeper.loop.run_folders import RunFolders
 from sweeper.loop.supervision import Policy, Stop, Tools
-from sweeper.planning.plan import PlannedTrial
-from sweeper.running.run_folders import RunFolders
 from tests.filled import ENVIRONMENT, MACHINE, NOON, STEPS, measurement
 from tests.sweeper.world import EIGHT
 

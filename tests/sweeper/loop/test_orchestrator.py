@@ -26,9 +26,9 @@ from scalemark.run_folder import RunFolder
 from store.database import open_for_reading
 from store.reading import queries
 from sweeper.devices.host_lock import HostLock
+from sweeper.loop.attempt import Judged
+from sweeper.loop.run_folders import recover, write_end
 from sweeper.loop.supervision import Stop
-from sweeper.running.attempt import Judged
-from sweeper.running.run_folders import recover, write_end
 from tests import tiny_trainer
 from tests.filled import NOON, PLACEMENT, attempt
 from tests.slurm import until

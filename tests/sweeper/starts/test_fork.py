@@ -11,7 +11,7 @@ from scalemark.host.processes import wait_readable
 from scalemark.records.attempt import Placement
 from scalemark.records.outcomes import Outcome
 from scalemark.run_folder import RunFolder
-from sweeper.running.attempt import Attempt, judge
+from sweeper.loop.attempt import Attempt, judge
 from sweeper.starts import Fork, Spawn, environment
 from sweeper.starts.fork import LOAD_TIMEOUT_S, MOST_SERVERS, SERVER_BYTES
 from tests.specs import small

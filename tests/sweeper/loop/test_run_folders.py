@@ -14,8 +14,8 @@ from scalemark.records.sweep import SweepRecord
 from scalemark.run_folder import RunFolder
 from store.writer import Writer, read_sweep
 from sweeper import SweepRefusedError
-from sweeper.planning.plan import PlannedTrial
-from sweeper.running.run_folders import RunFolders, recorded_left, write_end
+from sweeper.grid.plan import PlannedTrial
+from sweeper.loop.run_folders import RunFolders, recorded_left, write_end
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin
 from tests.programs import program
 from tests.specs import small

@@ -28,11 +28,11 @@ from scalemark.text.wording import as_typed, counted, duration_text
 from simulator.costs.step import step_work
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.queries import Row
-from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
+from sweeper.devices.nvml import GpuInUse
 from sweeper.early_stopping.contests import Contest, Race
 from sweeper.grid.arguments import Taken
-from sweeper.planning.plan import Plan, PlannedTrial, varying_axes
+from sweeper.grid.plan import Plan, PlannedTrial, varying_axes
 
 MOST_LISTED = 20  # trials in the table; JSON has all
 MOST_REASONS = 10

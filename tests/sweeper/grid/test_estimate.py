@@ -13,9 +13,9 @@ from scalemark.text.wording import duration_text
 from store.database import open_for_reading
 from store.reading.earlier import recorded_durations_s
 from sweeper.devices.slots import Blocks
+from sweeper.grid.plan import Plan, make_plan
+from sweeper.grid.plan_view import Estimate, Total
 from sweeper.loop.backlog import Eta, Task
-from sweeper.planning.plan import Plan, make_plan
-from sweeper.planning.plan_view import Estimate, Total
 from tests.analysis.gpu_box import GPU_BOX
 from tests.filled import MACHINE, fill
 from tests.programs import fill_programs, program

@@ -7,7 +7,7 @@ import pytest
 from conf.schema import RetryConfig
 from scalemark.records.outcomes import Outcome
 from sweeper import SweepRefusedError
-from sweeper.running.attempt import check_retries, ended_so, is_tried_again
+from sweeper.loop.attempt import check_retries, ended_so, is_tried_again
 
 
 def num_attempts(

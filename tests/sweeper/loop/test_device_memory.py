@@ -1,7 +1,7 @@
 """The line with which a GPU's allocator gives up is found while logs grow."""
 
 from scalemark.run_folder import RunFolder
-from sweeper.running.attempt import AllocatorWatch
+from sweeper.loop.attempt import AllocatorWatch
 
 LINE = (
     "Allocator (GPU_0_bfc) ran out of memory trying to allocate 784.00MiB (rounded to 822083584)\n"

@@ -25,7 +25,7 @@ from scalemark.records.measurement import AttemptResult, said_of_others
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
 from scalemark.run_folder import RunFolder, last_error, open_regular, with_gpu_errors
 from sweeper import SweepRefusedError
-from sweeper.running.orphans import end_started_by
+from sweeper.loop.orphans import end_started_by
 from sweeper.starts import Process
 
 LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once
@@ -411,7 +411,7 @@ def disturbances_of(result: AttemptResult) -> list[str]:
 def ended_so(outcome: Outcome, *, crashed: bool, disturbed: bool = False) -> str:
     """Return how an attempt ended: as a setting of `retry.*` names it, or else its outcome.
 
-    `crashed` is as `sweeper.running.attempt.Judged` has it, `disturbed` as `disturbances_of` says.
+    `crashed` is as `sweeper.loop.attempt.Judged` has it, `disturbed` as `disturbances_of` says.
     """
     if disturbed and outcome is Outcome.COMPLETED:
         return DISTURBED

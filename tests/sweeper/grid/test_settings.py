@@ -3,7 +3,7 @@
 import pytest
 
 from sweeper import SweepRefusedError
-from sweeper.planning.plan import check
+from sweeper.grid.plan import check
 from tests.conf.test_resolve import config
 
 

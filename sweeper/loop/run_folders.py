@@ -50,8 +50,8 @@ from store.ledger import (
 )
 from store.rows import FinishedAttempt
 from sweeper import SweepRefusedError
-from sweeper.planning.plan import PlannedTrial
-from sweeper.running.orphans import end_attempt
+from sweeper.grid.plan import PlannedTrial
+from sweeper.loop.orphans import end_attempt
 
 _PARTED = re.compile("[ ,]+")  # what shells and people would part a name at
 

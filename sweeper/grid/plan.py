@@ -27,7 +27,7 @@ from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory, simulation_problem
 from sweeper.grid.compose import Cell, text_of
 from sweeper.grid.exclude import read_rules, reason_of
-from sweeper.running.attempt import check_retries
+from sweeper.loop.attempt import check_retries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

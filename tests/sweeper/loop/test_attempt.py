@@ -12,7 +12,7 @@ from conf.schema import LauncherConfig
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Doing, Outcome
 from scalemark.run_folder import RunFolder
-from sweeper.running.attempt import (
+from sweeper.loop.attempt import (
     LOOK_EVERY_S,
     NO_MEMORY_S,
     OVERSLEPT_S,

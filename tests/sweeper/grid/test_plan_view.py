@@ -11,11 +11,11 @@ from conf.schema import SweepConfig
 from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
-from sweeper.devices.gpu_users import GpuInUse
 from sweeper.devices.machine import Inventory
+from sweeper.devices.nvml import GpuInUse
 from sweeper.grid.arguments import Taken
-from sweeper.planning.plan import Plan, make_plan
-from sweeper.planning.plan_view import (
+from sweeper.grid.plan import Plan, make_plan
+from sweeper.grid.plan_view import (
     MOST_CELLS,
     MOST_REASONS,
     Estimate,

@@ -8,7 +8,7 @@ from scalemark.records.machine import DeviceKind, Gpu
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
 from sweeper.grid.compose import GridChoice
-from sweeper.planning.plan import (
+from sweeper.grid.plan import (
     PlannedTrial,
     data_folder_problem,
     make_plan,

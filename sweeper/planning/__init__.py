@@ -1,1 +1,0 @@
-"""Decides what a sweep will run, and shows it: plan, estimate, settings."""

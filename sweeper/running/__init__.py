@@ -1,3 +1,0 @@
-"""Looks after single attempts: their order, their folders, their deadlines, and what killed ones
-left.
-"""
