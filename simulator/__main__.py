@@ -33,7 +33,9 @@ from trainer import own_process
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
     folder.write(folder.doing, Doing.BUILDING)
-    _write_environment(folder)
+    variables = {"variables": software.result_changing(os.environ), "set_by_trial": {}}
+    environment = _checkout() | variables
+    folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
     try:
         result = run(spec, folder)
     except KeyboardInterrupt:
@@ -59,13 +61,6 @@ def preload() -> None:
     _checkout()
 
 
-def _write_environment(folder: RunFolder) -> None:
-    """Write the software that played a trial."""
-    variables = {"variables": software.result_changing(os.environ), "set_by_trial": {}}
-    environment = _checkout() | variables
-    folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
-
-
 @cache
 def _checkout() -> dict[str, Any]:
     """Describe the code that this process has loaded, as `trainer.own_process` does."""
@@ -79,7 +74,7 @@ def _ended(outcome: Outcome, message: str) -> AttemptResult:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         prog="python -m simulator",
         description=(
@@ -88,13 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "spec", type=Path, metavar="TRIAL.json", help="the trial: the trial.json of any run folder"
-    )
+    parser.add_argument("spec", type=Path, metavar="TRIAL.json", help="the trial.json of a trial")
     parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="the run folder")
-    return parser
-
-
-if __name__ == "__main__":
-    asked = _parser().parse_args()
+    asked = parser.parse_args()
     own_process.run_by_command(main, asked.spec, asked.folder)

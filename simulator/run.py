@@ -68,7 +68,12 @@ def run(spec: TrialSpec, folder: RunFolder) -> AttemptResult:
         truth = with_injected(costs(spec, hardware), faults, spec)
     except ValueError as error:
         raise NotSimulatedError(str(error)) from error
-    random = np.random.default_rng(_seed(spec, folder, machine))
+    begin = folder.read_attempt()
+    attempt = (begin.sweep_uid, begin.repeat, begin.attempt) if begin else ("", 1, 1)
+    # of this attempt alone; sweeps all count from 1, so the sweep is part of it
+    identity = json.dumps([spec.to_json(), machine.key, *attempt])
+    seed = int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8])
+    random = np.random.default_rng(seed)
     failure_rate = faults.get("failure_rate", 0.0)
     if random.random() < failure_rate:
         raise NoResultError(f"injected.failure_rate={failure_rate:g} met this attempt")
@@ -103,6 +108,9 @@ def _played(
     folder.write(folder.doing, Doing.PROFILING)
     measurement = _measurement(spec, hardware, truth, timed)
     telemetry = _telemetry(spec, folder, machine, hardware, truth)
+    # seconds per step by part, faults as `injected.NAME`, and the factor
+    parts = asdict(truth) | {f"injected.{name}": value for name, value in faults.items()}
+    parts["process_factor"] = factor
     verdict, reasons = judge(
         spec,
         measurement,
@@ -122,7 +130,7 @@ def _played(
         verdict_reasons=reasons,
         gpu_telemetry=telemetry,
         replica_times=_replica_times(spec, truth, factor, random),
-        truth=_recorded(truth, faults, factor),
+        truth=dict(zip(parts, map(float, parts.values()), strict=True)),
     )
 
 
@@ -314,14 +322,6 @@ def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
     folder.steps.write_text("".join(f"{json.dumps(asdict(sample))}\n" for sample in samples))
 
 
-def _seed(spec: TrialSpec, folder: RunFolder, machine: Machine) -> int:
-    """Return a seed of this attempt alone; sweeps all count from 1, so the sweep is part of it."""
-    begin = folder.read_attempt()
-    attempt = (begin.sweep_uid, begin.repeat, begin.attempt) if begin else ("", 1, 1)
-    identity = json.dumps([spec.to_json(), machine.key, *attempt])
-    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8])
-
-
 def with_injected(costs: Costs, injected: Mapping[str, float], spec: TrialSpec) -> Costs:
     """Add injected faults, as `TrialSpec.injected_values` has them.
 
@@ -357,13 +357,3 @@ def replica_factors(injected: Mapping[str, float], num_gpus: int) -> list[float]
     if slow < num_gpus:
         factors[slow] += injected.get("slow_replica_by", 0.0)
     return factors
-
-
-def _recorded(
-    costs: Costs, injected: Mapping[str, float], process_factor: float
-) -> dict[str, float]:
-    """Return `Result.truth`: seconds per step by part, faults as `injected.NAME`, and the
-    factor."""
-    parts = asdict(costs) | {f"injected.{name}": value for name, value in injected.items()}
-    parts["process_factor"] = process_factor
-    return {name: float(value) for name, value in parts.items()}

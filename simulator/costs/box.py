@@ -99,7 +99,7 @@ class Hardware:
                 "not a hardware profile: wanted names and values, and in tflops a number for each "
                 f"precision, found {values!r}"
             )
-        known = {name: value for name, value in values.items() if name not in _RETIRED}
+        known = dict(values)
         # Equal hardware has equal JSON, whether a figure was written as 16 or as 16.0.
         known["tflops"] = {
             name: _number(f"tflops.{name}", peak) for name, peak in values["tflops"].items()
@@ -120,8 +120,6 @@ class Hardware:
 MOST_GPUS = 256
 """In one box: 16 times the largest that was sold, and a machine has a link between each two."""
 
-# Keys of older profiles and databases, which nothing reads any more.
-_RETIRED = ("sources", "gpus_per_board", "power_w", "peer_to_peer")
 _MOST = 1e6  # of any figure: beyond is a slip of units
 _LEAST = dict.fromkeys(
     (
@@ -179,12 +177,12 @@ def profile(name: str) -> Hardware:
 def read_profile(file: Path) -> Mapping[str, Any]:
     """Return the values of a profile, which are those of a box. Raises ProfileError."""
     try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8"))["profile"]
+        values: Mapping[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))["profile"]
         Hardware.from_values(values)
     except (OSError, KeyError, ValueError, TypeError, yaml.YAMLError) as error:
         shown = f"conf/hardware/{file.name}" if file.parent == FOLDER else str(file)
         raise ProfileError(f"{shown}: {' '.join(str(error).split())}; mend this file") from None
-    return {key: value for key, value in values.items() if key not in _RETIRED}
+    return values
 
 
 def overrides_of(hardware_profile: str) -> tuple[str, ...]:

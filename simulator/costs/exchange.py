@@ -110,7 +110,11 @@ class LinkTraffic:
     def _peer_copy(self, source: int, target: int, num_bytes: float) -> None:
         """Copy by NVLink where one leads there, else by PCIe, and over both sockets."""
         hardware = self.hardware
-        if hardware.nvlink_gb_per_s and self._are_linked(source, target):
+        clique = hardware.nvlink_clique or 1
+        apart = abs(source // clique - target // clique)
+        # both are of one clique, or in a mesh partners in two
+        are_linked = apart == 0 or (apart == 1 and source % clique == target % clique)
+        if hardware.nvlink_gb_per_s and are_linked:
             rate = hardware.nvlink_gb_per_s * _REACHED
             if hardware.is_mesh:
                 pair = source * hardware.num_gpus + target
@@ -131,12 +135,6 @@ class LinkTraffic:
             way = "up" if first < second else "down"
             rate = hardware.socket_gb_per_s * _SOCKETS_REACHED
             self._load(("sockets", min(first, second), way), num_bytes, rate)
-
-    def _are_linked(self, source: int, target: int) -> bool:
-        """Return whether both are of one clique, or in a mesh partners in two."""
-        clique = self.hardware.nvlink_clique
-        apart = abs(source // clique - target // clique)
-        return apart == 0 or (apart == 1 and source % clique == target % clique)
 
     def _load(self, link: tuple[str, int, str], num_bytes: float, gb_per_s: float) -> None:
         self.busy_s[link] += num_bytes / (gb_per_s * 1e9)

@@ -1,6 +1,5 @@
 """Hardware, and the profiles that describe boxes."""
 
-import json
 import shutil
 from itertools import pairwise
 
@@ -47,18 +46,6 @@ def test_every_figure_of_a_profile_has_a_source_beside_it(name):
         if is_figure and "  # " not in line and not before.lstrip().startswith("#"):
             unsourced.append(line)
     assert unsourced == []
-
-
-def test_keys_that_nothing_reads_any_more_are_passed_over():
-    """Older databases and profiles of users have them."""
-    values = json.loads(profile("k80_8").to_json())
-    older = values | {
-        "sources": {"num_gpus": "me"},
-        "gpus_per_board": 2,
-        "power_w": 150.0,
-        "peer_to_peer": True,
-    }
-    assert Hardware.from_values(older) == profile("k80_8")
 
 
 @pytest.mark.parametrize("name", profiles())
