@@ -235,7 +235,12 @@ class Near:
             if now_s - alive_s >= ALIVE_EVERY_S:
                 alive_s = now_s
                 self.far.send("alive")
-                self._tell_beats()
+                # a rank that does not see the folder shall know that the others listen
+                for path in self.folder.glob("beat-*.txt"):
+                    if self.where["rank"] and self.host and path.name not in self.sent_beats:
+                        self.sent_beats.add(path.name)
+                        content = base64.b64encode(path.read_bytes()).decode()
+                        self.far.send("file", name=path.name, content=content)
             limit_s = self.where["orphan_timeout_s"] + LEEWAY_S
             if self.end:
                 limit_s = END_WITHIN_S
@@ -272,15 +277,6 @@ class Near:
                 draft = path.with_name(f"{path.name}.near")
                 draft.write_bytes(content)
                 draft.replace(path)
-
-    def _tell_beats(self) -> None:
-        """Let a rank that does not see the folder know that the others listen."""
-        if self.where["rank"] and self.host:
-            for path in self.folder.glob("beat-*.txt"):
-                if path.name not in self.sent_beats:
-                    self.sent_beats.add(path.name)
-                    content = base64.b64encode(path.read_bytes()).decode()
-                    self.far.send("file", name=path.name, content=content)
 
     def _why(self, exit_code: int | None, status: int) -> tuple[str, str]:
         """Return outcome and message of an attempt whose trainer left no result that counts; an
@@ -330,6 +326,7 @@ class Far:
         self._watched = [0]  # descriptors: input, and the end of the trainer
         self._ended_by = 0  # signal that this process got, as at a time limit
         self._private: Path | None = None
+        self._held: object = None  # the lock of the host, until the end
 
     def run(self) -> None:
         while not self._request and not self._near.is_gone:
@@ -365,23 +362,20 @@ class Far:
         """Wait until no other sweep measures on this host; the lock is held until the end. Return
         why it cannot be had, or nothing.
         """
-        import fcntl
+        from sweeper import SweepRefusedError
+        from sweeper.devices.host_lock import VARIABLE, HostLock
 
-        from sweeper.devices.host_lock import HOST, open_lock
-
-        folder = Path(os.environ.get("SCALEMARK_LOCK_DIR") or self._request["lock"])
+        folder = os.environ.get(VARIABLE) or self._request["lock"]
         try:
-            lock = open_lock(folder, HOST)
-        except OSError as error:
-            return f"{platform.node()}: {folder}: the lock of the host: {error.strerror}"
-        how = fcntl.LOCK_SH if self._request["shares_host"] else fcntl.LOCK_EX
-        while not self._near.is_gone and not self._ended_by:
-            try:
-                fcntl.flock(lock, how | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
+            lock = HostLock({VARIABLE: folder})
+            while not self._near.is_gone and not self._ended_by:
+                self._held = lock.try_hold(shares_host=self._request["shares_host"])
+                if self._held:
+                    break
                 self._hear(LOOK_EVERY_S)
                 self._near.send("alive")
+        except SweepRefusedError as error:
+            return f"{platform.node()}: {error}"
         return ""
 
     def _enter(self) -> None:

@@ -235,7 +235,7 @@ def test_a_host_that_another_sweep_measures_on_is_waited_for(world, tmp_path, mo
     with (tmp_path / "host.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         world.start(lock=str(tmp_path), seed=1)
-        wait_until(lambda: _waits(tmp_path / "host.lock"), world.process.descriptor)
+        wait_until(lambda: _waits(tmp_path / "waiting.lock"), world.process.descriptor)
         assert world.folder.token.exists()
         assert not world.folder.result.exists()
     assert world.end() == 0
