@@ -98,9 +98,9 @@ def run(arguments: list[str], begin: Begin | None = None) -> Report | None:
 def _run(typed: list[str], begin: Begin | None) -> Report | None:
     """Have Hydra run what the arguments ask for."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
-    asked = with_trial(typed)
+    asked, taken = with_trial(typed)
     register()
-    sys.argv[1:] = with_program(with_expressions(_without_multirun(asked.arguments)))
+    sys.argv[1:] = with_program(with_expressions(_without_multirun(asked)))
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "conf"), config_name="config")
     def begin_sweep(grid: Grid | DictConfig) -> None:
@@ -110,7 +110,7 @@ def _run(typed: list[str], begin: Begin | None) -> Report | None:
             raise SweepRefusedError(
                 "hydra.mode=RUN: here one trial is a sweep of one; leave hydra.mode out"
             )
-        reports.append((begin or sweep.run)(grid, typed, asked.taken))
+        reports.append((begin or sweep.run)(grid, typed, taken))
 
     begin_sweep()
     return reports[0] if reports else None
@@ -122,7 +122,7 @@ _MODES = (*_MULTIRUN, "--run", "-r")
 _OTHER_MODES = {"--run", "-r", "--help", "-h", "--hydra-help", "--version"}
 
 
-def _without_multirun(arguments: list[str]) -> list[str]:
+def _without_multirun(arguments: Sequence[str]) -> list[str]:
     """Make every command a multirun, -m or not: one trial is a sweep of one.
 
     Hydra takes -m neither between overrides nor with flags that show something. Raises

@@ -24,7 +24,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.outcomes import Outcome, State
 from scalemark.run_folder import RunFolder
 from sweeper import sweep
-from sweeper.grid.compose import Composer, Grid, Request, expand
+from sweeper.grid.compose import Composer, Grid, expand
 from sweeper.starts import MODULES
 
 TRAINER = "benchmarks.noop_trainer"
@@ -46,7 +46,7 @@ def run_noop_sweep(num_attempts: int) -> int:
         base = hydra.compose_config("config", [], run_mode=RunMode.MULTIRUN)
         HydraConfig.instance().set_config(base)
         composer = Composer(hydra.config_loader, base)
-        seeds = Request(arguments=[*TINY, f"seed=range(1,{num_attempts + 1})"])
+        seeds = [*TINY, f"seed=range(1,{num_attempts + 1})"]
         cells = expand(seeds, num_attempts, hydra.config_loader)
         report = sweep.run(Grid(cells=cells, composer=composer), ())
     assert report is not None

@@ -35,14 +35,13 @@ class ScalemarkSweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> Any:
         """Hand over the grid of the arguments and `hydra.sweeper`; arguments win."""
         # here, because Hydra imports every plugin at every start, `--help` included
-        from sweeper.grid.compose import Composer, Grid, Request, expand
+        from sweeper.grid.compose import Composer, Grid, expand
 
         composer = Composer(self._loader, self._config)
         axes: dict[str, Any] = {}
         for setting in ("params", "grids", "variants"):
             axes[setting] = OmegaConf.to_container(self._axes[setting], resolve=True)
-        request = Request(arguments=arguments, **axes)
-        cells = expand(request, composer.base.sweep.max_trials, self._loader)
+        cells = expand(arguments, composer.base.sweep.max_trials, self._loader, **axes)
         return self._task_function(Grid(cells=cells, composer=composer))
 
 

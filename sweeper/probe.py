@@ -26,20 +26,9 @@ from conf.schema import HardwareConfig
 from scalemark.abilities import PRECISIONS
 from scalemark.cli import entry_point
 from scalemark.cli.terminal import Progress, print_json, shown
-from scalemark.host import gpu_libraries
-from scalemark.host.files import prepare_probes, read_probe, write_probe
-from scalemark.host.own_code import lack_of_tensorflow, module_command
-from scalemark.records.machine import (
-    DeviceKind,
-    Figure,
-    Gpu,
-    Machine,
-    Probe,
-    Probed,
-    ProbeRequest,
-)
-from scalemark.records.switches import kernel_cache, overrides_of_precision
-from scalemark.records.validation import build, utc_text
+from scalemark.host import files, gpu_libraries, own_code
+from scalemark.records import switches, validation
+from scalemark.records.machine import DeviceKind, Figure, Gpu, Machine, Probe, Probed, ProbeRequest
 from scalemark.run_folder import last_error_in
 from scalemark.text.untrusted import quoted
 from store.command_line import Json
@@ -59,7 +48,7 @@ STALL_S = 300.0  # without another figure: a library hangs, as NCCL may
 COMPILING_S = 1800.0  # where a driver may have to compile kernels first
 _READ_BYTES = 2**16
 _MOST_CHARACTERS = 300
-COMMAND = module_command("trainer.probing")
+COMMAND = own_code.module_command("trainer.probing")
 _MIB = 2**20
 _UNKNOWN = "-"
 
@@ -89,7 +78,7 @@ def probe(
             return _measure_and_keep(machine, inventory, num_devices, as_json=as_json)
         if devices is not None:
             raise SweepRefusedError("--show measures nothing; leave --devices out")
-        kept = read_probe(machine.key, str(inventory.kind))
+        kept = files.read_probe(machine.key, str(inventory.kind))
         if kept is None:
             raise SweepRefusedError(
                 f"--show: no probe of {machine.host} and its {inventory.kind.plural} is kept; "
@@ -133,17 +122,15 @@ def _measure_and_keep(
     """Measure, keep and print. What is incomplete is printed, and not kept."""
     gpus = inventory.gpus[:num_devices]
     request = ProbeRequest(
-        device_kind=str(inventory.kind),
-        num_devices=num_devices,
-        precisions=_precisions(inventory),
+        device_kind=str(inventory.kind), num_devices=num_devices, precisions=_precisions(inventory)
     )
-    problem = lack_of_tensorflow() or gpu_libraries.problem(gpus, inventory.libraries)
+    problem = own_code.lack_of_tensorflow() or gpu_libraries.problem(gpus, inventory.libraries)
     for precision in request.precisions if gpus else ():
-        problem = problem or next(overrides_of_precision(precision, os.environ), "")
+        problem = problem or next(switches.overrides_of_precision(precision, os.environ), "")
     if problem:
         raise SweepRefusedError(problem)
     try:
-        prepare_probes()
+        files.prepare_probes()
     except (OSError, RuntimeError) as error:
         raise SweepRefusedError(
             f"the probe could not be kept: {error}; choose a folder that can be written to with "
@@ -156,7 +143,7 @@ def _measure_and_keep(
             measured.doubts.append(said_in_use(in_use))
         variables = environment(os.environ, ",".join(gpu.uuid for gpu in gpus))
         # NCCL's buffers need room beside TensorFlow's memory
-        variables |= kernel_cache(variables) | {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+        variables |= switches.kernel_cache(variables) | {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
         with shown() as progress:
             measure(request, variables, measured, progress, stall_s=patience_s(gpus))
     is_interrupted = measured.problem == "interrupted"
@@ -172,7 +159,7 @@ def _measure_and_keep(
             raise typer.Exit(entry_point.INTERRUPTED)
         raise typer.Exit(_INCOMPLETE)
     # first kept, then printed: who reads it may have closed the pipe, as `head -1` does
-    print(f"kept in {write_probe(probe)}", file=sys.stderr)
+    print(f"kept in {files.write_probe(probe)}", file=sys.stderr)
     _print(probe, as_json=as_json)
 
 
@@ -205,7 +192,7 @@ def _probe(
         device_kind=str(inventory.kind),
         devices=names,
         uuids=tuple(gpu.uuid for gpu in gpus),
-        measured_at=utc_text(datetime.now(UTC)),
+        measured_at=validation.utc_text(datetime.now(UTC)),
         all_reduce=all_reduce,
         figures=tuple(measured.figures),
         doubts=tuple(measured.doubts),
@@ -285,7 +272,7 @@ def _read(descriptor: int, measured: Measured, progress: Progress, stall_s: floa
         elif "doubt" in value:
             measured.doubts.append(str(value["doubt"]))
         elif "what" in value:
-            measured.figures.append(build(Figure, value))
+            measured.figures.append(validation.build(Figure, value))
         name = str(Probed.PEAK)
         if measured.figures:
             name = measured.figures[-1].what

@@ -82,15 +82,6 @@ class RayProgram:
         return parts, None if self._open else self._process.wait()
 
 
-def _print_nodes(ray: Any) -> None:
-    nodes = []
-    for node in ray.nodes():
-        if node["Alive"]:
-            has = node["Resources"]
-            nodes.append({"cpus": int(has.get("CPU", 0)), "gpus": int(has.get("GPU", 0))})
-    print(json.dumps(nodes))
-
-
 def _reserve(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
     """Hold a host for each bundle of a group, and run the program here."""
     from ray.util import placement_group, placement_group_table
@@ -120,7 +111,14 @@ def _run(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
         )
     program = ray.remote(RayProgram).options(max_concurrency=2, **options).remote()
     ray.get(program.start.remote(argv))
-    threading.Thread(target=_send_input, args=(ray, program), daemon=True).start()
+
+    def send_input() -> None:
+        part = b"more"
+        while part:
+            part = os.read(0, _PART_BYTES)
+            ray.get(program.write.remote(part))
+
+    threading.Thread(target=send_input, daemon=True).start()
     exit_code = None
     while exit_code is None:
         parts, exit_code = ray.get(program.read.remote())
@@ -130,18 +128,10 @@ def _run(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
     return int(exit_code)
 
 
-def _send_input(ray: Any, program: Any) -> None:
-    part = b"more"
-    while part:
-        part = os.read(0, _PART_BYTES)
-        ray.get(program.write.remote(part))
-
-
 def _connected(asked: dict[str, Any], argv: Sequence[str]) -> int:
     """Return the exit status of the program, or LOST."""
     try:
-        import ray
-
+        ray: Any = import_module("ray")
         ray.init(
             address=asked["address"],
             namespace="scalemark",
@@ -149,7 +139,12 @@ def _connected(asked: dict[str, Any], argv: Sequence[str]) -> int:
             logging_level=logging.ERROR,
         )
         if "action" not in asked:
-            _print_nodes(ray)
+            nodes = []
+            for node in ray.nodes():
+                if node["Alive"]:
+                    has = node["Resources"]
+                    nodes.append({"cpus": int(has.get("CPU", 0)), "gpus": int(has.get("GPU", 0))})
+            print(json.dumps(nodes))
             return 0
         return (_reserve if asked["action"] == "reserve" else _run)(ray, asked, argv)
     except Exception as error:  # Ray has many kinds, of which no program ended

@@ -15,9 +15,7 @@ from rich.console import Console
 
 from conf.schema import Config, PlanFormat
 from scalemark.cli.terminal import make_console, silence
-from scalemark.host import software
-from scalemark.host.files import without_reliable_locks
-from scalemark.host.processes import is_alive, this_process
+from scalemark.host import files, processes, software
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
@@ -123,7 +121,7 @@ class Sweep:
         Raises SweepRefusedError.
         """
         config, launcher = self.config, self.config.launcher
-        ledger = writer.begin_sweep(self._new_sweep(planned.plan, command), is_alive)
+        ledger = writer.begin_sweep(self._new_sweep(planned.plan, command), processes.is_alive)
         folders = self._run_folders(ledger)
         start = self._launcher.start()
         stack.callback(start.close)
@@ -159,7 +157,7 @@ class Sweep:
             machine=self.machine,
             software_key=self.software_key,
             shares_host=self.config.launcher.share_host,
-            process=this_process(),
+            process=processes.this_process(),
         )
 
     def _run_folders(self, ledger: Ledger) -> RunFolders:
@@ -236,7 +234,7 @@ def _print(console: Console, sweep: Sweep, planned: Planned, taken: Taken | None
 def open_writer(url: str) -> Writer:
     """Open the database, and record what killed orchestrators left."""
     path = file_of(url)
-    kind = path and without_reliable_locks(path)
+    kind = path and files.without_reliable_locks(path)
     if kind:
         print(
             f"sweep: {path} is on a file system ({kind}) where SQLite's locks may not reach every "

@@ -18,9 +18,8 @@ import psutil
 import pynvml
 
 from conf.schema import HardwareConfig
-from scalemark.host import gpu_libraries
+from scalemark.host import gpu_libraries, processes
 from scalemark.host.gpu_libraries import Libraries
-from scalemark.host.processes import this_process
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLevel
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import Hardware, overrides_of, profiles
@@ -149,7 +148,7 @@ def _name_of_box(gpus: Sequence[Gpu]) -> str:
     name = platform.node()
     if not _MADE_BY_DOCKER.fullmatch(name) and "KUBERNETES_SERVICE_HOST" not in os.environ:
         return name
-    told_by = sorted(gpu.uuid for gpu in gpus) or [this_process().boot_id]
+    told_by = sorted(gpu.uuid for gpu in gpus) or [processes.this_process().boot_id]
     return f"box-{hashlib.sha256(' '.join(told_by).encode()).hexdigest()[:8]}"
 
 

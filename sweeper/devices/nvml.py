@@ -147,7 +147,9 @@ def _asked(sys: Path) -> FoundGpus:
     for index in range(pynvml.nvmlDeviceGetCount()):
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            _check_mode(handle)
+            mode = known(pynvml.nvmlDeviceGetComputeMode, handle)
+            if mode == pynvml.NVML_COMPUTEMODE_PROHIBITED:
+                raise ProhibitedError(pynvml.NVML_ERROR_NO_PERMISSION)
             gpus.append((_gpu(handle, sys), handle))
         except pynvml.NVMLError as error:  # lost, forbidden or prohibited: counted all the same
             left_out[f"GPU {index} ({error})"] = error
@@ -160,13 +162,6 @@ def _asked(sys: Path) -> FoundGpus:
         driver=pynvml.nvmlSystemGetDriverVersion(),
         left_out=tuple(left_out),
     )
-
-
-def _check_mode(handle: object) -> None:
-    """Raise ProhibitedError."""
-    mode = known(pynvml.nvmlDeviceGetComputeMode, handle)
-    if mode == pynvml.NVML_COMPUTEMODE_PROHIBITED:
-        raise ProhibitedError(pynvml.NVML_ERROR_NO_PERMISSION)
 
 
 def _gpu(handle: object, sys: Path) -> Gpu:

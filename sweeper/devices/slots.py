@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scalemark.records.machine import DeviceKind, Gpu, GpuLink, PcieLevel
+from scalemark.records.machine import DeviceKind, Gpu, PcieLevel
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import allowed_cores
@@ -204,9 +204,14 @@ class DeviceSlots(Slots):
         if not self.fits(num_gpus):
             return None
         devices = self._choose(num_gpus)
+        visible: Sequence[int] = ()
+        if self._on_gpus:
+            visible = devices
+        if self._on_gpus and visibility == "all":  # TensorFlow takes the first, and hides the rest
+            visible = tuple(dict.fromkeys((*devices, *range(self.num_devices))))
         grant = Grant(
             devices=devices,
-            visible_devices=self._visible_devices(devices, visibility),
+            visible_devices=",".join(self._inventory.uuids(visible)),
             cores=self._cores_for(devices),
             spare_core=self._spare_core,
         )
@@ -219,13 +224,6 @@ class DeviceSlots(Slots):
     def _free(self) -> set[int]:
         free = set(range(self.num_devices)) - self._taken
         return free.difference(*(grant.devices for grant in self._held))
-
-    def _visible_devices(self, devices: tuple[int, ...], visibility: str) -> str:
-        if not self._on_gpus:
-            return ""
-        if visibility == "all":  # TensorFlow takes the first of them and hides the rest itself
-            devices = tuple(dict.fromkeys((*devices, *range(self.num_devices))))
-        return ",".join(self._inventory.uuids(devices))
 
     def _choose(self, num: int) -> tuple[int, ...]:
         """Return the best connected devices of the rooms that break up least."""
@@ -390,26 +388,21 @@ MOST_TRIED = 16
 _LEVELS = tuple(reversed(PcieLevel))  # the farthest first
 
 
-def link_score(link: GpuLink) -> int:
-    """Return a number that is higher for a faster link.
-
-    Any NVLink beats none, more beat fewer, and the PCIe level decides between equals.
-    """
-    score = 10 * link.num_nvlinks
-    if link.pcie:
-        score += 1 + _LEVELS.index(PcieLevel(link.pcie))
-    return score
-
-
 @dataclass(frozen=True, slots=True)
 class Connections:
     """The connection of each two devices of an inventory, by their numbers."""
 
-    scores: tuple[tuple[int, ...], ...]  # of a device, to each other
+    # of a device, to each other: any NVLink beats none, more beat fewer, and the PCIe level decides
+    # between equals
+    scores: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, inventory: Inventory) -> Connections:
-        by_pair = {frozenset(link.between): link_score(link) for link in inventory.links}
+        by_pair: dict[frozenset[str], int] = {}
+        for link in inventory.links:
+            by_pair[frozenset(link.between)] = 10 * link.num_nvlinks
+            if link.pcie:
+                by_pair[frozenset(link.between)] += 1 + _LEVELS.index(PcieLevel(link.pcie))
         uuids = [gpu.uuid for gpu in inventory.gpus] or [""] * inventory.num_devices
         rows = []
         for uuid in uuids:
@@ -423,7 +416,8 @@ class Connections:
 
     def best_group(self, devices: Sequence[int], num: int) -> tuple[int, ...]:
         """Return the best connected `num` of these devices, in their order; of equals the first."""
-        if num == len(devices) or len(devices) > MOST_TRIED or not self._differ(devices):
+        scores = {self.scores[a][b] for a, b in itertools.combinations(devices, 2)}
+        if num == len(devices) or len(devices) > MOST_TRIED or len(scores) < 2:
             return tuple(devices[:num])
         # max keeps the first of equals
         return max(itertools.combinations(devices, num), key=self.score)
@@ -436,7 +430,3 @@ class Connections:
         first = self.best_group(devices, half)
         rest = [device for device in devices if device not in first]
         return self.order(first) + self.order(rest)
-
-    def _differ(self, devices: Sequence[int]) -> bool:
-        pairs = itertools.combinations(devices, 2)
-        return len({self.scores[a][b] for a, b in pairs}) > 1

@@ -8,11 +8,9 @@ from typing import Annotated
 
 import typer
 
-from scalemark.cli import entry_point
-from scalemark.cli.terminal import print_json, reader_may_leave
+from scalemark.cli import entry_point, terminal
 from scalemark.records.overrides import ID_DIGITS
-from scalemark.text.untrusted import quoted_lines
-from scalemark.text.wording import counted, duration_text, joined
+from scalemark.text import untrusted, wording
 from store.command_line import OK, USAGE, Db, Json
 from store.errors import StoreError
 from sweeper import SweepRefusedError
@@ -93,11 +91,11 @@ def _judge(asked: judging.Asked, *, dry_run: bool, as_json: bool) -> None:
         if dry_run:
             return _print(proposal.answer, as_json=as_json)
         for line in answer_lines(proposal.answer):
-            print(f"judge: {quoted_lines(line, _LONGEST)}", file=sys.stderr)
+            print(f"judge: {untrusted.quoted_lines(line, _LONGEST)}", file=sys.stderr)
         answer = judging.judge(proposal, ["scalemark", *sys.argv[1:]])
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
-    with reader_may_leave():
+    with terminal.reader_may_leave():
         _print(answer, as_json=as_json)
     if answer.verdict is ChangeVerdict.INTERRUPTED:
         raise typer.Exit(entry_point.INTERRUPTED)
@@ -108,9 +106,9 @@ def _judge(asked: judging.Asked, *, dry_run: bool, as_json: bool) -> None:
 
 def _print(answer: JudgeAnswer, *, as_json: bool) -> None:
     if as_json:
-        print_json(answer)
+        terminal.print_json(answer)
     else:
-        print(quoted_lines("\n".join(answer_lines(answer)), _LONGEST))
+        print(untrusted.quoted_lines("\n".join(answer_lines(answer)), _LONGEST))
 
 
 def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
@@ -129,20 +127,21 @@ def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
     if answer.verdict is not None:
         yield from _result_lines(answer)
     series = f"series {answer.series}" if answer.series else "this database"
+    wins = wording.counted(answer.wins_before, "win")
     yield (
-        f"proposal {answer.number} of {series}, after {counted(answer.wins_before, 'win')}; of all "
-        f"wins of {series} at most {answer.false_wins_percent:g} % are false on average"
+        f"proposal {answer.number} of {series}, after {wins}; of all wins of {series} at most "
+        f"{answer.false_wins_percent:g} % are false on average"
     )
 
 
 def _plan_lines(answer: JudgeAnswer) -> Iterator[str]:
     took = "of unknown duration"
     if answer.expected_s is not None:
-        took = f"{duration_text(answer.expected_s)} per attempt"
+        took = f"{wording.duration_text(answer.expected_s)} per attempt"
     yield f"baseline  {answer.baseline[:ID_DIGITS]}, {took}"
-    yield f"change    {answer.change[:ID_DIGITS]}: {joined(answer.changes)}"
+    yield f"change    {answer.change[:ID_DIGITS]}: {wording.joined(answer.changes)}"
     yield (
-        f"at most {counted(answer.budget, 'attempt')}; a win of this proposal takes "
+        f"at most {wording.counted(answer.budget, 'attempt')}; a win of this proposal takes "
         f"{answer.least_attempts} or more"
     )
     earlier = answer.earlier_throughputs
@@ -151,7 +150,7 @@ def _plan_lines(answer: JudgeAnswer) -> Iterator[str]:
         order = ": the change runs alone first, and may be given up beside them"
     elif len(earlier) < LEAST_EARLIER:
         order = f", fewer than {LEAST_EARLIER}: both sides take turns from the beginning"
-    runs = counted(len(earlier), "run")
+    runs = wording.counted(len(earlier), "run")
     yield f"{runs} of the baseline with this software in the last two hours{order}"
 
 
@@ -163,7 +162,7 @@ def _result_lines(answer: JudgeAnswer) -> Iterator[str]:
         beside = "" if answer.baseline_throughputs else ", beside earlier runs of the baseline"
         yield f"throughput {answer.gain_percent:+.1f} %{interval}{beside}"
     yield (
-        f"{counted(answer.attempts, 'attempt')} of {answer.budget}: "
+        f"{wording.counted(answer.attempts, 'attempt')} of {answer.budget}: "
         f"{len(answer.change_throughputs)} of the change and {len(answer.baseline_throughputs)} of "
         f"the baseline completed, in sweep {answer.sweep}"
     )

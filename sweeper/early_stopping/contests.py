@@ -290,8 +290,10 @@ def make_races(specs: Sequence[TrialSpec], most_repeats: int, read: ReadResults)
     for group in crowds:
         racing = _racing_axes(group[0])
         trial_ids = tuple(spec.trial_id for spec in group)
-        label = _label(group[0], sorted(telling - racing))
-        races.append(Race(label, trial_ids, _names(group, racing), results))
+        words = [f"{group[0].model}-{width_name(group[0].num_gpus, group[0].hosts)}"]
+        for axis in sorted(telling - racing - {"num_gpus", "hosts"}):
+            words.append(f"{axis}={group[0].axes.get(axis)}")
+        races.append(Race(" ".join(words), trial_ids, _names(group, racing), results))
         racing_ids += trial_ids
     results.learn(racing_ids)
     return races
@@ -302,15 +304,6 @@ def _racing_axes(spec: TrialSpec) -> set[str]:
     if spec.engine == Engine.command:
         return {*RACING, *strategy_axes(spec.axes)}
     return set(RACING)
-
-
-def _label(spec: TrialSpec, telling: Sequence[str]) -> str:
-    """Name the model, the GPU count, and what else tells races apart."""
-    words = [f"{spec.model}-{width_name(spec.num_gpus, spec.hosts)}"]
-    for axis in telling:
-        if axis not in ("num_gpus", "hosts"):
-            words.append(f"{axis}={spec.axes.get(axis)}")
-    return " ".join(words)
 
 
 def _names(specs: Sequence[TrialSpec], racing: set[str]) -> tuple[str, ...]:

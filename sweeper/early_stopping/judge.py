@@ -20,28 +20,15 @@ from scalemark.records.overrides import SETTING, key_of
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import storable
 from scalemark.stats.paired_evidence import level_of
-from scalemark.text.untrusted import command_line, masked, without_secrets
-from scalemark.text.wording import joined
-from store import judgements
-from store.database import DATABASE_VARIABLE, open_for_reading
+from scalemark.text import untrusted, wording
+from store import database, judgements
 from store.errors import StoreError
 from store.judgements import JudgedProposal, NewJudgement
 from store.reading.earlier import completed_repeats, completed_repeats_of_sweep
 from sweeper import SweepRefusedError
+from sweeper.early_stopping import rule as stopping_rule
 from sweeper.early_stopping.contests import Contest, ReadResults
-from sweeper.early_stopping.rule import (
-    MOST_EARLIER,
-    Aim,
-    ChangeVerdict,
-    JudgedSide,
-    Ruling,
-    Runs,
-    decide,
-    gain_of,
-    least_attempts,
-    most_runs,
-    next_side,
-)
+from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, Ruling, Runs
 from sweeper.grid.compose import WHOLE_SWEEP, Grid
 from sweeper.grid.plan import Plan, PlannedTrial, check, check_folders, resolve_grid
 from sweeper.grid.plan_view import Estimate, Planned
@@ -166,12 +153,12 @@ class Proposal(Contest):
                 ChangeVerdict.FAILED, f"one side counts {' and the other '.join(sorted(items))}"
             )
         else:
-            self.verdict = decide(self.runs, self._aim)
+            self.verdict = stopping_rule.decide(self.runs, self._aim)
 
     def rule(self, num_left: Mapping[str, int]) -> Ruling:
         """Want one run of the next side, as long as there is no verdict."""
         wanted = dict.fromkeys(self.trial_ids, 0)
-        side = next_side(self.runs)
+        side = stopping_rule.next_side(self.runs)
         if not self.verdict and not num_left[self._trials[side]]:
             why = f"no run of the {side} is left, as completed ones have no number"
             self._end(ChangeVerdict.UNDECIDED, why)
@@ -203,7 +190,7 @@ def plan(asked: Asked) -> PlannedProposal:
             )
         sweep = Sweep(config, name)
         trials = _two_trials(asked, sweep, baseline_grid)
-    answer = _planned_answer(asked, sweep, trials, open_for_reading(asked.db))
+    answer = _planned_answer(asked, sweep, trials, database.open_for_reading(asked.db))
     if asked.budget < answer.least_attempts:
         raise SweepRefusedError(
             f"--budget {asked.budget}: no gain, however large, can win with fewer than "
@@ -220,9 +207,9 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
     """
     asked, sweep, trials = planned.asked, planned.sweep, planned.trials
     settings, earlier = sweep.config.sweep, Runs(earlier=planned.answer.earlier_throughputs)
-    num_runs = most_runs(earlier, asked.budget)
+    num_runs = stopping_rule.most_runs(earlier, asked.budget)
     settings.rerun, settings.repeats = True, max(num_runs.values())
-    change = storable(without_secrets(command_line(asked.changes)))
+    change = storable(untrusted.without_secrets(untrusted.command_line(asked.changes)))
     settings.reason = f"judge {change}"
     ids = {side: spec.trial_id for side, spec in trials.items()}
     with ExitStack() as stack:
@@ -287,7 +274,7 @@ def _begin(planned: PlannedProposal, engine: sa.Engine, change: str) -> judgemen
 
 def _judged(proposal: Proposal) -> JudgedProposal:
     assert proposal.verdict is not None
-    gain = gain_of(proposal.runs)
+    gain = stopping_rule.gain_of(proposal.runs)
     return JudgedProposal(
         verdict=proposal.verdict,
         num_attempts=proposal.num_attempts,
@@ -312,15 +299,15 @@ def _planned_answer(
         completed = completed_repeats(
             engine, [baseline.trial_id], sweep.machine.key, sweep.software_key, since=since
         )
-        repeats = completed.get(baseline.trial_id, ())[-MOST_EARLIER:]
+        repeats = completed.get(baseline.trial_id, ())[-stopping_rule.MOST_EARLIER :]
         earlier = tuple(repeat.throughput for repeat in repeats)
     return JudgeAnswer(
         baseline=baseline.trial_id,
         change=change.trial_id,
         expected_s=Estimate.of(engine, sweep.machine.key).expected_s(baseline),
-        changes=tuple(masked(change) for change in asked.changes),
+        changes=tuple(untrusted.masked(change) for change in asked.changes),
         budget=asked.budget,
-        least_attempts=least_attempts(Runs(earlier=earlier), place.level),
+        least_attempts=stopping_rule.least_attempts(Runs(earlier=earlier), place.level),
         margin_percent=100 * asked.margin,
         earlier_throughputs=earlier,
         series=asked.series,
@@ -381,8 +368,8 @@ def _two_trials(asked: Asked, sweep: Sweep, baseline_grid: Grid) -> Mapping[Judg
         sweep.software_of([change])  # of whatever code: its numbers are its own trial's
     if change.trial_id == baseline.trial_id:
         raise SweepRefusedError(
-            f"{joined(asked.changes)}: changes nothing of trial {baseline.trial_id[:8]}; change an "
-            "axis, or have command.run= name another copy of your program"
+            f"{wording.joined(asked.changes)}: changes nothing of trial {baseline.trial_id[:8]}; "
+            "change an axis, or have command.run= name another copy of your program"
         )
     return {JudgedSide.CHANGE: change, JudgedSide.BASELINE: baseline}
 
@@ -414,11 +401,11 @@ def _resolved(grid: Grid, sweep: Sweep) -> TrialSpec:
 @contextmanager
 def _database(url: str) -> Iterator[None]:
     """Have a sweep find its database where the user named it; a URL is no word of Hydra's."""
-    before = os.environ.get(DATABASE_VARIABLE)
-    os.environ[DATABASE_VARIABLE] = url
+    before = os.environ.get(database.DATABASE_VARIABLE)
+    os.environ[database.DATABASE_VARIABLE] = url
     try:
         yield
     finally:
-        del os.environ[DATABASE_VARIABLE]
+        del os.environ[database.DATABASE_VARIABLE]
         if before is not None:
-            os.environ[DATABASE_VARIABLE] = before
+            os.environ[database.DATABASE_VARIABLE] = before

@@ -128,12 +128,7 @@ def _out_of_race(
 
 
 def _why_out(
-    leader: Contender,
-    rival: Contender,
-    spread: Spread,
-    look: int,
-    level: float,
-    most_repeats: int,
+    leader: Contender, rival: Contender, spread: Spread, look: int, level: float, most_repeats: int
 ) -> str:
     """Say why the rival is out: it would lead after all repeats with a probability below `level`.
     Return nothing if it is not.
@@ -217,8 +212,13 @@ class Runs:
         """Return how many runs of the change come before the first of the baseline; pairs begin
         with the last of them.
         """
-        is_known = len(self.earlier) >= LEAST_EARLIER and not _drifts(self.earlier)
-        return MOST_ALONE if is_known else 1
+        if len(self.earlier) < LEAST_EARLIER:
+            return 1
+        steps = [math.log(after / before) for before, after in itertools.pairwise(self.earlier)]
+        of_neighbors = fmean(step**2 for step in steps) / 2
+        spread = Spread.of(self.earlier)
+        drifts = spread.squares / spread.freedom > MOST_DRIFT * of_neighbors
+        return 1 if drifts else MOST_ALONE
 
     @property
     def differences(self) -> list[float]:
@@ -342,13 +342,6 @@ class _Seen:
         if with_gain == 0:
             return -math.inf
         return (self.freedom + 1) / 2 * math.log(with_gain / without_gain)
-
-
-def _drifts(speeds: Sequence[float]) -> bool:
-    steps = [math.log(after / before) for before, after in itertools.pairwise(speeds)]
-    of_neighbors = fmean(step**2 for step in steps) / 2
-    spread = Spread.of(speeds)
-    return spread.squares / spread.freedom > MOST_DRIFT * of_neighbors
 
 
 def _mean_log(speeds: Sequence[float]) -> float:

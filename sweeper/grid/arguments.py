@@ -17,8 +17,7 @@ from omegaconf import OmegaConf
 from conf.schema import CommandConfig
 from scalemark.abilities import choices_of
 from scalemark.host.own_code import ROOT, typed
-from scalemark.program import template
-from scalemark.program.expression import is_computed
+from scalemark.program import expression, template
 from scalemark.records.axes import Engine
 from scalemark.records.free_axes import PREFIX
 from scalemark.records.overrides import (
@@ -30,11 +29,9 @@ from scalemark.records.overrides import (
     with_changes,
 )
 from scalemark.records.trial import AXES, TrialSpec
-from scalemark.text.untrusted import command_line
-from scalemark.text.wording import joined
+from scalemark.text import untrusted, wording
 from simulator.costs.box import overrides_of
-from store.database import DEFAULT_FILE, default_url, locate, open_for_reading, reading
-from store.filters import ID_BEGINNING, begins_id, id_begins_with
+from store import database, filters
 from store.schema import AttemptRow, MachineRow, TrialRow
 from sweeper import SweepRefusedError
 
@@ -51,34 +48,27 @@ class Taken:
 
     @property
     def line(self) -> str:
-        return f"from trial {self.trial[:ID_DIGITS]}: {joined(self.arguments)}"
+        return f"from trial {self.trial[:ID_DIGITS]}: {wording.joined(self.arguments)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FromTrial:
-    """The arguments of a sweep, with those of the trial that they name."""
-
-    arguments: Sequence[str]
-    taken: Taken | None = None  # None where none is named
-
-
-def with_trial(arguments: Sequence[str]) -> FromTrial:
-    """Return the arguments with those of an earlier trial in the place of `from=TRIAL`.
+def with_trial(arguments: Sequence[str]) -> tuple[Sequence[str], Taken | None]:
+    """Return the arguments with those of an earlier trial in the place of `from=TRIAL`, and what
+    was taken from it; None where no trial is named.
 
     The trial is in the database that the sweep writes to. Raises SweepRefusedError for anything
     but the beginning of one trial's id, and StoreError where there is no database.
     """
     named, others = _named(arguments)
     if not named:
-        return FromTrial(arguments=arguments)
-    url = default_url()
+        return arguments, None
+    url = database.default_url()
     for argument in others:
         if key_of(argument) == "store.url":
             url = argument.partition("=")[2]
     beginning = named[0].lower()
-    if len(named) > 1 or not begins_id(beginning):
+    if len(named) > 1 or not filters.begins_id(beginning):
         raise SweepRefusedError(
-            f"{SETTING}={','.join(named)}: wanted the {ID_BEGINNING}, of one trial; see "
+            f"{SETTING}={','.join(named)}: wanted the {filters.ID_BEGINNING}, of one trial; see "
             f"{_listing(url)}"
         )
     trial_id, known = _overrides(url, beginning)
@@ -87,14 +77,13 @@ def with_trial(arguments: Sequence[str]) -> FromTrial:
     _check_changes(beginning, known, settings)
     changed = with_changes(known, settings)
     kept = tuple(argument for argument in known if argument in changed)
-    taken = Taken(trial=trial_id, arguments=kept)
-    return FromTrial(arguments=[*flags, *changed], taken=taken)
+    return [*flags, *changed], Taken(trial=trial_id, arguments=kept)
 
 
 def _listing(url: str) -> str:
     """Return the command that lists the trials; `judge` makes any database the usual one."""
-    named = [] if url == DEFAULT_FILE else ["--db", url]
-    return f"{typed('store')} {command_line(['list', *named])}"
+    named = [] if url == database.DEFAULT_FILE else ["--db", url]
+    return f"{typed('store')} {untrusted.command_line(['list', *named])}"
 
 
 def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str]) -> None:
@@ -139,17 +128,17 @@ def _named(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
     """Return the id of the one trial that begins so, and its overrides."""
-    engine = open_for_reading(url)
-    with reading(engine) as connection:
-        begins = sa.select(TrialRow.id, TrialRow.spec).where(id_begins_with(beginning))
+    engine = database.open_for_reading(url)
+    with database.reading(engine) as connection:
+        begins = sa.select(TrialRow.id, TrialRow.spec).where(filters.id_begins_with(beginning))
         rows = connection.execute(begins.order_by(TrialRow.id)).all()
         if len(rows) != 1:
             near = list(_near(connection, beginning, [row.id for row in rows]))
             what = "not just one trial" if rows else "no such trial"
             alike = f"near it are {', '.join(near)}, and " if near else ""
             raise SweepRefusedError(
-                f"{SETTING}={beginning}: {what} in {locate(url).name}; {alike}{_listing(url)} "
-                "shows all"
+                f"{SETTING}={beginning}: {what} in {database.locate(url).name}; "
+                f"{alike}{_listing(url)} shows all"
             )
         trial_id, spec = rows[0]
         newest = (
@@ -209,7 +198,8 @@ def with_program(arguments: Sequence[str]) -> list[str]:
             taken.append(argument)
             continue
         is_program = True
-        if key == "command" and _is_file(text):
+        # `train.py --config llama.yaml` is a command
+        if key == "command" and text.endswith(_FILES) and (" " not in text or Path(text).is_file()):
             taken += _of_file(Path(text))
         else:
             setting = {"command": "command.run", "read": "command.read"}.get(key, key)
@@ -238,7 +228,7 @@ def with_expressions(arguments: Sequence[str]) -> list[str]:
         name, _, text = argument.partition("=")
         if name == "sweep.exclude" and text and text[0] not in "['\"":
             argument = f"{name}=[{exact_value(text)}]"
-        elif name.lstrip("+").startswith(PREFIX) and "(" in text and is_computed(text):
+        elif name.lstrip("+").startswith(PREFIX) and "(" in text and expression.is_computed(text):
             argument = f"{name}={exact_value(text)}"
         quoted.append(argument)
     return quoted
@@ -269,11 +259,6 @@ def _check_axis(argument: str) -> None:
         f"{argument}: {why}; for a program write +{PREFIX}{own}={text} instead, and {{{own}}} into "
         "the command"
     )
-
-
-def _is_file(text: str) -> bool:
-    """Return whether this names a file of settings; `train.py --config llama.yaml` is a command."""
-    return text.endswith(_FILES) and (" " not in text or Path(text).is_file())
 
 
 def _of_file(path: Path) -> Iterator[str]:

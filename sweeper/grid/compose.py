@@ -13,19 +13,13 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser import types
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import (
-    ChoiceSweep,
-    Override,
-    OverrideType,
-    QuotedString,
-    RangeSweep,
-    Transformer,
-    ValueType,
-)
+from hydra.core.override_parser.types import Override, Transformer
 from hydra.errors import HydraException
 from omegaconf import Container, DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
@@ -68,39 +62,38 @@ def text_of(cell: Cell) -> str:
     return " ".join(axes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """The axes of a sweep, from the command line and an experiment."""
+def expand(
+    arguments: Sequence[str],
+    max_trials: int,
+    loader: ConfigLoader | None = None,
+    *,
+    params: Params = MappingProxyType({}),
+    grids: Sequence[Params] = (),
+    variants: Sequence[Params] = (),
+) -> list[Cell]:
+    """Return the distinct cells of a sweep, last axis fastest.
 
-    arguments: Sequence[str]
-    params: Params = field(default_factory=dict)  # of an experiment; an argument wins over a param
-    # the sweep is the union of these, each spanned together with the params and arguments
-    grids: Sequence[Params] = ()
-    # each cell is made once with each of these, one value per axis, which win over arguments
-    variants: Sequence[Params] = ()
-
-
-def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None) -> list[Cell]:
-    """Return the distinct cells, last axis fastest. `loader` finds what a glob matches.
+    Of an experiment are `params`, over which arguments win, `grids`, of each of which the cells are
+    spanned together with params and arguments, and `variants`, with each of which every cell is
+    made once: one value per axis, which win over arguments. `loader` finds what a glob matches.
 
     Raises SweepRefusedError for what no grid of at most `max_trials` cells can be made of.
     """
     parser = OverridesParser.create(loader)
-    named = _last_of_each(_parse(parser, request.arguments))
+    named = _last_of_each(_parse(parser, arguments))
     axes_of_grids = []
-    for grid in request.grids or [{}]:
-        params = {**request.params, **grid}
-        texts = [_argument(axis, values) for axis, values in params.items()]
+    for grid in grids or [{}]:
+        texts = [_argument(axis, values) for axis, values in {**params, **grid}.items()]
         axes = _last_of_each(_parse(parser, texts))
         for axis in named:  # arguments win, and come last
             axes.pop(axis, None)
         axes.update(named)
         _refuse_contradictions(set(axes))
         axes_of_grids.append(axes)
-    variants = [_variant(variant, parser) for variant in request.variants or [{}]]
+    cells_of_variants = [_variant(variant, parser) for variant in variants or [{}]]
     num_cells = 0
     for axes in axes_of_grids:
-        num_cells += math.prod(map(_num_values, axes.values())) * len(variants)
+        num_cells += math.prod(map(_num_values, axes.values())) * len(cells_of_variants)
     if num_cells > max_trials:
         raise SweepRefusedError(
             f"a grid of {counted(num_cells, 'cell')}, sweep.max_trials={max_trials}; raise that "
@@ -109,7 +102,7 @@ def expand(request: Request, max_trials: int, loader: ConfigLoader | None = None
     cells: dict[Cell, None] = {}  # in order, and each once
     for axes in axes_of_grids:
         for cell in itertools.product(*(_choices(axis, parser) for axis in axes.values())):
-            for variant in variants:
+            for variant in cells_of_variants:
                 cells[_varied(cell, variant)] = None
     return list(cells)
 
@@ -202,11 +195,11 @@ def _num_values(override: Override) -> int:
         )
     sweep = override.value()
     num_values = None
-    if isinstance(sweep, RangeSweep):
+    if isinstance(sweep, types.RangeSweep):
         num_values = _num_in_range(sweep)
-    elif isinstance(sweep, ChoiceSweep):
+    elif isinstance(sweep, types.ChoiceSweep):
         num_values = len(sweep.list)
-    elif override.value_type is ValueType.GLOB_CHOICE_SWEEP:
+    elif override.value_type is types.ValueType.GLOB_CHOICE_SWEEP:
         num_values = len(list(override.sweep_string_iterator()))
     if num_values is None:
         raise SweepRefusedError(
@@ -220,7 +213,7 @@ def _num_values(override: Override) -> int:
     return num_values
 
 
-def _num_in_range(sweep: RangeSweep) -> int | None:
+def _num_in_range(sweep: types.RangeSweep) -> int | None:
     """Count the values of a range; None where it never ends."""
     start, stop, step = (Decimal(bound or 0) for bound in (sweep.start, sweep.stop, sweep.step))
     try:
@@ -233,17 +226,17 @@ def _num_in_range(sweep: RangeSweep) -> int | None:
 def _choices(override: Override, parser: OverridesParser) -> list[GridChoice]:
     if not override.is_sweep_override():
         return [GridChoice(text=str(override.input_line), override=override)]
-    axis = override.get_key_element()
-    return [_choice(override, axis, value, parser) for value in override.sweep_iterator()]
-
-
-def _choice(override: Override, axis: str, value: object, parser: OverridesParser) -> GridChoice:
-    text = f"{axis}={Transformer.str(value)}"  # type: ignore[arg-type]  # of Hydra's own iterator
-    if isinstance(value, int | float | QuotedString):  # these are what their text means
-        parsed = replace(override, value_type=ValueType.ELEMENT, _value=value, input_line=text)
-    else:  # other text may come from a cast, and read as a number
-        (parsed,) = _parse(parser, [text])
-    return GridChoice(text=text, override=parsed)
+    choices = []
+    for value in override.sweep_iterator():
+        text = f"{override.get_key_element()}={Transformer.str(value)}"
+        if isinstance(value, int | float | types.QuotedString):  # these are what their text means
+            parsed = replace(
+                override, value_type=types.ValueType.ELEMENT, _value=value, input_line=text
+            )
+        else:  # other text may come from a cast, and read as a number
+            (parsed,) = _parse(parser, [text])
+        choices.append(GridChoice(text=text, override=parsed))
+    return choices
 
 
 _WORD = re.compile(r"\w+")
@@ -287,7 +280,10 @@ class Composer:
 
     def compose(self, cell: Cell) -> Config:
         """Raises SweepRefusedError, naming the override and the nearest choice."""
-        kinds = [self._kind(choice) for choice in cell]
+        for choice in cell:
+            if choice not in self._kinds:
+                self._kinds[choice] = self._look_at(choice)
+        kinds = [self._kinds[choice] for choice in cell]
         keys = {choice.override.key_or_group for choice in cell}
         # of interpolations, and of what is given in two ways, Hydra alone knows what becomes
         if len(keys) < len(cell) or any("${" in choice.text for choice in cell):
@@ -319,32 +315,23 @@ class Composer:
         except OmegaConfBaseException as error:
             raise SweepRefusedError(explain(error)) from error
 
-    def _kind(self, choice: GridChoice) -> _Kind:
-        if choice not in self._kinds:
-            self._kinds[choice] = self._look_at(choice)
-        return self._kinds[choice]
-
     def _look_at(self, choice: GridChoice) -> _Kind:
         override = choice.override
         key = override.key_or_group
-        if self._is_group(key):
+        if key not in self._groups:  # once per key: Hydra copies its whole repository to answer
+            self._groups[key] = bool(self._loader.get_group_options(key))
+        if self._groups[key]:
             return _Kind.GROUP
         is_free_axis = is_free(key)
         is_added = override.is_add() or override.is_force_add()
         if is_added and not is_free_axis and not _is_setting(key):
             raise SweepRefusedError(no_such_axis(key))
-        usual = OverrideType.ADD if is_free_axis else OverrideType.CHANGE
+        usual = types.OverrideType.ADD if is_free_axis else types.OverrideType.CHANGE
         if override.type is not usual or override.package is not None or key.startswith("hydra"):
             return _Kind.ODD
         if isinstance(override.value(), list | dict) or self._holds_more(key):
             return _Kind.ODD
         return _Kind.VALUE
-
-    def _is_group(self, key: str) -> bool:
-        """Ask once per key: Hydra copies its whole repository to answer."""
-        if key not in self._groups:
-            self._groups[key] = bool(self._loader.get_group_options(key))
-        return self._groups[key]
 
     def _holds_more(self, key: str) -> bool:
         """Return whether a key is no leaf, as `data` with its data.dir."""

@@ -14,15 +14,7 @@ from dataclasses import dataclass
 
 from scalemark.abilities import choices_of
 from scalemark.program.expression import ExpressionError, bare, is_computed, names, value_of
-from scalemark.records.free_axes import (
-    INHERITED,
-    PREFIX,
-    WORDS_FOR_INHERITED,
-    bare_name,
-    full_name,
-    is_env_variable,
-    is_free,
-)
+from scalemark.records import free_axes
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.text.wording import as_typed
 from sweeper import SweepRefusedError
@@ -50,8 +42,8 @@ class Condition:
     def holds(self, spec: TrialSpec) -> bool:
         """Compare a number with numbers, and anything else by its text."""
         value = spec.strategy if self.axis == "strategy" else spec.axes.get(self.axis)
-        if value is None and is_env_variable(self.axis):
-            value = INHERITED
+        if value is None and free_axes.is_env_variable(self.axis):
+            value = free_axes.INHERITED
         number = _number(as_typed(value))
         if self.sign in _ORDER:
             bound = _number(self.values[0])
@@ -115,7 +107,7 @@ def _is_expression(text: str, free: Collection[str]) -> bool:
     """Return whether a rule computes with axes, or compares them, rather than with values."""
     if not is_computed(text):
         return False
-    known = {*_TYPES, *map(bare_name, free)}
+    known = {*_TYPES, *map(free_axes.bare_name, free)}
     named = names(text)
     return len(known.intersection(named)) > 1 or not any(map(_CONDITION.fullmatch, text.split()))
 
@@ -130,15 +122,18 @@ def _condition(text: str, free: Collection[str]) -> Condition:
     axis, sign = matched["axis"].removeprefix("+"), matched["sign"]
     values = matched["values"].split(",")
     if axis not in _TYPES:
-        axis = full_name(axis, free)
-    if is_env_variable(axis):
-        values = [INHERITED if value in WORDS_FOR_INHERITED else value for value in values]
-    if is_free(axis):
+        axis = free_axes.full_name(axis, free)
+    if free_axes.is_env_variable(axis):
+        values = [
+            free_axes.INHERITED if value in free_axes.WORDS_FOR_INHERITED else value
+            for value in values
+        ]
+    if free_axes.is_free(axis):
         return Condition(axis=axis, sign=sign, values=tuple(values))
     if axis not in _TYPES:
         raise _refused(
             f"{axis}: no axis of a trial; {nearest(axis, _TYPES)}An axis of your own is called "
-            f"{PREFIX}{axis}; all others: {', '.join(sorted(_TYPES))}"
+            f"{free_axes.PREFIX}{axis}; all others: {', '.join(sorted(_TYPES))}"
         )
     kind = _TYPES[axis]
     if sign in _ORDER and (kind not in ("int", "float") or len(values) > 1):

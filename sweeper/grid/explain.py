@@ -15,12 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from hydra.errors import (
-    ConfigCompositionException,
-    HydraException,
-    MissingConfigException,
-    OverrideParseException,
-)
+from hydra import errors
 from omegaconf.errors import (
     ConfigKeyError,
     MissingMandatoryValue,
@@ -30,8 +25,7 @@ from omegaconf.errors import (
 
 import conf
 from conf.schema import Config
-from scalemark import models
-from scalemark.abilities import choices_of
+from scalemark import abilities, models
 from scalemark.host.own_code import typed
 from scalemark.records.free_axes import PREFIX, PREFIXES, free_axes, is_env_variable, is_free
 from scalemark.records.trial import AXES
@@ -72,7 +66,7 @@ def _is_changed(value: str) -> bool:
     return not _WHOLE.fullmatch(value)
 
 
-ConfigError = HydraException | OmegaConfBaseException
+ConfigError = errors.HydraException | OmegaConfBaseException
 
 _GROUPS = ("model", "data", "strategy", "launcher", "hardware")  # every trial needs a choice
 _NAMES = (*AXES, *_GROUPS, "engine", "experiment", "command", "read")
@@ -165,11 +159,14 @@ def _setting(name: str) -> str | None:
 def explain(error: ConfigError, override: str = "") -> str:
     """Return one line; `override` is what was being applied, where the error does not know it."""
     text = str(error)
-    if isinstance(error, MissingConfigException):
+    if isinstance(error, errors.MissingConfigException):
         return _no_such_choice(error)
-    if isinstance(error, OverrideParseException):
+    if isinstance(error, errors.OverrideParseException):
         problem = _free_axis_name(error.override)
-        return problem or f"{error.override}: cannot be read; wanted {_form(error.override)}"
+        form = "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
+        if error.override.startswith("sweep.exclude="):
+            form = "each rule in quotes, as 'sweep.exclude=[\"model=vgg16 num_gpus>=4\"]'"
+        return problem or f"{error.override}: cannot be read; wanted {form}"
     several = re.search(r"(?:value for argument|Sweep parameters) '(.+?)'", text)
     if several:
         return f"{several[1]}: more than one value, and --cfg shows one trial; give it one value"
@@ -185,7 +182,7 @@ def explain(error: ConfigError, override: str = "") -> str:
     if problem:
         return problem
     cause: object = error
-    if isinstance(error, ConfigCompositionException):
+    if isinstance(error, errors.ConfigCompositionException):
         cause = error.__cause__
     if isinstance(cause, ConfigKeyError | AttributeError):
         key = getattr(cause, "full_key", None) or getattr(cause, "key", "")
@@ -259,12 +256,6 @@ def _settings(group: str) -> list[str]:
     return [field.name for field in fields(kind)] if is_dataclass(kind) else []
 
 
-def _form(override: str) -> str:
-    if override.startswith("sweep.exclude="):
-        return "each rule in quotes, as 'sweep.exclude=[\"model=vgg16 num_gpus>=4\"]'"
-    return "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
-
-
 def _free_axis_name(override: str) -> str:
     """Say what is wrong with the name of a free axis; empty where nothing is, and of other axes."""
     named = re.match(r"\++((?:axes|env)\.(.*?))=", override)
@@ -275,7 +266,7 @@ def _free_axis_name(override: str) -> str:
     return ""
 
 
-def _no_such_choice(error: MissingConfigException) -> str:
+def _no_such_choice(error: errors.MissingConfigException) -> str:
     group, _, name = (error.missing_cfg_file or "").partition("/")
     choices = among(name, error.options or [])
     if group == "model" and name in models.definitions():
@@ -288,11 +279,11 @@ def _no_such_choice(error: MissingConfigException) -> str:
     if group == "hardware" and name.endswith(".yaml"):
         return f"hardware={name}: there is no such file; wanted the path of a profile"
     if group == "strategy":
-        for update in choices_of(AXES["variable_update"]):
+        for update in abilities.choices_of(AXES["variable_update"]):
             if name == update:
                 return f"strategy={name}: no such strategy; did you mean variable_update={update}?"
             all_reduce = name.removeprefix(f"{update}_")  # as tables name it
-            if all_reduce != name and all_reduce in choices_of(AXES["all_reduce"]):
+            if all_reduce != name and all_reduce in abilities.choices_of(AXES["all_reduce"]):
                 axes = f"variable_update={update} all_reduce={all_reduce}"
                 return f"strategy={name}: no such strategy; did you mean {axes}?"
     own = ", or FILE.py:FUNCTION of your own" if group == "model" else ""

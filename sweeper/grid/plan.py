@@ -15,12 +15,10 @@ from pathlib import Path
 from conf.resolve import Hosts, TrialRefusedError, resolve
 from conf.schema import Config, DataConfig, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
 from scalemark.abilities import LAUNCHERS, LOCAL
-from scalemark.host import gpu_libraries, shards
-from scalemark.host.own_code import lack_of_tensorflow
+from scalemark.host import gpu_libraries, own_code, shards
 from scalemark.models import ModelError
-from scalemark.records import switches
+from scalemark.records import free_axes, switches
 from scalemark.records.axes import Engine
-from scalemark.records.free_axes import is_free
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
 from sweeper import SweepRefusedError
@@ -39,14 +37,10 @@ class PlannedTrial:
     is_decided: bool = False  # 0 because what was completed earlier decides its race
 
     @property
-    def strategy(self) -> str:
-        return self.spec.strategy
-
-    @property
     def label(self) -> str:
         """Model, strategy, GPU count and hosts, for people and folder names."""
         width = width_name(self.spec.num_gpus, self.spec.hosts)
-        return "-".join(dict.fromkeys((self.spec.model, self.strategy, width)))
+        return "-".join(dict.fromkeys((self.spec.model, self.spec.strategy, width)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +92,8 @@ def resolve_grid(
     that is none, for a grid of which nothing is left, and with sweep.invalid=error for any cell
     that means nothing.
     """
-    rules = read_rules(sweep.exclude, _free_axes(cells))
+    keys = {choice.text.partition("=")[0].lstrip("+") for cell in cells for choice in cell}
+    rules = read_rules(sweep.exclude, set(filter(free_axes.is_free, keys)))
     specs: dict[str, TrialSpec] = {}
     refused: list[tuple[str, str]] = []
     left_out: list[tuple[str, str]] = []
@@ -131,11 +126,6 @@ def resolve_grid(
     if left_out and not specs:
         raise SweepRefusedError(f"sweep.exclude leaves out every trial ({len(left_out)})")
     return list(specs.values()), left_out
-
-
-def _free_axes(cells: Sequence[Cell]) -> set[str]:
-    keys = {choice.text.partition("=")[0].lstrip("+") for cell in cells for choice in cell}
-    return {key for key in keys if is_free(key)}
 
 
 def _resolve(config: Config, inventory: Inventory) -> TrialSpec:
@@ -229,7 +219,7 @@ _MAY_BE_NULL = ("host_memory_gib", "max_parallel")
 def check(config: Config) -> str:
     """Return the name of the sweep. Raises SweepRefusedError for settings that cannot be."""
     # without importing TensorFlow, which takes seconds
-    lack = lack_of_tensorflow() if config.engine is Engine.tensorflow else None
+    lack = own_code.lack_of_tensorflow() if config.engine is Engine.tensorflow else None
     if lack:
         raise SweepRefusedError(f"engine=tensorflow: {lack}, or choose engine=simulated")
     _check_hardware(config)

@@ -308,7 +308,7 @@ def _strategies(plan: Plan) -> list[str]:
     strategies = []
     for trial, names in zip(plan.trials, inherited, strict=True):
         named = strategy_of_free_axes(trial.spec.axes, names)
-        strategies.append(named or trial.strategy)
+        strategies.append(named or trial.spec.strategy)
     return strategies
 
 

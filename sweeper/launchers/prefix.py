@@ -32,9 +32,7 @@ class PrefixSettings:
 ABILITIES = LauncherAbilities(settings=PrefixSettings)
 
 from conf.schema import Config, HardwareConfig
-from scalemark.host import software
-from scalemark.host.own_code import module_command, python_path
-from scalemark.host.sources import is_unknown
+from scalemark.host import own_code, software, sources
 from scalemark.records.attempt import Placement
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, Machine
@@ -85,7 +83,7 @@ class Remote(Fork):
     ) -> None:
         """`module` is what starts it once more is loaded."""
         super().__init__(module)
-        self._spawn = Spawn(module_command("sweeper.elsewhere"))
+        self._spawn = Spawn(own_code.module_command("sweeper.elsewhere"))
         self._find = find
 
     def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
@@ -258,7 +256,7 @@ class Launcher:
             "programs": programs,
         }
         ended = ask(
-            elsewhere.command(asdict(where), python_path(os.environ)),
+            elsewhere.command(asdict(where), own_code.python_path(os.environ)),
             name,
             within_s=None if self.engine_chooses else ANSWER_WITHIN_S,
             said=f"{mark}{json.dumps(asked)}\n",
@@ -301,7 +299,7 @@ def ask(
     try:
         return subprocess.run(
             command,
-            env={**os.environ, "PYTHONPATH": python_path(os.environ)},
+            env={**os.environ, "PYTHONPATH": own_code.python_path(os.environ)},
             input=said,
             capture_output=True,
             text=True,
@@ -363,6 +361,6 @@ def _check_alike(
 
 def _known(described: Mapping[str, Any]) -> Mapping[str, Any]:
     """Leave out code that is unknown: no attempt's is equal to it, on whatever host."""
-    if is_unknown(described.get("program", {}).get("code", "")):
+    if sources.is_unknown(described.get("program", {}).get("code", "")):
         return {**described, "program": {}}
     return described

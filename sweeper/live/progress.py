@@ -21,16 +21,7 @@ from scalemark.records.trial import strategy_axes
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
 from sweeper.grid.plan import Plan, PlannedTrial, varying_axes
-from sweeper.live.view import (
-    LABEL_WIDTH,
-    EndedAttempt,
-    RunningAttempt,
-    Snapshot,
-    counts_of,
-    doing_text,
-    plain_line,
-    render,
-)
+from sweeper.live import view
 from sweeper.loop.backlog import Given
 
 
@@ -57,7 +48,7 @@ class Progress:
             self._first = "loading TensorFlow"
         self._states: Counter[State] = Counter()
         labels = [self.label(trial) for trial in plan.trials if trial.num_repeats]
-        self._label_width = max([LABEL_WIDTH, *map(len, labels)])
+        self._label_width = max([view.LABEL_WIDTH, *map(len, labels)])
 
     def __enter__(self) -> Progress:
         if self.is_live:
@@ -82,25 +73,27 @@ class Progress:
             self._first = ""
         notes = filter(None, (note or self._first,))
         states = self._states | Counter({State.PENDING: self._total - self._states.total()})
-        snapshot = Snapshot(
+        snapshot = view.Snapshot(
             sweep=self._sweep,
             machine=self._machine,
             kind=self._kind,
             running=tuple(self._view(given, now_s) for given in running),
-            counts=counts_of(states, len(running)),
+            counts=view.counts_of(states, len(running)),
             eta_s=eta_s,
             notes=tuple(notes),
         )
         try:
-            self._live.update(render(snapshot), refresh=True)
+            self._live.update(view.render(snapshot), refresh=True)
         except OSError:
             self._go_quiet()
 
-    def attempt_ended(self, ended: EndedAttempt, *, again: str | None, eta_s: float | None) -> None:
+    def attempt_ended(
+        self, ended: view.EndedAttempt, *, again: str | None, eta_s: float | None
+    ) -> None:
         """`again` is why the repeat is tried again, or None."""
         num_done = self._states.total() - self._states[State.INTERRUPTED]
         width = self._label_width
-        line = plain_line(
+        line = view.plain_line(
             ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width
         )
         if again:
@@ -128,14 +121,14 @@ class Progress:
             words.append(f"{axis}={value}")
         return " ".join(words)
 
-    def _view(self, given: Given, now_s: float) -> RunningAttempt:
+    def _view(self, given: Given, now_s: float) -> view.RunningAttempt:
         repeat = given.repeat
-        return RunningAttempt(
+        return view.RunningAttempt(
             slots=given.placement.devices,
             label=self.label(repeat.trial),
             repeat=repeat.open.repeat,
             attempt=repeat.open.num_attempts,
-            doing=doing_text(given.folder, repeat.trial.spec),
+            doing=view.doing_text(given.folder, repeat.trial.spec),
             elapsed_s=now_s - given.started_s,
             expected_s=repeat.task.expected_s,
         )

@@ -15,13 +15,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.run_folder import RunFolder
 from store.command_line import Db, Json
 from store.database import open_for_reading
-from store.reading.sweeps import (
-    FinishedRepeat,
-    RunningRepeat,
-    SweepState,
-    SweepStatus,
-    sweep_status,
-)
+from store.reading import sweeps
 from sweeper.live.view import EndedAttempt, RunningAttempt, Snapshot, counts_of, doing_text, render
 
 
@@ -35,7 +29,7 @@ def status(
     """Show how far sweeps are: what runs on which device, what is done, how long it will take; and
     the command that goes on with one that was ended.
     """
-    shown = [snapshot_of(status) for status in sweep_status(open_for_reading(db), sweep)]
+    shown = [snapshot_of(status) for status in sweeps.sweep_status(open_for_reading(db), sweep)]
     if as_json:
         print_json(shown)
     elif shown:
@@ -45,12 +39,16 @@ def status(
         print("no sweep in this database yet", file=sys.stderr)
 
 
-def snapshot_of(status: SweepStatus) -> Snapshot:
+def snapshot_of(status: sweeps.SweepStatus) -> Snapshot:
     """Return what is drawn of a sweep that runs, has ended, or was killed."""
     now = datetime.now(UTC)
     running: list[RunningAttempt] = []
     eta_s, kind = None, str(DeviceKind.CPU_DEVICE)
-    if status.state is SweepState.RUNNING:
+    note = f"{status.state}; what is left is run by: {status.typed_command}"
+    if status.finished_at is not None:
+        note = f"finished {status.finished_at:%Y-%m-%d %H:%M:%S} UTC"
+    if status.state is sweeps.SweepState.RUNNING:
+        note = f"running since {status.started_at:%Y-%m-%d %H:%M:%S} UTC"
         running = [_running(repeat, now) for repeat in status.running]
         eta_s = status.eta_s
     for repeat in (*status.last_finished, *status.running):
@@ -68,19 +66,11 @@ def snapshot_of(status: SweepStatus) -> Snapshot:
         counts=counts_of(status.counts, len(running)),
         recent=tuple(map(_ended, reversed(status.last_finished))),
         eta_s=eta_s,
-        notes=(_note(status),),
+        notes=(note,),
     )
 
 
-def _note(status: SweepStatus) -> str:
-    if status.state is SweepState.RUNNING:
-        return f"running since {status.started_at:%Y-%m-%d %H:%M:%S} UTC"
-    if status.finished_at is not None:
-        return f"finished {status.finished_at:%Y-%m-%d %H:%M:%S} UTC"
-    return f"{status.state}; what is left is run by: {status.typed_command}"
-
-
-def _running(repeat: RunningRepeat, now: datetime) -> RunningAttempt:
+def _running(repeat: sweeps.RunningRepeat, now: datetime) -> RunningAttempt:
     folder = RunFolder(Path(repeat.run_dir))
     try:
         doing = doing_text(folder, folder.read_trial())
@@ -97,7 +87,7 @@ def _running(repeat: RunningRepeat, now: datetime) -> RunningAttempt:
     )
 
 
-def _ended(repeat: FinishedRepeat) -> EndedAttempt:
+def _ended(repeat: sweeps.FinishedRepeat) -> EndedAttempt:
     return EndedAttempt(
         label=repeat.label,
         outcome=repeat.outcome,

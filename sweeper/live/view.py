@@ -13,7 +13,7 @@ out_of_memory      vgg16-ps_cpu-x8              no room for it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -23,18 +23,10 @@ from rich.text import Text
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES, AttemptResult, unit_of
-from scalemark.records.outcomes import (
-    Doing,
-    Outcome,
-    Phase,
-    State,
-    Verdict,
-    without_last_lines,
-)
+from scalemark.records.outcomes import Doing, Outcome, Phase, State, Verdict, without_last_lines
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from scalemark.text.untrusted import quoted, visible
-from scalemark.text.wording import fixed
+from scalemark.text import untrusted, wording
 from store.reading.sweeps import SweepState
 
 BAR_WIDTH = 40
@@ -76,23 +68,18 @@ class EndedAttempt:
 
     @classmethod
     def of(cls, label: str, result: AttemptResult, duration_s: float) -> EndedAttempt:
-        ended = cls(
+        figures = {}
+        if result.measurement and result.outcome == Outcome.COMPLETED:
+            for name in ("throughput", "item", "median_step_s", "jitter_s"):
+                figures[name] = getattr(result.measurement, name)
+        return cls(
             label=label,
             outcome=result.outcome,
             message=result.message,
             duration_s=duration_s,
             verdict=result.verdict,
             verdict_reasons=result.verdict_reasons,
-        )
-        measured = result.measurement
-        if measured is None or result.outcome != Outcome.COMPLETED:
-            return ended
-        return replace(
-            ended,
-            throughput=measured.throughput,
-            item=measured.item,
-            median_step_s=measured.median_step_s,
-            jitter_s=measured.jitter_s,
+            **figures,
         )
 
 
@@ -137,6 +124,12 @@ def render(snapshot: Snapshot) -> RenderableType:
     bar = ProgressBar(total=max(1, total), completed=num_through, width=BAR_WIDTH)
     head = Table.grid(padding=(0, 2, 0, 0))
     head.add_row(bar, Text(progress))
+    parts = []
+    for state, num in counts.items():
+        style = ""
+        if state not in (*_NOT_DONE, State.COMPLETED):
+            style = FAILED
+        parts.append(Text(f"{num} {state}", style=style))
     body = Table.grid(padding=(0, 2, 0, 0))
     body.add_column(no_wrap=True)
     body.add_column(overflow="fold")
@@ -155,8 +148,8 @@ def render(snapshot: Snapshot) -> RenderableType:
         Text.assemble("sweep ", (one_line(snapshot.sweep), "bold")),
         Text(one_line(snapshot.machine), style="dim"),
         head,
-        _counts(counts),
-        *(Text(visible(note), style="bold yellow") for note in snapshot.notes),
+        Text("   ").join(parts),
+        *(Text(untrusted.visible(note), style="bold yellow") for note in snapshot.notes),
         body,
     )
 
@@ -184,7 +177,7 @@ def plain_line(
         if doubt:
             line.append(f"  {doubt}")
     else:
-        why = quoted(_why(ended), MOST_OF_MESSAGE)
+        why = untrusted.quoted(_why(ended), MOST_OF_MESSAGE)
         line.append(f"{ended.outcome}: {why}", style=FAILED)
     line.append(f"  took {ended.duration_s:.1f} s")
     if eta_s is not None and num_done < total:
@@ -228,17 +221,7 @@ def clock_text(seconds: float) -> str:
 
 def one_line(text: str) -> str:
     """Remove line ends and other characters that would move the cursor, and secrets."""
-    return quoted(" ".join(text.split()))
-
-
-def _counts(counts: Mapping[State, int]) -> Text:
-    parts = []
-    for state, num in counts.items():
-        style = ""
-        if state not in (*_NOT_DONE, State.COMPLETED):
-            style = FAILED
-        parts.append(Text(f"{num} {state}", style=style))
-    return Text("   ").join(parts)
+    return untrusted.quoted(" ".join(text.split()))
 
 
 def _doing(attempt: RunningAttempt) -> str:
@@ -269,7 +252,7 @@ def _why(ended: EndedAttempt) -> str:
 
 
 def _speed(ended: EndedAttempt) -> str:
-    return f"{fixed(ended.throughput or 0, 2)} {unit_of(ended.item or IMAGES)}"
+    return f"{wording.fixed(ended.throughput or 0, 2)} {unit_of(ended.item or IMAGES)}"
 
 
 def _doubt(ended: EndedAttempt) -> str:

@@ -12,14 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig
-from scalemark.host.memory import (
-    GAVE_UP,
-    OUT_OF_HOST_MEMORY,
-    num_kernel_kills,
-    other_limit,
-    says_so,
-)
-from scalemark.host.processes import wait_readable
+from scalemark.host import memory, processes
 from scalemark.records.attempt import HOST_LOST, RANK_LOST
 from scalemark.records.measurement import AttemptResult, said_of_others
 from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
@@ -133,7 +126,7 @@ class AllocatorWatch:
             file.seek(self._read_bytes[log])
             added = file.read(_MOST_BYTES)
         self._read_bytes[log] += max(0, len(added) - _LINE_BYTES)
-        line = GAVE_UP.search(added.decode(errors="replace"))
+        line = memory.GAVE_UP.search(added.decode(errors="replace"))
         if line and not self.gave_up:
             # GPUs of other processes have the same numbers
             self.gave_up = line[0]
@@ -160,7 +153,7 @@ class Attempt:
         self._folder = folder
         self._process, self._limits, self._clock = process, limits, clock
         self._shares_host = shares_host
-        self._num_kernel_kills = num_kernel_kills()
+        self._num_kernel_kills = memory.num_kernel_kills()
         self._started_s = self._looked_s = clock()
         self._seen = Seen(folder, self._looked_s)
         self._cause: Outcome | None = None
@@ -175,7 +168,7 @@ class Attempt:
     def look(self) -> None:
         """Check the deadlines; end, and go on ending, what has missed one or was stopped."""
         now_s = self._wake()
-        if wait_readable([self.descriptor]):
+        if processes.wait_readable([self.descriptor]):
             return
         if self._cause is None:
             self._check_deadlines(now_s)
@@ -202,7 +195,7 @@ class Attempt:
 
     def kill(self) -> None:
         """Kill it. Other threads may call this, and no run folder is read."""
-        if not wait_readable([self.descriptor]):
+        if not processes.wait_readable([self.descriptor]):
             self._process.signal_group(signal.SIGKILL)
 
     def ended(self) -> Ended | None:
@@ -210,7 +203,7 @@ class Attempt:
 
         Call it once afterwards: it ends what is left of the group, and lets go of its number.
         """
-        if not wait_readable([self.descriptor]):
+        if not processes.wait_readable([self.descriptor]):
             return None
         now_s = self._wake()
         self._process.signal_group(signal.SIGKILL)
@@ -229,7 +222,7 @@ class Attempt:
             last_error=self._seen.last_error(),
             gave_up=self._seen.gave_up,
             unreadable=self._seen.unreadable,
-            kernel_killed=num_kernel_kills() > self._num_kernel_kills,
+            kernel_killed=memory.num_kernel_kills() > self._num_kernel_kills,
             shares_host=self._shares_host,
         )
 
@@ -252,19 +245,16 @@ class Attempt:
             self._begin_ending(Outcome.TIMED_OUT, now_s)
         elif now_s - self._seen.read_s >= LOOK_EVERY_S:
             self._seen.read(now_s)
-            if now_s - self._seen.changed_s >= self._allowed_s():
+            allowed_s = self._limits.start_timeout_s
+            if self._seen.doing is Doing.STEPPING:
+                allowed_s = self._limits.step_timeout_s
+            if self._seen.gave_up:
+                allowed_s = min(allowed_s, NO_MEMORY_S)
+            if now_s - self._seen.changed_s >= allowed_s:
                 cause = Outcome.HUNG
                 if self._seen.unreadable:
                     cause = Outcome.FAILED
                 self._begin_ending(cause, now_s)
-
-    def _allowed_s(self) -> float:
-        allowed_s = self._limits.start_timeout_s
-        if self._seen.doing is Doing.STEPPING:
-            allowed_s = self._limits.step_timeout_s
-        if self._seen.gave_up:
-            return min(allowed_s, NO_MEMORY_S)
-        return allowed_s
 
     def _begin_ending(self, cause: Outcome, now_s: float) -> None:
         if self._cause is None:
@@ -331,13 +321,16 @@ def _judge_end(ended: Ended, limits: LauncherConfig) -> tuple[Outcome, str]:
         return Outcome.FAILED, why
     if ended.exit_code == -signal.SIGKILL:
         return _judge_kill(ended)
-    if (ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT) and says_so(ended.last_error):
-        return Outcome.OUT_OF_MEMORY, OUT_OF_HOST_MEMORY
-    remedy = other_limit(ended.last_error)
+    by_itself = ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT
+    if by_itself and memory.says_so(ended.last_error):
+        return Outcome.OUT_OF_MEMORY, memory.OUT_OF_HOST_MEMORY
+    remedy = memory.other_limit(ended.last_error)
     message = f"ended with exit code {ended.exit_code} and left no result"
     if ended.exit_code < 0:
-        name = _signal_name(-ended.exit_code)
-        remedy = remedy or other_limit(name)
+        name = f"signal {-ended.exit_code}"  # a real-time signal has no name
+        if -ended.exit_code in set(signal.Signals):
+            name = signal.Signals(-ended.exit_code).name
+        remedy = remedy or memory.other_limit(name)
         message = f"ended by {name}"
     if remedy:
         message += f" ({remedy})"
@@ -371,13 +364,6 @@ def _judge_kill(ended: Ended) -> tuple[Outcome, str]:
     if ended.kernel_killed:
         return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
     return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"  # a real-time signal has no name
 
 
 MOST_RETRIES = 100

@@ -140,16 +140,10 @@ class Queue:
         elif self._packs and task.expected_s is not None:
             minus_expected_s = -task.expected_s
         retry = self._retry_of[task.key]
-        tie = _shuffled(self._seed, task)
+        # random, and the same for these: an interrupted sweep goes on in the order it began with
+        text = f"{self._seed} {task.round} {task.key}"
+        tie = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
         return _Place(task.round, retry, minus_expected_s, tie, task.key)
-
-
-def _shuffled(seed: int, task: Task) -> int:
-    """Return a random number that stays the same for these: an interrupted sweep goes on in the
-    order it began with.
-    """
-    text = f"{seed} {task.round} {task.key}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from scalemark.abilities import jobs_of
 from scalemark.host.memory import is_lack_of_host_memory
 from scalemark.host.processes import start_ticks
-from scalemark.records.attempt import HOST_LOST, Placement
+from scalemark.records.attempt import HOST_LOST, Placement, RankLimits
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome
 from scalemark.records.trial import TrialSpec
@@ -44,14 +44,12 @@ class Starter:
         started_at = datetime.now(UTC)
         limits = None
         if jobs_of(repeat.trial.spec):
-            limits = self._policy.rank_limits
+            launcher = self._policy.launcher
+            limits = RankLimits(
+                start_timeout_s=launcher.rank_start_timeout_s, timeout_s=launcher.rank_timeout_s
+            )
         folder = self._tools.folders.make(
-            repeat.trial,
-            repeat.open.repeat,
-            number,
-            placement,
-            started_at,
-            limits,
+            repeat.trial, repeat.open.repeat, number, placement, started_at, limits
         )
         self._shared.heartbeat.write(
             lambda: self._tools.ledger.run(repeat.open, str(folder.path), placement, started_at)
@@ -102,7 +100,7 @@ class Starter:
         )
         placement = replace(given.placement, start=process.start)
         given = replace(given, placement=placement, started_s=self._tools.clock())
-        self._shared.supervision.runs.append(Run(given=given, attempt=attempt))
+        self._shared.runs.append(Run(given=given, attempt=attempt))
         if self._start.problem and not self._reported_problem:
             self._reported_problem = True
             self._tools.progress.note(self._start.problem)
@@ -284,7 +282,13 @@ class Dispatcher:
     def start_what_fits(self) -> None:
         self._has_more = False
         if self._backoff.is_due:
-            self._ask_others_again()
+            self._backoff.clear()
+            self._rooms.slots.clear_taken()
+            if self._backlog.put_off:
+                recovered = self._tools.recover()  # whoever ran them may have been killed
+                if recovered:
+                    self._tools.tell(str(recovered))
+                self._backlog.ask_for_put_off()
         for _ in range(MOST_CLAIMS_AT_ONCE):
             if self._starter.given or self._stopping.is_stopping:
                 return
@@ -301,15 +305,6 @@ class Dispatcher:
                 self._recorder.steer(repeat)
         self._has_more = self._starter.given is None
 
-    def _ask_others_again(self) -> None:
-        self._backoff.clear()
-        self._rooms.slots.clear_taken()
-        if self._backlog.put_off:
-            recovered = self._tools.recover()  # whoever ran them may have been killed
-            if recovered:
-                self._tools.tell(str(recovered))
-            self._backlog.ask_for_put_off()
-
     def go_on_starting(self) -> None:
         """Start what waits for that, and record what cannot be."""
         over = self._starter.go_on()
@@ -323,7 +318,7 @@ class Dispatcher:
 
     @property
     def _is_idle(self) -> bool:
-        return not self._shared.supervision.runs
+        return not self._shared.runs
 
     def _begin(self, repeat: Repeat) -> None:
         """Take the host and the repeat; then start it, or put it back."""
@@ -351,7 +346,10 @@ class Dispatcher:
                 return True
         except (StoreError, SweepRefusedError) as error:
             if isinstance(error, SweepRefusedError):  # there is no room for its folder
-                self._give_back(repeat)
+                try:
+                    ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
+                except StoreError as problem:  # it is recovered once this one has ended
+                    self._tools.tell(str(problem))
             self._backlog.queue.put_back(repeat.task)
             self._stopping.give_up(error)
             return False
@@ -362,10 +360,3 @@ class Dispatcher:
         else:
             self._recorder.finished_elsewhere(repeat)
         return False
-
-    def _give_back(self, repeat: Repeat) -> None:
-        """Open a claimed repeat again; what cannot be written is recovered once this one ended."""
-        try:
-            self._tools.ledger.give_back(repeat.open.repeat_id, datetime.now(UTC))
-        except StoreError as error:
-            self._tools.tell(str(error))

@@ -3,7 +3,7 @@ it ended. Read this file first, then the parts in the order in which it calls th
 
 ```
         open repeats          take          claim, begin           go on
-  ledger ─────────► backlog ─────────► room ──────────────► starter ──────► supervision
+  ledger ─────────► backlog ─────────► room ──────────────► starter ──────► attempts
      ▲              ▲     ▲ holds back                                            │ ends
      │ heartbeat    │     └ observer                                              ▼
      └──────────────┴────── tried again ◄── database: outcome, measurement ◄── recorder
@@ -12,7 +12,7 @@ it ended. Read this file first, then the parts in the order in which it calls th
 `sweeper.sweep` makes an Orchestrator and calls `run`, which turns once for whatever is due.
 Each turn it
 
-1. gives a sign that it lives, and obeys signals (supervision.py);
+1. gives a sign that it lives (supervision.py), and obeys signals;
 2. looks at what runs: what has ended is judged, and recorded (recording.py) by way of
    `Dispatcher.record`, which frees its devices;
 3. has `Dispatcher.start_what_fits` (dispatch.py) take devices, claim the repeat in the database,
@@ -29,8 +29,10 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from conf.schema import OnInterrupt
 from scalemark.host.processes import wait_readable
 from scalemark.records.trial import TrialSpec
+from scalemark.text.wording import counted
 from store.errors import StoreError
 from store.ledger import LostError
 from sweeper import SweepRefusedError
@@ -41,7 +43,7 @@ from sweeper.loop.attempt import judge
 from sweeper.loop.backlog import Backlog, Eta, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.recording import Recorder
-from sweeper.loop.supervision import Heartbeat, Over, Policy, Shared, Stopping, Supervision, Tools
+from sweeper.loop.supervision import Heartbeat, Over, Policy, Run, Shared, Stopping, Tools
 from sweeper.report import Ran
 
 SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
@@ -66,8 +68,9 @@ class Orchestrator:
         packs = policy.launcher.share_host or blocks.per_host > 0
 
         self._tools, self._policy = tools, policy
-        self._supervision = Supervision(policy, tools.stop, tell)
-        self._stopping = Stopping(tools.stop, self._supervision.runs, tell)
+        self._runs: list[Run] = []  # that run now
+        self._num_obeyed = 0  # how often we were asked to stop, and did
+        self._stopping = Stopping(tools.stop, self._runs, tell)
         self._heartbeat = Heartbeat(ledger, self._stopping, policy.heartbeat_timeout_s, tell, clock)
         completed: dict[str, int] = {}
         for contest in contests:
@@ -83,7 +86,7 @@ class Orchestrator:
             backlog=self._backlog,
             heartbeat=self._heartbeat,
             stopping=self._stopping,
-            supervision=self._supervision,
+            runs=self._runs,
         )
         finished = [trial.spec for trial in trials if not trial.num_repeats]
         self._recorder = Recorder(shared, self._eta, contests, finished)
@@ -134,39 +137,58 @@ class Orchestrator:
                     finished = self.num_left == 0 and not self.was_interrupted
                     self._recorder.end(finished=finished)
             except LostError:
-                self._stopping.failure = self._lost()
+                self._stopping.failure = StoreError(
+                    f"this sweep gave no sign for {self._policy.heartbeat_timeout_s:g} s, and "
+                    "another took it for dead; repeat the command"
+                )
             finally:
-                self._supervision.end_all(at_once=True)
+                self._end_all(at_once=True)
 
     def _go_on(self) -> bool:
         """Do all that is due now; False when the sweep is over."""
         self._heartbeat.beat_if_due()
-        self._supervision.obey()
+        self._obey()
         self._look()
-        dispatcher, runs = self._dispatcher, self._supervision.runs
+        dispatcher = self._dispatcher
         dispatcher.go_on_starting()
         if not self._stopping.is_stopping and not dispatcher.starting:
             dispatcher.start_what_fits()
-        self._show_if_due()
+        progress, now_s = self._tools.progress, self._tools.clock()
+        if progress.is_live and now_s >= self._show_s:
+            running = [run.given for run in self._runs]
+            progress.show(running, now_s, self._eta.left_s(), dispatcher.waits_for)
+            self._show_s = self._tools.clock() + SHOW_EVERY_S
         is_open = len(self._backlog) > 0
-        if runs or dispatcher.starting:
+        if self._runs or dispatcher.starting:
             return True
         return is_open and not self._stopping.is_stopping
 
-    def _show_if_due(self) -> None:
-        progress, now_s = self._tools.progress, self._tools.clock()
-        if progress.is_live and now_s >= self._show_s:
-            running, eta_s = self._supervision.given(), self._eta.left_s()
-            progress.show(running, now_s, eta_s, self._dispatcher.waits_for)
-            self._show_s = self._tools.clock() + SHOW_EVERY_S
+    def _obey(self) -> None:
+        """Do what signals asked for since the last call."""
+        asked = self._tools.stop.times_asked
+        if asked == self._num_obeyed:
+            return
+        self._num_obeyed = asked
+        at_once, doing = asked > 1, "waiting for"
+        if at_once or self._policy.sweep.on_interrupt is OnInterrupt.stop:
+            doing = "ending"
+            self._end_all(at_once=at_once)
+        if self._runs and not at_once:
+            attempts = counted(len(self._runs), "running attempt")
+            self._tools.tell(f"{doing} {attempts}{self._tools.stop.hint}")
+
+    def _end_all(self, *, at_once: bool) -> None:
+        for run in self._runs:
+            run.attempt.stop(at_once=at_once)
 
     def _look(self) -> None:
-        for run in list(self._supervision.runs):
+        for run in list(self._runs):
             self._heartbeat.beat_if_due()  # recording the one before may have taken long
-            ended = self._supervision.look(run)
+            run.attempt.look()
+            ended = run.attempt.ended()
             if ended is None:
                 continue
-            self._supervision.runs.remove(run)
+            self._runs.remove(run)
             judged = judge(run.given.folder, ended, self._policy.launcher)
             self._dispatcher.record(
                 Over(
@@ -185,16 +207,13 @@ class Orchestrator:
             due_s.append(self._show_s)
         if not self._stopping.is_stopping:
             due_s.append(self._dispatcher.due_s)
-        wait_s = min(min(due_s) - self._tools.clock(), self._supervision.next_look_s())
-        descriptors = [woken.fileno(), *self._supervision.descriptors()]
+        wait_s = min(due_s) - self._tools.clock()
+        descriptors = [woken.fileno()]
+        for run in self._runs:
+            wait_s = min(wait_s, run.attempt.next_look_s())
+            descriptors.append(run.attempt.descriptor)
         if self._dispatcher.starting:
             descriptors.append(self._dispatcher.starting.loading)
         self._tools.wait(descriptors, max(0.0, wait_s))
         if wait_readable([woken.fileno()]):
             woken.recv(4096)
-
-    def _lost(self) -> StoreError:
-        return StoreError(
-            f"this sweep gave no sign for {self._policy.heartbeat_timeout_s:g} s, and another took "
-            "it for dead; repeat the command"
-        )

@@ -53,7 +53,7 @@ def end_started_by(starter: int) -> None:
     _kill_all(was_started, _ORPHANS_END_WITHIN_S)
 
 
-def end_attempt(orchestrator: int, trainer: int, folder: Path | None) -> None:
+def end_attempt(orchestrator: int, trainer: int, run_dir: str | None) -> None:
     """Kill what still runs of a dead orchestrator's attempt, and wait until it has ended, for it
     holds devices: the group of its trainer, and its ranks, which lead groups of their own and work
     in its run folder.
@@ -64,7 +64,9 @@ def end_attempt(orchestrator: int, trainer: int, folder: Path | None) -> None:
             return False
         if os.getpgid(int(process.name)) == trainer:
             return True
-        return folder is not None and (process / "cwd").readlink() == folder.resolve()
+        if run_dir is None:
+            return False
+        return (process / "cwd").readlink() == Path(run_dir).resolve()
 
     _kill_all(is_of_attempt, _END_WITHIN_S)
 

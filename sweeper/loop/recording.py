@@ -18,9 +18,8 @@ from store.rows import FinishedAttempt
 from sweeper import SweepRefusedError
 from sweeper.early_stopping.contests import Contest, Observer
 from sweeper.live.view import EndedAttempt
-from sweeper.loop.attempt import disturbances_of, ended_so, is_tried_again
+from sweeper.loop import attempt, run_folders
 from sweeper.loop.backlog import Eta, Given, Repeat
-from sweeper.loop.run_folders import read_end, recorded_left, write_end
 from sweeper.loop.supervision import Over, Shared
 from sweeper.report import Failure, Ran, first_unread
 
@@ -47,15 +46,19 @@ class Recorder:
 
     def record(self, over: Over) -> None:
         """Nothing more is started when it cannot be written."""
-        given, duration_s = over.given, over.duration_s
-        left = recorded_left(given.folder, over.result)
-        result = replace(left.result, message=without_secrets(left.result.message))
+        given = over.given
         repeat = given.repeat
+        left = run_folders.recorded_left(given.folder, over.result)
+        result = replace(left.result, message=without_secrets(left.result.message))
         again = self._why_again(repeat, result, crashed=over.crashed)
-        disturbances = disturbances_of(result)
+        disturbances = attempt.disturbances_of(result)
         if again is not None and disturbances:
-            result = _not_counted(result, disturbances)
-        outcome = Outcome(result.outcome)
+            # its numbers are kept, and neither shown in tables nor counted as a repeat: the next
+            # attempt stands for it
+            message = "; ".join(disturbances)
+            result = replace(
+                result, outcome=Outcome.INVALID, message=message, verdict=Verdict.INVALID
+            )
         finished = FinishedAttempt(
             trial_id=repeat.open.trial_id,
             repeat=repeat.open.repeat,
@@ -64,7 +67,7 @@ class Recorder:
             placement=_placement(given),
             run_dir=str(given.folder.path),
             started_at=given.started_at,
-            duration_s=duration_s,
+            duration_s=over.duration_s,
             result=result,
             steps=left.steps,
             environment=left.environment,
@@ -73,7 +76,13 @@ class Recorder:
             self._write(given, finished, again)
         except (StoreError, SweepRefusedError) as error:
             self._stopping.give_up(error)
-            return
+        else:
+            self._go_on(repeat, finished, again)
+
+    def _go_on(self, repeat: Repeat, finished: FinishedAttempt, again: str | None) -> None:
+        """Do what follows from an end that was written down: `again` is why it is tried again."""
+        result, duration_s = finished.result, finished.duration_s or 0.0
+        outcome = Outcome(result.outcome)
         final = None
         if again is None:
             final = outcome
@@ -87,7 +96,7 @@ class Recorder:
                 self._backlog.expect(repeat.open.trial_id, duration_s)
         self.observer.ended(repeat.task.key, final)
         waiting = [*self._backlog.waiting(), *self.observer.expected()]
-        self._eta.update(waiting, self._shared.supervision.given())
+        self._eta.update(waiting, [run.given for run in self._shared.runs])
         ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
         self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
         self.steer(repeat)
@@ -158,8 +167,8 @@ class Recorder:
     def _write(self, given: Given, finished: FinishedAttempt, again: str | None) -> None:
         ended_at, folder = datetime.now(UTC), given.folder
         # one that was taken for dead has its end written by another
-        if read_end(folder) is None:
-            write_end(folder, finished, ended_at)
+        if run_folders.read_end(folder) is None:
+            run_folders.write_end(folder, finished, ended_at)
         repeat_id = given.repeat.open.repeat_id
         self._shared.heartbeat.write(
             lambda: self._shared.tools.ledger.finish(repeat_id, finished, ended_at, again=again)
@@ -167,10 +176,10 @@ class Recorder:
 
     def _why_again(self, repeat: Repeat, result: AttemptResult, *, crashed: bool) -> str | None:
         """Return why a repeat is tried again, or None. A stop leaves it to the next command."""
-        disturbed = bool(disturbances_of(result))
-        end = ended_so(Outcome(result.outcome), crashed=crashed, disturbed=disturbed)
+        disturbed = bool(attempt.disturbances_of(result))
+        end = attempt.ended_so(Outcome(result.outcome), crashed=crashed, disturbed=disturbed)
         repeat.num_ended[end] += 1
-        is_wanted = is_tried_again(self._shared.policy.retry, end, repeat.num_ended[end])
+        is_wanted = attempt.is_tried_again(self._shared.policy.retry, end, repeat.num_ended[end])
         if self._stopping.is_stopping or not is_wanted:
             return None
         return f"tried again after {end}"
@@ -184,11 +193,3 @@ def _placement(given: Given) -> Placement:
         return given.folder.read_placement() or given.placement
     except (OSError, ValueError):
         return given.placement
-
-
-def _not_counted(result: AttemptResult, disturbances: Sequence[str]) -> AttemptResult:
-    """Return a result whose numbers are kept, and neither shown in tables nor counted as a repeat:
-    the next attempt stands for it.
-    """
-    message = "; ".join(disturbances)
-    return replace(result, outcome=Outcome.INVALID, message=message, verdict=Verdict.INVALID)

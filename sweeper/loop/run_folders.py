@@ -16,38 +16,19 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from scalemark import run_folder
 from scalemark.host.processes import is_alive, is_visible, this_process
-from scalemark.records.attempt import (
-    AttemptBegin,
-    AttemptEnd,
-    Placement,
-    RankLimits,
-)
+from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement, RankLimits
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.outcomes import Outcome
 from scalemark.records.sweep import SweepRecord
 from scalemark.records.validation import parsed
-from scalemark.run_folder import (
-    SWEEP_FILE,
-    Left,
-    RunFolder,
-    left_of_failed,
-    read_left,
-    read_regular,
-)
+from scalemark.run_folder import Left, RunFolder
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import safe_name
+from store import ledger
 from store.errors import StoreError
-from store.ledger import (
-    KILLED,
-    Abandoned,
-    abandoned,
-    close_abandoned,
-    end_abandoned,
-    refuses_a_row,
-    unended,
-)
 from store.rows import FinishedAttempt
 from sweeper import SweepRefusedError
 from sweeper.grid.plan import PlannedTrial
@@ -61,9 +42,10 @@ def recorded_left(folder: RunFolder, result: AttemptResult) -> Left:
     rests on them.
     """
     try:
-        return read_left(folder, result)
+        return run_folder.read_left(folder, result)
     except (ValueError, OSError) as error:
-        return left_of_failed(folder, Outcome.FAILED, f"what the trainer left is refused: {error}")
+        message = f"what the trainer left is refused: {error}"
+        return run_folder.left_of_failed(folder, Outcome.FAILED, message)
 
 
 def write_end(folder: RunFolder, finished: FinishedAttempt, ended_at: datetime) -> None:
@@ -112,11 +94,7 @@ class RunFolders:
     """
 
     def __init__(
-        self,
-        runs_dir: Path,
-        sweep: SweepRecord,
-        machine: Machine,
-        software_key: str,
+        self, runs_dir: Path, sweep: SweepRecord, machine: Machine, software_key: str
     ) -> None:
         """Make the folder, and write down what a lost database could not say. Raises
         SweepRefusedError.
@@ -128,7 +106,7 @@ class RunFolders:
         except OSError as error:
             raise _refused(runs_dir / sweep.name, error) from error
         try:
-            _write_synced(self.path / SWEEP_FILE, sweep.to_json())
+            _write_synced(self.path / run_folder.SWEEP_FILE, sweep.to_json())
         except OSError as error:
             with suppress(OSError):  # unless it is in use already
                 self.path.rmdir()
@@ -189,7 +167,7 @@ def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
         try:
             path.mkdir()
         except FileExistsError:
-            if _uid_in(path / SWEEP_FILE) != sweep_uid:
+            if _uid_in(path / run_folder.SWEEP_FILE) != sweep_uid:
                 continue
         return path
     raise AssertionError("there is always another candidate")
@@ -198,7 +176,7 @@ def _folder_of(sweep_uid: str, candidates: Iterator[Path]) -> Path:
 def _uid_in(path: Path) -> str | None:
     """Return the sweep that a folder belongs to; None where its `sweep.json` does not say."""
     try:
-        sweep = parsed(read_regular(path))
+        sweep = parsed(run_folder.read_regular(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return sweep.get("uid") if isinstance(sweep, dict) else None
@@ -257,13 +235,13 @@ def recover(engine: sa.Engine) -> Recovered | None:
     Raises StoreError.
     """
     dead = []
-    for orchestrator_id, process, beat_at in unended(engine):
+    for orchestrator_id, process, beat_at in ledger.unended(engine):
         if not is_alive(process, beat_at):
             dead.append(orchestrator_id)
     if not dead:
         return None
     closed = _close(engine, dead)
-    end_abandoned(engine, dead, datetime.now(UTC))
+    ledger.end_abandoned(engine, dead, datetime.now(UTC))
     return closed
 
 
@@ -273,7 +251,7 @@ def _close(engine: sa.Engine, dead: Sequence[int]) -> Recovered:
     Raises StoreError for what is wrong with the database.
     """
     closed = Recovered(num_orchestrators=len(dead))
-    for repeat in abandoned(engine, dead):
+    for repeat in ledger.abandoned(engine, dead):
         try:
             outcome = _close_one(engine, repeat, closed.problems)
         except (OSError, SweepRefusedError) as error:
@@ -286,37 +264,36 @@ def _close(engine: sa.Engine, dead: Sequence[int]) -> Recovered:
     return closed
 
 
-def _close_one(engine: sa.Engine, repeat: Abandoned, problems: list[str]) -> Outcome | None:
+def _close_one(engine: sa.Engine, repeat: ledger.Abandoned, problems: list[str]) -> Outcome | None:
     """Return how its attempt ended; None when it had none, or somebody else was faster.
 
     A result that the database refuses has failed. Raises OSError, or SweepRefusedError when its
     folder has no room.
     """
     if repeat.pid is not None and is_visible(repeat.owner, this_process()):
-        folder = Path(repeat.run_dir) if repeat.run_dir else None
-        end_attempt(repeat.owner.pid, repeat.pid, folder)
+        end_attempt(repeat.owner.pid, repeat.pid, repeat.run_dir)
     finished = _finished(repeat) if repeat.run_dir else None
     try:
-        is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
+        is_ours = ledger.close_abandoned(engine, repeat, finished, datetime.now(UTC))
     except (StoreError, sa.exc.SQLAlchemyError, ValueError, TypeError, OverflowError) as error:
-        if finished is None or not refuses_a_row(error):
+        if finished is None or not ledger.refuses_a_row(error):
             raise
         message = f"the database refuses what its run folder holds: {type(error).__name__}: {error}"
         folder = RunFolder(Path(finished.run_dir))
-        failed = left_of_failed(folder, Outcome.FAILED, without_secrets(message))
+        failed = run_folder.left_of_failed(folder, Outcome.FAILED, without_secrets(message))
         finished = replace(finished, result=failed.result, steps=[], environment=None)
-        is_ours = close_abandoned(engine, repeat, finished, datetime.now(UTC))
+        is_ours = ledger.close_abandoned(engine, repeat, finished, datetime.now(UTC))
         # not before: the database may have refused it for another reason
         _write_end(folder, finished)
         problems.append(f"{_named(repeat)} failed: {message}")
     return Outcome(finished.result.outcome) if is_ours and finished else None
 
 
-def _named(repeat: Abandoned) -> str:
+def _named(repeat: ledger.Abandoned) -> str:
     return f"repeat {repeat.repeat} of trial {repeat.trial_id[:8]} ({repeat.run_dir})"
 
 
-def _finished(repeat: Abandoned) -> FinishedAttempt:
+def _finished(repeat: ledger.Abandoned) -> FinishedAttempt:
     """Read the end of an attempt from its run folder.
 
     The trainer writes its result whole, before it ends, and its orchestrator how that ended.
@@ -360,14 +337,15 @@ def _read(folder: RunFolder) -> tuple[AttemptEnd | None, Left]:
     Files that a crash of the machine has damaged are no result, and then the orchestrator's word
     does not count either.
     """
-    end, message = read_end(folder), KILLED
+    end, message = read_end(folder), ledger.KILLED
     try:
         result = (end and end.result) or folder.read_result()
         if result:
-            return end, read_left(folder, replace(result, message=without_secrets(result.message)))
+            result = replace(result, message=without_secrets(result.message))
+            return end, run_folder.read_left(folder, result)
     except (ValueError, OSError) as error:
         message += f", and what it left cannot be read: {error}"
-    return None, left_of_failed(folder, Outcome.INTERRUPTED, without_secrets(message))
+    return None, run_folder.left_of_failed(folder, Outcome.INTERRUPTED, without_secrets(message))
 
 
 def _placement(folder: RunFolder, planned: Placement) -> Placement:

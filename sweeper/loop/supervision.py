@@ -1,5 +1,9 @@
-"""Bundles what the loop works with, watches the attempts that run, hears signals, and tells the
-database that the sweep lives, also while a write waits for it.
+"""Decides when the loop stops and when it tells the database that it lives, and has the records
+that its parts share.
+
+- `Stop` counts signals; `Stopping` knows these and all other reasons to start nothing more.
+- `Heartbeat` gives a sign every few seconds, also while a write waits for a locked database.
+- `Tools` and `Policy` are what the loop is made with, `Run` and `Over` are its attempts.
 """
 
 from __future__ import annotations
@@ -14,18 +18,16 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TypeVar
 
-from conf.schema import LauncherConfig, OnInterrupt, RetryConfig, SweepConfig
+from conf.schema import LauncherConfig, RetryConfig, SweepConfig
 from scalemark.host.processes import HEARTBEAT_TIMEOUT, wait_readable
-from scalemark.records.attempt import RankLimits
 from scalemark.records.measurement import AttemptResult
-from scalemark.text.wording import counted
 from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
 from store.ledger import Ledger
 from sweeper import SweepRefusedError
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.slots import Slots
 from sweeper.live.progress import Progress
-from sweeper.loop.attempt import Attempt, Ended
+from sweeper.loop.attempt import Attempt
 from sweeper.loop.backlog import Backlog, Given
 from sweeper.loop.run_folders import Recovered, RunFolders
 from sweeper.starts import Start
@@ -211,13 +213,6 @@ class Policy:
     # others take a process that is silent for so long for dead: the heartbeat timeout
     heartbeat_timeout_s: float = HEARTBEAT_TIMEOUT.total_seconds()
 
-    @property
-    def rank_limits(self) -> RankLimits:
-        return RankLimits(
-            start_timeout_s=self.launcher.rank_start_timeout_s,
-            timeout_s=self.launcher.rank_timeout_s,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -238,47 +233,6 @@ class Over:
     crashed: bool  # as that of `sweeper.loop.attempt.Judged`
 
 
-class Supervision:
-    """Watches the attempts that run now, which are `runs`."""
-
-    def __init__(self, policy: Policy, stop: Stop, tell: Callable[[str], object]) -> None:
-        self.runs: list[Run] = []
-        self._policy, self._stop, self._tell = policy, stop, tell
-        self._num_obeyed = 0  # how often we were asked to stop, and did
-
-    def obey(self) -> None:
-        """Do what signals asked for since the last call."""
-        asked = self._stop.times_asked
-        if asked == self._num_obeyed:
-            return
-        self._num_obeyed = asked
-        at_once = asked > 1
-        ends = at_once or self._policy.sweep.on_interrupt is OnInterrupt.stop
-        if ends:
-            self.end_all(at_once=at_once)
-        if self.runs and not at_once:
-            doing = "ending" if ends else "waiting for"
-            self._tell(f"{doing} {counted(len(self.runs), 'running attempt')}{self._stop.hint}")
-
-    def look(self, run: Run) -> Ended | None:
-        """Keep its deadlines; None while it runs."""
-        run.attempt.look()
-        return run.attempt.ended()
-
-    def end_all(self, *, at_once: bool) -> None:
-        for run in self.runs:
-            run.attempt.stop(at_once=at_once)
-
-    def next_look_s(self) -> float:
-        return min((run.attempt.next_look_s() for run in self.runs), default=float("inf"))
-
-    def descriptors(self) -> Iterable[int]:
-        return (run.attempt.descriptor for run in self.runs)
-
-    def given(self) -> list[Given]:
-        return [run.given for run in self.runs]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
     """What the parts of the loop share."""
@@ -288,4 +242,4 @@ class Shared:
     backlog: Backlog
     heartbeat: Heartbeat
     stopping: Stopping
-    supervision: Supervision
+    runs: list[Run]  # that run now

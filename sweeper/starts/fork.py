@@ -23,11 +23,8 @@ from typing import Any
 
 import psutil
 
-from scalemark.host.own_code import module_command
-from scalemark.host.processes import wait_readable
-from scalemark.host.software import PLACEMENT
-from scalemark.records import switches
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host import own_code, processes, software
+from scalemark.records import attempt, switches
 from scalemark.records.axes import Engine
 from scalemark.run_folder import RunFolder
 from sweeper.starts.spawn import Process, Spawn, Start
@@ -59,7 +56,7 @@ class Fork(Start):
         self.problem: str | None = None
         self._module, self._clock, self._free_bytes = module, clock, free_bytes
         self._supervisor = Supervisor()
-        self._spawn = Spawn(module_command(module))
+        self._spawn = Spawn(own_code.module_command(module))
         self._servers: dict[Key, Server] = {}  # the one used last comes last
         self._num_lost: Counter[Key] = Counter()  # servers in a row
 
@@ -81,7 +78,9 @@ class Fork(Start):
             else:
                 del self._num_lost[key]
                 return forked
-        return self._start_by_spawn(folder, environment)
+        if given := folder.read_placement():
+            folder.write(folder.placement, replace(given, start=Spawn.name).to_json())
+        return self._spawn.start(folder, environment)
 
     def close(self) -> None:
         for server in self._servers.values():
@@ -132,11 +131,6 @@ class Fork(Start):
             if server.was_used and server.num_running == 0:
                 self._servers.pop(key).close()
 
-    def _start_by_spawn(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
-        if given := folder.read_placement():
-            folder.write(folder.placement, replace(given, start=Spawn.name).to_json())
-        return self._spawn.start(folder, environment)
-
 
 class ServerLostError(Exception):
     """Raised when a fork server has ended, or does not answer; its trainers end with it."""
@@ -161,7 +155,7 @@ class Server:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the server
         with its:
             self._process = subprocess.Popen(
-                module_command("trainer.fork_server", str(its.fileno()), module),
+                own_code.module_command("trainer.fork_server", str(its.fileno()), module),
                 env=variables,
                 cwd="/",
                 pass_fds=[its.fileno()],
@@ -179,7 +173,7 @@ class Server:
     @property
     def has_ended(self) -> bool:
         """A loaded server says nothing unasked: what there is to read is its end."""
-        return self.is_lost or (self.is_loaded and bool(wait_readable([self.descriptor])))
+        return self.is_lost or (self.is_loaded and bool(processes.wait_readable([self.descriptor])))
 
     def load(self, *, waits: bool) -> None:
         """Check whether it has loaded, or wait. Raises ServerLostError, UnsafeToForkError."""
@@ -295,6 +289,6 @@ def _at_import(folder: RunFolder, environment: Mapping[str, str]) -> dict[str, s
 
 def _key(variables: Mapping[str, str]) -> Key:
     kept = {**variables}
-    for name in (*PLACEMENT, ORCHESTRATOR_VARIABLE):
+    for name in (*software.PLACEMENT, attempt.ORCHESTRATOR_VARIABLE):
         kept.pop(name, None)
     return frozenset(kept.items())

@@ -338,7 +338,7 @@ def test_a_repeat_that_the_database_refuses_all_the_same_has_failed(db, monkeypa
                 finished = replace(finished, environment={**ENVIRONMENT, "packages": {"keras": {}}})
             return close_abandoned(engine, repeat, finished, at)
 
-        monkeypatch.setattr("sweeper.loop.run_folders.close_abandoned", unchecked)
+        monkeypatch.setattr("store.ledger.close_abandoned", unchecked)
         recovered = recover(writer.engine)
         assert "the database refuses what its run folder holds" in str(recovered)
         assert recover(writer.engine) is None
@@ -366,7 +366,7 @@ def test_what_is_wrong_with_the_database_fails_no_repeat(tmp_path, monkeypatch):
             )
 
         with monkeypatch.context() as broken:
-            broken.setattr("sweeper.loop.run_folders.close_abandoned", refused)
+            broken.setattr("store.ledger.close_abandoned", refused)
             with pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
                 recover(writer.engine)
         recovered = recover(writer.engine)

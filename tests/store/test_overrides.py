@@ -17,7 +17,7 @@ from scalemark.records.overrides import command, overrides
 from scalemark.records.trial import STRATEGY_NAMES, TrialSpec
 from simulator.costs.box import overrides_of, profile
 from sweeper.devices.machine import machine_of
-from sweeper.grid.compose import Request, expand
+from sweeper.grid.compose import expand
 from tests.composing import composing
 from tests.conftest import PROJECT
 from tests.specs import small
@@ -39,7 +39,7 @@ def planned():
 
         def plan(arguments: list[str], kind: DeviceKind, num_devices: int = 64) -> list[TrialSpec]:
             found = []
-            for cell in expand(Request(arguments=arguments), 10_000, loader):
+            for cell in expand(arguments, 10_000, loader):
                 try:
                     found.append(
                         resolve(

@@ -13,7 +13,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.records.switches import unknown_to
 from simulator.costs.box import profile
-from sweeper.grid.compose import Request, expand
+from sweeper.grid.compose import expand
 from tests.analysis.explain.explained import (
     CPU_DEVICES,
     DISTORTED,
@@ -54,8 +54,7 @@ def run():
     with composing() as (composer, loader):
 
         def run(command, target, kind):
-            request = Request(arguments=arguments(command, [target]))
-            (cell,) = expand(request, 1, loader)
+            (cell,) = expand(arguments(command, [target]), 1, loader)
             return resolve(
                 composer.compose(cell), kind, 8, (9, 0) if kind is DeviceKind.GPU else None
             )

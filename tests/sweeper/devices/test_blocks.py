@@ -26,7 +26,7 @@ def of(*order: int, aligned: bool = True) -> Blocks:
     ],
 )
 def test_groups_are_aligned_to_the_next_power_of_two_or_hold_all(blocks, num_gpus, wanted):
-    assert blocks.groups(num_gpus) == wanted
+    assert blocks.rooms(num_gpus, set(blocks.order)) == wanted
 
 
 def test_the_room_that_breaks_up_least_is_found():

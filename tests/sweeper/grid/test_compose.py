@@ -10,7 +10,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import register, typed
 from sweeper import SweepRefusedError
-from sweeper.grid.compose import Cell, GridChoice, Request, expand, without_hydra
+from sweeper.grid.compose import Cell, GridChoice, expand, without_hydra
 from tests.composing import composing
 
 pytestmark = pytest.mark.integration
@@ -130,7 +130,7 @@ def test_each_cell_of_a_swept_axis_is_composed_as_stock_hydra_composes_it(compos
         "num_gpus=range(2,3)",
         "batch_size=str(8)",
     ]
-    for each in expand(Request(arguments=arguments), 1000):
+    for each in expand(arguments, 1000):
         texts = [choice.text for choice in each]
         assert composer.compose(each) == typed(
             without_hydra(composer._loader.load_sweep_config(composer._base, texts))

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from conf.schema import register
 from sweeper import SweepRefusedError
-from sweeper.grid.compose import Request, expand, text_of
+from sweeper.grid.compose import expand, text_of
 from tests.conf.test_resolve import FOLDER
 
 
 def cells(*arguments, most=100, loader=None, **asked):
     return [
-        tuple(choice.text for choice in cell)
-        for cell in expand(Request(arguments=arguments, **asked), most, loader)
+        tuple(choice.text for choice in cell) for cell in expand(arguments, most, loader, **asked)
     ]
 
 
@@ -98,8 +97,8 @@ def test_params_may_be_text_numbers_and_lists():
 
 def test_values_are_parsed_as_their_text_would_be():
     for values in ("1,2.5,1e-3,true,null,abc,'a b'", "range(1,3)", "str(1,2)", "'1','true'"):
-        for cell in expand(Request(arguments=[f"x={values}"]), 100):
-            (again,) = expand(Request(arguments=[cell[0].text]), 100)
+        for cell in expand([f"x={values}"], 100):
+            (again,) = expand([cell[0].text], 100)
             assert cell[0].override.value() == again[0].override.value()
             assert type(cell[0].override.value()) is type(again[0].override.value())
 
@@ -272,7 +271,7 @@ def test_variants_count_as_cells():
 
 
 def test_a_cell_is_named_by_its_axes_alone():
-    cells = expand(Request(arguments=["engine=command", "command.run=x", "sweep.race=true"]), 10)
+    cells = expand(["engine=command", "command.run=x", "sweep.race=true"], 10)
     assert text_of(cells[0]) == ""
-    (cell,) = expand(Request(arguments=["num_gpus=2", "+axes.tp=4", "store.url=x"]), 10)
+    (cell,) = expand(["num_gpus=2", "+axes.tp=4", "store.url=x"], 10)
     assert text_of(cell) == "num_gpus=2 +axes.tp=4"
