@@ -39,18 +39,12 @@ class Blocks:
     most_at_once: int  # trials that may run side by side
     per_host: int = 0  # devices of each of several hosts; 0 = all are of one
 
-    def fits(self, num_gpus: int, free: Set[int]) -> bool:
-        """Return whether one of the groups has room among the free devices."""
-        size = self._size(num_gpus)
-        for start in range(0, len(self.order), size):
-            if len(self._free_in(start, size, free)) >= num_gpus:
-                return True
-        return False
-
     def rooms(self, num_gpus: int, free: Set[int]) -> list[tuple[int, ...]]:
         """Return the free devices of each group that has room, of those that break up least."""
         rooms: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        size = self._size(num_gpus)
+        size = len(self.order)
+        if self.aligned:
+            size = 1 << (num_gpus - 1).bit_length()
         for start in range(0, len(self.order), size):
             room = self._free_in(start, size, free)
             if len(room) >= num_gpus:
@@ -58,13 +52,6 @@ class Blocks:
         if not rooms:
             return []
         return rooms[min(rooms)]
-
-    def _size(self, num_gpus: int) -> int:
-        if 0 < num_gpus <= self.per_host:
-            return self.per_host
-        if not self.aligned:
-            return len(self.order)
-        return 1 << (num_gpus - 1).bit_length()
 
     def _free_in(self, start: int, size: int, free: Set[int]) -> tuple[int, ...]:
         return tuple(device for device in self.order[start : start + size] if device in free)
@@ -194,7 +181,7 @@ class DeviceSlots(Slots):
         if len(self._held) >= self.blocks.most_at_once:
             return False
         free = self._free()
-        if self.blocks.fits(width, free):
+        if self.blocks.rooms(width, free):
             return True
         # where others leave no whole block, any of the rest will do once nothing else runs
         return not self._held and len(free) >= width

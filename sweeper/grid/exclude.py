@@ -63,10 +63,6 @@ class Rule:
     text: str
     conditions: tuple[Condition, ...] = ()  # none: the text is an expression
 
-    @property
-    def reason(self) -> str:
-        return reason_of(self.text)
-
     def holds(self, spec: TrialSpec) -> bool:
         """Raises SweepRefusedError for an expression that has no value for this trial."""
         if self.conditions:

@@ -110,7 +110,7 @@ def resolve_grid(
             raise SweepRefusedError(str(error)) from None
         rule = next((rule for rule in rules if rule.holds(spec)), None)
         if rule:
-            left_out.append((text_of(cell), rule.reason))
+            left_out.append((text_of(cell), reason_of(rule.text)))
             continue
         source = (spec.data, spec.data_dir)
         if spec.data_dir and source not in sources:

@@ -40,5 +40,4 @@ def test_the_room_that_breaks_up_least_is_found():
 @pytest.mark.parametrize(("aligned", "fits"), [(True, False), (False, True)])
 def test_two_neighbors_of_two_blocks_are_room_only_where_any_will_do(aligned, fits):
     blocks = of(0, 1, 2, 3, aligned=aligned)
-    assert blocks.fits(2, {1, 2}) == fits
     assert blocks.rooms(2, {1, 2}) == ([(1, 2)] if fits else [])

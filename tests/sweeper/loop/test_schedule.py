@@ -57,7 +57,7 @@ def play(waiting: Queue, durations_s: Mapping[int, float], blocks: Blocks) -> li
     played: list[Played] = []
 
     def fits(num_gpus: int) -> bool:
-        return len(ends) < blocks.most_at_once and blocks.fits(num_gpus, free)
+        return len(ends) < blocks.most_at_once and bool(blocks.rooms(num_gpus, free))
 
     while waiting or ends:
         while popped := waiting.pop(fits, is_idle=not ends):
