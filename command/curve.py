@@ -18,7 +18,7 @@ from command.points import Column, Fit, Points, RunSummary, are_last, fitted
 from scalemark.readers.reading import Reader, Reading
 from scalemark.records.trial import TrialSpec
 
-TOLERANCE = 0.1  # honest rates differ by less: they leave out what a program does between steps
+TOLERANCE = 0.05  # of two clocks, as a share of the time
 LEAST_BETWEEN_S = 0.05  # between lines: the watcher stamps them to a few milliseconds
 _MIXED = 1.5  # the spread of rates over that of times between lines, where they are of two phases
 RESOLUTION_S = 0.1  # of sums of such times

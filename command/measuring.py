@@ -14,6 +14,7 @@ from command.curve import (
     RESOLUTION_S,
     TOLERANCE,
     Calls,
+    Clock,
     Compared,
     CurveError,
     PrintedNumbers,
@@ -52,6 +53,7 @@ FILE_WITHOUT_TIMES = (
     "its own rates could not be compared with a clock, and its steps are taken to fill its run, as "
     "its file has no times; write them, too, and name them by time_s"
 )
+SAME = 1 + 1e-9  # the ratio of times that differ by rounding alone
 MISFIT = "the items of a step follow from its means only roughly; give command.items_per_step"
 
 
@@ -281,6 +283,9 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
     )
     step_s = measurement.median_step_s or math.inf
     counts_items = abs((calls.items_per_step or 0.0) - 1) <= WIDEST_APART and step_s < SHORTEST_S
+    if calls.clock is Clock.RATE and max(calls.durations_s) <= SAME * min(calls.durations_s):
+        # a number that never changes does not tell how much the speed varies
+        measurement = replace(measurement, throughput_low=None, throughput_high=None, jitter_s=None)
     if not printed.curve.has_steps or counts_items:  # a line stands for any number of steps
         measurement = replace(measurement, median_step_s=None, jitter_s=None, p90_step_s=None)
     return MeasuredProgram(

@@ -141,14 +141,17 @@ _RULES: tuple[_Rule, ...] = (
     (
         ("-p",),
         re.compile(
-            r"(\b(?:mysql\w*|mariadb\w*|sshpass|mongo\w*)\b[^;&|\n]{0,200}?\s-p)(?!\*{3})[^\s$*-]\S*"
+            r"(\b(?:mysql\w*|mariadb\w*|sshpass|mongo\w*|7z\w*)\b[^;&|\n]{0,200}?\s-p)"
+            r"(?!\*{3})[^\s$*-]\S*"
         ),
         rf"\1{MASK}",
     ),
     (
-        ("sshpass", "wandb", "-pw"),
+        ("sshpass", "wandb", "-pw", "redis-cli", "zip", "-pass"),
         re.compile(
-            r"(\bsshpass\s+-p\s+|\bwandb\s+login\s+(?:--\w+\s+)*|(?<!\S)-pw\s+)"
+            r"(\bsshpass\s+-p\s+|\bwandb\s+login\s+(?:--\w+\s+)*|(?<!\S)-pw\s+"
+            r"|\bredis-cli\b[^;&|\n]{0,200}?\s-a\s+|\b(?:un)?zip\b[^;&|\n]{0,200}?\s-P\s+"
+            r"|(?<!\S)-pass(?:in|out)\s+pass:)"
             rf"(?!-|\*{{3}}|{_NO_SECRETS})\S+"
         ),
         rf"\1{MASK}",

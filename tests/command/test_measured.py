@@ -80,7 +80,7 @@ def test_a_time_of_one_step_of_ten_is_not_that_of_all():
     assert "between its lines 256; the second counts" in doubt
 
 
-@pytest.mark.parametrize(("every_s", "step_s"), [(2.0, 0.5), (0.5, 2.0)])
+@pytest.mark.parametrize(("every_s", "step_s"), [(2.0, 0.5), (0.5, 2.0), (0.535, 0.5)])
 def test_times_that_are_not_those_of_the_clock_are_passed_over(every_s, step_s):
     lines = [(every_s * step, f"step {step} time {step_s}") for step in range(1, 40)]
     found = measured(TIMES, lines, items=8)
@@ -92,6 +92,7 @@ def test_times_that_fit_the_clock_are_believed():
     lines = [(0.52 * step, f"step {step} time 0.5") for step in range(1, 40)]
     found = measured(TIMES, lines, items=8)
     assert (found.measurement.throughput, found.doubts) == (pytest.approx(16), ())
+    assert found.measurement.throughput_low is None  # a time that never changes has no spread
 
 
 def test_pauses_between_steps_are_told_of_beside_honest_rates():
