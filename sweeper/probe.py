@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from conf.schema import HardwareConfig
 from scalemark.abilities import PRECISIONS
 from scalemark.cli import entry_point
 from scalemark.cli.terminal import Progress, print_json, shown
-from scalemark.host import files, gpu_libraries, own_code
+from scalemark.host import files, gpu_libraries, own_code, processes
 from scalemark.records import switches, validation
 from scalemark.records.machine import DeviceKind, Figure, Gpu, Machine, Probe, Probed, ProbeRequest
 from scalemark.run_folder import last_error_in
@@ -283,7 +282,7 @@ def _read(descriptor: int, measured: Measured, progress: Progress, stall_s: floa
 def _lines(descriptor: int, stall_s: float) -> Iterator[bytes | None]:
     """Yield each line; None, and no more, where none comes for so long."""
     rest = b""
-    while select.select([descriptor], [], [], stall_s)[0]:
+    while processes.wait_readable([descriptor], stall_s):
         read = os.read(descriptor, _READ_BYTES)
         if not read:
             return

@@ -18,7 +18,6 @@ import json
 import logging
 import os
 import secrets
-import select
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from scalemark.host.processes import wait_readable
 from scalemark.records.attempt import ADDRESSES_VARIABLE
 from sweeper.elsewhere import LOST, main
 
@@ -73,7 +73,7 @@ class RayProgram:
     def read(self) -> tuple[list[tuple[int, bytes]], int | None]:
         """Return what it wrote to 1 and 2 since the last call; once all is read, its exit code."""
         parts = []
-        for pipe in select.select(list(self._open), [], [], _LOOK_EVERY_S)[0]:
+        for pipe in wait_readable(self._open, _LOOK_EVERY_S):
             part = os.read(pipe, _PART_BYTES)
             if part:
                 parts.append((self._open[pipe], part))
