@@ -24,7 +24,7 @@ from conf.help import axes_help, settings_help
 from conf.schema import register
 from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, own_version, typed
-from scalemark.records.outcomes import State
+from scalemark.records.measurement import State
 from scalemark.text.untrusted import masked, quoted_lines
 from simulator.costs.box import profiles
 from store.database import own_command

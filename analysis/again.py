@@ -11,8 +11,7 @@ from typing import Any
 from analysis.results import Result
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.program import template
-from scalemark.records.axes import AxisValue, Engine
-from scalemark.records.free_axes import env_variables, is_free
+from scalemark.records.axes import AxisValue, Engine, env_variables, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import ID_DIGITS, SETTING, changes_to, overrides, sweep
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names

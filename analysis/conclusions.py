@@ -16,7 +16,7 @@ from analysis.labels import axes_of
 from analysis.results import Result, by_item
 from scalemark.host.own_code import typed
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import NOISE, read_injected
+from scalemark.records.measurement import NOISE, read_injected
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 from scalemark.text.wording import counted

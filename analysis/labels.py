@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.results import Result, global_batch, keeps_micro_batches, micro_batches
 from analysis.results import axes_of as results_axes_of
-from scalemark.records.free_axes import full_name, is_env_variable
+from scalemark.records.axes import full_name, is_env_variable
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, strategy_of_free_axes
 from scalemark.text.wording import SortKey, natural

@@ -22,8 +22,7 @@ from analysis.results import (
 from analysis.versions import Where, described, distinguished
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import IMAGES
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import IMAGES, Outcome, Verdict
 from scalemark.records.references import Origin
 from scalemark.records.trial import inherited_strategy_axes, strategy_of_free_axes
 from scalemark.stats import welch

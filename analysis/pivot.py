@@ -22,7 +22,7 @@ from analysis.labels import (
     varying,
 )
 from analysis.results import Environment, Result, with_number
-from scalemark.records.free_axes import is_env_variable
+from scalemark.records.axes import is_env_variable
 from scalemark.records.references import Origin
 from scalemark.records.trial import PROGRAM_AXES, STRATEGY_AXES, unusual_axes
 from scalemark.stats.welch import Relation, relation

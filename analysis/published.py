@@ -12,9 +12,9 @@ from datetime import date
 from typing import Any
 
 from analysis.results import NOT_REPORTED, BaselineRule, Environment, Result, with_baselines
-from scalemark.records.free_axes import WHEN, day_of, name_of_record
+from scalemark.records.axes import WHEN, day_of, name_of_record
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.references import Origin, ReferenceKind
 from scalemark.records.trial import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch

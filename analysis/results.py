@@ -14,18 +14,18 @@ from typing import Any
 
 from scalemark.abilities import least_replicas, trains_apart
 from scalemark.records import trial
-from scalemark.records.axes import Engine
-from scalemark.records.free_axes import bare_name, is_env_variable
+from scalemark.records.axes import Engine, bare_name, is_env_variable
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import (
     BY_EXAMPLE,
     IMAGES,
     STEPS,
     TOKENS,
+    Outcome,
+    Verdict,
     items_per_example,
     unit_of,
 )
-from scalemark.records.outcomes import Outcome, Verdict
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names, strategy_axes
 from scalemark.stats import welch

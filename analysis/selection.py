@@ -15,7 +15,7 @@ from analysis.published import named, of_newest_night, of_others, of_source
 from analysis.results import BaselineRule, Result, with_number
 from analysis.titles import sweep_notes
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import WHEN, name_in_records
+from scalemark.records.axes import WHEN, name_in_records
 from scalemark.records.measurement import StepSample
 from scalemark.records.overrides import hydra_value
 from scalemark.records.references import Origin

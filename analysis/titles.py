@@ -10,7 +10,7 @@ from analysis.labels import Label
 from analysis.pivot import Table
 from analysis.results import Environment, Result, over, scales_strongly, with_number
 from scalemark.own_model import is_own
-from scalemark.records.free_axes import INHERITED, is_env_variable
+from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.text.wording import as_typed, counted, fixed, listed
 
 

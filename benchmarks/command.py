@@ -33,8 +33,7 @@ from benchmarks.asking import parser
 from benchmarks.orchestrator import rounds
 from benchmarks.ratio import Ratio, Want, machine, table, write_json
 from conf.schema import LauncherConfig
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from sweeper.loop.attempt import Attempt

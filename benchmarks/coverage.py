@@ -1,7 +1,7 @@
 """Measures whether 95 % intervals hold the truth in 95 % of cases, and how often equals are called
 different: on times with known truth.
 
-`python benchmarks/coverage.py [--comparisons N] [--only QUESTION] [--json FILE]` prints Markdown
+`python -m benchmarks.coverage [--comparisons N] [--only QUESTION] [--json FILE]` prints Markdown
 tables. Same seed, same figures.
 """
 

@@ -1,6 +1,6 @@
 """Measures whether `analysis explain` finds what is injected: on simulated trials with known truth.
 
-`python benchmarks/explain.py [--seed S] [--seeds N] [--cases N]` prints Markdown tables.
+`python -m benchmarks.explain [--seed S] [--seeds N] [--cases N]` prints Markdown tables.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many regressions `guard` finds within three nights, and how often it alarms for nothing.
 
-`python benchmarks/guard.py [YEARS]` draws so many years (50) of each kind: 365 nights x 50 trials,
+`python -m benchmarks.guard [YEARS]` draws so many years (50) of each kind: 365 nights x 50 trials,
 3 % noise between processes, drift, a season, and six regressions of 3 to 10 %
 (`benchmarks/guarding/years.py`). `false` are alarms a
 year that no regression explains (alarms of one night, of however many trials, are one; an alarm up

@@ -1,7 +1,7 @@
 """How often `judge` calls a change better that is not, how many true gains it finds, and in how
 many runs, beside the rules that people use.
 
-`python benchmarks/judge.py [SEQUENCES] [--proposals N]` plays sequences of 1,000 proposals, 20 of
+`python -m benchmarks.judge [SEQUENCES] [--proposals N]` plays sequences of 1,000 proposals, 20 of
 each kind. Of a usual one 95 % change nothing, the others gain 2 %, and processes spread by 1 %.
 What a rule calls better becomes the baseline of the next proposal. All rules meet the same
 proposals; each draws runs of its own. Kinds differ in one thing:
@@ -34,7 +34,7 @@ from scipy.stats import ttest_ind
 sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file lies another `trainer`
 
 from benchmarks.asking import head, parser, row
-from scalemark.stats.paired_evidence import level_of
+from scalemark.stats.welch import level_of
 from sweeper.early_stopping.rule import (
     MOST_EARLIER,
     Aim,

@@ -8,8 +8,7 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from trainer import keras_model
-from trainer.layers import tokens
+from trainer import keras_model, model_layers
 
 
 class Attention(keras.layers.Layer):
@@ -65,4 +64,4 @@ def use() -> None:
     keras_model.Dropout = keras.layers.Dropout
     keras_model.Attention = Attention
     keras_model.gelu = "gelu"
-    tokens.Embedding = Embedding
+    model_layers.Embedding = Embedding

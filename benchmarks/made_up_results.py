@@ -14,11 +14,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.attempt import Placement
+from scalemark.records.attempt import Placement, sweep_uid
 from scalemark.records.machine import Machine
-from scalemark.records.measurement import AttemptResult, Measurement, StepSample
-from scalemark.records.outcomes import Outcome, Phase, State, Verdict
-from scalemark.records.sweep import sweep_uid
+from scalemark.records.measurement import (
+    AttemptResult,
+    Measurement,
+    Outcome,
+    Phase,
+    State,
+    StepSample,
+    Verdict,
+)
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec
 from store.database import open_for_writing, writing
 from store.exchange.rebuild import FolderSweep, Rebuilt, StateChange, add_sweep

@@ -21,7 +21,7 @@ from conf.resolve import resolve
 from conf.schema import register, typed
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome, State
+from scalemark.records.measurement import Outcome, State
 from scalemark.run_folder import RunFolder
 from sweeper import sweep
 from sweeper.grid.compose import Composer, Grid, expand

@@ -10,12 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from scalemark.host import software
-from scalemark.records.measurement import AttemptResult, Measurement, StepSample
-from scalemark.records.outcomes import Outcome, Phase
+from scalemark.records.measurement import AttemptResult, Measurement, Outcome, Phase, StepSample
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 
-EXIT_CODE = 0  # of a completed attempt, see scalemark.records.outcomes.TRAINER_EXIT_CODES
+EXIT_CODE = 0  # of a completed attempt, see scalemark.records.measurement.TRAINER_EXIT_CODES
 STEP = StepSample(
     step=0, phase=Phase.MEASURE, start_s=0.0, duration_s=1.0, data_wait_s=0.0, loss=None
 )

@@ -19,10 +19,9 @@ import tensorflow as tf
 from benchmarks import keras_layers
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
-from trainer import keras_model
+from trainer import UnsupportedTrialError, keras_model
 from trainer.data import synthetic
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 from trainer.keras_model import cross_entropy, definition
 from trainer.run import prepare
 

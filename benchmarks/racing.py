@@ -1,7 +1,7 @@
 """How often a race ends with the winner of the full grid, and how many GPU-seconds of the full grid
 it takes.
 
-`python benchmarks/racing.py [GRIDS]` plays random grids (200 per row) twice with the same speeds:
+`python -m benchmarks.racing [GRIDS]` plays random grids (200 per row) twice with the same speeds:
 once all repeats, once racing, by the sweep's own queue and policy. A grid is 5 strategies at 1, 2,
 4 and 8 GPUs of some models: 4 races per model. Drawn anew are how far the slowest of each race is
 behind (0 to 60 %), how far processes of a grid differ (0.5 to 3 %, in some cells twice as far as in
@@ -29,7 +29,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 from benchmarks.asking import head, parser, row
 from benchmarks.made_up_results import spec_of
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat

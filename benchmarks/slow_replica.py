@@ -1,7 +1,7 @@
 """Counts how often the slow replica is named, and an innocent one: on simulated times of each
 replica's own compute with known truth.
 
-`python benchmarks/slow_replica.py [--times N] [--rounds N] [--only NAME] [--json FILE]` prints a
+`python -m benchmarks.slow_replica [--times N] [--rounds N] [--only NAME] [--json FILE]` prints a
 Markdown table. Same seed, same figures.
 
 Other rules were asked once about the same times: `10 % above the mean` and `z-score > 2` name an

@@ -1,7 +1,7 @@
 """Counts verdicts on every published figure of several GPUs, beside the rule that calls an
 efficiency below 0.90 communication-bound.
 
-`python benchmarks/verdicts.py` prints a Markdown table.
+`python -m benchmarks.verdicts` prints a Markdown table.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _copying(
     """
     from benchmarks.peers import device_names
     from trainer.devices import Devices
-    from trainer.step import Losses, Step
+    from trainer.model_tower import Losses, Step
 
     spec = _spec(candidate)
     if spec.device_kind is DeviceKind.CPU_DEVICE:

@@ -21,17 +21,14 @@ from pathlib import Path
 
 from command import outcomes, start
 from command.run import accompany, run
-from scalemark.host.memory import is_lack_of_host_memory
+from scalemark.host.processes import is_lack_of_host_memory
 from scalemark.readers.opening import KINDS, about
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
+from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
-from trainer import own_process
-from trainer.errors import UnsupportedTrialError
-from trainer.ranks import own_rank, supervision
-from trainer.ranks.own_rank import NO_FLAGS, Flags
+from trainer import UnsupportedTrialError, own_process, own_rank, supervision
+from trainer.own_rank import NO_FLAGS, Flags
 
 GRACE_S = 30.0
 """How long ranks on other hosts may go on once that on the first has completed."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from command.points import Column, Fit, Points, RunSummary, are_last, fitted
-from scalemark.readers.reading import Reader, Reading
+from scalemark.readers.opening import Reader, Reading
 from scalemark.records.trial import TrialSpec
 
 TOLERANCE = 0.05  # of two clocks, as a share of the time

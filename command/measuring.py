@@ -8,28 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from command import curve
-from command.curve import (
-    FLUSH,
-    LEAST_BETWEEN_S,
-    RESOLUTION_S,
-    TOLERANCE,
-    Calls,
-    Clock,
-    Compared,
-    CurveError,
-    PrintedNumbers,
-    compared,
-)
 from command.points import are_other, label
 from command.watch import Moments, TakenResources
 from scalemark.records.measurement import (
     LARGEST_THROUGHPUT,
     STEPS,
     Measurement,
+    Phase,
     StepSample,
     unit_of,
 )
-from scalemark.records.outcomes import Phase
 from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
 from trainer import measured
 from trainer import measured as timing
@@ -45,10 +33,10 @@ STAMPED_WITHIN_S = 0.03  # of its arrival a line is seen, on a busy machine
 SHORTEST_S = 0.003  # of a step that a program prints: steps of one item that are faster are items
 WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
 LINES_AT_ONCE = (
-    f"its own times could not be compared with a clock, as its lines came at once; {FLUSH}"
+    f"its own times could not be compared with a clock, as its lines came at once; {curve.FLUSH}"
 )
 FEWEST_BURSTS = 20  # the last is of another size: with fewer, that is more than 5 % of them
-FEW_BURSTS = f"its lines came many at once, and too few times to be timed; {FLUSH}"
+FEW_BURSTS = f"its lines came many at once, and too few times to be timed; {curve.FLUSH}"
 FILE_WITHOUT_TIMES = (
     "its own rates could not be compared with a clock, and its steps are taken to fill its run, as "
     "its file has no times; write them, too, and name them by time_s"
@@ -86,7 +74,7 @@ class ProgramRun:
     """What is known of a program that ended well."""
 
     spec: TrialSpec
-    printed: PrintedNumbers
+    printed: curve.PrintedNumbers
     moments: Moments
     started_s: float  # on the monotonic clock
     ended_s: float
@@ -110,7 +98,7 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     run_s = run.ended_s - run.started_s if printed.is_file else 0.0
     try:
         calls = printed.curve.calls(counted, run_s=run_s)
-    except CurveError as error:
+    except curve.CurveError as error:
         if rate is None:
             why = _instead(printed) or f"found steps and no speed: {error}"
             raise NothingReadError(why) from error
@@ -145,7 +133,7 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     return _timed(run, window, item, doubts)
 
 
-def _by_clock(printed: PrintedNumbers, calls: Calls) -> Calls:
+def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
     """Return calls by the arrival of lines, where the rates turn out to be means since the begin.
 
     Raises NothingReadError for rates that are neither that nor those between the lines.
@@ -175,7 +163,7 @@ def _by_clock(printed: PrintedNumbers, calls: Calls) -> Calls:
 class _Window:
     """Calls, of which the first are warm-up."""
 
-    calls: Calls
+    calls: curve.Calls
     num_warm_up: int
     steady: bool
 
@@ -191,36 +179,36 @@ class _Window:
     def length_s(self) -> float:
         return math.fsum(self.calls.durations_s[self.num_warm_up :])
 
-    def compared(self) -> Compared | None:
+    def compared(self) -> curve.Compared | None:
         """Compare its clock with its lines; None where these came at once."""
         begin = self.num_warm_up
-        return compared(self.calls.durations_s[begin:], self.calls.arrivals_s[begin:])
+        return curve.compared(self.calls.durations_s[begin:], self.calls.arrivals_s[begin:])
 
 
-def _window(spec: TrialSpec, calls: Calls) -> _Window:
+def _window(spec: TrialSpec, calls: curve.Calls) -> _Window:
     num_warm_up, steady = warm_up(calls.durations_s, calls.steps_per_call, spec.min_warm_up_steps)
     return _Window(calls=calls, num_warm_up=num_warm_up, steady=steady)
 
 
-def _are_comparable(printed: PrintedNumbers, said: _Window) -> bool:
+def _are_comparable(printed: curve.PrintedNumbers, said: _Window) -> bool:
     """Return whether the program says how long its steps took, and how many a line stands for."""
     return printed.curve.has_steps and not said.calls.is_fitted
 
 
 def _of_better_clock(
-    spec: TrialSpec, printed: PrintedNumbers, said: _Window, both: Compared | None
+    spec: TrialSpec, printed: curve.PrintedNumbers, said: _Window, both: curve.Compared | None
 ) -> _Window:
     """Return the window by the arrival of lines, where these deny what the program says."""
     if both is None or not _are_comparable(printed, said) or not both.lines_count:
         return said
     try:
         calls = printed.curve.calls(said.calls.items_per_step, by_lines=True)
-    except CurveError:  # the program's own time is all there is
+    except curve.CurveError:  # the program's own time is all there is
         return said
     return _window(spec, calls)
 
 
-def _with_means(window: _Window, printed: PrintedNumbers) -> tuple[_Window, Sequence[str]]:
+def _with_means(window: _Window, printed: curve.PrintedNumbers) -> tuple[_Window, Sequence[str]]:
     """Return the window with the items that a step has by the program's means, and doubts of
     them.
     """
@@ -253,7 +241,7 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
     calls, printed = window.calls, run.printed
     samples = _samples(window)
     start_s, end_s = window.start_s, window.end_s
-    if end_s - start_s < LEAST_BETWEEN_S:  # its lines do not say when these steps were
+    if end_s - start_s < curve.LEAST_BETWEEN_S:  # its lines do not say when these steps were
         start_s, end_s = run.started_s, run.ended_s
     window_s = window.length_s
     taken = run.moments.taken(start_s, end_s)
@@ -269,21 +257,15 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
         timed,
         items_per_step=1.0 if calls.items_per_step is None else calls.items_per_step,
         time_to_first_step_s=None if first_s is None else first_s - run.started_s,
-        trace_s=None,
-        first_step_s=None,
         first_loss=_storable(printed.first_loss),
         cores_taken_by_others=_others(run.spec, taken),
         peak_host_memory_bytes=run.moments.peak_bytes or None,
-        peak_device_memory_bytes=None,
-        num_skipped_steps=0,
-        last_loss_scale=None,
-        num_parameters=None,
         knows_data_wait=False,
         item=item,
     )
     step_s = measurement.median_step_s or math.inf
     counts_items = abs((calls.items_per_step or 0.0) - 1) <= WIDEST_APART and step_s < SHORTEST_S
-    if calls.clock is Clock.RATE and max(calls.durations_s) <= SAME * min(calls.durations_s):
+    if calls.clock is curve.Clock.RATE and max(calls.durations_s) <= SAME * min(calls.durations_s):
         # a number that never changes does not tell how much the speed varies
         measurement = replace(measurement, throughput_low=None, throughput_high=None, jitter_s=None)
     if not printed.curve.has_steps or counts_items:  # a line stands for any number of steps
@@ -353,7 +335,7 @@ def _few_bursts(window: _Window) -> Sequence[str]:
     return [FEW_BURSTS] if window.calls.in_bursts and num_calls < FEWEST_BURSTS else []
 
 
-def _uncounted(spec: TrialSpec, calls: Calls) -> Sequence[str]:
+def _uncounted(spec: TrialSpec, calls: curve.Calls) -> Sequence[str]:
     """Doubt steps that stand in place of the items that were asked for."""
     if calls.items_per_step is not None or spec.item in ("", STEPS):
         return []
@@ -374,7 +356,7 @@ def _other_item(spec: TrialSpec, item: str, *, is_known: bool) -> Sequence[str]:
 
 
 def _other_number(
-    spec: TrialSpec, printed: PrintedNumbers, window: _Window, asked: float | None
+    spec: TrialSpec, printed: curve.PrintedNumbers, window: _Window, asked: float | None
 ) -> Sequence[str]:
     """Doubt items per step that the program denies."""
     summary = printed.summary
@@ -384,7 +366,7 @@ def _other_number(
     if num is None and summary.mean:
         fit = printed.curve.items_by_means(window.start_s)
         num = fit.items_per_step if fit and fit.misfit <= WIDEST_MISFIT else None
-    if num is None or abs(asked / num - 1) <= TOLERANCE:
+    if num is None or abs(asked / num - 1) <= curve.TOLERANCE:
         return []
     return [
         f"command.items_per_step is {asked:.6g}, and by what the program prints a step has "
@@ -393,11 +375,15 @@ def _other_number(
 
 
 def _apart(
-    printed: PrintedNumbers, said: _Window, both: Compared | None, used: _Window, item: str
+    printed: curve.PrintedNumbers,
+    said: _Window,
+    both: curve.Compared | None,
+    used: _Window,
+    item: str,
 ) -> Sequence[str]:
     """Doubt times that the program tells, and the time between its lines does not confirm."""
     if both is None:
-        if said.length_s < RESOLUTION_S:
+        if said.length_s < curve.RESOLUTION_S:
             return []
         return [FILE_WITHOUT_TIMES if printed.is_file else LINES_AT_ONCE]
     if both.agree or not _are_comparable(printed, said):
@@ -418,7 +404,7 @@ def _apart(
     ]
 
 
-def _instead(printed: PrintedNumbers) -> str:
+def _instead(printed: curve.PrintedNumbers) -> str:
     """Say what stood where a rate was expected; empty where rates stood there."""
     if not printed.unusable:
         return ""
@@ -433,28 +419,14 @@ def _reported(run: ProgramRun, throughput: float, reported_item: str, why: str) 
     taken = run.moments.taken(run.started_s, run.ended_s)
     measurement = Measurement(
         throughput=throughput,
-        throughput_low=None,
-        throughput_high=None,
-        median_step_s=None,
-        jitter_s=None,
-        p90_step_s=None,
         num_steps=0,
         window_s=run.ended_s - run.started_s,
         num_warm_up_steps=0,
         steady=False,
-        time_to_first_step_s=None,
-        trace_s=None,
-        first_step_s=None,
-        data_wait_share=None,
         cpu_s=None if taken is None else taken.cpu_s,
         cores_taken_by_others=_others(run.spec, taken),
         peak_host_memory_bytes=run.moments.peak_bytes or None,
-        peak_device_memory_bytes=None,
         first_loss=_storable(run.printed.first_loss),
-        last_loss=None,
-        num_skipped_steps=0,
-        last_loss_scale=None,
-        num_parameters=None,
         item=item,
         reported=True,
     )

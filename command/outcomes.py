@@ -13,10 +13,9 @@ from signal import Signals
 
 from command.measuring import NO_NUMBER
 from command.watch import ProgramEnd
-from scalemark.host.memory import num_kernel_kills, other_limit, says_so
+from scalemark.host.processes import num_kernel_kills, other_limit, says_so
 from scalemark.readers.log_text import named_rank
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import LAST_LINES, Outcome
+from scalemark.records.measurement import LAST_LINES, AttemptResult, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import quoted, without_secrets
 
@@ -152,9 +151,7 @@ _BY_SIGNAL = 128  # of a shell, plus the signal's number
 
 def ended(outcome: Outcome, message: str) -> AttemptResult:
     """Return a result without a measurement."""
-    return AttemptResult(
-        outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
-    )
+    return AttemptResult(outcome=outcome, message=without_secrets(message))
 
 
 class CrashedError(Exception):

@@ -1,4 +1,11 @@
-"""Keeps what readings say as columns of numbers, and what a program reports of its whole run."""
+"""Keeps what a program prints: a row of numbers per line, and what it reports of its whole run.
+
+```
+  line ─► Reading ─┬─► Points      a row: its step, when it came, rates and means so far, loss
+                   └─► RunSummary  the last total and mean, and the item that they count
+  Points ─► fitted()               items per step, where a program prints means alone
+```
+"""
 
 from __future__ import annotations
 
@@ -9,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from scalemark.readers.reading import Reading
+from scalemark.readers.opening import Reading
 from scalemark.records.measurement import ITEMS, STEPS, is_item
 from scalemark.records.trial import TrialSpec
 
@@ -22,18 +29,22 @@ _COLUMNS = (
     "steps",  # so far
     "arrivals",  # of their lines, on the monotonic clock
     "own_s",  # on the program's own clock
-    "per_rate",  # sum of steps over rate so far: seconds per item of a step
-    "seconds",  # sum of steps times seconds per step so far
+    "per_rate",  # sum of (steps of a row / its items per second): seconds, if a step had one item
+    "seconds",  # sum of (steps of a row * its seconds per step)
     "losses",
     "means",  # items per second over all steps so far, or smoothed
 )
 
 
 class Points:
-    """Readings in their order, one row each; NaN stands for what a reading does not say."""
+    """Readings in their order, one row each; NaN stands for what a reading does not say.
+
+    With too many rows every second one is dropped, and of later readings each `_stride`th is kept.
+    """
 
     def __init__(self, most: int = MOST_POINTS) -> None:
-        self._most, self._stride, self._since_kept = most, 1, 0
+        self._most, self._stride = most, 1
+        self._since_kept = 0  # readings; 0: the last one has a row
         self._columns = {name: array("d") for name in _COLUMNS}
 
     def __len__(self) -> int:
@@ -53,14 +64,17 @@ class Points:
             value = values.get(name)
             column.append(math.nan if value is None else value)
         if len(self) > self._most:
+            self._since_kept = (len(self) - 1) % 2
             for column in self._columns.values():
                 column[:] = column[::2]
             self._stride *= 2
 
     def add_mean(self, mean: float) -> None:
-        """Take a mean that stands in a line of its own, after that of its step."""
+        """Take a mean that stands in a line of its own, after that of its step; it is dropped with
+        the row of that step.
+        """
         means = self._columns["means"]
-        if means and math.isnan(means[-1]):
+        if means and not self._since_kept and math.isnan(means[-1]):
             means[-1] = mean
 
     def drop(self, step: float) -> int:

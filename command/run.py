@@ -22,17 +22,15 @@ from command.measuring import MeasuredProgram, NothingReadError, ProgramRun, mea
 from command.start import Guard
 from command.watch import Listener, Moments, Output, ProgramEnd, ProgramLog, Signals, Watch
 from scalemark.readers import open_reader
-from scalemark.readers.reading import ReadError
+from scalemark.readers.opening import ReadError
 from scalemark.records.attempt import Placement
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Doing, Outcome, Verdict
+from scalemark.records.measurement import AttemptResult, Doing, Outcome, Verdict
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text.wording import counted
-from trainer import own_process
-from trainer.errors import UnsupportedTrialError
+from trainer import UnsupportedTrialError, own_process
 from trainer.measured import judge
-from trainer.ranks.own_rank import OwnRank, start_beat
+from trainer.own_rank import OwnRank, start_beat
 from trainer.watching import telemetry
 
 WENT_ON_S = 0.1  # numbers that come later after the end of the program are of what it has left
@@ -231,7 +229,6 @@ class _Attempt(Listener):
             outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
             message=problem or outcomes.noted(ended, self._spec, num_gpus),
             measurement=measured.measurement,
-            op_placement={},
             verdict=judged,
             verdict_reasons=reasons,
             gpu_telemetry=seen,

@@ -21,12 +21,12 @@ from scalemark.host.own_code import own_version
 from scalemark.program import expression, template
 from scalemark.program.template import software_words
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
-from scalemark.records.free_axes import env_variables
+from scalemark.records.axes import env_variables
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import quoted
-from trainer.ranks.own_rank import OwnRank
+from trainer.own_rank import OwnRank
 
 _PIPE_BYTES = 2**20  # a program does not wait for us where we are late
 
@@ -186,7 +186,7 @@ def load() -> None:
 @cache
 def _of_checkout() -> dict[str, Any]:
     """Describe the code that this process has loaded."""
-    return {"commit": software.commit(), "diff": software.diff()}
+    return software.own_checkout()
 
 
 _ROUNDS = 100  # a process that goes on forking is chased for so long
@@ -221,7 +221,7 @@ def _stand_by(pipe: int, marker: Collection[bytes]) -> NoReturn:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         kept = os.dup2(pipe, 0)  # and with all others its own copy of the writing end is closed
-        os.closerange(1, 1024)
+        os.closerange(1, os.sysconf("SC_OPEN_MAX"))
         os.read(kept, 1)
         for _ in range(_ROUNDS):
             if not _kill_marked(marker):

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from command import children
-from scalemark.host.memory import num_kernel_kills
+from scalemark.host.processes import num_kernel_kills
 from scalemark.readers.log_text import Lines
-from trainer.watching import contention
+from trainer.watching import telemetry
 
 HEAD_BYTES = 8 * 2**20
 TAIL_BYTES = 2**20
@@ -299,7 +299,7 @@ class TakenResources:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moment:
     cpu_s: float  # of the program so far
-    host: contention.Moment
+    host: telemetry.Moment
 
 
 class Moments:
@@ -340,7 +340,7 @@ class Moments:
         living_s = sum(child.cpu_s for child in living)
         cpu_s = living_s + _ended_children_s() - self._own_s
         # of the trial's processes this one is one, too: nobody else takes its time
-        host = contention.now(lambda: cpu_s + time.process_time())
+        host = telemetry.now(lambda: cpu_s + time.process_time())
         self._moments.append(_Moment(cpu_s=cpu_s, host=host))
 
     def taken(self, start_s: float, end_s: float) -> TakenResources | None:
@@ -357,7 +357,7 @@ class Moments:
         share = (end_s - start_s) / between_s if between_s > 0 else 0.0
         return TakenResources(
             cpu_s=max(0.0, last.cpu_s - first.cpu_s) * share,
-            cores_taken_by_others=contention.cores_taken_by_others(first.host, last.host),
+            cores_taken_by_others=telemetry.cores_taken_by_others(first.host, last.host),
         )
 
 

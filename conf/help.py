@@ -11,10 +11,9 @@ from enum import Enum
 from typing import Any, get_type_hints
 
 from conf.schema import AXES_SET_BY_NAME, SweepSettings
-from scalemark.abilities import choices_of
+from scalemark.abilities import choices_of, help_of
 from scalemark.records.axes import Engine
-from scalemark.records.outcomes import INJECTED
-from scalemark.records.sweep import help_of
+from scalemark.records.measurement import INJECTED
 
 WIDTH = 100
 _FROM_ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+,(.*)\}")

@@ -12,8 +12,7 @@ from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config, free_values
 from scalemark.program import expression, template
 from scalemark.program.template import SCRIPTS
 from scalemark.readers import ReadError, open_reader
-from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
-from scalemark.records.free_axes import ENV_PREFIX, PREFIX, bare_name, free_axes, full_name
+from scalemark.records import axes
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
 from scalemark.text.untrusted import without_secrets
@@ -42,16 +41,16 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     derived = _derived(config)
     run = template.substituted(program.run, derived)
     named = [*template.names(run), *program.uses]
-    used = frozenset(name.removeprefix(PREFIX) for name in named)
+    used = frozenset(name.removeprefix(axes.PREFIX) for name in named)
     free = {name: value for name, value in free_values(config).items() if name not in derived}
     min_warm_up_steps = 0
-    if config.min_warm_up_steps != AUTO:
+    if config.min_warm_up_steps != axes.AUTO:
         min_warm_up_steps = int(config.min_warm_up_steps)
     # values of the axes that a program lacks unless it uses them
     lacking: dict[str, Any] = {name: AXES[name].lacking for name in LACKED_BY_COMMANDS}
     spec = TrialSpec(
         **lacking | _given(config, used),
-        engine=Engine.command.value,
+        engine=axes.Engine.command.value,
         model=_name(program),
         num_gpus=config.num_gpus,
         hosts=config.hosts,
@@ -65,7 +64,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
         items_per_step=expression.substituted(program.items_per_step, derived),
         per_gpu=program.per_gpu,
         compare=_compared(config),
-        free=free_axes(free),
+        free=axes.free_axes(free),
     )
     for problem in _problems(spec, config, used):
         raise ProgramRefusedError(problem)
@@ -132,11 +131,11 @@ _WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps")
 def _misspelled(config: Config) -> str:
     """Say which placeholder no trial could have, rather than that what it means is not used."""
     known = {*AXES, *template.PLACES, *config.axes}
-    known.update(f"{PREFIX}{name}" for name in config.axes)
+    known.update(f"{axes.PREFIX}{name}" for name in config.axes)
     return next(template.problems(config.command.run, known, shell=config.command.shell), "")
 
 
-def _useless(axis: Axis, value: object) -> str:
+def _useless(axis: axes.Axis, value: object) -> str:
     shown = as_typed(value)
     if axis.name in (*USED_BY_PROGRAMS, "seed"):
         return (
@@ -162,10 +161,10 @@ def _plain(value: Any) -> Any:
 _IF_AUTO = {"precision": "fp32"}  # what a program is told that nothing is known of
 
 
-def _number_or_text(axis: Axis, value: Any) -> AxisValue:
-    if value == AUTO:
+def _number_or_text(axis: axes.Axis, value: Any) -> axes.AxisValue:
+    if value == axes.AUTO:
         value = _IF_AUTO.get(axis.name, value)
-    if value == AUTO:
+    if value == axes.AUTO:
         raise ProgramRefusedError(
             f"{axis.name}: the command uses it, and no default is known; give {axis.name}="
         )
@@ -180,7 +179,7 @@ def _number_or_text(axis: Axis, value: Any) -> AxisValue:
         raise ProgramRefusedError(f"{axis.name}={value}: wanted a number")
     if axis.type is float:
         return float(value)
-    number: AxisValue = value
+    number: axes.AxisValue = value
     return number
 
 
@@ -204,9 +203,9 @@ def _name(program: CommandConfig) -> str:
 
 def _compared(config: Config) -> str:
     """Return the full name of the axis to compare; empty for all free ones."""
-    known = [f"{PREFIX}{name}" for name in config.axes]
-    known += [f"{ENV_PREFIX}{name}" for name in config.env]
-    return full_name(config.command.compare, known)
+    known = [f"{axes.PREFIX}{name}" for name in config.axes]
+    known += [f"{axes.ENV_PREFIX}{name}" for name in config.env]
+    return axes.full_name(config.command.compare, known)
 
 
 def _unused(name: str) -> str:
@@ -217,7 +216,7 @@ def _unused(name: str) -> str:
 
 
 def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator[str]:
-    free = [bare_name(name) for name, _ in spec.free if name.startswith(PREFIX)]
+    free = [axes.bare_name(name) for name, _ in spec.free if name.startswith(axes.PREFIX)]
     if without_secrets(spec.command) != spec.command:
         yield f"command.run{_SECRET}"
     own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
@@ -235,7 +234,7 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
         if name not in used:
             yield _unused(name)
     for name in config.command.uses:
-        if name.removeprefix(PREFIX) not in own:
+        if name.removeprefix(axes.PREFIX) not in own:
             yield f"command.uses: {name} is no axis of this trial; give +axes.{name}="
     if spec.items_per_step:
         try:
@@ -243,9 +242,9 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
         except expression.ExpressionError as error:
             yield str(error)
     # a variable that is null is inherited here, and compared with other trials' values of it
-    is_inherited = bare_name(spec.compare) in config.env
+    is_inherited = axes.bare_name(spec.compare) in config.env
     if spec.compare and spec.axes.get(spec.compare) is None and not is_inherited:
-        others = ", ".join(bare_name(name) for name, _ in spec.free)
+        others = ", ".join(axes.bare_name(name) for name, _ in spec.free)
         yield (
             f"command.compare={config.command.compare}: no axis of this trial; wanted one of "
             f"{others or 'its free axes, of which it has none'}"

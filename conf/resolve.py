@@ -13,20 +13,10 @@ from typing import Any
 
 from conf import program, rules
 from conf.schema import AXES_SET_BY_NAME, Config, DataConfig, free_values
-from scalemark import models, own_model
-from scalemark.abilities import (
-    ALL_REDUCES,
-    DEFAULT_UPDATE,
-    OPTIMIZERS,
-    PRECISIONS,
-    VARIABLE_UPDATES,
-    VariableUpdateAbilities,
-    fastest_precision,
-)
-from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
-from scalemark.records.free_axes import free_axes
+from scalemark import abilities, models, own_model
+from scalemark.records.axes import AUTO, Axis, AxisValue, Engine, free_axes
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import INJECTED, injected_text
+from scalemark.records.measurement import INJECTED, injected_text
 from scalemark.records.trial import AXES, TrialSpec
 from simulator.costs.networks import Network, network
 from simulator.costs.step import replica_bytes
@@ -122,7 +112,7 @@ def _problems_of_machine(
     is_mig: bool,
     hosts: Hosts | None,
 ) -> Iterator[str]:
-    lack = PRECISIONS[spec.precision].lack_of(compute_capability)
+    lack = abilities.PRECISIONS[spec.precision].lack_of(compute_capability)
     if lack:
         yield f"precision={spec.precision}: {lack}"
     no_room = _problem_of_room(spec, num_devices, hosts)
@@ -268,7 +258,7 @@ class _Around:
     """The circumstances that decide what `auto` means."""
 
     device_kind: DeviceKind
-    rule: VariableUpdateAbilities  # of the variable update that the config means
+    rule: abilities.VariableUpdateAbilities  # of the variable update that the config means
     precision: str  # that the config means
     memory_bytes: int | None  # the least of the GPUs
     usual_precision: str  # of these devices
@@ -287,11 +277,11 @@ def _trial_of(
     """Make the trial. Raises ValueError, or TrialRefusedError for a value of the wrong type."""
     update = config.variable_update.name
     if update == AUTO:
-        update = DEFAULT_UPDATE
-    rule = VARIABLE_UPDATES[update]
+        update = abilities.DEFAULT_UPDATE
+    rule = abilities.VARIABLE_UPDATES[update]
     on_gpus = device_kind is DeviceKind.GPU
     is_ours = on_gpus and not own_model.is_own(config.model.name)
-    usual_precision = fastest_precision(compute_capability if is_ours else None)
+    usual_precision = abilities.fastest_precision(compute_capability if is_ours else None)
     precision = config.precision.name
     if precision == AUTO:
         precision = usual_precision
@@ -352,20 +342,20 @@ STATIC_LOSS_SCALE = "128"  # tf_cnn_benchmarks' default for fp16
 def _all_reduce(_: Config, around: _Around) -> str:
     """Return the first that the devices can run."""
     for name in around.rule.all_reduces:
-        if not around.on_cpu_devices or not ALL_REDUCES[name].gpu_only:
+        if not around.on_cpu_devices or not abilities.ALL_REDUCES[name].gpu_only:
             return name
     raise AssertionError("a variable update has an all-reduce for every kind of device")
 
 
 def _loss_scale(_: Config, around: _Around) -> str:
-    precision = PRECISIONS[around.precision]
+    precision = abilities.PRECISIONS[around.precision]
     if precision.is_loss_scaled and around.rule.is_synchronous:
         return "dynamic"
     return "none"
 
 
 def _learning_rate(config: Config, _: _Around) -> float:
-    of_optimizer: float | None = OPTIMIZERS[config.optimizer.name].learning_rate
+    of_optimizer: float | None = abilities.OPTIMIZERS[config.optimizer.name].learning_rate
     if of_optimizer is None:
         return config.model.learning_rate
     of_model = config.model.adaptive_learning_rate
@@ -375,7 +365,7 @@ def _learning_rate(config: Config, _: _Around) -> float:
 
 
 def _momentum(config: Config, _: _Around) -> float:
-    return MOMENTUM if OPTIMIZERS[config.optimizer.name].has_momentum else 0.0
+    return MOMENTUM if abilities.OPTIMIZERS[config.optimizer.name].has_momentum else 0.0
 
 
 def _data_format(config: Config, around: _Around) -> str:
@@ -386,7 +376,7 @@ def _data_format(config: Config, around: _Around) -> str:
         return "NHWC"
     if "image_px" not in _published(config):
         return "NHWC"
-    return PRECISIONS[around.precision].data_format(xla=config.xla.name != "off")
+    return abilities.PRECISIONS[around.precision].data_format(xla=config.xla.name != "off")
 
 
 def _image_px(config: Config, around: _Around) -> int:
@@ -453,14 +443,14 @@ def _batch_that_fits(
 
 
 _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
-    "variable_update": lambda _, __: DEFAULT_UPDATE,
+    "variable_update": lambda _, __: abilities.DEFAULT_UPDATE,
     "local_parameter_device": lambda _, around: around.rule.local_parameter_devices[0],
     "all_reduce": _all_reduce,
     "precision": lambda _, around: around.precision,
     "loss_scale": _loss_scale,
     "learning_rate": _learning_rate,
     "momentum": _momentum,
-    "weight_decay": lambda config, _: OPTIMIZERS[config.optimizer.name].weight_decay,
+    "weight_decay": lambda config, _: abilities.OPTIMIZERS[config.optimizer.name].weight_decay,
     "distortions": lambda config, _: config.data.distorts,
     "data_format": _data_format,
     "image_px": _image_px,

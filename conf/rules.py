@@ -15,7 +15,6 @@ from scalemark.abilities import (
     distributed,
 )
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import INJECTED_FOR_REAL
 from scalemark.records.switches import unknown_axes
 from scalemark.records.trial import STRATEGY_NAMES, TrialSpec
 
@@ -116,36 +115,18 @@ def _problems_of_simulated(spec: TrialSpec) -> Iterator[str]:
 
 
 def _problems_of_injected(spec: TrialSpec) -> Iterator[str]:
-    is_simulated = spec.device_kind == DeviceKind.SIMULATED_GPU
     for name, value in spec.injected_values.items():
         setting = f"injected.{name}={value:g}"
-        if not is_simulated and name not in INJECTED_FOR_REAL:
-            also = ", ".join(f"injected.{each}" for each in INJECTED_FOR_REAL)
-            yield (
-                f"{setting}: only simulated trials can have it, TensorFlow's can have {also}; add "
-                "engine=simulated"
-            )
         most = INJECTED_AT_MOST.get(name, 1.0)
         if value > most:
             yield f"{setting}: wanted {most:g} or less"
         elif name in INJECTED_SWITCHES and value != 1:
             yield f"{setting}: wanted 0 or 1"
-        if name == "slow_replica":
-            yield from _problems_of_slow_replica(spec, value)
-
-
-def _problems_of_slow_replica(spec: TrialSpec, number: float) -> Iterator[str]:
-    """Yield what is wrong with the number of a slow replica.
-
-    A trial on fewer GPUs may name one that it lacks: it is compared with those that have it.
-    """
-    if number != int(number):
-        yield f"injected.slow_replica={number:g}: wanted a whole number, counted from 0"
-    if not spec.injected_values.get("slow_replica_by"):
-        yield (
-            f"injected.slow_replica={number:g}: nothing slows it; add injected.slow_replica_by, "
-            "as 0.2"
-        )
+        if name == "slow_replica":  # a trial on fewer GPUs may name one that it lacks
+            if value != int(value):
+                yield f"{setting}: wanted a whole number, counted from 0"
+            if not spec.injected_values.get("slow_replica_by"):
+                yield f"{setting}: nothing slows it; add injected.slow_replica_by, as 0.2"
 
 
 def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Iterator[str]:

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from scalemark.abilities import LAUNCHERS, choices_of
-from scalemark.records.axes import Axis, Engine
-from scalemark.records.free_axes import env_axes
-from scalemark.records.outcomes import INJECTED
-from scalemark.records.sweep import setting
+from scalemark.abilities import LAUNCHERS, choices_of, setting
+from scalemark.records.axes import Axis, Engine, env_axes
+from scalemark.records.measurement import INJECTED
 from scalemark.records.trial import AXES
 from simulator.costs.box import Hardware
 

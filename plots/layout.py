@@ -15,7 +15,7 @@ from analysis.titles import number, spread
 from plots.source import Failed, stop
 from scalemark.abilities import least_replicas
 from scalemark.own_model import is_own
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import Outcome, Verdict
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed, fixed, shortened

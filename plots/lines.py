@@ -22,8 +22,8 @@ from plots.drawing import NothingToShow, Picture, file_names
 from plots.figure import SMALL_PT, Palette, label
 from plots.layout import MEANINGS, SYMBOLS
 from plots.source import PlotSource
-from scalemark.records.free_axes import is_env_variable
-from scalemark.records.outcomes import Outcome
+from scalemark.records.axes import is_env_variable
+from scalemark.records.measurement import Outcome
 from scalemark.text.wording import natural
 from store.reading.queries import Row
 

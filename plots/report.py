@@ -31,8 +31,7 @@ from analysis.titles import environment_notes, made_with, number
 from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document
 from plots.source import Failed, PictureFormat, PlotSource, Theme, attempted, in_words, stop
 from scalemark.host.own_code import own_version
-from scalemark.records.measurement import StepSample
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import Outcome, StepSample, Verdict
 from scalemark.text.untrusted import quoted_lines, visible
 from scalemark.text.wording import as_typed, counted
 from store.reading.queries import Row

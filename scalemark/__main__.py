@@ -65,7 +65,7 @@ COMMANDS = {
         module="scalemark.readers.__main__",
     ),
     "selfcheck": Command(
-        about="Prove every mode of the trainer on this machine.", module="trainer.check.selfcheck"
+        about="Prove every mode of the trainer on this machine.", module="trainer.selfcheck"
     ),
 }
 

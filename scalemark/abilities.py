@@ -23,12 +23,13 @@ Every command checks all files before it begins.
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import Field, dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from scalemark.records.axes import AUTO, Axis, Engine
 from scalemark.records.trial import TrialSpec
@@ -148,6 +149,22 @@ def choices_of(axis: Axis) -> list[str]:
     choices = names(f"trainer/{folder}") if folder else axis.choices
     may_be_auto = choices and axis.auto
     return [AUTO, *choices] if may_be_auto else list(choices)
+
+
+_HELP = "help"
+
+
+def setting(help: str, *, default: Any) -> Any:  # noqa: A002
+    """Return the field of a setting. Lists are copied for each instance."""
+    metadata = {_HELP: help}
+    if isinstance(default, list):
+        return field(default_factory=lambda: deepcopy(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def help_of(setting: Field[Any]) -> str:
+    """Return the line of help; empty where the field is no setting."""
+    return str(setting.metadata.get(_HELP, ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,14 @@ from scalemark.records.attempt import (
     spec_of,
 )
 from scalemark.records.machine import Machine, XidError
-from scalemark.records.measurement import AttemptResult, Measurement, StepSample
-from scalemark.records.outcomes import Doing, Outcome, Phase
+from scalemark.records.measurement import (
+    AttemptResult,
+    Doing,
+    Measurement,
+    Outcome,
+    Phase,
+    StepSample,
+)
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import build, build_all, parsed
 from scalemark.text.untrusted import GRAPH_ERROR, quoted, telling_line
@@ -299,7 +305,7 @@ def read_left(folder: RunFolder, result: AttemptResult) -> Left:
 
 def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
     """Return what is left of an attempt whose own result does not count."""
-    result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
+    result = AttemptResult(outcome=outcome, message=message)
     return Left(result=result, steps=[], environment=readable_environment(folder))
 
 

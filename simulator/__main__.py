@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
-from scalemark.host.memory import is_lack_of_host_memory
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
+from scalemark.host.processes import is_lack_of_host_memory
+from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import without_secrets
@@ -65,13 +64,11 @@ def preload() -> None:
 def _checkout() -> dict[str, Any]:
     """Describe the code that this process has loaded, as `trainer.own_process` does."""
     built = {"cuda_build": "", "cudnn_build": ""}
-    return software.describe({}) | {"commit": software.commit(), "diff": software.diff()} | built
+    return software.describe({}) | software.own_checkout() | built
 
 
 def _ended(outcome: Outcome, message: str) -> AttemptResult:
-    return AttemptResult(
-        outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
-    )
+    return AttemptResult(outcome=outcome, message=without_secrets(message))
 
 
 if __name__ == "__main__":

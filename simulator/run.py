@@ -18,12 +18,13 @@ from scalemark import models
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import (
     AttemptResult,
+    Doing,
     GpuTelemetry,
     Measurement,
+    Outcome,
     ReplicaTimes,
     StepSample,
 )
-from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.switches import unknown_axes
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -78,9 +79,7 @@ def run(spec: TrialSpec, folder: RunFolder) -> AttemptResult:
     if random.random() < failure_rate:
         raise NoResultError(f"injected.failure_rate={failure_rate:g} met this attempt")
     if message := _no_room(spec, truth, hardware):
-        return AttemptResult(
-            outcome=Outcome.OUT_OF_MEMORY, message=message, measurement=None, op_placement={}
-        )
+        return AttemptResult(outcome=Outcome.OUT_OF_MEMORY, message=message)
     return _played(spec, folder, machine, hardware, truth, random)
 
 
@@ -125,7 +124,6 @@ def _played(
         outcome=Outcome.COMPLETED,
         message="",
         measurement=measurement,
-        op_placement={},
         verdict=verdict,
         verdict_reasons=reasons,
         gpu_telemetry=telemetry,
@@ -263,7 +261,6 @@ def _measurement(
         cores_taken_by_others=taken,
         peak_host_memory_bytes=0,
         peak_device_memory_bytes=round(truth.memory_bytes),
-        num_skipped_steps=0,
         last_loss_scale=None if spec.loss_scale in ("none", "dynamic") else float(spec.loss_scale),
         num_parameters=counts.num_parameters,
     )
@@ -290,13 +287,8 @@ def _telemetry(
                 num_samples=0,
                 sm_clock_mhz=None if highest is None else highest * (1 - lost),
                 max_sm_clock_mhz=None if highest is None else round(highest),
-                power_w=None,
-                power_limit_w=None,
-                temperature_c=None,
-                utilization=None,
                 memory_used_bytes=round(truth.memory_bytes),
                 throttle_reasons=(THROTTLED,) if lost else (),
-                num_foreign_processes=None,
             )
         )
     return tuple(telemetry)

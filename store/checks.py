@@ -17,10 +17,10 @@ import sqlalchemy as sa
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
+from scalemark.records.attempt import sweep_uid
 from scalemark.records.machine import Machine
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.references import Reference
-from scalemark.records.sweep import sweep_uid
 from scalemark.records.trial import AXES, TrialSpec
 from store import schema
 from store.database import locate, open_existing

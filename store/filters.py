@@ -22,16 +22,16 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from scalemark.records.axes import Axis
-from scalemark.records.free_axes import (
+from scalemark.records.axes import (
     WORDS_FOR_INHERITED,
+    Axis,
     bare_name,
     full_name,
     is_env_variable,
     is_free,
     name_in_records,
 )
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import Outcome, Verdict
 from scalemark.records.trial import AXES
 from store.errors import StoreError
 from store.schema import (

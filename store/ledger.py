@@ -24,7 +24,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records.attempt import Placement, ProcessIdentity
-from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
+from scalemark.records.measurement import IN_FLIGHT, Outcome, State
 from store import schema
 from store.database import reading, writing
 from store.errors import StoreError

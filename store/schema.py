@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 
 from scalemark.records.axes import Axis, AxisValue
-from scalemark.records.outcomes import Outcome, Phase, State, Verdict
+from scalemark.records.measurement import Outcome, Phase, State, Verdict
 from scalemark.records.trial import ALWAYS_OF_COMMANDS, AXES
 from scalemark.records.validation import canonical
 
@@ -240,7 +240,7 @@ class SweepRow(Base):
     __tablename__ = "sweeps"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    # scalemark.records.sweep.sweep_uid: distinguishes it from sweeps of other databases
+    # scalemark.records.attempt.sweep_uid: distinguishes it from sweeps of other databases
     uid: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str] = mapped_column(unique=True)
     reason: Mapped[str]

@@ -13,8 +13,7 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from scalemark.records.axes import AxisValue
-from scalemark.records.free_axes import name_in_records
+from scalemark.records.axes import AxisValue, name_in_records
 from scalemark.records.trial import AXES, TrialSpec
 from store.rows import in_chunks, insert_all
 from store.schema import Flag, Real, TrialRow, Whole, is_lacked

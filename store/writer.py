@@ -12,10 +12,9 @@ import sqlalchemy as sa
 
 from scalemark.host.own_code import typed
 from scalemark.host.processes import dead_in_s
-from scalemark.records.attempt import ProcessIdentity
+from scalemark.records.attempt import AskedFor, ProcessIdentity, SweepRecord, sweep_uid
 from scalemark.records.machine import Machine, check_kind_of_machine
-from scalemark.records.outcomes import State
-from scalemark.records.sweep import AskedFor, SweepRecord, sweep_uid
+from scalemark.records.measurement import State
 from scalemark.records.trial import TrialSpec
 from store import schema
 from store.database import locate, open_for_writing, reading, writing

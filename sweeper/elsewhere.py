@@ -48,7 +48,7 @@ WHERE = ".where"
 ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
 END_WITHIN_S = 30.0  # of the command, once the attempt has ended
-FAILED, INTERRUPTED = "failed", "interrupted"  # of scalemark.records.outcomes.Outcome
+FAILED, INTERRUPTED = "failed", "interrupted"  # of scalemark.records.measurement.Outcome
 _SENT = ("SCALEMARK_", *(begin for begin in VARIABLES if begin != "LD_PRELOAD"))
 _KEPT_BACK = (  # of this host
     *("SCALEMARK_DB", "SCALEMARK_ORCHESTRATOR", "SCALEMARK_LOCK_DIR"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scalemark.readers.log_text import LogError, log_text
 from scalemark.readers.search import search
-from scalemark.records.outcomes import LAST_LINES, State, without_last_lines
+from scalemark.records.measurement import LAST_LINES, State, without_last_lines
 from sweeper.early_stopping.contests import Saved
 
 MOST_SHOWN = 30  # nobody looks through more

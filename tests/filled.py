@@ -15,11 +15,13 @@ from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLev
 from scalemark.records.measurement import (
     AttemptResult,
     Measurement,
+    Outcome,
+    Phase,
     Profile,
     ReplicaTimes,
     StepSample,
+    Verdict,
 )
-from scalemark.records.outcomes import Outcome, Phase, Verdict
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile
 from store.ledger import Ledger
@@ -145,7 +147,7 @@ def attempt(
 ) -> FinishedAttempt:
     """A completed attempt, or with None one that ended with `outcome`; `measured`: of its measurement what is to be different."""
     result = (
-        AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
+        AttemptResult(outcome=outcome, message=message)
         if throughput is None
         else AttemptResult(
             outcome=Outcome.COMPLETED,

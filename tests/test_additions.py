@@ -76,7 +76,7 @@ QUEUE = """
 from dataclasses import dataclass
 
 from scalemark.abilities import LauncherAbilities
-from scalemark.records.sweep import setting
+from scalemark.abilities import setting
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.sweep import sweep_uid
+from scalemark.records.attempt import sweep_uid
 from store.checks import check
 from store.writer import Writer
 from sweeper.loop.run_folders import recover

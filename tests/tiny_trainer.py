@@ -26,8 +26,7 @@ from pathlib import Path
 from zlib import crc32
 
 from scalemark.host import software
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
+from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from tests import overlap

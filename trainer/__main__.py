@@ -22,26 +22,16 @@ from pkgutil import walk_packages
 
 import trainer
 from scalemark.abilities import distributed, rank_jobs
-from scalemark.host.memory import (
-    OUT_OF_HOST_MEMORY,
-    cause_of_nccl,
-    is_lack_of_gpu_memory,
-    is_lack_of_host_memory,
-    other_limit,
-)
+from scalemark.host import processes
 from scalemark.records import switches
 from scalemark.records.attempt import RANK_LOST, Cluster, Rank
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import EXIT_CODES, Doing, Outcome
+from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from scalemark.text.untrusted import telling_line, without_secrets
-from trainer import own_process
-from trainer.check import selfcheck
-from trainer.errors import BadDataError, ImportFailedError, LostRankError, UnsupportedTrialError
+from trainer import own_process, own_rank, selfcheck, supervision
 from trainer.own_process import BAD_USAGE
-from trainer.ranks import own_rank, supervision
-from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank, start_beat
+from trainer.own_rank import NO_FLAGS, Flags, OwnRank, start_beat
 
 
 def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
@@ -55,19 +45,19 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
     try:
         spec = own_rank.with_processes(spec)
         own = own_rank.read(spec, flags, os.environ)
-    except UnsupportedTrialError as error:
+    except trainer.UnsupportedTrialError as error:
         # Whose folder it is is unknown: of a distributed trial it may be worker 0's.
         return _refuse(error, None if is_distributed else folder)
     try:
         _check_hosts(spec)
-    except UnsupportedTrialError as error:
+    except trainer.UnsupportedTrialError as error:
         return _refuse(error, folder if own is None or own.leads else None)
     if own is None and is_distributed:
         return supervision.look_after(supervision.job(spec, folder))
     return _take_part(spec, folder, own)
 
 
-def _refuse(error: UnsupportedTrialError, folder: RunFolder | None) -> int:
+def _refuse(error: trainer.UnsupportedTrialError, folder: RunFolder | None) -> int:
     result = _ended(Outcome.UNSUPPORTED, str(error))
     if folder:
         folder.write(folder.result, result.to_json())
@@ -93,7 +83,7 @@ def _check_hosts(spec: TrialSpec) -> None:
     Raises UnsupportedTrialError.
     """
     if spec.hosts > 1 and not rank_jobs(spec.variable_update):
-        raise UnsupportedTrialError(
+        raise trainer.UnsupportedTrialError(
             f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose "
             f"variable_update={', '.join(distributed())}"
         )
@@ -117,7 +107,7 @@ def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
     except KeyboardInterrupt:
         result = _ended(Outcome.INTERRUPTED, "interrupted")
         exit_code = EXIT_CODES[Outcome.INTERRUPTED]
-    except LostRankError as error:
+    except trainer.LostRankError as error:
         traceback.print_exc()
         result, exit_code = _ended(Outcome.FAILED, str(error)), RANK_LOST
     if leads:
@@ -129,7 +119,7 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> AttemptResu
     """Turn whatever goes wrong into a result; the log keeps the traceback."""
     try:
         for contradiction in switches.contradictions(spec, os.environ):
-            raise UnsupportedTrialError(contradiction)
+            raise trainer.UnsupportedTrialError(contradiction)
         os.environ.update(switches.variables(spec, os.environ))
         own_process.write_lines_at_once()
         given = folder.read_placement()
@@ -142,9 +132,9 @@ def _run(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> AttemptResu
             # Only now: an import that finds no memory looks like a broken library.
             own_process.limit_memory(given, spec)
         return _work(spec, folder, own)
-    except UnsupportedTrialError as error:
+    except trainer.UnsupportedTrialError as error:
         return _ended(Outcome.UNSUPPORTED, str(error))
-    except LostRankError:
+    except trainer.LostRankError:
         raise
     except Exception as error:
         traceback.print_exc()
@@ -156,14 +146,16 @@ def _import_tensorflow() -> None:
     try:
         import tensorflow  # noqa: F401
     except ImportError as error:
-        if is_lack_of_host_memory(error):
+        if processes.is_lack_of_host_memory(error):
             raise
         traceback.print_exc()
-        raise UnsupportedTrialError(f"TensorFlow cannot be imported: {error}") from error
+        raise trainer.UnsupportedTrialError(f"TensorFlow cannot be imported: {error}") from error
     except Exception as error:  # what a library makes of a lack of memory may be anything
-        if is_lack_of_host_memory(error):
+        if processes.is_lack_of_host_memory(error):
             raise
-        raise ImportFailedError(f"{type(error).__name__}: {telling_line(str(error))}") from error
+        raise trainer.ImportFailedError(
+            f"{type(error).__name__}: {telling_line(str(error))}"
+        ) from error
 
 
 def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> AttemptResult:
@@ -171,10 +163,9 @@ def _work(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> AttemptRes
     import tensorflow as tf
 
     from trainer import run
-    from trainer.ranks import servers
 
     if own and not own.leads:
-        return servers.accompany(spec, folder, own)
+        return run.accompany(spec, folder, own)
     own_process.add_build(folder, tf.sysconfig.get_build_info())
     if own:
         start_beat(folder, own.rank)  # it lives, whether or not it can reach those it waits for
@@ -187,9 +178,9 @@ def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
     Errors of several causes are judged by what the process has logged.
     """
     line = telling_line(str(error)) or type(error).__name__
-    if isinstance(error, BadDataError):
+    if isinstance(error, trainer.BadDataError):
         return Outcome.FAILED, str(error)
-    if isinstance(error, ImportFailedError):
+    if isinstance(error, trainer.ImportFailedError):
         return Outcome.FAILED, f"TensorFlow cannot be imported: {error}"
     # by name, because TensorFlow may be what could not be imported
     if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
@@ -197,13 +188,13 @@ def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
         what = allocation[0] if allocation else type(error).__name__
         remedy = "try a smaller batch_size, image_px or seq_len"
         return Outcome.OUT_OF_MEMORY, f"out of memory; {remedy} ({what})"
-    if is_lack_of_gpu_memory(str(error), log):
+    if processes.is_lack_of_gpu_memory(str(error), log):
         return Outcome.OUT_OF_MEMORY, f"out of GPU memory: {line}"
-    if is_lack_of_host_memory(error):
-        return Outcome.OUT_OF_MEMORY, f"{OUT_OF_HOST_MEMORY} ({line})"
-    remedy = other_limit(str(error))
+    if processes.is_lack_of_host_memory(error):
+        return Outcome.OUT_OF_MEMORY, f"{processes.OUT_OF_HOST_MEMORY} ({line})"
+    remedy = processes.other_limit(str(error))
     message = f"{type(error).__name__}: {line}"
-    cause = cause_of_nccl(str(error), log)
+    cause = processes.cause_of_nccl(str(error), log)
     if cause:
         message = f"{message} ({cause})"
     if remedy:
@@ -214,7 +205,7 @@ def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
 def _ended(outcome: Outcome, message: str) -> AttemptResult:
     message = without_secrets(message)
     print(f"{outcome}: {message}", file=sys.stderr)
-    return AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
+    return AttemptResult(outcome=outcome, message=message)
 
 
 def _parser() -> argparse.ArgumentParser:

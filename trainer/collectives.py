@@ -22,9 +22,9 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer import UnsupportedTrialError
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
-from trainer.step import Batch
+from trainer.model_tower import Batch
 from trainer.towers import AllReduce, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 

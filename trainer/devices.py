@@ -21,7 +21,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import telling_line
 from scalemark.text.wording import counted
-from trainer.errors import LostRankError, UnsupportedTrialError
+from trainer import LostRankError, UnsupportedTrialError
 
 _JOB = "/job:localhost/replica:0/task:0"
 _HOST = f"{_JOB}/device:CPU:0"
@@ -229,7 +229,7 @@ def _cpu_devices(num_replicas: int) -> Devices:
 def connect(own: Devices, cluster: Cluster, reach_s: float = _REACH_S) -> Devices:
     """Connect worker 0, which has claimed `own`, to the other ranks; return all their devices.
 
-    The other ranks run `trainer/ranks/servers.py`. Raises LostRankError.
+    The other ranks run `trainer.run.accompany`. Raises LostRankError.
     """
     for rank, address in _addresses(cluster).items():
         if rank != WORKER_0:

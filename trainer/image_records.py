@@ -17,13 +17,12 @@ import filelock
 import tensorflow as tf
 from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDeviceIterator
 
-from scalemark.host import shards
+from scalemark.host import files
 from scalemark.host.files import cache_folder
 from scalemark.records.trial import TrialSpec
-from trainer import injected
+from trainer import BadDataError, UnsupportedTrialError
 from trainer.devices import Devices
-from trainer.errors import BadDataError, UnsupportedTrialError
-from trainer.step import Batch
+from trainer.model_tower import Batch
 
 
 class ReplicaFeed:
@@ -50,9 +49,6 @@ class ReplicaFeed:
             calls = examples.batch(spec.examples_per_replica, drop_remainder=True)
             if batch_of:
                 calls = calls.map(batch_of)
-            input_s = spec.injected_values.get("input_s")
-            if input_s:
-                calls = injected.slow_batches(calls, input_s)
             if num_steps > 1:
                 calls = _stacked(calls, num_steps, len(devices.replicas))
             self.dataset = calls.with_options(_options(spec))
@@ -97,19 +93,9 @@ def _options(spec: TrialSpec) -> tf.data.Options:
     return options
 
 
-_PER_BYTE = 1.0 / 127.5  # TensorFlow turns a division into this product anyway
-
-
 def as_bytes(image: tf.Tensor) -> tf.Tensor:
     """Round an image from 0..255 float32 to uint8."""
     return tf.cast(tf.round(image), tf.uint8)
-
-
-def normalized(inputs: tf.Tensor, wanted: str) -> tf.Tensor:
-    """Turn 0..255 uint8 to -1..1 float32 where a model takes these; leave all else as it is."""
-    if inputs.dtype != tf.uint8 or wanted != "float32":
-        return inputs
-    return tf.cast(inputs, tf.float32) * _PER_BYTE - 1.0
 
 
 SHARDS_AT_ONCE = 8
@@ -121,11 +107,11 @@ class ImageRecords:
 
     def __init__(self, folder: Path, spec: TrialSpec, devices: Devices) -> None:
         """Raise UnsupportedTrialError when a shard is missing or empty."""
-        problem = shards.problem(folder)
+        problem = files.problem(folder)
         if problem:
             raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
         self._folder = folder
-        paths = list(map(str, shards.paths(folder)))
+        paths = list(map(str, files.paths(folder)))
         with tf.device(devices.host):
             records = _records_in_order(paths, spec).enumerate()
             images = own_share(records, spec, devices).map(
@@ -289,16 +275,16 @@ def prepare_folder(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder / ".lock"):
-        problem = shards.other_set(folder, name)
+        problem = files.other_set(folder, name)
         if problem:
             raise UnsupportedTrialError(f"data.dir={folder}: {problem}")
-        is_known = folder == default_folder(name) or (folder / shards.INDEX).exists()
-        if shards.paths(folder) and not is_known:
+        is_known = folder == default_folder(name) or (folder / files.INDEX).exists()
+        if files.paths(folder) and not is_known:
             raise UnsupportedTrialError(
                 f"data.dir={folder}: holds shards that data={name} did not make; choose "
                 "another folder"
             )
-        if shards.damage(folder):
+        if files.damage(folder):
             _make(folder, name, list(examples()))
     return folder
 
@@ -309,7 +295,7 @@ def _make(folder: Path, name: str, examples: list[tf.train.Example]) -> None:
         with tf.io.TFRecordWriter(str(path)) as writer:
             for example in examples[shard::NUM_SHARDS]:
                 writer.write(example.SerializeToString())
-    shards.write_index(folder, name, paths)
+    files.write_index(folder, name, paths)
 
 
 def example(image: tf.Tensor, filename: str, *, label: int, text: str) -> tf.train.Example:

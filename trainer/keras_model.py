@@ -15,9 +15,8 @@ from scalemark.layers import Plain, Tensor, network_of
 from scalemark.models import takes_tokens
 from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import TrialSpec
-from trainer.errors import UnsupportedTrialError
-from trainer.layers import images, tokens
-from trainer.layers.tokens import Attention, Dropout, LayerNormalization, Recomputed, gelu
+from trainer import UnsupportedTrialError, model_layers
+from trainer.model_layers import Attention, Dropout, LayerNormalization, Recomputed, gelu
 
 WHOLE_NUMBERS = tf.int64
 """The type of labels and of our models' tokens: tensors of int32 live on a GPU's host, and are
@@ -99,7 +98,7 @@ def build(logits: Tensor, *, recompute: bool = False, compiled: bool = False) ->
     dtype = WHOLE_NUMBERS.name if takes_tokens(logits) else None
     inputs = keras.Input(network[0].shape, dtype=dtype)
     built: dict[Tensor, Built] = {}
-    tables: dict[Tensor, tokens.Embedding] = {}
+    tables: dict[Tensor, model_layers.Embedding] = {}
     for part in _parts(network) if recompute else [network]:
         if part[0].layer is Plain.KEPT and part[-1] is not logits:
             begin = built[part[0].inputs[0]]
@@ -125,7 +124,7 @@ def _parts(network: Sequence[Tensor]) -> list[list[Tensor]]:
 def _build(
     network: Sequence[Tensor],
     built: dict[Tensor, Built],
-    tables: dict[Tensor, tokens.Embedding],
+    tables: dict[Tensor, model_layers.Embedding],
     inputs: Built,
     compiled: bool,
 ) -> None:
@@ -133,16 +132,16 @@ def _build(
     for tensor in network:
         match tensor.layer:
             case nn.Embed() as layer:
-                tables[tensor] = tokens.Embedding(layer.num_symbols, layer.width)
+                tables[tensor] = model_layers.Embedding(layer.num_symbols, layer.width)
                 built[tensor] = tables[tensor](built[tensor.inputs[0]])
             case nn.TiedLogits():
                 x, table = tensor.inputs
                 built[tensor] = tables[table](built[x], reverse=True)
             case nn.Pool(kind="max") as layer if compiled:
-                pooling = images.MaxPooling(layer.size, layer.strides, layer.padding)
+                pooling = model_layers.MaxPooling(layer.size, layer.strides, layer.padding)
                 built[tensor] = pooling(built[tensor.inputs[0]])
             case nn.Conv() as layer if compiled and _takes_strided_images(tensor):
-                built[tensor] = _convolution(layer, images.SpaceToDepthConvolution)(
+                built[tensor] = _convolution(layer, model_layers.SpaceToDepthConvolution)(
                     built[tensor.inputs[0]]
                 )
             case _:
@@ -158,7 +157,7 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
         case nn.Conv():
             return _convolution(layer)(x)
         case nn.BatchNorm():
-            return images.FusedBatchNormalization(
+            return model_layers.FusedBatchNormalization(
                 scale=layer.scale, epsilon=layer.epsilon, decay=layer.decay
             )(x)
         case nn.Pool(kind="max"):
@@ -166,19 +165,22 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
         case nn.Pool():
             return keras.layers.AveragePooling2D(layer.size, layer.strides, layer.padding)(x)
         case nn.PadChannels():
-            return _padded(x, layer.channels)
+            axis = model_layers.channel_axis()
+            widths = [(0, 0)] * 4
+            widths[axis] = (0, layer.channels - x.shape[axis])
+            return keras.ops.pad(x, widths)
         case nn.Dense():
             return _dense(layer)(x)
         case nn.DropoutLayer():
             return Dropout(layer.rate)(x)
         case nn.Masked():
-            return tokens.Mask(layer.every)(x)
+            return model_layers.Mask(layer.every)(x)
         case nn.Every():
             return x[:, :: layer.every]
         case nn.Positions():
-            return tokens.AddPositions(layer.num_positions)(x)
+            return model_layers.AddPositions(layer.num_positions)(x)
         case nn.Segments():
-            return tokens.AddSegments(layer.num_segments)(x)
+            return model_layers.AddSegments(layer.num_segments)(x)
         case nn.LayerNorm():
             return LayerNormalization(layer.epsilon)(x)
         case nn.Attend():
@@ -196,7 +198,7 @@ def _apply_plain(layer: Plain, inputs: list[Built]) -> Built:
     match layer:
         case Plain.IMAGES:
             # as in tf_cnn_benchmarks, channels-last images are transposed on the device
-            if images.channel_axis() == 1:
+            if model_layers.channel_axis() == 1:
                 x = keras.layers.Permute((3, 1, 2))(x)
             return x
         case Plain.RELU:
@@ -206,21 +208,21 @@ def _apply_plain(layer: Plain, inputs: list[Built]) -> Built:
         case Plain.ADD:
             return keras.layers.add(inputs)
         case Plain.CONCAT:
-            return keras.layers.concatenate(inputs, axis=images.channel_axis())
+            return keras.layers.concatenate(inputs, axis=model_layers.channel_axis())
         case Plain.FLATTEN:
             return keras.layers.Flatten()(x)
         case Plain.TOKENS | Plain.KEPT:
             return x
         case Plain.IN_A_ROW:
-            if images.channel_axis() == 1:
+            if model_layers.channel_axis() == 1:
                 x = keras.layers.Permute((2, 3, 1))(x)
             return keras.layers.Reshape((-1, x.shape[-1]))(x)
         case Plain.CLASS_TOKEN:
-            return tokens.ClassToken()(x)
+            return model_layers.ClassToken()(x)
         case Plain.FIRST:
             return x[:, 0]
         case Plain.BIAS:
-            return tokens.AddBias()(x)
+            return model_layers.AddBias()(x)
         case unknown:
             assert_never(unknown)
 
@@ -231,7 +233,7 @@ def _takes_strided_images(tensor: Tensor) -> bool:
     """
     layer = tensor.layer
     assert isinstance(layer, nn.Conv)
-    has_images = tensor.inputs[0].layer is Plain.IMAGES and images.channel_axis() == -1
+    has_images = tensor.inputs[0].layer is Plain.IMAGES and model_layers.channel_axis() == -1
     rows, columns = layer.kernel
     return has_images and rows == columns >= 7 and 1 < layer.strides < rows
 
@@ -265,10 +267,3 @@ def _dense(layer: nn.Dense) -> keras.Layer:
         initial = keras.initializers.RandomNormal(stddev=initial)
     activation = gelu if layer.activation == "gelu" else layer.activation
     return keras.layers.Dense(layer.units, activation=activation, kernel_initializer=initial)
-
-
-def _padded(x: Built, channels: int) -> Built:
-    axis = images.channel_axis()
-    widths = [(0, 0)] * 4
-    widths[axis] = (0, channels - x.shape[axis])
-    return keras.ops.pad(x, widths)

@@ -14,16 +14,19 @@ import numpy as np
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, said_of_errors
 from scalemark.records.measurement import (
+    INJECTED_REASON,
+    NOISE,
     GpuTelemetry,
     Measurement,
+    Phase,
     StepSample,
+    Verdict,
     counted_calls,
+    injected_text,
     said_of_others,
 )
-from scalemark.records.outcomes import INJECTED_REASON, NOISE, Phase, Verdict, injected_text
 from scalemark.records.trial import AXES, TrialSpec
-from scalemark.stats.two_speeds import median_deviation
-from scalemark.stats.within_process import FEWEST_STEPS, interval_within
+from scalemark.stats.within_process import FEWEST_STEPS, interval_within, median_deviation
 from scalemark.text.wording import counted
 
 Batches = TypeVar("Batches")

@@ -26,7 +26,7 @@ from scalemark.own_model import OwnModel
 from scalemark.records.measurement import BY_EXAMPLE, IMAGES, TOKENS, check_item
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import telling_line
-from trainer.errors import UnsupportedTrialError
+from trainer import UnsupportedTrialError
 from trainer.keras_model import WHOLE_NUMBERS, Example, Loss, Template
 
 SAMPLES = "samples"

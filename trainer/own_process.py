@@ -20,8 +20,8 @@ from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import storable
 from scalemark.run_folder import RunFolder, open_regular
 from scalemark.text.untrusted import without_secrets
-from trainer.errors import UnsupportedTrialError
-from trainer.ranks.own_rank import OwnRank
+from trainer import UnsupportedTrialError
+from trainer.own_rank import OwnRank
 
 
 def num_threads() -> int:
@@ -39,7 +39,14 @@ def take(placement: Placement) -> None:
     this process may not use.
     """
     if placement.cores:
-        _pin(set(placement.cores))
+        cores = set(placement.cores)
+        allowed = os.sched_getaffinity(0)
+        if not cores <= allowed:
+            raise UnsupportedTrialError(
+                f"placement.json gives CPU cores {_listed(cores - allowed)}, and this process may "
+                f"run on {_listed(allowed)} only; start the sweep where all its cores may be used"
+            )
+        os.sched_setaffinity(0, cores)
     _, most_core_bytes = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most_core_bytes))  # a crash leaves no gigabytes
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -70,16 +77,6 @@ def num_processes(placement: Placement, spec: TrialSpec) -> int:
     """Count the ranks on this host; their supervisor is small, and not counted."""
     per_host = max(1, len(jobs_of(spec)))
     return per_host if placement.hosts else spec.hosts * per_host
-
-
-def _pin(cores: set[int]) -> None:
-    allowed = os.sched_getaffinity(0)
-    if not cores <= allowed:
-        raise UnsupportedTrialError(
-            f"placement.json gives CPU cores {_listed(cores - allowed)}, and this process may run "
-            f"on {_listed(allowed)} only; start the sweep where all its cores may be used"
-        )
-    os.sched_setaffinity(0, cores)
 
 
 def _listed(cores: set[int]) -> str:
@@ -153,9 +150,9 @@ def write(spec: TrialSpec, folder: RunFolder) -> None:
         name: without_secrets(storable(value))
         for name, value in switches.variables(spec, os.environ).items()
     }
-    environment = software.describe() | {
-        "commit": software.commit(),
-        "diff": software.diff(),
+    environment = {
+        **software.describe(),
+        **software.own_checkout(),
         "set_by_trial": set_by_trial,
         "cuda_build": "",
         "cudnn_build": "",

@@ -24,17 +24,16 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
 
 from scalemark.abilities import PRECISIONS
-from scalemark.host.memory import available_bytes
+from scalemark.host.processes import available_bytes
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.machine import DeviceKind, Figure, Probed, ProbeRequest
 from scalemark.text.untrusted import telling_line
+from trainer import UnsupportedTrialError, own_process
 from trainer import devices as devices_of
-from trainer import own_process
 from trainer.all_reduces import nccl, ring
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 from trainer.measured import MAX_FOREIGN_SHARE
-from trainer.watching import contention
+from trainer.watching import telemetry
 from trainer.watching.utilization import fastest_s, peak_flops_per_s
 
 MIB = 2**20
@@ -64,10 +63,10 @@ def main(request: ProbeRequest) -> None:
     room = copy_bytes(devices.kind, available_bytes())
     steps = steps_of(request, devices, room)
     _print({"total": len(steps)})
-    before = contention.now()
+    before = telemetry.now()
     for measure in steps:
         _print(asdict(measure()))
-    taken = contention.cores_taken_by_others(before, contention.now())
+    taken = telemetry.cores_taken_by_others(before, telemetry.now())
     num_cores = len(os.sched_getaffinity(0))
     if taken is not None and taken > MAX_FOREIGN_SHARE * num_cores:
         doubt = f"others took {taken:.1f} of {num_cores} cores; stop them, and probe again"

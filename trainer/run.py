@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import time
 import traceback
@@ -18,38 +19,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
 
+import trainer
 from scalemark import models
 from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.own_model import is_own
 from scalemark.records import switches
-from scalemark.records.attempt import WORKER_0, Cluster, Placement
+from scalemark.records.attempt import WORKER_0, Cluster, Placement, Rank
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import (
     TOKENS,
     AttemptResult,
+    Doing,
     Measurement,
+    Outcome,
     Profile,
     ReplicaTimes,
     StepSample,
 )
-from scalemark.records.outcomes import Doing, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import telling_line
-from trainer import devices, keras_model, measured, own_model, towers
+from trainer import devices, keras_model, measured, own_model, own_process, towers
 from trainer.data.synthetic import Synthetic
-from trainer.errors import BadDataError, UnsupportedTrialError
 from trainer.keras_model import Example, Template, definition
 from trainer.measured import judge
-from trainer.ranks import link_probe
-from trainer.ranks.own_rank import OwnRank, joining, wait_for_beats
-from trainer.step import Loss
-from trainer.watching import contention, op_placement, profile, telemetry, utilization
+from trainer.model_tower import Loss
+from trainer.own_rank import OwnRank, joining, start_beat, wait_for_beats
+from trainer.watching import op_placement, profile, telemetry, utilization
 from trainer.watching.op_placement import time_replicas
 
 PROFILED_CALLS = 5
@@ -191,8 +194,8 @@ def _measure(
     cluster: Cluster | None,
 ) -> tuple[measured.Timed, float | None]:
     """Warm up and take the measured steps; return them and the cores that others took meanwhile."""
-    own_cpu_s = contention.clock_of_trial(cluster)
-    window: list[contention.Moment] = []
+    own_cpu_s = telemetry.clock_of_trial(cluster)
+    window: list[telemetry.Moment] = []
     with _steps_file(folder) as add_sample:
         timed = measured.run_steps(
             next_batch=data.next,
@@ -206,12 +209,12 @@ def _measure(
                 min_warm_up_s=spec.min_warm_up_s,
             ),
             on_sample=add_sample,
-            on_window=lambda: window.append(contention.now(own_cpu_s)),
+            on_window=lambda: window.append(telemetry.now(own_cpu_s)),
         )
-    if not contention.knows_own_processes(cluster, given):
+    if not telemetry.knows_own_processes(cluster, given):
         return timed, None
     begin, end = window
-    return timed, contention.cores_taken_by_others(begin, end)
+    return timed, telemetry.cores_taken_by_others(begin, end)
 
 
 def _measurement(
@@ -238,7 +241,7 @@ def _measurement(
         num_skipped_steps=training.towers.loss_scale.num_skipped,
         last_loss_scale=training.towers.loss_scale.current,
         num_parameters=training.num_parameters,
-        link_bytes_per_s=link_probe.slowest_link(training.devices),
+        link_bytes_per_s=utilization.slowest_link(training.devices),
         variable_bytes=towers.variable_bytes(training.update),
         optimizer_state_bytes=towers.optimizer_state_bytes(training.update),
     )
@@ -303,7 +306,7 @@ def _profile(
     try:
         path = profile.capture(take_step, PROFILED_CALLS, folder.profile)
         profiled = profile.read(path, statistics.fmean(waits_s))
-    except (tf.errors.OpError, BadDataError, ValueError, OSError) as error:
+    except (tf.errors.OpError, trainer.BadDataError, ValueError, OSError) as error:
         traceback.print_exc()
         return None, f"no profile: {type(error).__name__}: {str(error).splitlines()[0]}"
     return profiled, ""
@@ -348,13 +351,13 @@ def build(
     prepare(spec)
     precision = PRECISIONS[spec.precision]
     if precision.gpu_only and trial_devices.kind is not DeviceKind.GPU:
-        raise UnsupportedTrialError(
+        raise trainer.UnsupportedTrialError(
             f"precision={spec.precision}: a way of GPUs; these replicas are "
             f"{trial_devices.described}"
         )
     lack = precision.lack_of(trial_devices.compute_capability)
     if lack:
-        raise UnsupportedTrialError(f"precision={spec.precision}: {lack}")
+        raise trainer.UnsupportedTrialError(f"precision={spec.precision}: {lack}")
     with tf.device(trial_devices.host):
         template = _template(spec, model)
         initial = [np.asarray(variable) for variable in template.model.trainable_variables]
@@ -403,10 +406,10 @@ def prepare(spec: TrialSpec) -> None:
     """
     if spec.device_kind == DeviceKind.GPU:
         for problem in switches.overrides_of_precision(spec.precision, os.environ):
-            raise UnsupportedTrialError(problem)
+            raise trainer.UnsupportedTrialError(problem)
     missing = switches.variables(spec, os.environ).items() - os.environ.items()
     if missing:
-        raise UnsupportedTrialError(
+        raise trainer.UnsupportedTrialError(
             f"{dict(missing)} must be in the environment before TensorFlow is imported"
         )
     precision = towers.load("precisions", spec.precision).ABILITIES
@@ -441,6 +444,55 @@ def _steps_file(folder: RunFolder) -> Iterator[Callable[[StepSample], None]]:
             yield add
         finally:
             write()
+
+
+def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> AttemptResult:
+    """Return once worker 0 says that all is done; a rank that serves never returns."""
+
+    def on_ready() -> None:
+        own_process.end_at_signals()
+        start_beat(folder, own.rank)
+
+    if VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
+        on_ready()
+        trial_devices = join(spec, folder, own)
+        prepare(spec)
+        training, data = open_training(spec, trial_devices)
+        assert trial_devices.lockstep is not None  # it joined others
+        num_calls = trial_devices.lockstep.follow(lambda: training.towers.step(data.next()))
+        print(f"{own.rank.name} took {num_calls * spec.steps_per_execution} steps")
+        return AttemptResult(outcome=Outcome.COMPLETED, message="")
+    serve(spec, own.cluster, own.rank, on_ready)
+
+
+def serve(spec: TrialSpec, cluster: Cluster, rank: Rank, on_ready: Callable[[], None]) -> NoReturn:
+    """Make this rank's devices, listen on its port of `cluster`, call `on_ready` once it can be
+    reached, and wait for an end.
+
+    Call once, before TensorFlow touches any device; only a signal ends it. Raises
+    UnsupportedTrialError when fewer GPUs are visible than the host has replicas, LostRankError when
+    the port is taken.
+    """
+    if rank.job_name == "worker":
+        devices.claim_own(spec)
+    else:
+        devices.claim(DeviceKind.CPU_DEVICE, 0)
+    serve_claimed(cluster, rank, on_ready)
+
+
+def serve_claimed(cluster: Cluster, rank: Rank, on_ready: Callable[[], None]) -> NoReturn:
+    """Serve the devices that this process has claimed."""
+    with devices.naming_taken_port(cluster, rank):
+        _server = tf.distribute.Server(
+            devices.cluster_spec(cluster),
+            job_name=rank.job_name,
+            task_index=rank.task_index,
+            protocol="grpc",
+            config=context.context().config,
+        )
+    on_ready()
+    while True:  # in Python, where signals are heard; the server's own `join` hears none
+        signal.pause()
 
 
 def _peak_host_memory_bytes() -> int:

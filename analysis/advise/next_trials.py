@@ -23,7 +23,7 @@ from analysis.selection import Source
 from analysis.titles import number
 from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
 from scalemark.text.wording import counted
 from simulator.costs.step import step_work

@@ -11,7 +11,7 @@ from analysis import badges
 from analysis.results import Environment, Result, by_item, over, setting, with_number
 from analysis.titles import named, number
 from scalemark.cli.terminal import UNPRINTED
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
 from scalemark.records.trial import PROGRAM_AXES, unusual_axes

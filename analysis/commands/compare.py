@@ -35,8 +35,8 @@ from analysis.titles import (
 )
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import INHERITED, is_env_variable
-from scalemark.records.outcomes import Outcome
+from scalemark.records.axes import INHERITED, is_env_variable
+from scalemark.records.measurement import Outcome
 from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.command_line import Db, Json

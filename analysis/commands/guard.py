@@ -25,7 +25,7 @@ from scalemark.cli.terminal import (
     reading_width,
 )
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import WHEN
+from scalemark.records.axes import WHEN
 from scalemark.text.untrusted import command_line
 from scalemark.text.wording import as_typed
 from store.command_line import Db, Json

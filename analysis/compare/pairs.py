@@ -16,7 +16,7 @@ from analysis.judgement import Decision, Judgement, judge, more_repeats
 from analysis.labels import FOLLOWERS
 from analysis.results import GlobalBatch, Result, axes_of, global_batch
 from analysis.versions import differing
-from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable
+from scalemark.records.axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.wording import as_typed, natural
 from store.errors import StoreError

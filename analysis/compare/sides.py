@@ -13,7 +13,7 @@ from analysis.guard.histories import version_axes
 from analysis.published import of_source, precision_as_published, usual_size
 from analysis.results import AXES, Result
 from analysis.selection import NothingFoundError, Selection, choose, load, load_every_night
-from scalemark.records.free_axes import PREFIX, WHEN, is_free
+from scalemark.records.axes import PREFIX, WHEN, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, unusual_axes

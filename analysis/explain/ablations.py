@@ -22,8 +22,7 @@ from analysis import again
 from analysis.results import Result, items_per_step
 from scalemark.abilities import DEFAULT_UPDATE, VARIABLE_UPDATES, least_replicas, trains_apart
 from scalemark.own_model import is_own
-from scalemark.records.measurement import IMAGES
-from scalemark.records.outcomes import injected_text, read_injected
+from scalemark.records.measurement import IMAGES, injected_text, read_injected
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES, free_names
 

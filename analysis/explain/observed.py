@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.results import Result, is_quotable
 from analysis.selection import Source
-from scalemark.records.outcomes import INJECTED_REASON
+from scalemark.records.measurement import INJECTED_REASON
 from simulator.costs.networks import Network, network
 
 LAUNCH_S = 40e-6  # of one kernel, from the host's queue to its start: 20 to 40 us in the guide

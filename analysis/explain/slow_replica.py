@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.explain.observed import UNTIMED, Slowness, SlowReplicas, Times
-from scalemark.stats.two_speeds import pauses
 from scalemark.stats.welch import upper_quantile
+from scalemark.stats.within_process import pauses
 
 Floats = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from analysis.results import AXES, Result
 from analysis.selection import NothingFoundError, Selection, load_every_night
 from analysis.versions import described
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import PREFIX, WHEN, day_of, is_free
+from scalemark.records.axes import PREFIX, WHEN, day_of, is_free
 from scalemark.records.measurement import unit_of
 from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed

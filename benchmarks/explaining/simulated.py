@@ -22,7 +22,7 @@ from analysis.explain.observed import Observed
 from analysis.explain.verdicts import Confidence
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome, injected_text
+from scalemark.records.measurement import Outcome, injected_text
 from scalemark.records.references import Origin
 from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.stats import welch

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.gpu.kit import Kit
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import MASK, without_secrets
 

@@ -83,7 +83,8 @@ def run_stage(
     kit: Kit, name: str, stage: Stage, limit_s: float, tell: Callable[[str, Finding], None]
 ) -> StageResult:
     """Run one stage; what it found before it ran out of time, was interrupted or broke is kept."""
-    start_s, began_at, commit = time.monotonic(), datetime.now(UTC), software.commit()
+    start_s, began_at = time.monotonic(), datetime.now(UTC)
+    commit = software.own_checkout()["commit"]
     found: list[Finding] = []
     ended, why = Ended.COMPLETED, ""
     try:

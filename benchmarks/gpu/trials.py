@@ -24,8 +24,7 @@ from benchmarks.gpu.kit import (
     program,
 )
 from scalemark.records.attempt import AttemptEnd
-from scalemark.records.measurement import AttemptResult, Measurement
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import AttemptResult, Measurement, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 

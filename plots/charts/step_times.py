@@ -22,8 +22,7 @@ from plots.drawing import NothingToShow, Picture, file_names
 from plots.figure import SMALL_PT, Palette
 from plots.lines import at_most, completed, name_rows, row_names, rows_in, typical
 from plots.source import PlotSource
-from scalemark.records.measurement import StepSample, counted_calls
-from scalemark.records.outcomes import Phase
+from scalemark.records.measurement import Phase, StepSample, counted_calls
 
 ABOUT = "distribution of step times per trial, and step by step with the warm-up marked"
 

@@ -21,7 +21,7 @@ from plots.figure import FOOTER_PT, HATCHES, WIDTH_IN, Palette
 from plots.layout import PARTLY_FAILED, SUSPECT, SYMBOLS
 from plots.lines import BARS, MOST_LINES, RUNS, draw_spread, failure_marks, line_name, looks_of
 from plots.source import PlotSource
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.text.wording import safe_name
 
 ABOUT = "throughput of each strategy or setting as bars, with speed-ups, a panel per model"

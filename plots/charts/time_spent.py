@@ -19,8 +19,7 @@ from plots.figure import HATCHES, SMALL_PT, Palette
 from plots.layout import MEANINGS, SYMBOLS
 from plots.lines import at_most, name_rows, row_names, rows_in, typical
 from plots.source import PlotSource
-from scalemark.records.measurement import StepSample
-from scalemark.records.outcomes import Outcome, Phase
+from scalemark.records.measurement import Outcome, Phase, StepSample
 from store.reading.queries import Row
 
 ABOUT = "where the time of an attempt goes: start, tracing, first call, warm-up, measuring"

@@ -40,7 +40,13 @@ def loading() -> None:
         signal.signal(signal.SIGINT, _end_at_once)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _check_packages()
-    _check_abilities()
+    from scalemark import abilities  # here, because by now Ctrl-C ends at once
+
+    try:
+        abilities.check()
+    except abilities.AbilitiesError as error:
+        print(error, file=sys.stderr)
+        sys.exit(USAGE)
 
 
 def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
@@ -106,16 +112,6 @@ def _check_packages() -> None:
             "in its folder, and start it by .venv/bin/python there",
             file=sys.stderr,
         )
-        sys.exit(USAGE)
-
-
-def _check_abilities() -> None:
-    from scalemark import abilities  # here, because by now Ctrl-C ends at once
-
-    try:
-        abilities.check()
-    except abilities.AbilitiesError as error:
-        print(error, file=sys.stderr)
         sys.exit(USAGE)
 
 

@@ -81,14 +81,19 @@ def finite(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         if hasattr(value, "facts"):
             return finite(value.facts())
-        printed = [field.name for field in fields(value) if not field.metadata.get("unprinted")]
-        return {name: finite(getattr(value, name)) for name in printed}
+        values = {}
+        for field in fields(value):
+            if not field.metadata.get("unprinted"):
+                values[field.name] = finite(getattr(value, field.name))
+        return values
     if isinstance(value, dict):
         return dict(zip(value, map(finite, value.values()), strict=True))
     if isinstance(value, list | tuple):
         return list(map(finite, value))
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        if not math.isfinite(value):
+            return None
+        return value
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, Decimal):
@@ -102,14 +107,18 @@ def for_people(cell: object) -> str:
         return f"{cell:.0f}" if 1e4 <= abs(cell) < 1e15 else f"{cell:.4g}"
     if isinstance(cell, int | Decimal):
         return as_typed(cell)
-    return "" if cell is None else visible(as_text(cell))
+    if cell is None:
+        return ""
+    return visible(as_text(cell))
 
 
 def as_text(cell: object) -> str:
     """Format whatever a database holds."""
     if isinstance(cell, dict | list | tuple):
         return json.dumps(finite(cell))
-    return bytes(cell).hex() if isinstance(cell, bytes | memoryview) else str(cell)
+    if isinstance(cell, bytes | memoryview):
+        return bytes(cell).hex()
+    return str(cell)
 
 
 class _Console(Console):
@@ -210,7 +219,10 @@ def _print_row(
         for place, part in enumerate(parts):
             spaces = " " * (widths[place] - cell_len(part))
             piece = (part, "bold" if place in bold else "")
-            pieces += [(spaces, ""), piece] if is_right[place] else [piece, (spaces, "")]
+            if is_right[place]:
+                pieces += [(spaces, ""), piece]
+            else:
+                pieces += [piece, (spaces, "")]
             pieces.append((" " * gap, ""))
         if console.is_terminal:
             line = Text.assemble(*pieces)
@@ -228,7 +240,9 @@ def fitted(
     most = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
     gap = 2 if sum(most) + 2 * (len(most) - 1) <= width else 1
     room = width - gap * (len(most) - 1)
-    return most if sum(most) <= room else _narrowed(most, columns, rows, room), gap
+    if sum(most) > room:
+        return _narrowed(most, columns, rows, room), gap
+    return most, gap
 
 
 def folded(text: str, width: int, units: re.Pattern[str] = _WORDS) -> str:
@@ -298,5 +312,7 @@ def shown() -> Iterator[Progress]:
 
 
 def _show(what: str, done: int, total: int) -> None:
-    share = f" of {total:,}" if total else ""
-    print(f"\r\x1b[K{what}: {done:,}{share}", end="", file=sys.stderr, flush=True)
+    line = f"{what}: {done:,}"
+    if total:
+        line += f" of {total:,}"
+    print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

@@ -1,9 +1,14 @@
-"""Identifies processes of this host, and those that scalemark has started."""
+"""Identifies processes of this host, finds its memory, and recognizes errors that lack memory."""
 
+from __future__ import annotations
+
+import errno
 import os
 import platform
+import re
 import select
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -119,3 +124,144 @@ def _parent(pid: int, proc: Path) -> int:
     except OSError:
         return 0
     return int(text.rpartition(")")[2].split()[_PARENT])  # the name before it may have spaces
+
+
+_ROOT = Path("/")
+
+
+def available_bytes(root: Path = _ROOT) -> int:
+    """Return what the kernel calls available, or the limit of our control group where that is
+    less.
+    """
+    text = (root / "proc/meminfo").read_text()
+    lines = dict(line.split(":", 1) for line in text.splitlines())
+    available = int(lines["MemAvailable"].split()[0]) * 1024  # always in kB
+    return min([available, *_limits(root)])
+
+
+def _limits(root: Path) -> list[int]:
+    """Return the limits of our control group and of those above it, of either version."""
+    limits = []
+    for line in (root / "proc/self/cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        folder, name = root / "sys/fs/cgroup", "memory.max"
+        if "memory" in controllers.split(","):
+            folder, name = folder / "memory", "memory.limit_in_bytes"
+        elif controllers:
+            continue
+        own = folder / group.lstrip("/")
+        for above in (own, *own.parents):
+            # not every group has the file, and `max` is no limit
+            with suppress(FileNotFoundError, ValueError):
+                limits.append(int((above / name).read_text()))
+    return limits
+
+
+OUT_OF_HOST_MEMORY = (
+    "out of host memory; try a smaller batch_size, image_px or seq_len, or a higher limit "
+    "(ulimit -v, control group)"
+)
+_SIGNS = re.compile(
+    r"std::bad_alloc|^MemoryError\b|Cannot allocate memory"
+    r"|CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"
+    r"|Unable to allocate [\d.]+ \w+ for an array"
+    # unless its file system is noexec
+    r"|failed to map segment from shared object(?!: (?:Operation not|Permission))"
+)
+_OTHER_LIMITS = {  # that are reported with the same words, or mostly the cause of what is reported
+    re.compile(r"pthread_create\(\) failed|can't start new thread"): (
+        "no thread could be started; raise the limit of processes (ulimit -u, pids.max of "
+        "the control group), or that of memory"
+    ),
+    re.compile(r"(?i)(?:ibv_|memlock|mlock|regist(?:er|ration)).*Cannot allocate memory"): (
+        "memory could not be locked; raise the limit of locked memory (ulimit -l)"
+    ),
+    re.compile(r"File too large|SIGXFSZ"): "a file met the limit of its size; raise it (ulimit -f)",
+}
+
+
+def is_lack_of_host_memory(error: BaseException) -> bool:
+    """Check the error itself, and those that it was raised for."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, MemoryError) or says_so(str(seen)):
+            return True
+        if isinstance(seen, OSError) and seen.errno == errno.ENOMEM:
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def says_so(line: str) -> bool:
+    """Return whether a line of a log, or the text of an error, reports a lack of memory."""
+    return bool(_SIGNS.search(line)) and not other_limit(line)
+
+
+def other_limit(line: str) -> str:
+    """Return what to do about a limit that is not one of memory; empty for other lines."""
+    for sign, remedy in _OTHER_LIMITS.items():
+        if sign.search(line):
+            return remedy
+    return ""
+
+
+GAVE_UP = re.compile(
+    # "(rounded to" tells it from an attempt of which "the caller indicates that this is not a
+    # failure"
+    r"Allocator \(GPU_\d+_bfc\) ran out of memory trying to allocate [\d.]+\w+(?= \(rounded to)"
+    # TF_GPU_ALLOCATOR=cuda_malloc_async logs such attempts as it logs failures; this is of an op
+    r"|OOM when allocating tensor with shape\[[\d,]*\] and type \w+ on \S+"
+    r" by allocator gpu_async_\d+"
+)
+"""The line of a log after which the op that wanted memory has failed."""
+
+# libraries of CUDA raise no ResourceExhaustedError; these are their own words, and TensorFlow's of
+# a copy to a GPU without room
+_SURE = re.compile(
+    r"CUDA_ERROR_OUT_OF_MEMORY|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED|Dst tensor is not initialized"
+)
+# error -> the line that has to be beside it: NCCL says the first of whatever CUDA refuses,
+# TensorFlow the second of convolutions that fail for any reason, and the third of cuBLAS, which
+# needs some memory itself
+_DOUBTFUL = {
+    re.compile(r"NCCL: unhandled cuda error"): re.compile(r"Cuda failure (?:\d+ )?'out of memory'"),
+    re.compile(r"No algorithm worked"): re.compile(
+        r"\(GPU_\d+_bfc\) ran out of memory trying to allocate"
+        r"|cuMemAllocAsync failed to allocate|failed to allocate the scratch space"
+    ),
+    re.compile(r"No BLAS for stream"): re.compile(
+        r"failed to create cublas handle: the resource allocation failed"
+    ),
+}
+_NCCL_CAUSE = re.compile(r"NCCL WARN (Cuda failure [^\n]*)")
+
+
+def is_lack_of_gpu_memory(error: str, log: str) -> bool:
+    """Return whether an error is one, by its text and by what the process has logged."""
+    if _SURE.search(error):
+        return True
+    for sign, beside in _DOUBTFUL.items():
+        if sign.search(error) and beside.search(f"{error}\n{log}"):
+            return True
+    return False
+
+
+def cause_of_nccl(error: str, log: str) -> str:
+    """Return what CUDA refused NCCL, which its error leaves out; empty where nothing tells it."""
+    causes = _NCCL_CAUSE.findall(log) if "NCCL: " in error else []
+    return causes[-1] if causes else ""
+
+
+def num_kernel_kills() -> int:
+    """Return the kills in our control group; 0 where the kernel does not say."""
+    try:
+        group = Path("/proc/self/cgroup").read_text().strip().rpartition(":")[2]
+        events = Path(f"/sys/fs/cgroup{group}/memory.events").read_text()
+    except OSError:
+        return 0
+    for line in events.splitlines():
+        name, _, count = line.partition(" ")
+        if name == "oom_kill":
+            return int(count)
+    return 0

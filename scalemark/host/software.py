@@ -8,7 +8,8 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,6 @@ DIRTY = "+dirty"  # behind the commit of a checkout with changes
 _GIT_WITHIN_S = (
     20.0  # it takes hundredths of a second, unless the disk is another host's or all is busy
 )
-_MOST_HASHED_BYTES = 2**24  # of one file: a data set that lies about is no source
 _DRIVER_FILES = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
 
 
@@ -152,40 +152,63 @@ def _may_change_results(name: str) -> bool:
     return name.startswith(VARIABLES)
 
 
-def commit(root: Path = ROOT) -> str:
-    """Return this checkout's git commit, '+dirty' when files differ; empty outside a checkout."""
-    described = git(root, "describe", "--always", "--abbrev=40", f"--dirty={DIRTY}", "--match=")
-    return (described or b"").decode().strip()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """A git checkout, by one answer of git."""
+
+    commit: str  # followed by DIRTY when files differ; empty before the first one
+    changed: Sequence[str]  # files that differ from the commit
+    edited: Sequence[str]  # files that differ from what is staged
+    untracked: Sequence[str]  # without what trials write
 
 
-def diff(root: Path = ROOT) -> str:
-    """Digest a checkout's changes, and its source files that git does not know yet.
+def checkout(root: Path) -> Checkout | None:
+    """Ask git for the state of a checkout; None where it fails, and elsewhere."""
+    options = ("--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all")
+    answer = git(root, "status", *options)
+    if answer is None:
+        return None
+    commit = ""
+    changed, edited, untracked = [], [], []
+    for entry in os.fsdecode(answer).split("\0"):
+        kind, _, rest = entry.partition(" ")
+        if rest.startswith("branch.oid ") and "(initial)" not in rest:
+            commit = rest.split()[1]
+        elif kind == "?" and not any(is_of_a_sweep(root / above) for above in Path(rest).parents):
+            untracked.append(rest)
+        elif kind in _NUM_FIELDS:
+            name = rest.split(" ", _NUM_FIELDS[kind])[-1]
+            changed.append(name)
+            if rest[1] != ".":
+                edited.append(name)
+    if commit and changed:
+        commit += DIRTY
+    return Checkout(commit=commit, changed=changed, edited=edited, untracked=untracked)
 
-    Empty without any, and outside a checkout; UNKNOWN_DIFF when git fails.
+
+_NUM_FIELDS = {"1": 7, "u": 9}  # before the name of a changed file, and of an unmerged one
+
+
+def own_checkout(root: Path = ROOT) -> dict[str, str]:
+    """Return the commit of a checkout, and a digest of its changes and of its source files that git
+    does not know yet.
+
+    The digest is empty without any, and outside a checkout; UNKNOWN_DIFF when git fails.
     """
-    if not (root / ".git").exists():
-        return ""
-    changes = git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color")
-    listed = git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *SOURCES)
-    if changes is None or listed is None:
-        return UNKNOWN_DIFF
-    names = [Path(os.fsdecode(name)) for name in listed.split(b"\0") if name]
-    untracked = [name for name in names if _is_source(name, root)]
-    if not changes and not untracked:
-        return ""
-    digest = hashlib.sha256(changes)
-    for name in untracked:
-        digest.update(b"\0" + os.fsencode(name) + b"\0" + content(root / name))
-    return digest.hexdigest()[:16]
+    state = checkout(root)
+    if state is None:
+        return {"commit": "", "diff": UNKNOWN_DIFF if (root / ".git").exists() else ""}
+    ours = [name for name in state.untracked if name.partition("/")[0] in SOURCES]
+    names = [*state.changed, *ours]
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(f"{name}\0{git_content(root / name)}\0".encode(errors="surrogateescape"))
+    return {"commit": state.commit, "diff": digest.hexdigest()[:16] if names else ""}
 
 
 def is_of_a_sweep(folder: Path) -> bool:
     """Return whether a folder is one of `store.runs_dir`: what trials write there is no source."""
     return (folder / SWEEP_FILE).exists()
-
-
-def _is_source(path: Path, root: Path) -> bool:
-    return not any(is_of_a_sweep(root / parent) for parent in path.parents)
 
 
 def driver(files: tuple[str, ...] = _DRIVER_FILES) -> str:
@@ -214,15 +237,13 @@ def git(root: Path, *arguments: str) -> bytes | None:
         return None
 
 
-def content(path: Path) -> bytes:
-    """Digest a file; of a large one, its size."""
+def git_content(file: Path) -> str:
+    """Return git's name of what a file holds."""
     try:
-        size = path.stat().st_size
-        if size > _MOST_HASHED_BYTES:
-            return str(size).encode()
-        return hashlib.sha256(path.read_bytes()).digest()
+        content = file.read_bytes()
     except OSError:
-        return b"unreadable"  # or removed meanwhile
+        return "unreadable"  # or removed meanwhile
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def of_nvidia(packages: Mapping[str, str], what: str) -> str:

@@ -13,8 +13,7 @@ from typing import TypeGuard
 
 import simpleeval
 
-from scalemark.records.axes import AxisValue
-from scalemark.records.free_axes import PREFIX, is_free, whole_if_equal
+from scalemark.records.axes import PREFIX, AxisValue, is_free, whole_if_equal
 from scalemark.records.trial import USED_BY_PROGRAMS
 
 MOST_CHARACTERS = 200

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalemark.program import expression
-from scalemark.records.axes import AxisValue
-from scalemark.records.free_axes import PREFIX, is_env_variable, number_written_as
+from scalemark.records.axes import PREFIX, AxisValue, is_env_variable, number_written_as
 from scalemark.records.trial import AXES, PROGRAM_AXES, TrialSpec
 from scalemark.text.wording import as_typed
 

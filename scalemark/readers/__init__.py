@@ -7,7 +7,6 @@
 """
 
 from scalemark.readers.log_text import Lines
-from scalemark.readers.opening import KINDS, open_reader
-from scalemark.readers.reading import Reader, ReadError, Reading
+from scalemark.readers.opening import KINDS, Reader, ReadError, Reading, open_reader
 
 __all__ = ["KINDS", "Lines", "ReadError", "Reader", "Reading", "open_reader"]

@@ -15,10 +15,10 @@ if __name__ == "__main__":
 
 from scalemark.cli.terminal import make_console, print_columns, print_json, reader_may_leave
 from scalemark.readers.log_text import OUTPUT_FILE, LogError, LogText, log_text
-from scalemark.readers.opening import KINDS, about
-from scalemark.readers.reading import Reading
+from scalemark.readers.opening import KINDS, Reading, about
 from scalemark.readers.search import FIRST_LINES, LAST_LINES, FoundReader, Search, search
 from scalemark.text.untrusted import quoted, visible
+from scalemark.text.wording import counted
 
 READ, NOTHING, UNREADABLE = 0, 1, 2
 _SHOWN_LINES = 20  # of a log in which nothing is found
@@ -78,8 +78,7 @@ def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
 
 
 def _print_fits(path: Path, text: LogText, result: Search) -> None:
-    lines = "line" if len(text.lines) == 1 else "lines"
-    headline = f"{quoted(str(path))}: {len(text.lines):,} {lines}"
+    headline = f"{quoted(str(path))}: {counted(len(text.lines), 'line')}"
     if not text.is_whole:
         headline += f", of the begin and the end of {text.num_bytes:,} bytes"
     print(f"{headline}\n")
@@ -114,11 +113,9 @@ def _advice(result: Search) -> list[str]:
     said = [best.overrides]
     if result.is_unsure:
         others = ", ".join(quoted(label, 40) for label in best.like)
-        said = [
-            f"nothing says whether {best.candidate.label if best.candidate else 'it'} or {others} "
-            "is the speed of training; choose:",
-            *(fit.overrides for fit in result.choices),
-        ]
+        label = best.candidate.label if best.candidate else "it"
+        said = [f"nothing says whether {label} or {others} is the speed of training; choose:"]
+        said += [fit.overrides for fit in result.choices]
     if result.num_ranks > 1 and best.has_throughput and best.per_gpu is None:
         said.append(
             f"{result.num_ranks} ranks print it; where each counts its own items, add "
@@ -149,7 +146,9 @@ def _advice(result: Search) -> list[str]:
 
 
 def _shown(reading: Reading) -> str:
-    said = "" if reading.step is None else f"step {reading.step:,} "
+    said = ""
+    if reading.step is not None:
+        said = f"step {reading.step:,} "
     if reading.throughput is not None:
         said += f"{reading.throughput:,.6g}/s"
     elif reading.step_s is not None:
@@ -172,13 +171,15 @@ def _nothing(path: Path, text: LogText) -> str:
             f"no reader found a rate in {quoted(str(path))}; write a pattern for a line of it, as "
             "read=regex:img/s ([0-9.]+), or let the program print METRIC throughput=123.4. "
             f"Its last {len(last)} lines:",
-            *(f"  {line}" for line in last),
+            *last,
         ]
-    return "\n".join(lines)
+    return "\n  ".join(lines)
 
 
 def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
-    best = result.fits[0] if result.fits and not result.is_unsure else None
+    best = None
+    if result.fits and not result.is_unsure:
+        best = result.fits[0]
     return {
         "log": str(path),
         "lines": len(text.lines),
@@ -187,7 +188,7 @@ def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
         "overrides": best.overrides if best else None,
         "unsure": result.is_unsure,
         "sampled": result.is_sampled,
-        "found": [_entry(fit) for fit in result.fits],
+        "found": list(map(_entry, result.fits)),
         "left_out": [
             {"label": other.label, "of": other.role.aside, "rate": other.usual}
             for other in result.others
@@ -198,7 +199,8 @@ def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
 def _entry(fit: FoundReader) -> dict[str, object]:
     shown = fit.rated or list(fit.readings)
     names = ("throughput", "step", "step_s", "is_total", "is_mean")
-    first, last = [{name: getattr(end, name) for name in names} for end in (shown[0], shown[-1])]
+    first = {name: getattr(shown[0], name) for name in names}
+    last = {name: getattr(shown[-1], name) for name in names}
     return {
         "read": fit.read,
         "readings": len(fit.readings),

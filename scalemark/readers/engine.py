@@ -10,6 +10,7 @@ choice to the user.
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,23 +21,20 @@ from itertools import pairwise
 from scalemark.readers.columns import (
     APART,
     HEADER,
+    STEP_WORDS,
     VALUE,
     Column,
+    begins_anew,
     columns_of,
+    grows,
     is_other,
     labels_before,
-)
-from scalemark.readers.fields import MEAN
-from scalemark.readers.numbers import number
-from scalemark.readers.step_forms import (
-    STEP_WORDS,
-    begins_anew,
-    grows,
     literal,
     step_pattern,
     step_pattern_above,
     step_pattern_alone,
 )
+from scalemark.readers.fields import MEAN
 from scalemark.readers.words import (
     OF_ITEMS,
     Role,
@@ -44,6 +42,7 @@ from scalemark.readers.words import (
     is_batch,
     is_elapsed,
     is_step,
+    number,
 )
 
 _MOST_CHARACTERS = 2_000
@@ -77,7 +76,11 @@ class LineCandidate:
     def class_(self) -> tuple[bool, bool, bool, int, bool, bool, bool]:
         """Order candidates: items before steps, many before one, all of it before a part."""
         role = self.role
-        scope = 2 if role.is_total else 0 if role.extra else 1
+        scope = 1
+        if role.is_total:
+            scope = 2
+        elif role.extra:
+            scope = 0
         return (
             role.name in OF_ITEMS,
             len(self.values) > 1,
@@ -94,7 +97,7 @@ class LineCandidate:
 
     @property
     def usual(self) -> float:
-        return statistics.median(self.values) if self.values else 0.0
+        return _median(self.values)
 
     def is_like(self, other: LineCandidate) -> bool:
         """Return whether nothing says which of both is the speed, and they differ."""
@@ -161,7 +164,7 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
         for label, _, counts in _labelled(own, counted_item):
             rows = zip(counts, other.values, values, strict=False)
             ratios = [count / time * per_ms / rate for count, time, rate in rows]
-            share = round(statistics.median(ratios)) if ratios else 0
+            share = round(_median(ratios))
             step = step_pattern(own)
             if share > 1 and (not step or share == _usual_gap(step, lines)):
                 continue  # the steps since the line before
@@ -172,7 +175,7 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
 
 def _is_growing(values: Sequence[float]) -> bool:
     """Return whether numbers go up by about the same amount each time, as a clock does."""
-    gaps = [after - before for before, after in pairwise(values)]
+    gaps = _gaps(values)
     return len(gaps) > 1 and 0 < max(gaps) <= 3 * min(gaps) and values[-1] > 1.5 * values[0]
 
 
@@ -187,9 +190,11 @@ def _labelled(
             boundary = r"(?<![\w/.])" if label[:1].isalnum() else ""
             pattern = f"{boundary}{literal(label)}"
             compiled = re.compile(rf"{pattern}([\d.,]++)(?![kKMGBT]\b)")  # none that is rounded
-            matches = [compiled.search(text) for text in texts]
-            values = [number(match[1]) for match in matches if match]
-            known = [value for value in values if value is not None]
+            known = []
+            for match_of_text in map(compiled.search, texts):
+                value = number(match_of_text[1]) if match_of_text else None
+                if value is not None:
+                    known.append(value)
             if len(known) == len(texts):
                 yield label, pattern, known
 
@@ -198,7 +203,7 @@ def _as_item_rate(column: Column, lines: Sequence[str]) -> None:
     """Take steps per second that are more than a program can print as items of another name."""
     if column.role.name != "steps_per_s" or len(column.values) < 2:
         return
-    lines_per_rate = min(after - before for before, after in pairwise(column.places))
+    lines_per_rate = min(_gaps(column.places))
     rate = statistics.median(column.values)
     step = step_pattern([lines[place] for place in column.places]) or step_pattern_above(
         lines, column.places, _MOST_ABOVE
@@ -210,10 +215,18 @@ def _as_item_rate(column: Column, lines: Sequence[str]) -> None:
 
 def _usual_gap(pattern: str, lines: Sequence[str]) -> float:
     compiled = re.compile(pattern)
-    matches = [compiled.search(line) for line in lines]
-    steps = [number(match["step"]) or 0.0 for match in matches if match]
-    gaps = [after - before for before, after in pairwise(steps) if after > before]
-    return statistics.median(gaps) if gaps else 1.0
+    steps = []
+    for match in filter(None, map(compiled.search, lines)):
+        steps.append(number(match["step"]) or 0.0)
+    return _median([gap for gap in _gaps(steps) if gap > 0], default=1.0)
+
+
+def _gaps(values: Sequence[float]) -> list[float]:
+    return [after - before for before, after in pairwise(values)]
+
+
+def _median(values: Sequence[float], default: float = 0.0) -> float:
+    return statistics.median(values) if values else default
 
 
 def _candidate(column: Column, lines: Sequence[str]) -> LineCandidate | None:
@@ -290,9 +303,10 @@ class _Builder:
     def pattern(self, label: str) -> str | None:
         """Return the pattern of the number behind a label; None for a time without a step."""
         rate = f"{label}{self._number}"
+        if self._is_record and "step" in self._more:
+            return "|".join([rate, *self._more.values()])
         if self._is_record:
-            steps = [self._above] if self._above and "step" not in self._more else []
-            return "|".join([*steps, rate, *self._more.values()])
+            return "|".join(filter(None, [self._above, rate, *self._more.values()]))
         if self._above:
             return f"{self._above}|{rate}"
         column, last = self._column, self._own[-1]
@@ -319,7 +333,7 @@ class _Builder:
         for extra in self._more.values():
             longer = ".*?".join(self._in_order([*kept, extra]))
             compiled = re.compile(longer)
-            if all(compiled.search(line) for line in self._own):
+            if all(map(compiled.search, self._own)):
                 kept.append(extra)
                 pattern = longer
         return pattern
@@ -349,11 +363,12 @@ class _Builder:
         """
         places = self._column.places
         ends = [*places[1:], len(lines)]
-        records = [
-            "\n".join(lines[place : min(end, place + 1 + _MOST_ABOVE)])
-            for place, end in zip(places, ends, strict=True)
-        ]
-        below = [record.partition("\n")[2] for record in records]
+        records: list[str] = []
+        below: list[str] = []
+        for place, end in zip(places, ends, strict=True):
+            record = lines[place : min(end, place + 1 + _MOST_ABOVE)]
+            records.append("\n".join(record))
+            below.append("\n".join(record[1:]))
         more = _growing(below, ("step", "elapsed_s", "items"))
         if "items" not in more:
             return {}
@@ -382,7 +397,7 @@ class _Builder:
                 windows.append(rate * (time_s - time_before) / (count - count_before))
             means.append(rate * time_s / count)
             time_before, count_before = time_s, count
-        usual = statistics.median(means or [0.0])
+        usual = _median(means)
         if "items" in more and not 1 - _ROUGHLY < usual < 1 + _ROUGHLY:
             return False
         apart = _spread(means[1:])
@@ -405,7 +420,9 @@ _MEANINGS: Mapping[str, Callable[[str], object]] = {
 def _growing(texts: Sequence[str], groups: Sequence[str]) -> dict[str, str]:
     """Return patterns of the numbers that grow from text to text, or of a batch that stays."""
     more: dict[str, str] = {}
-    for group in groups if len(texts) > 1 else ():
+    if len(texts) < 2:
+        return more
+    for group in groups:
         for _, label, values in _labelled(texts, _MEANINGS[group]):
             is_batch_size = group == "items_per_step" and len(set(values)) == 1
             is_of_epoch = group == "elapsed_s" and begins_anew(values)
@@ -416,8 +433,10 @@ def _growing(texts: Sequence[str], groups: Sequence[str]) -> dict[str, str]:
 
 
 def _spread(values: Sequence[float]) -> float:
-    usual = statistics.median(values) if values else 0.0
-    return max(abs(value / usual - 1) for value in values) if usual else float("inf")
+    usual = _median(values)
+    if not usual:
+        return math.inf
+    return max(abs(value / usual - 1) for value in values)
 
 
 def _reads_alone(pattern: str, group: str, column: Column, lines: Sequence[str]) -> bool:
@@ -439,7 +458,9 @@ def _group(column: Column) -> str:
     role = column.role
     if role.name == "throughput" and role.is_total and len(column.values) == 1:
         return "total"
-    return f"{MEAN}{role.name}" if role.is_mean else role.name
+    if role.is_mean:
+        return f"{MEAN}{role.name}"
+    return role.name
 
 
 def _number(column: Column, group: str) -> str:
@@ -450,8 +471,9 @@ def _number(column: Column, group: str) -> str:
         characters = r"-+\deE.,"
     if "_" in written:
         characters += "_"
-    multiple = "[kKMGBT]?" if re.search(r"\d[kKMGBT]", written) else ""
-    number_pattern = f"[{characters}]+{multiple}"
+    number_pattern = f"[{characters}]+"
+    if re.search(r"\d[kKMGBT]", written):
+        number_pattern += "[kKMGBT]?"
     if "nan" in written or "inf" in written:
         number_pattern += "|nan|inf"
     return rf"(?P<{group}>{number_pattern}){literal(column.unit)}"

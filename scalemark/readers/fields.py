@@ -1,18 +1,153 @@
-"""Makes readings of named values: patterns, `METRIC` lines, JSON and databases share the names."""
+"""Makes readings of named values, which patterns, `METRIC` lines and JSON share; counts steps."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from scalemark.readers.numbers import number, seconds, whole
-from scalemark.readers.reading import ReadError, Reading
-from scalemark.readers.steps import StepCounter
-from scalemark.readers.words import TOKENS_SO_FAR, Role, chosen, item_of, role_of, seconds_per_step
+from scalemark.readers import words
+from scalemark.readers.opening import ReadError, Reading
 from scalemark.text.untrusted import quoted
+
+_FEW = 5  # steps by which a rank may be behind when training begins
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Lines whose numbers grow, of an epoch or of an evaluation."""
+
+    before: int = 0  # steps of the epochs before, by their lines
+    unsure: int = 0  # steps by which that may be wrong, where no line says how many an epoch has
+    last: int = -1  # as printed
+    gap: int = 0  # the largest between two of them
+    last_gap: int = 0
+    epoch_steps: int = 0  # 0: no line says how many an epoch has
+
+    def take(self, step: int, epoch_steps: int) -> None:
+        if step > self.last:
+            if self.last >= 0:
+                self.last_gap = step - self.last
+                self.gap = max(self.gap, self.last_gap)
+            self.last = step
+        self.epoch_steps = epoch_steps
+
+    def followed_by(self, step: int) -> _Lines:
+        """Return the lines of the next epoch, which begin with a step.
+
+        It is due a gap after the last line. But a shorter last gap tells that the last step of an
+        epoch is printed, and a first step beside the row, as 1 before 10 and 20, is no due one.
+        """
+        if self.epoch_steps:
+            return _Lines(before=self.before + max(self.last, self.epoch_steps), unsure=self.unsure)
+        before = self.before + self.last
+        if not self.gap:
+            return _Lines(before=before, unsure=self.unsure + self.last)
+        if self.last_gap < self.gap:
+            return _Lines(before=before + (step == 0), unsure=self.unsure)
+        is_due = (self.last - step) % self.gap == 0
+        more = max(0, self.gap - step) if is_due else int(step == 0)
+        return _Lines(before=before + more, unsure=self.unsure + self.gap - 1)
+
+    def goes_on_with(self, step: int) -> bool:
+        return 0 < step - self.last <= self.gap
+
+
+class StepCounter:
+    """Turns the step numbers that a program prints into steps done so far.
+
+    A number that is not above the one before takes back what was counted from there on: of what
+    begins anew, nothing is counted before as many steps as training has between two lines.
+    """
+
+    def __init__(self) -> None:
+        self._first_epoch: int | None = None
+        self._epoch: int | None = None
+        self._epoch_steps = 0
+        self._lines = _Lines()
+        self._left: _Lines | None = None  # the lines before these
+        self._evaluated = 0  # steps of the longest evaluation that began anew
+        self._highest = -1
+
+    def count(self, step: int, epoch: int | None = None, epoch_steps: int = 0) -> int | None:
+        """Return the steps done so far; None for a step that was counted, as by another rank, and
+        for one of an evaluation.
+
+        `epoch_steps` is how many an epoch has; 0: it is taken from the lines.
+        """
+        if self._first_epoch is None:
+            self._first_epoch = epoch
+        if epoch is not None and self._epoch is not None and epoch < self._epoch:
+            return None  # of a rank that is behind
+        if epoch is not None and self._first_epoch is not None and epoch_steps:
+            if epoch == self._epoch and epoch_steps != self._epoch_steps:
+                return None  # an evaluation within the epoch has a length of its own
+            self._epoch_steps = epoch_steps
+            done: int | None = (epoch - self._first_epoch) * epoch_steps + step
+        else:
+            done = self._done(step, epoch, epoch_steps)
+        self._epoch = epoch
+        if done is None or done <= self._highest:
+            return None
+        self._highest = done
+        return done
+
+    @property
+    def before(self) -> int:
+        """Return the steps before their numbers began anew; 0 where those of epochs are printed."""
+        return self._lines.before if self._epoch is None else 0
+
+    @property
+    def unsure(self) -> int:
+        """Return by how many steps the count may be wrong, as the length of epochs is not known."""
+        return self._lines.unsure
+
+    def _done(self, step: int, epoch: int | None, epoch_steps: int) -> int | None:
+        if self._was_evaluation(step):
+            if self._left:
+                self._evaluated = max(self._evaluated, self._lines.last)
+                self._lines, self._left = self._left, None
+                self._highest = self._lines.before + self._lines.last
+        elif self._begins_anew(step, epoch):
+            self._leave(epoch)
+            self._lines = self._lines.followed_by(step)
+        elif self._is_behind(step):
+            return None
+        self._lines.take(step, epoch_steps)
+        if self._left and self._lines.last <= max(self._evaluated, self._left.gap - 1):
+            return None  # as long as it may be the evaluation again, or a short one
+        return self._lines.before + step
+
+    def _leave(self, epoch: int | None) -> None:
+        """Keep the lines before these; of two evaluations in a row, those before the first."""
+        if epoch is not None:
+            self._left = None
+        elif self._left is None or self._lines.last >= self._left.last:
+            self._left = self._lines
+
+    def _was_evaluation(self, step: int) -> bool:
+        """Return whether training goes on from where it was before numbers began anew."""
+        return bool(
+            self._left and self._left.goes_on_with(step) and not self._lines.goes_on_with(step)
+        )
+
+    def _is_behind(self, step: int) -> bool:
+        """Return whether another rank still prints the numbers before these began anew."""
+        if self._left is None or step > self._left.last:
+            return False
+        return step - self._lines.last > max(self._lines.gap, self._left.gap)
+
+    def _begins_anew(self, step: int, epoch: int | None) -> bool:
+        """Return whether an epoch begins, whose first line comes within a gap; another rank may be
+        behind by little, or by any number of steps where it began later.
+        """
+        if epoch is not None and self._epoch is not None:
+            return epoch > self._epoch
+        is_first = step <= min(max(1, self._lines.gap), self._lines.last / 2)
+        return self._lines.last >= _FEW and is_first
+
 
 RATES = (
     *("throughput", "total", "item_s", "item_ms", "kitem_s"),
@@ -62,10 +197,10 @@ class FieldReader:
         """Return the reading of a line; None where a rank has said the same before."""
         fields = {_BARE.get(name, name): text for name, text in given.items()}
         is_mean = fields.keys() != given.keys()
-        step = whole(fields.get("step", ""))
+        step = words.whole(fields.get("step", ""))
         if step is not None:
-            epoch = whole(fields.get("epoch", ""))
-            step = self._steps.count(step, epoch, whole(fields.get("epoch_steps", "")) or 0)
+            epoch = words.whole(fields.get("epoch", ""))
+            step = self._steps.count(step, epoch, words.whole(fields.get("epoch_steps", "")) or 0)
             if step is None:
                 return None
         throughput, step_s, unusable = _rate(fields)
@@ -82,19 +217,19 @@ class FieldReader:
             step=step,
             steps_before=self._steps.before,
             unsure_steps=self._steps.unsure,
-            time_s=seconds(fields["time_s"]) if "time_s" in fields else None,
+            time_s=words.seconds(fields["time_s"]) if "time_s" in fields else None,
             step_s=step_s,
             items_per_step=items_per_step or self._counted(fields, step),
             is_total="total" in fields,
             is_mean=is_mean,
-            item=item_of(fields.get("item", "")),
+            item=words.item_of(fields.get("item", "")),
             unusable=unusable,
             metrics=metrics,
         )
 
     def _counted(self, fields: Mapping[str, str], step: int | None) -> float | None:
         """Return the items of a step, or of a line, by how many there were so far."""
-        items = number(fields["items"]) if "items" in fields else None
+        items = words.number(fields["items"]) if "items" in fields else None
         if items is None:
             return None
         self._num_lines += 1
@@ -107,8 +242,8 @@ class FieldReader:
 
     def _between(self, fields: Mapping[str, str], mean: float | None) -> float | None:
         """Return the rate since the line before, by a mean and the time that it is over."""
-        elapsed_s = seconds(fields["elapsed_s"])
-        items = number(fields.get("items", ""))
+        elapsed_s = words.seconds(fields["elapsed_s"])
+        items = words.number(fields.get("items", ""))
         if elapsed_s is None or (items is None and mean is None):
             return None
         if items is None:
@@ -135,7 +270,7 @@ class ObjectReader:
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)  # what a value is -> its name
         self._fields = FieldReader()
-        self._rate: Role | None = None  # of the value that looks like a rate
+        self._rate: words.Role | None = None  # of the value that looks like a rate
         self._is_first = True  # of several readings, none is of the whole run
 
     def reading(self, values: Mapping[str, str], item: str) -> Reading | None:
@@ -164,13 +299,13 @@ class ObjectReader:
 
     def _look_for_rate(self, values: Mapping[str, str], item: str) -> None:
         """Take the first value with the name of a rate, items before steps, and keep to it."""
-        roles = {key: role_of(key.rpartition(".")[2]) or role_of(key) for key in values}
+        roles = {key: words.role_of(key.rpartition(".")[2]) or words.role_of(key) for key in values}
         is_llama_factory = "current_steps" in values or values.keys() <= self._LLAMA_FACTORY
         if "throughput" in values and is_llama_factory:
-            roles["throughput"] = TOKENS_SO_FAR
+            roles["throughput"] = words.TOKENS_SO_FAR
         elif is_in_the_midst(values):
-            roles["train_tokens_per_second"] = TOKENS_SO_FAR
-        best = chosen(roles, item)
+            roles["train_tokens_per_second"] = words.TOKENS_SO_FAR
+        best = words.chosen(roles, item)
         if best:
             key, self._rate = best
             self._given[self._rate.name] = key
@@ -178,7 +313,7 @@ class ObjectReader:
     def _look_for_step(self, values: Mapping[str, str]) -> None:
         for name in self._STEPS:
             for key, value in values.items():
-                if key.rpartition(".")[2].lower() == name and whole(value) is not None:
+                if key.rpartition(".")[2].lower() == name and words.whole(value) is not None:
                     self._given["step"] = key
                     return
 
@@ -199,14 +334,14 @@ def _rate(fields: Mapping[str, str]) -> tuple[float | None, float | None, str]:
         text = fields.get(name)
         if text is None:
             continue
-        value = seconds(text) if name in ("step_s", "item_s") else number(text)
+        value = words.seconds(text) if name in ("step_s", "item_s") else words.number(text)
         rate, doubt = _usable(value, text)
         if rate is None or name in ("throughput", "total"):
             return rate, None, doubt
         if name in _ITEMS_OF:
             return _ITEMS_OF[name] / rate, None, ""
-        num_steps = number(fields["per_steps"]) if "per_steps" in fields else None
-        return None, seconds_per_step(name, rate) / (num_steps or 1.0), ""
+        num_steps = words.number(fields["per_steps"]) if "per_steps" in fields else None
+        return None, words.seconds_per_step(name, rate) / (num_steps or 1.0), ""
     return None, None, ""
 
 
@@ -214,7 +349,7 @@ def metrics_of(fields: Mapping[str, str]) -> dict[str, float]:
     """Return the numbers among values whose names are none of ours."""
     metrics: dict[str, float] = {}
     for name, text in fields.items():
-        value = None if name in NAMES else number(text)
+        value = None if name in NAMES else words.number(text)
         if value is not None and len(metrics) < _MOST_METRICS:
             metrics[name] = value
     return metrics
@@ -222,7 +357,7 @@ def metrics_of(fields: Mapping[str, str]) -> dict[str, float]:
 
 def usable(text: str) -> tuple[float | None, str]:
     """Return a rate, or what stands in its place."""
-    return _usable(number(text), text)
+    return _usable(words.number(text), text)
 
 
 def _usable(value: float | None, text: str) -> tuple[float | None, str]:

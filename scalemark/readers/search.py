@@ -7,16 +7,14 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 from scalemark.readers.engine import LineCandidate, candidates
 from scalemark.readers.kinds.hugging_face import FILES, HuggingFaceReader
 from scalemark.readers.kinds.json import is_document
 from scalemark.readers.log_text import named_rank, read_text
-from scalemark.readers.numbers import without_grouping
-from scalemark.readers.opening import KINDS, open_reader
-from scalemark.readers.reading import ReadError, Reading
+from scalemark.readers.opening import KINDS, ReadError, Reading, open_reader
+from scalemark.readers.words import without_grouping
 
 FIRST_LINES, LAST_LINES = 1_500, 300
 """Lines of a long log that readers are tried on; the one that is proposed reads all."""
@@ -49,9 +47,11 @@ class FoundReader:
 
     @property
     def item(self) -> str:
-        items = [reading.item for reading in self.readings if reading.item]
-        if items or self.candidate is None:
-            return items[0] if items else ""
+        for reading in self.readings:
+            if reading.item:
+                return reading.item
+        if self.candidate is None:
+            return ""
         return self.candidate.role.item or self.candidate.counted
 
     @property
@@ -63,8 +63,10 @@ class FoundReader:
     def per_gpu(self) -> bool | None:
         if self.candidate and self.candidate.role.name:
             return self.candidate.role.per_gpu
-        known = [reading.per_gpu for reading in self.rated if reading.per_gpu is not None]
-        return known[-1] if known else None
+        for reading in reversed(self.rated):
+            if reading.per_gpu is not None:
+                return reading.per_gpu
+        return None
 
     @property
     def settings(self) -> dict[str, str]:
@@ -104,8 +106,10 @@ class Search:
     @property
     def choices(self) -> list[FoundReader]:
         """Return what reads the log: several where the user has to choose."""
-        alike = [fit for fit in self.fits[1:] if self.is_unsure and fit.candidate and fit.like]
-        return [*self.fits[:1], *alike]
+        chosen = list(self.fits[:1])
+        if self.is_unsure:
+            chosen += [fit for fit in self.fits[1:] if fit.candidate and fit.like]
+        return chosen
 
 
 def search(lines: Sequence[str], path: Path | None = None) -> Search:
@@ -113,10 +117,13 @@ def search(lines: Sequence[str], path: Path | None = None) -> Search:
 
     `path` is the folder of what a program left, or one file of it.
     """
-    results = _of_results(path) if path and path.is_file() else None
-    if results:
-        return Search(fits=(results,))
-    folder = path if path and path.is_dir() else None
+    folder = None
+    if path and path.is_dir():
+        folder = path
+    elif path and path.is_file():
+        results = _of_results(path)
+        if results:
+            return Search(fits=(results,))
     if len(lines) <= FIRST_LINES + LAST_LINES:
         return _search(lines, folder)
     sampled = _search([*lines[:FIRST_LINES], *lines[-LAST_LINES:]], folder)
@@ -129,12 +136,11 @@ def search(lines: Sequence[str], path: Path | None = None) -> Search:
 
 def _search(lines: Sequence[str], folder: Path | None) -> Search:
     of_one_rank, num_ranks = _of_one_rank(lines)
-    derived = candidates([without_grouping(line) for line in of_one_rank])
-    fits = [
-        reader
-        for reader in (*_by_kinds(lines, folder), *_by_patterns(derived, lines))
-        if any(reading.has_rate or reading.step is not None for reading in reader.readings)
-    ]
+    derived = candidates(list(map(without_grouping, of_one_rank)))
+    fits = []
+    for reader in (*_by_kinds(lines, folder), *_by_patterns(derived, lines)):
+        if any(reading.has_rate or reading.step is not None for reading in reader.readings):
+            fits.append(reader)
     others = [candidate for candidate in derived if not candidate.pattern]
     return Search(fits=tuple(sorted(fits, key=_rank)), others=tuple(others), num_ranks=num_ranks)
 
@@ -167,29 +173,33 @@ def _of_one_rank(lines: Sequence[str]) -> tuple[list[str], int]:
     """Return the lines without what a launcher puts before them; of several ranks those of one:
     the first that prints more than half as much as the one that prints most. And how many do.
     """
-    named = [named_rank(line) for line in lines]
+    named = list(map(named_rank, lines))
     counts = Counter(rank for rank, _ in named if rank is not None)
-    if not counts:
-        return [text for _, text in named], 1
-    most = max(counts.values())
+    most = max(counts.values(), default=0)
     talkative = [rank for rank, count in counts.items() if 2 * count > most]
     numbers = [rank for rank in talkative if isinstance(rank, int)]
-    kept = min(numbers) if numbers else talkative[0]
-    texts = [text for rank, text in named if rank is None or rank == kept]
-    return texts, len(talkative)
+    kept = min(numbers, default=next(iter(talkative), None))
+    texts = [text for rank, text in named if rank in (None, kept)]
+    return texts, max(1, len(talkative))
 
 
 def _rank(reader: FoundReader) -> int:
     """Order readers: known programs, items per second, times of steps, bars, then steps alone."""
     kind = reader.read.partition(":")[0]
+    if kind in _OF_PROGRAMS and not reader.rated:
+        return 6
     if kind in _OF_PROGRAMS:
-        return 0 if reader.rated else 6
+        return 0
+    if reader.has_throughput and kind == "json":
+        return 1
     if reader.has_throughput:
-        return 1 if kind == "json" else 2
+        return 2
     if kind == "tqdm":
         return 4
-    has_both = bool(reader.rated) and any(reading.step is not None for reading in reader.rated)
-    return 3 if has_both else 5
+    for reading in reader.rated:
+        if reading.step is not None:
+            return 3
+    return 5
 
 
 def _by_kinds(lines: Sequence[str], folder: Path | None) -> Iterator[FoundReader]:
@@ -218,6 +228,7 @@ def _by_patterns(derived: Sequence[LineCandidate], lines: Sequence[str]) -> Iter
 def readings_of(read: str, lines: Iterable[str], folder: Path | None) -> tuple[Reading, ...]:
     """Return what one reader reads in a log. Raises ReadError."""
     reader = open_reader(read)
-    of_lines = (reader.read_line(line) for line in lines)
-    of_files = reader.read_files(folder) if folder else iter(())
-    return tuple(reading for reading in chain(of_lines, of_files) if reading)
+    readings = list(map(reader.read_line, lines))
+    if folder:
+        readings += reader.read_files(folder)
+    return tuple(filter(None, readings))

@@ -1,27 +1,23 @@
-"""Records of an attempt: its process, placement, ranks, beginning and end, and its packed steps.
+"""Records of a sweep and of an attempt: process, placement, ranks, begin, end, and packed steps.
 
 Packs the steps of an attempt into one row of small whole numbers, half the size of a row per
 step. Plain SQL reads them through the view `step_samples`.
 """
 
+from __future__ import annotations
+
+import hashlib
+import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from datetime import datetime
 from typing import Any
 
+from scalemark.records import validation
 from scalemark.records.axes import Engine
-from scalemark.records.measurement import AttemptResult, StepSample
-from scalemark.records.outcomes import Outcome, Phase
+from scalemark.records.measurement import AttemptResult, Outcome, Phase, StepSample
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, LARGEST_FLOAT32, TrialSpec
-from scalemark.records.validation import (
-    LARGEST_INTEGER,
-    JsonRecord,
-    check_json,
-    check_least,
-    check_one_of,
-    checked,
-)
 from scalemark.text.untrusted import quoted_lines
 
 ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
@@ -46,7 +42,7 @@ class ProcessIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement(JsonRecord):
+class Placement(validation.JsonRecord):
     """Says what an attempt runs on and how it is started: `placement.json`, which its trainer
     obeys."""
 
@@ -67,7 +63,7 @@ class Placement(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptBegin(JsonRecord):
+class AttemptBegin(validation.JsonRecord):
     """Says which attempt a run folder belongs to: `attempt.json`."""
 
     sweep_uid: str
@@ -79,13 +75,13 @@ class AttemptBegin(JsonRecord):
     software_key: str  # of the software that its orchestrator wanted
 
     def __post_init__(self) -> None:
-        check_least("repeat", self.repeat, 1)
-        check_least("attempt", self.attempt, 1)
+        validation.check_least("repeat", self.repeat, 1)
+        validation.check_least("attempt", self.attempt, 1)
         check_year("started_at", self.started_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEnd(JsonRecord):
+class AttemptEnd(validation.JsonRecord):
     """Says how an attempt ended: `ended.json`, written before the row of the database."""
 
     exit_code: int | None  # as in FinishedAttempt
@@ -97,10 +93,10 @@ class AttemptEnd(JsonRecord):
     result: AttemptResult | None  # counts instead of result.json; None where that counts
 
     def __post_init__(self) -> None:
-        check_one_of("outcome", self.outcome, Outcome)
+        validation.check_one_of("outcome", self.outcome, Outcome)
         check_year("ended_at", self.ended_at)
         if self.duration_s is not None:
-            check_least("duration_s", self.duration_s, 0)
+            validation.check_least("duration_s", self.duration_s, 0)
             if self.duration_s > LONGEST_S:
                 raise ValueError(f"duration_s={self.duration_s}: wanted {LONGEST_S} or less")
         object.__setattr__(self, "message", quoted_lines(self.message))
@@ -123,7 +119,7 @@ def check_year(name: str, at: datetime) -> None:
 
 def check_environment(environment: object) -> None:
     """Raises ValueError when no trainer wrote it."""
-    check_json(environment, "environment")
+    validation.check_json(environment, "environment")
     if not isinstance(environment, Mapping):
         raise ValueError(f"environment: found {type(environment).__name__}, wanted an object")
     optional = dict.fromkeys(("diff", "cuda", "cudnn"), "")
@@ -144,7 +140,7 @@ def spec_of(values: object) -> TrialSpec:
     Values stay as they are, whole numbers in place of floats, too: their digest is the identity.
     """
     is_program = isinstance(values, dict) and values.get("engine") == Engine.command
-    checked(_PROGRAM_IN_FILE if is_program else _SPEC_IN_FILE, values, "spec")
+    validation.checked(_PROGRAM_IN_FILE if is_program else _SPEC_IN_FILE, values, "spec")
     assert isinstance(values, dict)
     return TrialSpec.of(values)
 
@@ -202,7 +198,7 @@ WORKER_0 = Rank(job_name="worker", task_index=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankLimits(JsonRecord):
+class RankLimits(validation.JsonRecord):
     """Deadlines of the ranks of a distributed trial: `rank_limits.json`."""
 
     start_timeout_s: float = 300.0  # until each can be reached
@@ -294,8 +290,8 @@ def _check_within(steps: Sequence[StepSample]) -> None:
 
 
 _WITHIN = {
-    "step": (0, LARGEST_INTEGER),
-    "num_steps": (1, LARGEST_INTEGER),
+    "step": (0, validation.LARGEST_INTEGER),
+    "num_steps": (1, validation.LARGEST_INTEGER),
     "start_s": (-LONGEST_S, LONGEST_S),
     "duration_s": (0, LONGEST_S),
     "data_wait_s": (0, LONGEST_S),
@@ -343,3 +339,73 @@ def _loss_unit(losses: Sequence[float]) -> float:
     if not exponents:
         return 1.0
     return 10.0 ** max(min(exponents) - _DIGITS, max(exponents) - 16, -300)
+
+
+def sweep_uid(name: str, started_at: datetime, command: str) -> str:
+    """Identify a sweep among those of the same name in other databases."""
+    digest = hashlib.sha256(json.dumps([name, validation.utc_text(started_at), command]).encode())
+    return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedFor:
+    """One trial of a sweep. A continued sweep may have two of the same position."""
+
+    position: int
+    spec: str  # canonical JSON of its TrialSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRecord:
+    """The name, reason and trials of a sweep."""
+
+    name: str
+    reason: str
+    command: str  # of the first beginning, as the time
+    started_at: datetime
+    trials: tuple[AskedFor, ...]  # also those finished earlier
+    left_out: tuple[tuple[str, str], ...]  # overrides of a refused cell, and why
+
+    @property
+    def uid(self) -> str:
+        return sweep_uid(self.name, self.started_at, self.command)
+
+    def to_json(self) -> str:
+        """Return JSON with a line per trial; specs are JSON already."""
+        head = {name: getattr(self, name) for name in ("uid", "name", "reason", "command")}
+        head |= {"started_at": validation.utc_text(self.started_at), "left_out": self.left_out}
+        trials = ",\n".join(
+            f'{{"position": {trial.position}, "spec": {trial.spec}}}' for trial in self.trials
+        )
+        return f'{json.dumps(head, indent=1)[:-2]},\n "trials": [\n{trials}\n ]\n}}\n'
+
+    @classmethod
+    def from_json(cls, text: str) -> SweepRecord:
+        """Invert `to_json`. Raises ValueError."""
+        values = validation.checked(_SweepInFile, validation.parsed(text))
+        uid = values.pop("uid")
+        values["trials"] = tuple(
+            AskedFor(position=trial.position, spec=spec_of(trial.spec).to_json())
+            for trial in values["trials"]
+        )
+        record = cls(**values)
+        if record.uid != uid:
+            raise ValueError(f"uid {uid}, and its name, time and command make {record.uid}")
+        return record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TrialInFile:
+    position: int
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SweepInFile:
+    uid: str
+    name: str
+    reason: str
+    command: str
+    started_at: datetime
+    trials: tuple[_TrialInFile, ...]
+    left_out: tuple[tuple[str, str], ...]

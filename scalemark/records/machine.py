@@ -259,7 +259,6 @@ class Probe(JsonRecord):
     all_reduce: str  # by which the devices summed: nccl or ring
     figures: tuple[Figure, ...]
     doubts: tuple[str, ...] = ()  # why the figures may be too low
-    is_quick: bool = False  # measured in fewer turns, by an earlier version
 
     @property
     def kind(self) -> DeviceKind:

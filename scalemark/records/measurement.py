@@ -1,15 +1,147 @@
-"""Records of what one attempt measured: steps, figures, telemetry, profile, result."""
+"""Records of what one attempt measured: steps, figures, telemetry, profile, outcome, verdict."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from typing import Any
 
-from scalemark.records.outcomes import Outcome, Phase, Verdict
-from scalemark.records.validation import JsonRecord, build, check_least, check_one_of, parsed
+from scalemark.records.validation import JsonRecord, check_least, check_one_of
 from scalemark.text.untrusted import quoted_lines
+
+
+class Outcome(StrEnum):
+    """The end of one attempt."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMED_OUT = "timed_out"
+    HUNG = "hung"
+    INTERRUPTED = "interrupted"
+    UNSUPPORTED = "unsupported"
+    INVALID = "invalid"
+
+
+class State(StrEnum):
+    """The state of one repeat in its sweep; after `running` the outcome of its last attempt."""
+
+    PENDING = "pending"  # to be run, or to be tried again
+    CLAIMED = "claimed"  # one orchestrator has taken it; nothing is started yet
+    RUNNING = "running"  # its process is started, or about to be
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMED_OUT = "timed_out"
+    HUNG = "hung"
+    INTERRUPTED = "interrupted"
+    UNSUPPORTED = "unsupported"
+    INVALID = "invalid"
+    SKIPPED = "skipped"  # never run, for a reason that stands beside it
+
+
+class Doing(StrEnum):
+    """The phase of a trainer, as its run folder says; each has its own deadline."""
+
+    BUILDING = "building"  # until the first step is done
+    STEPPING = "stepping"
+    PROFILING = "profiling"  # and whatever else comes after the last measured step
+
+
+IN_FLIGHT = (State.CLAIMED, State.RUNNING)
+"""States of repeats that an orchestrator has taken."""
+
+
+class Phase(StrEnum):
+    """The part of an attempt that a step belongs to; only `measure` steps make the numbers."""
+
+    WARM_UP = "warm_up"
+    MEASURE = "measure"
+
+
+class Verdict(StrEnum):
+    """Says whether a measurement may be quoted."""
+
+    VALID = "valid"
+    SUSPECT = "suspect"
+    INVALID = "invalid"
+
+
+TRAINER_EXIT_CODES = {
+    0: Outcome.COMPLETED,
+    1: Outcome.FAILED,
+    3: Outcome.UNSUPPORTED,
+    4: Outcome.OUT_OF_MEMORY,
+    5: Outcome.INVALID,
+    6: Outcome.HUNG,  # a rank of a distributed trial
+    130: Outcome.INTERRUPTED,
+}
+"""Exit status of `python -m trainer`; every other status is `failed`."""
+EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
+
+LAST_LINES = "Its last lines:"
+"""Begins the line of a message that what a program printed in the end follows."""
+
+
+def without_last_lines(message: str) -> str:
+    """Return why an attempt did not complete, without the last lines of a program."""
+    return message.partition(f"\n{LAST_LINES}")[0]
+
+
+INJECTED = {
+    "noise": "standard deviation of a step's time within a process, over its mean",
+    "process_noise": "standard deviation of processes' mean step times, over their mean",
+    "drift": "growth of the step time over the whole attempt, over its mean",
+    "throttling": "share of the GPUs' clock that is lost",
+    "contention": "share of the host's cores that others take",
+    "launch_s": "seconds more per step between kernels",
+    "reduction_s": "seconds more per step while gradients are reduced",
+    "input_s": "seconds more that each batch takes to make",
+    "slow_replica_by": "share of its own compute that one replica takes longer",
+    "slow_replica": "number of that replica, counted from 0",
+    "out_of_memory": "1 = runs out of memory",
+    "hang": "1 = stops for good half-way through the measured steps",
+    "failure_rate": (
+        "share of attempts that fail without a result, drawn by the seed and the attempt's folder"
+    ),
+}
+"""Faults that simulated trials can have, by name, with their meaning."""
+
+_RETIRED = ("link_mbit",)  # that trials in older databases have
+
+NOISE = ("noise", "process_noise")
+"""Noise that simulated trials have as real ones do; it is no fault."""
+
+INJECTED_REASON = "injected: "
+"""Begins the reason of a verdict that is suspect only for injected faults."""
+
+
+def injected_text(values: Mapping[str, float]) -> str:
+    """Return faults as canonical text, the same for equal values."""
+    return " ".join(f"{name}={values[name]:g}" for name in sorted(values))
+
+
+def read_injected(text: str) -> dict[str, float]:
+    """Invert `injected_text`. Raises ValueError for text that is not canonical."""
+    values: dict[str, float] = {}
+    for part in text.split():
+        name, _, value = part.partition("=")
+        if name not in INJECTED and name not in _RETIRED:
+            raise ValueError(f"injected={text}: no {name}; there are {', '.join(INJECTED)}")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise ValueError(f"injected={text}: wanted NAME=NUMBER, found {part}") from None
+        if not 0 <= values[name] < float("inf"):
+            raise ValueError(f"injected.{part}: wanted a finite number, 0 or more")
+    if injected_text(values) != text:
+        raise ValueError(
+            f"injected={text}: wanted {injected_text(values)}, each name once and in order"
+        )
+    return values
+
 
 ITEMS = "items"
 """The item where nothing says what is counted."""
@@ -80,36 +212,40 @@ class Measurement:
 
     throughput: float  # items of all replicas / time of the whole measured window
     # 95 % CI within this process, see scalemark.stats.within_process; None with less than 8 calls
-    throughput_low: float | None
-    throughput_high: float | None
+    throughput_low: float | None = None
+    throughput_high: float | None = None
     # of the step time; None where `reported`, as all that follows from steps
-    median_step_s: float | None
-    jitter_s: float | None  # 1.4826 x median absolute deviation
-    p90_step_s: float | None
+    median_step_s: float | None = None
+    jitter_s: float | None = None  # 1.4826 x median absolute deviation
+    p90_step_s: float | None = None
     num_steps: int  # measured
     window_s: float  # from the first measured step to idle devices after the last
     num_warm_up_steps: int
     steady: bool  # the steady state was seen before measuring began
     # start of process to end of first step; a forked one had TensorFlow imported before its start
-    time_to_first_step_s: float | None
-    trace_s: float | None  # building the step's graph, and with NCCL that of one replica alone
-    first_step_s: float | None  # first call and compilation; with NCCL one replica alone before it
-    data_wait_share: float | None  # of the measured window, 0..1
+    time_to_first_step_s: float | None = None
+    # building the step's graph, and with NCCL that of one replica alone
+    trace_s: float | None = None
+    # first call and compilation; with NCCL one replica alone before it
+    first_step_s: float | None = None
+    data_wait_share: float | None = None  # of the measured window, 0..1
     # CPU seconds in the window of the process (of worker 0), or of all processes of a user's
     # program; divided by window_s: cores it got
-    cpu_s: float | None
+    cpu_s: float | None = None
     # mean over the window, hypervisor included; None where it is not known
-    cores_taken_by_others: float | None
+    cores_taken_by_others: float | None = None
     # largest resident size of the process; forked, without pages of libraries it did not touch;
     # of a user's program: the largest sum seen over its processes
-    peak_host_memory_bytes: int | None
+    peak_host_memory_bytes: int | None = None
     # largest of the GPUs of worker 0's host; None on CPU devices
-    peak_device_memory_bytes: int | None
-    first_loss: float | None  # of the step that compiles, before the samples; none when not finite
-    last_loss: float | None  # median of the last five steps; none when not finite
-    num_skipped_steps: int  # of all steps so far, those whose gradients overflowed the loss scale
-    last_loss_scale: float | None  # none without a loss scale
-    num_parameters: int | None  # trainable, of one replica
+    peak_device_memory_bytes: int | None = None
+    # of the step that compiles, before the samples; none when not finite
+    first_loss: float | None = None
+    last_loss: float | None = None  # median of the last five steps; none when not finite
+    # of all steps so far, those whose gradients overflowed the loss scale
+    num_skipped_steps: int = 0
+    last_loss_scale: float | None = None  # none without a loss scale
+    num_parameters: int | None = None  # trainable, of one replica
     # slowest rate seen between two of its hosts before training; none on one host
     link_bytes_per_s: float | None = None
     item: str = IMAGES  # what is counted per second
@@ -148,9 +284,7 @@ def check_measurement(values: Mapping[str, Any]) -> None:
 _MAY_BE_NEGATIVE = {"first_loss", "last_loss", "cores_taken_by_others"} | {
     *("steady", "item", "reported")
 }
-_NEVER_NEGATIVE = [
-    field.name for field in fields(Measurement) if field.name not in _MAY_BE_NEGATIVE
-]
+_NEVER_NEGATIVE = [each.name for each in fields(Measurement) if each.name not in _MAY_BE_NEGATIVE]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,16 +293,16 @@ class GpuTelemetry:
 
     uuid: str
     num_samples: int
-    sm_clock_mhz: float | None  # median
-    max_sm_clock_mhz: int | None  # the most this GPU can
-    power_w: float | None  # mean
-    power_limit_w: float | None
-    temperature_c: int | None  # highest
-    utilization: float | None  # mean share of time with a kernel running, 0..1
-    memory_used_bytes: int | None  # highest, all processes together
+    sm_clock_mhz: float | None = None  # median
+    max_sm_clock_mhz: int | None = None  # the most this GPU can
+    power_w: float | None = None  # mean
+    power_limit_w: float | None = None
+    temperature_c: int | None = None  # highest
+    utilization: float | None = None  # mean share of time with a kernel running, 0..1
+    memory_used_bytes: int | None = None  # highest, all processes together
     # as trainer/watching/telemetry.py names them; empty also where the GPU does not report them
     throttle_reasons: tuple[str, ...]
-    num_foreign_processes: int | None  # most other processes seen computing on it at once
+    num_foreign_processes: int | None = None  # most other processes seen computing on it at once
     xids: tuple[int, ...] = ()  # each kind of Xid error that it reported, from the trial's start on
     # memory errors since the trial's start; None without ECC
     num_corrected_errors: int | None = None
@@ -231,8 +365,9 @@ class AttemptResult(JsonRecord):
 
     outcome: str  # an Outcome
     message: str  # why it did not complete, or what else is missing; empty when all is there
-    measurement: Measurement | None
-    op_placement: dict[str, dict[str, int]]  # role -> "op type @ device" -> how many nodes
+    measurement: Measurement | None = None
+    # role -> "op type @ device" -> how many nodes
+    op_placement: dict[str, dict[str, int]] = field(default_factory=dict)
     verdict: str | None = None  # a Verdict on the measurement
     verdict_reasons: tuple[str, ...] = ()  # why it is not valid
     # of the trial's GPUs in worker 0's machine; of other hosts' nothing is seen
@@ -244,15 +379,6 @@ class AttemptResult(JsonRecord):
     # of a user's program: the last values of the other numbers that it printed, by name
     metrics: dict[str, float] | None = None
 
-    @classmethod
-    def from_json(cls, text: str) -> AttemptResult:
-        """Raises ValueError. Figures of profiles that are made no more are left out."""
-        values = parsed(text)
-        if isinstance(values, dict) and isinstance(values.get("profile"), dict):
-            for name in _NO_MORE_PROFILED:
-                values["profile"].pop(name, None)
-        return build(cls, values)
-
     def __post_init__(self) -> None:
         check_one_of("outcome", self.outcome, Outcome)
         if self.verdict is not None:
@@ -261,10 +387,6 @@ class AttemptResult(JsonRecord):
             check_measurement(asdict(self.measurement))
         object.__setattr__(self, "message", quoted_lines(self.message))
 
-
-_NO_MORE_PROFILED = (
-    *("op_class_s", "num_copies", "copied_bytes", "num_ops", "busy_share", "tensor_core_share"),
-)
 
 BESIDE_A_MEASUREMENT = (
     "verdict",

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scalemark.host.own_code import typed
 from scalemark.models import ModelError, published_sizes
-from scalemark.records.axes import Engine
-from scalemark.records.free_axes import PREFIX, is_env_variable, is_free
+from scalemark.records.axes import PREFIX, Engine, is_env_variable, is_free
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import NOISE
+from scalemark.records.measurement import NOISE
 from scalemark.records.trial import (
     AXES,
     PROGRAM_AXES,

@@ -12,7 +12,7 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import Any
 
-from scalemark.records.free_axes import free_axes, name_in_records
+from scalemark.records.axes import free_axes, name_in_records
 from scalemark.records.measurement import IMAGES, check_item
 from scalemark.records.validation import LARGEST_INTEGER
 

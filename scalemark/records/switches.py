@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES
 from scalemark.host.files import cache_folder
-from scalemark.records.axes import Engine
-from scalemark.records.free_axes import ENV_PREFIX, env_variables, is_env_variable
+from scalemark.records.axes import ENV_PREFIX, Engine, env_variables, is_env_variable
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.text.wording import as_typed
@@ -156,7 +155,7 @@ def kernel_cache(inherited: Mapping[str, str]) -> dict[str, str]:
 
 def _warnings(spec: TrialSpec, given: Mapping[str, str]) -> dict[str, str]:
     """Log the warnings by which a lack of a GPU's memory is known, see
-    `scalemark.host.memory`: TensorFlow's, and NCCL's, which are hidden by default.
+    `scalemark.host.processes`: TensorFlow's, and NCCL's, which are hidden by default.
     """
     variables = {}
     if spec.num_gpus > 1 and "NCCL_DEBUG" not in given:

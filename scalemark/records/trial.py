@@ -11,19 +11,22 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
-from scalemark.records.axes import Axis, AxisValue, Engine, axis_of, record_of_axes
-from scalemark.records.free_axes import (
+from scalemark.records.axes import (
     INHERITED,
+    Axis,
+    AxisValue,
+    Engine,
     FreeAxes,
+    axis_of,
     bare_name,
     free_axes,
     is_env_variable,
     is_free,
     name_in_records,
+    record_of_axes,
 )
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import check_item
-from scalemark.records.outcomes import read_injected
+from scalemark.records.measurement import check_item, read_injected
 from scalemark.records.trial_axes import TrialAxes
 
 STRATEGY_AXES = ("variable_update", "local_parameter_device", "all_reduce")

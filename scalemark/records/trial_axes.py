@@ -245,9 +245,12 @@ class TrainingAxes:
         sets_step_time=False,
         engines=OWN_MODELS,
     )
-    # as "drift=0.05 noise=0.02", names in order; see `scalemark.records.outcomes`
+    # as "drift=0.05 noise=0.02", names in order; see `scalemark.records.measurement`
     injected: str = axis(
-        "what was slowed or broken on purpose", default="", set_by="injected", engines=OWN_MODELS
+        "what was slowed or broken on purpose",
+        default="",
+        set_by="injected",
+        engines=(Engine.simulated,),
     )
     seed: int = axis("of weights and data", given=1, least=0, sets_step_time=False, engines=ENGINES)
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import typer
 
 from scalemark.cli.terminal import print_json, reader_may_leave, shown
-from scalemark.records.free_axes import INHERITED, bare_name, is_env_variable, is_free
+from scalemark.records.axes import INHERITED, bare_name, is_env_variable, is_free
 from scalemark.records.measurement import IMAGES
 from scalemark.records.references import Origin
 from scalemark.records.validation import LARGEST_INTEGER

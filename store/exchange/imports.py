@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
 from scalemark.readers.words import item_of, role_of
-from scalemark.records.free_axes import (
+from scalemark.records.axes import (
     PREFIX,
     WHEN,
     day_of,

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
 from scalemark.records.attempt import spec_of
-from scalemark.records.outcomes import IN_FLIGHT
+from scalemark.records.measurement import IN_FLIGHT
 from scalemark.records.references import Rejected
 from scalemark.records.validation import parsed
 from scalemark.text.untrusted import masked

@@ -19,12 +19,10 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from scalemark.cli.terminal import Progress, silent
-from scalemark.records.attempt import AttemptBegin, AttemptEnd, spec_of
+from scalemark.records.attempt import AttemptBegin, AttemptEnd, SweepRecord, spec_of, sweep_uid
 from scalemark.records.machine import Machine, check_kind_of_machine
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import IN_FLIGHT, Outcome, State
+from scalemark.records.measurement import IN_FLIGHT, AttemptResult, Outcome, State
 from scalemark.records.references import Rejected
-from scalemark.records.sweep import SweepRecord, sweep_uid
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import parsed
 from scalemark.run_folder import SWEEP_FILE, RunFolder, read_left, read_regular

@@ -14,8 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import IMAGES
-from scalemark.records.outcomes import Outcome, State
+from scalemark.records.measurement import IMAGES, Outcome, State
 from scalemark.records.trial import TrialSpec
 from store.database import reading
 from store.filters import deleted_at

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.free_axes import full_name, is_free
+from scalemark.records.axes import full_name, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible

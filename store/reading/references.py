@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.free_axes import PREFIX, is_free, name_in_records
+from scalemark.records.axes import PREFIX, is_free, name_in_records
 from scalemark.records.references import Reference, ReferenceKind, published
 from scalemark.stats.welch import typical
 from store.database import own_command

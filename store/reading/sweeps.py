@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from scalemark.host.processes import is_alive
 from scalemark.records.attempt import Placement, ProcessIdentity
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome, State, Verdict
+from scalemark.records.measurement import Outcome, State, Verdict
 from scalemark.records.references import Origin
 from scalemark.records.trial import width_name
 from store.database import reading

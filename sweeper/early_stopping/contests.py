@@ -16,8 +16,7 @@ from statistics import median
 import sqlalchemy as sa
 
 from scalemark.records.axes import Engine
-from scalemark.records.measurement import unit_of
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome, unit_of
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes, width_name
 from scalemark.stats.welch import Spread
 from scalemark.text.wording import counted, fixed

@@ -15,11 +15,11 @@ from conf.schema import Config, Invalid
 from scalemark.abilities import LOCAL
 from scalemark.host.own_code import import_ours, typed
 from scalemark.records.axes import Engine
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import SETTING, key_of
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import storable
-from scalemark.stats.paired_evidence import level_of
+from scalemark.stats.welch import level_of
 from scalemark.text import untrusted, wording
 from store import database, judgements
 from store.errors import StoreError

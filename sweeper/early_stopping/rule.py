@@ -34,8 +34,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
 
-from scalemark.stats.paired_evidence import always_valid_interval, log_evidence, most_log_evidence
-from scalemark.stats.welch import Spread, known_ratio_interval, upper_quantile, variance_of
+from scalemark.stats.welch import (
+    Spread,
+    always_valid_interval,
+    known_ratio_interval,
+    log_evidence,
+    most_log_evidence,
+    upper_quantile,
+    variance_of,
+)
 from scalemark.text.wording import counted
 
 ERROR_RATE = 0.05

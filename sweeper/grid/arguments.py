@@ -18,8 +18,7 @@ from conf.schema import CommandConfig
 from scalemark.abilities import choices_of
 from scalemark.host.own_code import ROOT, typed
 from scalemark.program import expression, template
-from scalemark.records.axes import Engine
-from scalemark.records.free_axes import PREFIX
+from scalemark.records.axes import PREFIX, Engine
 from scalemark.records.overrides import (
     ID_DIGITS,
     SETTING,

@@ -26,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from conf.schema import Config, typed
 from scalemark.host import own_code
-from scalemark.records.free_axes import is_free
+from scalemark.records.axes import is_free
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scalemark.abilities import choices_of
 from scalemark.program.expression import ExpressionError, bare, is_computed, names, value_of
-from scalemark.records import free_axes
+from scalemark.records import axes as free_axes
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.text.wording import as_typed
 from sweeper import SweepRefusedError

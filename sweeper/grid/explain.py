@@ -27,7 +27,7 @@ import conf
 from conf.schema import Config
 from scalemark import abilities, models
 from scalemark.host.own_code import typed
-from scalemark.records.free_axes import PREFIX, PREFIXES, free_axes, is_env_variable, is_free
+from scalemark.records.axes import PREFIX, PREFIXES, free_axes, is_env_variable, is_free
 from scalemark.records.trial import AXES
 from scalemark.text.untrusted import masked
 from sweeper import SweepRefusedError

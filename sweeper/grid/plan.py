@@ -15,9 +15,10 @@ from pathlib import Path
 from conf.resolve import Hosts, TrialRefusedError, resolve
 from conf.schema import Config, DataConfig, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
 from scalemark.abilities import LAUNCHERS, LOCAL
-from scalemark.host import gpu_libraries, own_code, shards
+from scalemark.host import files, gpu_libraries, own_code
 from scalemark.models import ModelError
-from scalemark.records import free_axes, switches
+from scalemark.records import axes as free_axes
+from scalemark.records import switches
 from scalemark.records.axes import Engine
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
@@ -176,13 +177,13 @@ def data_folder_problem(data: DataConfig, folder: Path) -> str | None:
     """Say why a data source cannot use a folder, without reading its images; None when it can."""
     try:
         if not data.makes_folder:
-            return shards.problem(folder)
+            return files.problem(folder)
         if not folder.is_dir():
             return "no such folder; make it (an empty one is filled), or leave data.dir out"
         if all(path.name == ".lock" for path in folder.iterdir()):
             return None  # the set is made there
-        damage = shards.damage(folder)
-        other = shards.other_set(folder, data.name)
+        damage = files.damage(folder)
+        other = files.other_set(folder, data.name)
     except OSError as error:
         return str(error)
     if damage and not other:

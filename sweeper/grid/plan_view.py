@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
-from scalemark.records.free_axes import INHERITED, is_env_variable
+from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import (
     TrialSpec,
     inherited_strategy_axes,

@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from scalemark.abilities import LauncherAbilities
-from scalemark.records.sweep import setting
+from scalemark.abilities import LauncherAbilities, setting
 
 
 @dataclass
@@ -32,7 +31,7 @@ class PrefixSettings:
 ABILITIES = LauncherAbilities(settings=PrefixSettings)
 
 from conf.schema import Config, HardwareConfig
-from scalemark.host import own_code, software, sources
+from scalemark.host import own_code, program_software, software
 from scalemark.records.attempt import Placement
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, Machine
@@ -235,7 +234,7 @@ class Launcher:
         names = list(dict.fromkeys(self.hosts))
         with ThreadPoolExecutor() as threads:
             answers = list(threads.map(partial(self._ask, programs=programs), names))
-        first, commit = answers[0], software.commit() or "unknown"
+        first, commit = answers[0], software.own_checkout()["commit"] or "unknown"
         here = {**first, "facts": {**first["facts"], "commit": commit}}
         name = names[0] or "its host"
         _check_alike("this host", here, name, first)
@@ -328,7 +327,7 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
     except SweepRefusedError as error:
         return {"problem": str(error)}
     facts = {
-        "commit": software.commit() or "unknown",
+        "commit": software.own_checkout()["commit"] or "unknown",
         "kind of host": elsewhere.host_kind(),
         "cores": machine.num_cores,
         "machine": machine.key,
@@ -361,6 +360,6 @@ def _check_alike(
 
 def _known(described: Mapping[str, Any]) -> Mapping[str, Any]:
     """Leave out code that is unknown: no attempt's is equal to it, on whatever host."""
-    if sources.is_unknown(described.get("program", {}).get("code", "")):
+    if program_software.is_unknown(described.get("program", {}).get("code", "")):
         return {**described, "program": {}}
     return described

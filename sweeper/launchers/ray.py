@@ -10,8 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalemark.abilities import LauncherAbilities
-from scalemark.records.sweep import setting
+from scalemark.abilities import LauncherAbilities, setting
 
 
 @dataclass

@@ -15,8 +15,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalemark.abilities import LauncherAbilities
-from scalemark.records.sweep import setting
+from scalemark.abilities import LauncherAbilities, setting
 
 
 @dataclass
@@ -36,7 +35,7 @@ class SlurmSettings:
 ABILITIES = LauncherAbilities(settings=SlurmSettings)
 
 from scalemark.records.attempt import Placement
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from sweeper import SweepRefusedError
 from sweeper.launchers import prefix
@@ -119,7 +118,8 @@ class Launcher(prefix.Launcher):
         return ("salloc", "--quiet", *self._job(spec.hosts, self.num_gpus(spec)))
 
     def rank_host(self, placement: Placement, number: int) -> str:
-        return placement.hosts[number] if placement.hosts else "{host}"  # trainer/rank_starts.py
+        # see trainer/supervision.py
+        return placement.hosts[number] if placement.hosts else "{host}"
 
     def address(self, host: str) -> str:
         return ""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scalemark.abilities import LauncherAbilities
-from scalemark.records.sweep import setting
+from scalemark.abilities import LauncherAbilities, setting
 
 
 @dataclass

@@ -13,10 +13,9 @@ from rich.live import Live
 from rich.text import Text
 
 from scalemark.cli.terminal import make_console, silence
-from scalemark.records.axes import Engine
-from scalemark.records.free_axes import INHERITED, is_env_variable
+from scalemark.records.axes import INHERITED, Engine, is_env_variable
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import State
+from scalemark.records.measurement import State
 from scalemark.records.trial import strategy_axes
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory

@@ -22,8 +22,17 @@ from rich.text import Text
 
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import IMAGES, AttemptResult, unit_of
-from scalemark.records.outcomes import Doing, Outcome, Phase, State, Verdict, without_last_lines
+from scalemark.records.measurement import (
+    IMAGES,
+    AttemptResult,
+    Doing,
+    Outcome,
+    Phase,
+    State,
+    Verdict,
+    unit_of,
+    without_last_lines,
+)
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text import untrusted, wording

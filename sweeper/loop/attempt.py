@@ -12,10 +12,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig
-from scalemark.host import memory, processes
+from scalemark.host import processes
 from scalemark.records.attempt import HOST_LOST, RANK_LOST
-from scalemark.records.measurement import AttemptResult, said_of_others
-from scalemark.records.outcomes import TRAINER_EXIT_CODES, Doing, Outcome
+from scalemark.records.measurement import (
+    TRAINER_EXIT_CODES,
+    AttemptResult,
+    Doing,
+    Outcome,
+    said_of_others,
+)
 from scalemark.run_folder import RunFolder, last_error, open_regular, with_gpu_errors
 from sweeper import SweepRefusedError
 from sweeper.loop.orphans import end_started_by
@@ -126,7 +131,7 @@ class AllocatorWatch:
             file.seek(self._read_bytes[log])
             added = file.read(_MOST_BYTES)
         self._read_bytes[log] += max(0, len(added) - _LINE_BYTES)
-        line = memory.GAVE_UP.search(added.decode(errors="replace"))
+        line = processes.GAVE_UP.search(added.decode(errors="replace"))
         if line and not self.gave_up:
             # GPUs of other processes have the same numbers
             self.gave_up = line[0]
@@ -153,7 +158,7 @@ class Attempt:
         self._folder = folder
         self._process, self._limits, self._clock = process, limits, clock
         self._shares_host = shares_host
-        self._num_kernel_kills = memory.num_kernel_kills()
+        self._num_kernel_kills = processes.num_kernel_kills()
         self._started_s = self._looked_s = clock()
         self._seen = Seen(folder, self._looked_s)
         self._cause: Outcome | None = None
@@ -222,7 +227,7 @@ class Attempt:
             last_error=self._seen.last_error(),
             gave_up=self._seen.gave_up,
             unreadable=self._seen.unreadable,
-            kernel_killed=memory.num_kernel_kills() > self._num_kernel_kills,
+            kernel_killed=processes.num_kernel_kills() > self._num_kernel_kills,
             shares_host=self._shares_host,
         )
 
@@ -322,15 +327,15 @@ def _judge_end(ended: Ended, limits: LauncherConfig) -> tuple[Outcome, str]:
     if ended.exit_code == -signal.SIGKILL:
         return _judge_kill(ended)
     by_itself = ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT
-    if by_itself and memory.says_so(ended.last_error):
-        return Outcome.OUT_OF_MEMORY, memory.OUT_OF_HOST_MEMORY
-    remedy = memory.other_limit(ended.last_error)
+    if by_itself and processes.says_so(ended.last_error):
+        return Outcome.OUT_OF_MEMORY, processes.OUT_OF_HOST_MEMORY
+    remedy = processes.other_limit(ended.last_error)
     message = f"ended with exit code {ended.exit_code} and left no result"
     if ended.exit_code < 0:
         name = f"signal {-ended.exit_code}"  # a real-time signal has no name
         if -ended.exit_code in set(signal.Signals):
             name = signal.Signals(-ended.exit_code).name
-        remedy = remedy or memory.other_limit(name)
+        remedy = remedy or processes.other_limit(name)
         message = f"ended by {name}"
     if remedy:
         message += f" ({remedy})"

@@ -8,11 +8,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from scalemark.abilities import jobs_of
-from scalemark.host.memory import is_lack_of_host_memory
-from scalemark.host.processes import start_ticks
+from scalemark.host.processes import is_lack_of_host_memory, start_ticks
 from scalemark.records.attempt import HOST_LOST, Placement, RankLimits
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.ledger import ClaimResult

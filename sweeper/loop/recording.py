@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from conf.schema import OnFailure
 from scalemark.records.attempt import Placement
 from scalemark.records.axes import Engine
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Outcome, State, Verdict
+from scalemark.records.measurement import AttemptResult, Outcome, State, Verdict
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import without_secrets
 from store.errors import StoreError

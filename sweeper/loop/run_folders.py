@@ -18,11 +18,9 @@ import sqlalchemy as sa
 
 from scalemark import run_folder
 from scalemark.host.processes import is_alive, is_visible, this_process
-from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement, RankLimits
+from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement, RankLimits, SweepRecord
 from scalemark.records.machine import Machine
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Outcome
-from scalemark.records.sweep import SweepRecord
+from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.records.validation import parsed
 from scalemark.run_folder import Left, RunFolder
 from scalemark.text.untrusted import without_secrets

@@ -1,7 +1,7 @@
 """A sweep of four trials that ended, or goes on, before all were run."""
 
 from scalemark.records.attempt import ProcessIdentity
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from store.writer import Writer
 from tests.analysis.gpu_box import GPU_BOX, PS, on_gpus
 from tests.filled import NOON, PLACEMENT, PROCESS, attempt, begin

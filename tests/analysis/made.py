@@ -2,7 +2,7 @@
 
 from analysis.results import BaselineRule, Environment, Gpus, Result, with_baselines
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.references import Origin
 from scalemark.records.trial import TrialSpec, strategy_name
 from tests.over_hosts import WAYS

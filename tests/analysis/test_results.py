@@ -8,7 +8,7 @@ import pytest
 from analysis.measured import measured
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from store.database import open_for_reading
 from store.reading import queries
 from store.writer import Writer

@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks import noop_sweep, noop_trainer, orchestrator
 from benchmarks.cost import BrokenError
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.run_folder import RunFolder
 from tests.specs import small
 
@@ -38,7 +37,7 @@ def test_trials_of_peers_differ_in_their_seeds_alone(tmp_path: Path):
 
 def test_a_peer_that_leaves_a_trial_out_is_found(tmp_path: Path):
     folders = noop_sweep.prepare(tmp_path, 2)
-    done = AttemptResult(outcome=Outcome.COMPLETED, message="", measurement=None, op_placement={})
+    done = AttemptResult(outcome=Outcome.COMPLETED, message="")
     RunFolder(folders[0]).result.write_text(done.to_json())
     with pytest.raises(BrokenError, match=r"1 of 2 trials: \['no result'\]"):
         noop_sweep.check_completed(folders, "")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import made_up_results as results
-from scalemark.records.outcomes import Phase
+from scalemark.records.measurement import Phase
 from tests.conftest import PROJECT
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from command.curve import PrintedNumbers
 from command.measuring import REPORTED, MeasuredProgram, NothingReadError, measured_by
 from scalemark.readers import Lines as CutLines
 from scalemark.readers import open_reader
-from scalemark.readers.reading import OutputReader, Reading
+from scalemark.readers.opening import OutputReader, Reading
 from tests.command.programs import run_of, spec_of
 
 STEPS = r"regex:step (?P<step>\d+)"

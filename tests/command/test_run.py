@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.records.attempt import RANK_LOST, Placement
-from scalemark.records.outcomes import Doing, Phase
+from scalemark.records.measurement import Doing, Phase
 from tests.command.programs import MEANS_AND_TOTAL, ONE, begin, environment_of, run, script, spec_of
 from tests.sweeper.processes import PATIENCE_S, assert_gone
 

@@ -8,7 +8,7 @@ import pytest
 from command.curve import Clock, CurveError, StepCurve
 from command.measuring import warm_up
 from command.points import Points, fitted
-from scalemark.readers.reading import Reading
+from scalemark.readers.opening import Reading
 
 
 def curve_of(*readings: tuple[float, Reading]) -> StepCurve:
@@ -134,6 +134,20 @@ def test_the_loss_of_a_call_is_the_last_one_in_it():
     assert curve_of(*readings).calls(None).losses == pytest.approx([1 / 2, 1 / 3])
     readings[1] = at(2.0, 2, metrics={"loss": math.nan})
     assert curve_of(*readings).calls(None).losses == [None, pytest.approx(1 / 3)]
+
+
+@pytest.mark.parametrize("most", [4, 5])
+def test_a_mean_stays_with_its_step_where_rows_are_dropped(most):
+    """A bug: once every second reading was dropped, a mean came to the row before."""
+    points = Points(most)
+    for step in range(1, 41):
+        points.add(steps=step)
+        if step % 3 == 0:
+            points.add_mean(10.0 * step)
+    has_mean = points["steps"] % 3 == 0
+    assert 0 < has_mean.sum() < len(points) <= most
+    wanted = np.where(has_mean, 10 * points["steps"], math.nan)
+    np.testing.assert_array_equal(points["means"], wanted)
 
 
 def test_a_long_run_keeps_its_sums_and_few_points():

@@ -8,7 +8,7 @@ import pytest
 
 from conf.help import WIDTH, axes, axes_help, settings, settings_help
 from conf.schema import AXES_SET_BY_NAME, LauncherConfig, RetryConfig, SweepConfig
-from scalemark.records.outcomes import INJECTED
+from scalemark.records.measurement import INJECTED
 from tests.conftest import PROJECT
 
 

@@ -12,7 +12,7 @@ from conf import schema
 from conf.resolve import TrialRefusedError, resolve
 from conf.rules import INJECTED_AT_MOST
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import INJECTED, INJECTED_FOR_REAL
+from scalemark.records.measurement import INJECTED
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import profile, profiles
 from sweeper.devices.machine import hardware_of
@@ -53,17 +53,13 @@ def test_trials_that_really_run_have_nothing_injected():
     assert trial().injected == trial(kind=GPU).injected == ""
 
 
-@pytest.mark.parametrize("name", [name for name in INJECTED if name not in INJECTED_FOR_REAL])
-def test_what_only_simulated_trials_can_have_is_refused_elsewhere(name):
-    with pytest.raises(
-        TrialRefusedError,
-        match=rf"injected.{name}=0.5: only simulated trials can have it, TensorFlow's can have injected.reduction_s, injected.input_s, injected.slow_replica_by, injected.slow_replica; add engine=simulated",
-    ):
-        trial(f"injected.{name}=0.5")
-
-
-def test_trials_that_really_run_can_wait_on_purpose():
-    assert trial("injected.reduction_s=0.1").injected == "reduction_s=0.1"
+@pytest.mark.parametrize("name", INJECTED)
+def test_only_simulated_trials_can_have_faults(name):
+    refusal = (
+        rf"injected={name}=1: engine=tensorflow does not know it, simulated does; leave it out"
+    )
+    with pytest.raises(TrialRefusedError, match=refusal):
+        trial(f"injected.{name}=1")
 
 
 @pytest.mark.parametrize(
@@ -90,12 +86,11 @@ def test_faults_that_mean_nothing_are_refused(fault, wanted):
 
 def test_a_slow_replica_has_a_number_and_a_share():
     with pytest.raises(TrialRefusedError, match=r"slow_replica=1.5: wanted a whole number"):
-        trial("injected.slow_replica=1.5", "injected.slow_replica_by=0.2")
+        simulated("injected.slow_replica=1.5", "injected.slow_replica_by=0.2")
     with pytest.raises(TrialRefusedError, match=r"nothing slows it; add injected\.slow_replica_by"):
-        trial("injected.slow_replica=3")
-    assert trial("injected.slow_replica=0", "injected.slow_replica_by=0.2").injected == (
-        "slow_replica_by=0.2"
-    )
+        simulated("injected.slow_replica=3")
+    first = simulated("injected.slow_replica=0", "injected.slow_replica_by=0.2")
+    assert first.injected_values["slow_replica_by"] == 0.2
 
 
 def test_all_that_can_be_injected_is_bounded():

@@ -12,7 +12,7 @@ from analysis.selection import Selection
 from plots.drawing import NothingToShow, names
 from plots.report import render
 from plots.source import PlotSource
-from scalemark.records.outcomes import Verdict
+from scalemark.records.measurement import Verdict
 from tests.analysis.gpu_box import around
 from tests.plots.charts.charting import details, pictures, words
 from tests.plots.command import plots as run

@@ -12,8 +12,7 @@ import pytest
 from analysis.explain.slow_replica import slow_replicas
 from scalemark.records.attempt import AttemptBegin
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import AttemptResult, Measurement
-from scalemark.records.outcomes import Doing, Outcome, Phase
+from scalemark.records.measurement import AttemptResult, Doing, Measurement, Outcome, Phase
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from simulator.__main__ import main

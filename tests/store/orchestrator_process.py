@@ -7,7 +7,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from scalemark.host.processes import is_alive, this_process
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from store.ledger import (
     ClaimResult,

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading, reading
 from store.errors import StoreError

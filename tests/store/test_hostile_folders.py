@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from conf.schema import LauncherConfig
 from scalemark.host.processes import this_process
 from scalemark.records.attempt import AttemptEnd
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from store.ledger import close_abandoned
 from store.rows import FinishedAttempt, add_attempts

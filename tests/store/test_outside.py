@@ -95,9 +95,7 @@ def test_what_is_shown_is_printable_short_and_stays_so(text, most):
 
 
 def test_a_message_of_megabytes_is_stored_as_2000_characters():
-    result = AttemptResult(
-        outcome="failed", message=f"\x1b[2J{'x' * 5_000_000}", measurement=None, op_placement={}
-    )
+    result = AttemptResult(outcome="failed", message=f"\x1b[2J{'x' * 5_000_000}")
     assert len(result.message) == MOST_CHARACTERS == 2000
     assert result.message.startswith(r"\x1b[2Jx")
     assert AttemptResult.from_json(result.to_json()) == result

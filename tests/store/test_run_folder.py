@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement
+from scalemark.records.attempt import (
+    AskedFor,
+    AttemptBegin,
+    AttemptEnd,
+    Placement,
+    SweepRecord,
+    sweep_uid,
+)
 from scalemark.records.machine import Gpu, GpuLink
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Doing, Outcome
-from scalemark.records.sweep import AskedFor, SweepRecord, sweep_uid
+from scalemark.records.measurement import AttemptResult, Doing, Outcome
 from scalemark.run_folder import RunFolder
 from tests.filled import ENVIRONMENT, MACHINE, NOON, SOFTWARE_KEY, STEPS, measurement
 from tests.specs import small
@@ -152,9 +157,7 @@ END = AttemptEnd(
     ),
     outcome=Outcome.FAILED,
     message="killed",
-    result=AttemptResult(
-        outcome=Outcome.FAILED, message="killed", measurement=None, op_placement={}
-    ),
+    result=AttemptResult(outcome=Outcome.FAILED, message="killed"),
 )
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalemark.records.attempt import pack_steps, unpack_steps
-from scalemark.records.measurement import StepSample
-from scalemark.records.outcomes import Phase
+from scalemark.records.measurement import Phase, StepSample
 from store.database import open_for_reading
 from store.ledger import ClaimResult
 from store.reading import queries

@@ -11,7 +11,7 @@ from conf.schema import LauncherConfig, RetryConfig, Start, SweepConfig
 from scalemark.host import software
 from scalemark.host.processes import is_alive, this_process
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import State
+from scalemark.records.measurement import State
 from scalemark.records.trial import TrialSpec
 from store.database import open_for_reading
 from store.reading import earlier, queries

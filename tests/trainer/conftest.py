@@ -8,7 +8,7 @@ import pytest
 from scalemark.records.machine import DeviceKind
 from tests.specs import small
 from trainer import devices
-from trainer.check.exactness import train, whole_batches
+from trainer.mode_check import train, whole_batches
 
 MOST_REPLICAS = 4
 

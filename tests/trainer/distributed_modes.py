@@ -11,11 +11,8 @@ from dataclasses import replace
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.machine import DeviceKind
 from tests.specs import small
-from trainer import devices, run
-from trainer.check import exactness
+from trainer import LostRankError, UnsupportedTrialError, devices, mode_check, run
 from trainer.data import digits
-from trainer.errors import LostRankError, UnsupportedTrialError
-from trainer.ranks import servers
 from trainer.watching import op_placement
 
 PER_HOST, NUM_STEPS = 2, 3
@@ -72,8 +69,8 @@ def main(num_hosts, lose):
         return devices.claim(DeviceKind.CPU_DEVICE, PER_HOST)
 
     print("begins", flush=True)
-    servers.START_TIMEOUT_S = PATIENCE_S
-    with servers.started(num_hosts, claim) as cluster:
+    mode_check.START_TIMEOUT_S = PATIENCE_S
+    with mode_check.started(num_hosts, claim) as cluster:
         on = devices.connect(claim(None), cluster, PATIENCE_S)
         print("connected", flush=True)
         if lose:
@@ -87,16 +84,16 @@ def main(num_hosts, lose):
 
 def check_all(num_hosts, on):
     one = replace(on, replicas=on.replicas[:1])
-    batches = list(exactness.whole_batches(num_hosts * PER_HOST, NUM_STEPS))
+    batches = list(mode_check.whole_batches(num_hosts * PER_HOST, NUM_STEPS))
     alone = small(learning_rate=0.1)
     references = {}
 
     def reference(changes):
         plain = {name: value for name, value in changes.items() if name in REFERENCE}
         if "staged_vars" in changes:
-            return exactness.one_step_stale(alone, one, batches), None
+            return mode_check.one_step_stale(alone, one, batches), None
         if str(plain) not in references:
-            training, loss = exactness.train_to_loss(replace(alone, **plain), one, batches)
+            training, loss = mode_check.train_to_loss(replace(alone, **plain), one, batches)
             references[str(plain)] = training.update.weights(0), loss
         return references[str(plain)]
 
@@ -121,13 +118,13 @@ def check_all(num_hosts, on):
 def check(spec, on, batches, weights, loss):
     try:
         with op_placement.recorded() as placement:
-            training, last_loss = exactness.train_to_loss(spec, on, batches)
+            training, last_loss = mode_check.train_to_loss(spec, on, batches)
     except UnsupportedTrialError as error:
         return {"refused": str(error)}
     ours = [training.update.weights(replica) for replica in range(spec.num_gpus)]
     summary = placement.summary()
     return {
-        "weights": max(exactness.largest_difference(each, weights) for each in ours),
+        "weights": max(mode_check.largest_difference(each, weights) for each in ours),
         "loss": None if loss is None else abs(last_loss - loss),
         "problem": placement.problem(training.wanted(spec)),
         "places": {
@@ -166,14 +163,14 @@ def lose_one(on, cluster, num_hosts):
         variable_update="distributed_replicated",
         all_reduce="none",
     )
-    batches = list(exactness.whole_batches(spec.num_gpus, 1))
-    training = exactness.train(spec, on, batches)
+    batches = list(mode_check.whole_batches(spec.num_gpus, 1))
+    training = mode_check.train(spec, on, batches)
     (lost,) = (process for process in multiprocessing.active_children() if process.name == "ps-1")
     lost.kill()
     try:
         with devices.naming_lost_ranks(cluster):
             for _ in range(1000):
-                training.towers.step(exactness.split(batches, on))
+                training.towers.step(mode_check.split(batches, on))
     except LostRankError as error:
         return str(error)
     return "nothing was raised"

@@ -22,10 +22,8 @@ from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from trainer import __main__ as trainer_main
-from trainer import own_process, run
-from trainer.check import exactness
-from trainer.ranks import own_rank
-from trainer.ranks.own_rank import reserved_ports, start_beat
+from trainer import mode_check, own_process, own_rank, run
+from trainer.own_rank import reserved_ports, start_beat
 
 NUM_STEPS = 3
 LOOK_EVERY_S = 0.02
@@ -36,16 +34,16 @@ def exact(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -> i
     """Three steps on its part of the whole batches."""
     start_beat(folder, rank)
     devices = run.join(spec, folder, own_rank.OwnRank(cluster=cluster, rank=rank))
-    training = run.build(spec, devices, exactness.convolutional, partial(exactness.at, devices))
-    batches = list(exactness.whole_batches(spec.num_gpus, NUM_STEPS))
+    training = run.build(spec, devices, mode_check.convolutional, partial(mode_check.at, devices))
+    batches = list(mode_check.whole_batches(spec.num_gpus, NUM_STEPS))
     per_call = spec.steps_per_execution
     calls = [batches[first : first + per_call] for first in range(0, NUM_STEPS, per_call)]
-    losses = [float(training.towers.step(exactness.split(call, devices))) for call in calls]
+    losses = [float(training.towers.step(mode_check.split(call, devices))) for call in calls]
     np.savez(folder.path / f"{rank.name}.npz", *training.update.weights(0), losses=losses)
     with suppress(
         tf.errors.OpError
     ):  # who has taken one more knows that all have taken theirs, and goes
-        float(training.towers.step(exactness.split(calls[0], devices)))
+        float(training.towers.step(mode_check.split(calls[0], devices)))
     return 0
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.specs import small
-from trainer.check.exactness import convolutional, largest_difference, train, whole_batches
+from trainer.mode_check import convolutional, largest_difference, train, whole_batches
 from trainer.optimizers import adamw
 from trainer.towers import Placed
 

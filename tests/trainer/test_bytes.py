@@ -7,7 +7,7 @@ import pytest
 from scalemark.abilities import VARIABLE_UPDATES
 from tests.specs import small
 from tests.trainer.test_towers import INDEPENDENT, MODES
-from trainer.check.exactness import convolutional
+from trainer.mode_check import convolutional
 from trainer.run import build
 from trainer.towers import optimizer_state_bytes, variable_bytes
 

@@ -8,8 +8,7 @@ import tensorflow as tf
 from scalemark.host import gpu_libraries
 from scalemark.records.machine import DeviceKind
 from tests.specs import small
-from trainer import devices, run
-from trainer.errors import UnsupportedTrialError
+from trainer import UnsupportedTrialError, devices, run
 
 DETAILS = {
     "first": {"device_name": "NVIDIA A100", "compute_capability": (8, 0)},

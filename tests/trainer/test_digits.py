@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from scalemark.models import define
 from tests.specs import small
-from trainer import keras_model
+from trainer import UnsupportedTrialError, keras_model
 from trainer.data import digits, photos
-from trainer.errors import UnsupportedTrialError
 from trainer.image_records import prepare_folder
 
 pytestmark = pytest.mark.integration

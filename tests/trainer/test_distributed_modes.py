@@ -15,9 +15,8 @@ from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.records.attempt import Cluster
 from tests import watched
 from tests.specs import small
-from trainer import devices
+from trainer import LostRankError, UnsupportedTrialError, devices
 from trainer.devices import short_name
-from trainer.errors import LostRankError, UnsupportedTrialError
 
 pytestmark = pytest.mark.integration
 

@@ -10,8 +10,8 @@ from tests.specs import small
 from tests.tiers import every_other
 from tests.trainer.gpu_kernels import lacking
 from trainer import collectives
-from trainer.check.selfcheck import all_modes
 from trainer.devices import Devices
+from trainer.selfcheck import all_modes
 
 PX = {"alexnet": 67, "vgg16": 32, "overfeat": 71, "inception3": 96, "inception4": 96}
 SHORT = 16  # tokens

@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from tests.specs import small
+from trainer import UnsupportedTrialError
 from trainer.data import imagenet, photos
-from trainer.errors import UnsupportedTrialError
 from trainer.image_records import prepare_folder
 
 

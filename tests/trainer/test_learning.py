@@ -7,7 +7,7 @@ import pytest
 
 from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from tests.specs import small
-from trainer import image_records
+from trainer import model_tower
 from trainer.data import digits, text
 from trainer.run import build
 
@@ -50,7 +50,7 @@ def test_digits_are_learned_within_200_steps(make_devices, variable_update, num_
 
 def _accuracy(training, images, labels) -> float:
     weights, state = training.update.weights(0), training.towers.state(0)
-    inputs = image_records.normalized(images, "float32")
+    inputs = model_tower.normalized(images, "float32")
     logits, _ = training.template.model.stateless_call(weights, state, inputs, training=True)
     return np.mean(np.argmax(logits, 1) == labels.numpy())
 

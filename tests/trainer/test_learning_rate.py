@@ -9,7 +9,7 @@ import tensorflow as tf
 from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
 from trainer import towers
-from trainer.check.exactness import gradients_at, largest_difference, train, whole_batches
+from trainer.mode_check import gradients_at, largest_difference, train, whole_batches
 from trainer.optimizers import LearningRate
 from trainer.towers import Placed
 

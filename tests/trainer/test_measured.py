@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from scalemark.records.measurement import StepSample
-from scalemark.records.outcomes import Phase
-from scalemark.stats.two_speeds import median_deviation
-from scalemark.stats.within_process import interval_within
+from scalemark.records.measurement import Phase, StepSample
+from scalemark.stats.within_process import interval_within, median_deviation
 from trainer.measured import Timed, drift, measurement
 
 

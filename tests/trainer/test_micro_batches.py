@@ -10,7 +10,7 @@ from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
 from tests.tiers import every_other
 from tests.trainer.test_towers import INDEPENDENT, MODES, OF_EACH_UPDATE, RATE, recorded, trained
-from trainer.check.exactness import (
+from trainer.mode_check import (
     convolutional,
     largest_difference,
     normalized,

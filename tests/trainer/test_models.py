@@ -7,8 +7,7 @@ import pytest
 from scalemark.models import define, published_sizes
 from simulator.costs.networks import count, network
 from tests.specs import small
-from trainer import keras_model, run
-from trainer.errors import UnsupportedTrialError
+from trainer import UnsupportedTrialError, keras_model, run
 
 pytestmark = pytest.mark.integration
 

@@ -11,14 +11,16 @@ import pytest
 import tensorflow as tf
 
 from scalemark.records.attempt import RANK_LOST
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from tests import watched
 from tests.specs import small
 from tests.trainer import image_sets
 from tests.trainer.mirrored_workers import NUM_STEPS, WORKER_1
-from trainer import devices, run
-from trainer.check.exactness import (
+from trainer import UnsupportedTrialError, devices, run
+from trainer.data import synthetic
+from trainer.image_records import own_share
+from trainer.mode_check import (
     convolutional,
     largest_difference,
     normalized,
@@ -26,9 +28,6 @@ from trainer.check.exactness import (
     train,
     whole_batches,
 )
-from trainer.data import synthetic
-from trainer.errors import UnsupportedTrialError
-from trainer.image_records import own_share
 from trainer.variable_updates import multi_worker_mirrored
 
 pytestmark = pytest.mark.integration

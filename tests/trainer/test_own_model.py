@@ -9,16 +9,15 @@ import pytest
 import tensorflow as tf
 
 from scalemark.own_model import find
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from tests.own_models import CONVOLUTIONAL, DENSE, REGRESSION, TOKENS, written
 from tests.specs import small
 from tests.tiers import every_other
 from tests.trainer.test_main import fork, run  # noqa: F401 - fixtures
 from tests.trainer.test_towers import INDEPENDENT, MODES
-from trainer import own_model
+from trainer import UnsupportedTrialError, own_model
 from trainer.data.synthetic import Synthetic
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 from trainer.keras_model import Example
 from trainer.run import build, open_training
 from trainer.watching import op_placement

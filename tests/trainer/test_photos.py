@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from scalemark.host import shards
+from scalemark.host import files
 from tests.specs import small
+from trainer import BadDataError
 from trainer.data import photos
-from trainer.errors import BadDataError
 from trainer.image_records import prepare_folder
 
 
@@ -60,9 +60,9 @@ def test_a_damaged_shard_is_noticed_and_mended(tmp_path, all_devices):
     folder = prepare_folder(tmp_path, "photos", photos.examples)
     shard = sorted(folder.glob("train-*"))[3]
     shard.write_bytes(shard.read_bytes()[:-100])
-    assert shards.damage(folder) == f"{shard.name} is not what index.json says"
+    assert files.damage(folder) == f"{shard.name} is not what index.json says"
     prepare_folder(folder, "photos", photos.examples)
-    assert shards.damage(folder) is None
+    assert files.damage(folder) is None
 
 
 def test_two_builders_at_once_leave_one_sound_set(tmp_path, all_devices):
@@ -72,7 +72,7 @@ def test_two_builders_at_once_leave_one_sound_set(tmp_path, all_devices):
         thread.start()
     for thread in threads:
         thread.join()
-    assert shards.damage(tmp_path) is None
+    assert files.damage(tmp_path) is None
 
 
 @pytest.mark.parametrize("distortions", [True, False])
@@ -103,4 +103,4 @@ def test_a_label_beyond_the_classes_is_reported_while_reading(folder, make_devic
 
 def test_the_set_is_kept_in_the_cache_when_no_folder_is_named(make_devices):
     photos.open_input(small(data="photos"), make_devices(1)).next()
-    assert shards.problem(Path(os.environ["SCALEMARK_CACHE"]) / "photos-v1") is None
+    assert files.problem(Path(os.environ["SCALEMARK_CACHE"]) / "photos-v1") is None

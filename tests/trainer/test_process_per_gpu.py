@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from tests.conftest import PROJECT
 from tests.specs import small
 from tests.sweeper.starts.test_fork import make_folder
 from tests.trainer.test_selfcheck import run
-from trainer.errors import UnsupportedTrialError
-from trainer.ranks.own_rank import as_asked, with_processes
+from trainer import UnsupportedTrialError
+from trainer.own_rank import as_asked, with_processes
 
 PER_GPU = small(variable_update="process_per_gpu", all_reduce="ring", num_gpus=2)
 

@@ -12,7 +12,7 @@ import pytest
 
 from scalemark.records.attempt import RANK_LOST, RANKS_VARIABLE
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper.launchers.prefix import Elsewhere
 from tests import slurm
@@ -20,9 +20,8 @@ from tests.conftest import PROJECT
 from tests.slurm import until
 from tests.trainer.ranks_over_hosts import RANKS, TRAINS, Ranks, new_trial
 from tests.trainer.tiny_ranks import MODULE, SERVE
-from trainer.errors import UnsupportedTrialError
-from trainer.rank_starts import _hosts_elsewhere
-from trainer.ranks.supervision import job
+from trainer import UnsupportedTrialError
+from trainer.supervision import _hosts_elsewhere, job
 
 pytestmark = pytest.mark.cluster
 

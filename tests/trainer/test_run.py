@@ -23,7 +23,7 @@ import json, sys
 import numpy as np
 from pathlib import Path
 from scalemark.run_folder import RunFolder; from scalemark.records.trial import TrialSpec
-from trainer.ranks import link_probe; from trainer import run
+from trainer.watching import utilization; from trainer import run
 from trainer.variable_updates import replicated
 
 def probe(devices):
@@ -33,7 +33,7 @@ def probe(devices):
 def fetch(self, replica):
     raise AssertionError("weights were fetched")
 
-link_probe.slowest_link = probe
+utilization.slowest_link = probe
 replicated.Replicated.weights = fetch
 folder = RunFolder(Path(sys.argv[1]))
 found = run.run(TrialSpec.from_json(folder.trial.read_text()), folder).measurement

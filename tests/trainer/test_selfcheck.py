@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import PROJECT
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from tests.trainer import passing_for_gpus
-from trainer.check import selfcheck
-from trainer.check.selfcheck import Bench, Check, Mode, Part, choose_bench
+from trainer import selfcheck
+from trainer.selfcheck import Bench, Check, Mode, Part, choose_bench
 
 pytestmark = pytest.mark.integration
 
@@ -241,8 +241,8 @@ def test_the_report_has_a_table_what_cannot_run_and_what_failed(snapshot):
 
 def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch):
     """Gradients averaged where they are summed already: the classic slip."""
+    from trainer import mode_check
     from trainer.all_reduces import pscpu
-    from trainer.check import mode_check
 
     def halved(self, copies, index):
         return [total / 2 for total in right(self, copies, index)]

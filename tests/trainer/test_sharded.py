@@ -11,9 +11,9 @@ from scalemark.abilities import OPTIMIZERS
 from tests.specs import small
 from tests.tiers import every_other
 from tests.trainer.test_towers import recorded, trained
-from trainer.check.exactness import convolutional, largest_difference, whole_batches
+from trainer import UnsupportedTrialError
 from trainer.collectives import CollectiveGroup, EqualShards, NcclExchange, RingExchange, ShardRow
-from trainer.errors import UnsupportedTrialError
+from trainer.mode_check import convolutional, largest_difference, whole_batches
 from trainer.run import build
 
 SHARDED = {"variable_update": "sharded"}

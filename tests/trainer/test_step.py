@@ -16,9 +16,9 @@ from scalemark.records.machine import DeviceKind
 from tests.conftest import PROJECT
 from tests.specs import small
 from tests.trainer.test_towers import INDEPENDENT, MODES
-from trainer.check.exactness import at, convolutional, normalized, split, whole_batches
+from trainer.mode_check import at, convolutional, normalized, split, whole_batches
+from trainer.model_tower import read_where_it_is
 from trainer.run import build
-from trainer.step import read_where_it_is
 
 
 def as_on_gpus(claimed, num_replicas):

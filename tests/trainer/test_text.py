@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.specs import small
+from trainer import UnsupportedTrialError
 from trainer.data import text
-from trainer.errors import UnsupportedTrialError
 
 TOKENS = {"data": "text", "image_px": 0, "num_classes": 256, "seq_len": 20, "batch_size": 3}
 CAUSAL = small(model="gpt_mini", **TOKENS)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from scalemark.records.outcomes import Phase
+from scalemark.records.measurement import Phase
 from tests.conftest import PROJECT
 from trainer import measured
 

@@ -10,8 +10,10 @@ from scalemark.abilities import ALL_REDUCES, OPTIMIZERS, VARIABLE_UPDATES
 from scalemark.records.machine import DeviceKind
 from tests.specs import small
 from tests.tiers import every_other
+from trainer import UnsupportedTrialError
 from trainer.all_reduces import nccl
-from trainer.check.exactness import (
+from trainer.devices import Devices
+from trainer.mode_check import (
     convolutional,
     gradients_at,
     largest_difference,
@@ -21,8 +23,6 @@ from trainer.check.exactness import (
     train,
     whole_batches,
 )
-from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 from trainer.run import build, cannot_cancel
 from trainer.watching import op_placement
 

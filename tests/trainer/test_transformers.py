@@ -13,8 +13,8 @@ from scalemark.models.gpt import gpt
 from tests.specs import small
 from tests.trainer.test_towers import MODES, OF_EACH_UPDATE, RATE, trained
 from trainer import keras_model
-from trainer.check.exactness import largest_difference
 from trainer.keras_model import Example
+from trainer.mode_check import largest_difference
 from trainer.run import build, open_training
 
 TOKENS = Example(

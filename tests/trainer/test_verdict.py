@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import GpuTelemetry
-from scalemark.records.outcomes import Verdict
+from scalemark.records.measurement import GpuTelemetry, Verdict
 from scalemark.records.trial import TrialSpec
 from tests.filled import measurement
 from tests.specs import small

@@ -14,12 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Rank
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import EXIT_CODES, Outcome
+from scalemark.records.measurement import EXIT_CODES, AttemptResult, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from trainer import own_process
-from trainer.ranks import supervision as ranks
+from trainer import supervision as ranks
 
 SETTLE_FILE = "settle_s.txt"  # of a run folder: how long it is waited for who made worker 0 fail; without it as long as ever
 MODULE = "tests.trainer.tiny_ranks"
@@ -49,7 +48,7 @@ def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -
         threading.Thread(target=_beat, args=(folder, rank), daemon=True).start()
 
     def end(outcome: Outcome, message: str = "") -> None:
-        result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
+        result = AttemptResult(outcome=outcome, message=message)
         folder.write(folder.result, result.to_json())
         names["exit_code"] = EXIT_CODES[outcome]
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from scalemark.records.trial import TrialSpec
+from trainer import UnsupportedTrialError
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 from trainer.image_records import ImageRecords
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer.devices import Devices
 from trainer.keras_model import WHOLE_NUMBERS, Example
-from trainer.step import Batch
+from trainer.model_tower import Batch
 
 
 def open_input(spec: TrialSpec, devices: Devices) -> Synthetic:

@@ -17,11 +17,11 @@ import tensorflow as tf
 
 from scalemark import models
 from scalemark.records.trial import TrialSpec
+from trainer import UnsupportedTrialError
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 from trainer.image_records import ORIGINALS, ReplicaFeed, own_share
 from trainer.keras_model import WHOLE_NUMBERS, definition
-from trainer.step import Batch
+from trainer.model_tower import Batch
 
 SHIFT = 1  # bytes that a causal label is ahead
 

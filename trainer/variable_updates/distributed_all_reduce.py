@@ -27,11 +27,11 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer import UnsupportedTrialError
 from trainer.all_reduces import nccl
 from trainer.all_reduces.pscpu import copies_on
 from trainer.collectives import GradientPacks
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 from trainer.towers import AllReduce, Optimizer
 from trainer.variable_updates.replicated import Replicated
 

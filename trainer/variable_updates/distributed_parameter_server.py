@@ -28,42 +28,42 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer import parameter_servers
+from trainer import towers
 from trainer.devices import Devices
-from trainer.parameter_servers import SharedVariables
-from trainer.step import Batch
-from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.model_tower import Batch
 
 
 def create(
-    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: towers.Optimizer
 ) -> DistributedParameterServer:
     """Raise UnsupportedTrialError without parameter servers."""
-    owners = parameter_servers.owners(spec, initial, devices)
+    owners = towers.owners(spec, initial, devices)
     hosts = [host.host for host in devices.by_host]
     return DistributedParameterServer(
         initial, owners, devices, optimizer, staged=spec.staged_vars, hosts=hosts
     )
 
 
-class DistributedParameterServer(SharedVariables):
+class DistributedParameterServer(towers.SharedVariables):
     inlines_towers = False
     reduction_ops = ("AddN",)
 
-    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
+    def run_towers(self, tower: towers.Tower, batches: Sequence[Batch]) -> list[towers.TowerResult]:
         hosts = self._devices.by_host
-        on_hosts = [parameter_servers.on_hosts(placed.variable, hosts) for placed in self._shared]
+        on_hosts = [towers.on_hosts(placed.variable, hosts) for placed in self._shared]
         weights: list[list[tf.Tensor]] = []
         for host, fetched in zip(hosts, zip(*on_hosts, strict=True), strict=True):
             for device in host.replicas:
                 weights.append(self._weights_on(device, len(weights), fetched))
-        return run_explicit_towers(tower, batches, weights, self._devices)
+        return towers.run_explicit_towers(tower, batches, weights, self._devices)
 
-    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
+    def reduce(
+        self, gradients: Sequence[Sequence[tf.Tensor]]
+    ) -> list[tuple[towers.Placed, tf.Tensor]]:
         updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
             owner = placed.variable.device
-            total = parameter_servers.met_on(owner, self._sums_of_hosts(copies))
+            total = towers.met_on(owner, self._sums_of_hosts(copies))
             updates.append((placed, total))
         return updates
 
@@ -79,5 +79,5 @@ class DistributedParameterServer(SharedVariables):
         sums = []
         of_hosts = self._devices.split_by_host(copies)
         for host, own in zip(self._devices.by_host, of_hosts, strict=True):
-            sums.append(parameter_servers.met_on(host.host, own))
+            sums.append(towers.met_on(host.host, own))
         return sums

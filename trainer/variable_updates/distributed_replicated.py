@@ -29,10 +29,10 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer import parameter_servers
+from trainer import towers
 from trainer.collectives import GradientPacks
 from trainer.devices import Devices
-from trainer.step import Batch
+from trainer.model_tower import Batch
 from trainer.towers import Optimizer, Placed, Tower, TowerResult, load, run_explicit_towers
 
 
@@ -40,7 +40,7 @@ def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> DistributedReplicated:
     """Raise UnsupportedTrialError without parameter servers, or without GPUs for nccl."""
-    owners = parameter_servers.owners(spec, initial, devices)
+    owners = towers.owners(spec, initial, devices)
     create_all_reduce = load("all_reduces", spec.all_reduce).create
     packs = [
         GradientPacks(create_all_reduce(host), num_packs=0, compact=False)
@@ -63,7 +63,7 @@ class Master(Placed):
     def apply(self, gradient: tf.Tensor, optimizer: Optimizer) -> None:
         """Update in place, then copy to all replicas."""
         Placed.apply(self, gradient, optimizer)
-        values = parameter_servers.on_hosts(self.variable, self.hosts)
+        values = towers.on_hosts(self.variable, self.hosts)
         for value, copies in zip(values, self.copies, strict=True):
             for copy in copies:
                 with tf.device(copy.device):
@@ -125,7 +125,7 @@ class DistributedReplicated:
             sums.append(of_replicas[0])  # all replicas of a host have its sum: the first sends it
         updates: list[tuple[Placed, tf.Tensor]] = []
         for master, of_hosts in zip(self._masters, zip(*sums, strict=True), strict=True):
-            updates.append((master, parameter_servers.met_on(master.variable.device, of_hosts)))
+            updates.append((master, towers.met_on(master.variable.device, of_hosts)))
         return updates
 
     def weights(self, replica: int) -> list[np.ndarray]:

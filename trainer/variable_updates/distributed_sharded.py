@@ -27,9 +27,9 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer import UnsupportedTrialError
 from trainer.collectives import EqualShards
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
 from trainer.towers import Optimizer
 from trainer.variable_updates.distributed_all_reduce import ChunkedRing
 

@@ -29,9 +29,9 @@ from tensorflow.python.distribute import collective_util, cross_device_ops, cros
 from tensorflow.python.distribute.values import PerReplica
 
 from scalemark.records.trial import TrialSpec
+from trainer import UnsupportedTrialError
 from trainer.devices import Devices
-from trainer.errors import UnsupportedTrialError
-from trainer.step import Batch
+from trainer.model_tower import Batch
 from trainer.towers import Optimizer, Placed, Tower, TowerResult
 
 _KEYS_PER_STRATEGY = 1000

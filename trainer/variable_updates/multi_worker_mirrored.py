@@ -35,10 +35,10 @@ from tensorflow.python.distribute.values import PerReplica
 from scalemark.records.attempt import Cluster, Rank
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
+from trainer import UnsupportedTrialError
 from trainer import devices as devices_of
 from trainer.devices import Devices, Lockstep
-from trainer.errors import UnsupportedTrialError
-from trainer.step import Batch
+from trainer.model_tower import Batch
 from trainer.towers import Optimizer, Tower, TowerResult
 from trainer.variable_updates.mirrored import Mirrored
 

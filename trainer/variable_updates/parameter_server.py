@@ -26,26 +26,25 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
+from trainer import towers
 from trainer.devices import Devices
-from trainer.parameter_servers import SharedVariables, least_loaded, met_on
-from trainer.step import Batch
-from trainer.towers import Optimizer, Placed, Tower, TowerResult, run_explicit_towers
+from trainer.model_tower import Batch
 
 
 def create(
-    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
+    spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: towers.Optimizer
 ) -> ParameterServer:
     # "gpu": tf_cnn_benchmarks' greedy rule
     places = (devices.host,) if spec.local_parameter_device == "cpu" else devices.replicas
-    owners = least_loaded(initial, places)
+    owners = towers.least_loaded(initial, places)
     return ParameterServer(initial, owners, devices, optimizer, staged=spec.staged_vars)
 
 
-class ParameterServer(SharedVariables):
+class ParameterServer(towers.SharedVariables):
     inlines_towers = False
     reduction_ops = ("AddN",)
 
-    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
+    def run_towers(self, tower: towers.Tower, batches: Sequence[Batch]) -> list[towers.TowerResult]:
         shared = []
         for placed in self._shared:
             with tf.device(placed.variable.device):
@@ -57,10 +56,12 @@ class ParameterServer(SharedVariables):
                 weights.append(
                     self._staging.exchange(replica, fetched) if self._staging else fetched
                 )
-        return run_explicit_towers(tower, batches, weights, self._devices)
+        return towers.run_explicit_towers(tower, batches, weights, self._devices)
 
-    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
+    def reduce(
+        self, gradients: Sequence[Sequence[tf.Tensor]]
+    ) -> list[tuple[towers.Placed, tf.Tensor]]:
         updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
-            updates.append((placed, met_on(placed.variable.device, copies)))
+            updates.append((placed, towers.met_on(placed.variable.device, copies)))
         return updates

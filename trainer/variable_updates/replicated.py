@@ -32,7 +32,7 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer.collectives import GradientPacks
 from trainer.devices import Devices
-from trainer.step import Batch
+from trainer.model_tower import Batch
 from trainer.towers import Optimizer, Placed, Tower, TowerResult, load, run_explicit_towers
 
 

@@ -41,7 +41,7 @@ from scalemark.records.trial import TrialSpec
 from trainer import collectives, towers
 from trainer.collectives import EqualShards, GradientPacks, Piece, RowExchange
 from trainer.devices import Devices
-from trainer.step import Batch
+from trainer.model_tower import Batch
 from trainer.towers import Optimizer, Placed, Tower, TowerResult, VariableUpdate
 
 _EXCHANGES: dict[str, Callable[[Devices], RowExchange]] = {

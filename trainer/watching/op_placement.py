@@ -35,7 +35,7 @@ from tensorflow.python.eager import context
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import ReplicaTimes
 from trainer.devices import Devices, short_name
-from trainer.step import Batch
+from trainer.model_tower import Batch
 from trainer.towers import Towers, VariableUpdate
 
 # as TensorFlow and oneDNN rename them when they fuse

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks.gpu.kit import Finding, Judged, Kit, NotRunError, Number, Verdict
 from benchmarks.gpu.trials import Trial, sweep
 from benchmarks.ratio import Ratio, Want
-from scalemark.records.measurement import Measurement
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Measurement, Outcome
 
 ABOUT = "a lack of memory is reported as such; both ways to start a trial give the same numbers"
 LINES: Mapping[str, str] = {

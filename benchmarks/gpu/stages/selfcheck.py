@@ -24,7 +24,7 @@ from benchmarks.gpu.kit import (
     program,
 )
 from scalemark.records.machine import DeviceKind
-from trainer.check.selfcheck import all_modes
+from trainer.selfcheck import all_modes
 
 ABOUT = "exactness and placement of every way of sharing variables"
 LINES: Mapping[str, str] = {"modes": "every mode of the self-check is exact and placed"}

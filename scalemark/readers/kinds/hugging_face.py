@@ -17,10 +17,8 @@ from pathlib import Path
 from scalemark.readers.fields import ObjectReader, is_in_the_midst, metrics_of, usable
 from scalemark.readers.kinds.tqdm import BarReader
 from scalemark.readers.log_text import named_below, read_json
-from scalemark.readers.numbers import number, usable_rate
-from scalemark.readers.opening import refuse_argument
-from scalemark.readers.reading import Reading
-from scalemark.readers.words import Role, chosen, item_of
+from scalemark.readers.opening import Reading, refuse_argument
+from scalemark.readers.words import Role, chosen, item_of, number, usable_rate
 
 ABOUT = (
     "hugging_face reads the Trainer's log lines and progress bar, and all_results.json, "

@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from scalemark.readers.fields import ObjectReader, first_object
 from scalemark.readers.log_text import read_text
-from scalemark.readers.opening import path_below, settings
-from scalemark.readers.reading import ReadError, Reading
+from scalemark.readers.opening import ReadError, Reading, path_below, settings
 
 ABOUT = (
     "json[:FILE][,key=NAME,step=NAME,...] reads JSON objects of the output's lines, or of FILE "

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 
 from scalemark.readers.fields import metrics_of
-from scalemark.readers.numbers import seconds, whole
-from scalemark.readers.opening import refuse_argument
-from scalemark.readers.reading import OutputReader, Reading
+from scalemark.readers.opening import OutputReader, Reading, refuse_argument
+from scalemark.readers.words import seconds, whole
 
 ABOUT = "keras reads progress lines of fit: steps over all epochs, and their time where it is shown"
 _EPOCH = re.compile(r"\bEpoch (\d+)(?:/\d+)?:?\s*$")

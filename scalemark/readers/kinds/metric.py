@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from scalemark.readers.fields import RATES, FieldReader
-from scalemark.readers.reading import OutputReader, ReadError, Reading
+from scalemark.readers.opening import OutputReader, ReadError, Reading
 
 ABOUT = (
     "metric[:NAME] reads lines METRIC name=value, of which several may stand on a line: NAME "

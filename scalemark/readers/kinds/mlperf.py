@@ -7,9 +7,8 @@ the samples between `block_start` and `block_stop`, on the log's own clock.
 from __future__ import annotations
 
 from scalemark.readers.fields import first_object, metrics_of, usable
-from scalemark.readers.numbers import usable_rate
-from scalemark.readers.opening import refuse_argument
-from scalemark.readers.reading import OutputReader, Reading
+from scalemark.readers.opening import OutputReader, Reading, refuse_argument
+from scalemark.readers.words import usable_rate
 
 ABOUT = "mlperf reads :::MLLOG lines: throughput of tracked_stats, or samples per second of blocks"
 _MARK = ":::MLLOG"
@@ -49,7 +48,13 @@ class MlperfReader(OutputReader):
         if key in ("block_start", "epoch_start"):
             self._block = None if samples is None else (time_s, samples)
         elif key in ("block_stop", "epoch_stop") and samples is not None:
-            return self._of_block(time_s, samples)
+            if self._block is None:
+                return None
+            (began_s, before), self._block = self._block, None
+            if self._has_stats or time_s <= began_s or samples <= before:
+                return None
+            rate = (samples - before) / (time_s - began_s)
+            return Reading(throughput=rate, time_s=time_s, item="samples", per_gpu=False)
         return None
 
     def _stats(self, value: object, time_s: float | None) -> Reading | None:
@@ -71,12 +76,3 @@ class MlperfReader(OutputReader):
             per_gpu=False,
             metrics=metrics,
         )
-
-    def _of_block(self, time_s: float, samples: float) -> Reading | None:
-        if self._block is None:
-            return None
-        (began_s, before), self._block = self._block, None
-        if self._has_stats or time_s <= began_s or samples <= before:
-            return None
-        rate = (samples - before) / (time_s - began_s)
-        return Reading(throughput=rate, time_s=time_s, item="samples", per_gpu=False)

@@ -24,7 +24,7 @@ from scalemark.readers.fields import (
     FieldReader,
     refuse_misspelt,
 )
-from scalemark.readers.reading import OutputReader, ReadError, Reading
+from scalemark.readers.opening import OutputReader, ReadError, Reading
 from scalemark.text.untrusted import quoted
 
 ABOUT = (

@@ -15,10 +15,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from scalemark.readers.numbers import NUMBER, number, whole
-from scalemark.readers.reading import OutputReader, Reading
-from scalemark.readers.steps import StepCounter
-from scalemark.readers.words import role_of, seconds_per_step
+from scalemark.readers.fields import StepCounter
+from scalemark.readers.opening import OutputReader, Reading
+from scalemark.readers.words import NUMBER, number, role_of, seconds_per_step, whole
 
 ABOUT = (
     "tqdm[:TEXT] reads progress bars with it/s or s/it, or of items, as img/s: of the first bar "

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import Outcome, Verdict
 from simulator.costs.box import Hardware
 from store.writer import Writer
 from tests.analysis.commands.command import advised

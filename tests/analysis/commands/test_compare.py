@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from tests.analysis.commands.command import analysis
 from tests.filled import ENVIRONMENT, MACHINE, fill
 from tests.programs import fill_programs, program

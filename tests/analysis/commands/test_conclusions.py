@@ -3,7 +3,7 @@
 import json
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Verdict
+from scalemark.records.measurement import Verdict
 from tests.filled import SIMULATED_MACHINE, TWO_GPUS, fill
 from tests.specs import small
 

@@ -9,7 +9,7 @@ from analysis.selection import Selection
 from plots.report import compose
 from plots.source import PlotSource
 from scalemark.host.processes import this_process
-from scalemark.records.outcomes import Verdict
+from scalemark.records.measurement import Verdict
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.analysis.interrupted import interrupted
 from tests.filled import NOON, fill

@@ -10,7 +10,7 @@ import pytest
 import store.__main__
 from analysis.badges import MEANINGS
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import Outcome, Verdict
 from scalemark.records.trial import STRATEGY_AXES, STRATEGY_COLUMNS
 from tests.analysis.commands.command import advised
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated

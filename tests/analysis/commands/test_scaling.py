@@ -5,7 +5,7 @@ import json
 import pytest
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import Outcome, Verdict
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.filled import fill
 from tests.specs import small

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from tests.analysis.gpu_box import NCCL, PS, curve, fill_gpus, on_gpus
 from tests.analysis.interrupted import interrupted
 

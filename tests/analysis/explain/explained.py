@@ -8,7 +8,7 @@ from analysis.explain.explanations import Explanation, explain_all
 from analysis.explain.observed import NOTHING, Observed
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.references import Origin
 from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.stats import welch

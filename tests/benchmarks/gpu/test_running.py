@@ -94,7 +94,7 @@ def test_a_result_says_when_and_of_which_commit_it_is():
     before = datetime.now(UTC)
     result = result_of(stage(SPEED))
     assert before <= result.began_at <= datetime.now(UTC)
-    assert result.commit == software.commit()
+    assert result.commit == software.own_checkout()["commit"]
 
 
 def test_a_result_of_an_earlier_version_is_read():

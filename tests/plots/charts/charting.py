@@ -18,8 +18,7 @@ from analysis.selection import Selection
 from plots.drawing import NothingToShow, Picture, chart, described, finish
 from plots.figure import PALETTES, settings
 from plots.source import PlotSource, Theme
-from scalemark.records.measurement import StepSample
-from scalemark.records.outcomes import Phase
+from scalemark.records.measurement import Phase, StepSample
 from scalemark.records.trial import TrialSpec
 from tests.specs import small
 

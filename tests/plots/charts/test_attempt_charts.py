@@ -7,8 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from plots.drawing import NothingToShow
-from scalemark.records.measurement import StepSample
-from scalemark.records.outcomes import Outcome, Phase
+from scalemark.records.measurement import Outcome, Phase, StepSample
 from tests.filled import STEPS, fill
 from tests.plots.charts.charting import details, overlaps, picture, pictures, resnet, steps, words
 

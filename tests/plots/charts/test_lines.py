@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from plots.drawing import NothingToShow
 from scalemark.records.machine import Machine
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import Outcome, Verdict
 from tests.filled import fill
 from tests.plots.charts.charting import details, picture, pictures, resnet, speed, words
 

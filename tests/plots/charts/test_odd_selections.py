@@ -8,7 +8,7 @@ import pytest
 
 from plots import drawing
 from plots.drawing import NothingToShow, Picture
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from store.errors import StoreError
 from tests.filled import NOON, fill
 from tests.plots.charts.charting import checked, details, pictures, resnet, words

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from plots.source import Theme
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from tests.filled import fill
 from tests.plots.charts.charting import overlaps, picture_test, pictures, resnet, speed, steps
 

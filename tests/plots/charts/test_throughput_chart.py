@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from plots.drawing import NothingToShow
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import Outcome, Verdict
 from tests.filled import fill
 from tests.plots.charts.charting import picture, pictures, resnet, speed, words
 from tests.specs import small

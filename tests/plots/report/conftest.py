@@ -11,7 +11,7 @@ import pytest
 from analysis.selection import Selection
 from plots.report import render
 from plots.source import PlotSource
-from scalemark.records.outcomes import Outcome, Verdict
+from scalemark.records.measurement import Outcome, Verdict
 from scalemark.records.trial import TrialSpec
 from tests.filled import NOON, fill
 from tests.specs import small

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from benchmarks import made_up_results as results
-from scalemark.records.outcomes import Verdict
+from scalemark.records.measurement import Verdict
 from scalemark.records.references import Origin
 from store.database import open_for_writing
 from store.errors import StoreError

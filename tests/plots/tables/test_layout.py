@@ -10,7 +10,7 @@ from analysis.pivot import RowRank, pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from plots.layout import SYMBOLS, document, lay_out
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.stats.welch import Spread
 from store.database import open_for_reading
 from store.reading import queries

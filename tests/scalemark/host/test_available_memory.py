@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.host.memory import available_bytes
+from scalemark.host.processes import available_bytes
 
 GIB = 2**30
 

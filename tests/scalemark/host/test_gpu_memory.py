@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.host.memory import GAVE_UP, cause_of_nccl, is_lack_of_gpu_memory
+from scalemark.host.processes import GAVE_UP, cause_of_nccl, is_lack_of_gpu_memory
 
 NCCL = "NCCL: unhandled cuda error. Set NCCL_DEBUG=WARN for detail."
 NO_ALGORITHM = "No algorithm worked!  Error messages:\n  Unknown: CUDNN_STATUS_NOT_SUPPORTED"

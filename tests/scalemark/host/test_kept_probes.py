@@ -14,7 +14,6 @@ PROBE = Probe(
     devices=("CPU device",),
     uuids=(),
     measured_at="2026-11-25T12:00:00.000000+00:00",
-    is_quick=True,
     all_reduce="ring",
     figures=(Figure(what="memory", value=2e10),),
 )
@@ -28,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_newest_is_kept_for_each_kind_of_device(folder):
     gpus = replace(PROBE, device_kind="gpu")
-    for one in (PROBE, gpus, newer := replace(PROBE, is_quick=False)):
+    for one in (PROBE, gpus, newer := replace(PROBE, host="renamed")):
         write_probe(one)
     assert read_probe(PROBE.machine, "cpu_device") == newer
     assert read_probe(PROBE.machine, "gpu") == gpus

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.host import shards
+from scalemark.host import files
 
 pytestmark = pytest.mark.integration
 
@@ -24,8 +24,8 @@ def test_a_complete_folder_has_no_problem_whatever_else_is_in_it(tmp_path):
         "train-notes",
         "README",
     )
-    assert shards.problem(tmp_path) is None
-    assert [path.name for path in shards.paths(tmp_path)] == [
+    assert files.problem(tmp_path) is None
+    assert [path.name for path in files.paths(tmp_path)] == [
         "train-00000-of-00002",
         "train-00001-of-00002",
     ]
@@ -47,31 +47,31 @@ def test_a_complete_folder_has_no_problem_whatever_else_is_in_it(tmp_path):
     ],
 )
 def test_a_folder_in_which_shards_are_missing_or_foreign_has_a_problem(tmp_path, names, problem):
-    assert shards.problem(touch(tmp_path, *names)) == problem
+    assert files.problem(touch(tmp_path, *names)) == problem
 
 
 def test_an_empty_shard_is_a_problem(tmp_path):
     touch(tmp_path, "train-0-of-1").joinpath("train-0-of-1").write_bytes(b"")
-    assert shards.problem(tmp_path) == "train-0-of-1 is empty"
+    assert files.problem(tmp_path) == "train-0-of-1 is empty"
 
 
 def test_a_folder_that_does_not_exist_is_a_problem(tmp_path):
-    assert shards.problem(tmp_path / "missing") == "no such folder"
+    assert files.problem(tmp_path / "missing") == "no such folder"
 
 
 def test_an_index_tells_its_set_and_any_change_of_a_shard(tmp_path):
     touch(tmp_path, "train-0-of-1")
-    assert shards.damage(tmp_path) == "there is no index.json"
-    assert shards.other_set(tmp_path, "digits") is None
-    shards.write_index(tmp_path, "photos", shards.paths(tmp_path))
-    assert shards.damage(tmp_path) is None
-    assert shards.other_set(tmp_path, "photos") is None
+    assert files.damage(tmp_path) == "there is no index.json"
+    assert files.other_set(tmp_path, "digits") is None
+    files.write_index(tmp_path, "photos", files.paths(tmp_path))
+    assert files.damage(tmp_path) is None
+    assert files.other_set(tmp_path, "photos") is None
     assert (
-        shards.other_set(tmp_path, "digits")
+        files.other_set(tmp_path, "digits")
         == "it holds the set photos, not digits; give each set a folder of its own"
     )
     (tmp_path / "train-0-of-1").write_bytes(b"y")
-    assert shards.damage(tmp_path) == "train-0-of-1 is not what index.json says"
+    assert files.damage(tmp_path) == "train-0-of-1 is not what index.json says"
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_an_index_tells_its_set_and_any_change_of_a_shard(tmp_path):
 )
 def test_an_index_that_says_nothing_is_damaged(tmp_path, text):
     (tmp_path / "index.json").write_text(text)
-    assert shards.damage(tmp_path) == "index.json is damaged"
+    assert files.damage(tmp_path) == "index.json is damaged"

@@ -151,14 +151,13 @@ def checkout(tmp_path):
 def test_a_clean_checkout_and_none_have_no_diff(checkout, tmp_path_factory):
     (checkout / "store" / "ignored.log").write_text("x")
     (checkout / "notes.txt").write_text("no source of ours")
-    assert software.diff(checkout) == ""
-    assert "+dirty" not in software.commit(checkout)
-    elsewhere = tmp_path_factory.mktemp("none")
-    assert (software.diff(elsewhere), software.commit(elsewhere)) == ("", "")
+    clean = software.own_checkout(checkout)
+    assert (clean["diff"], len(clean["commit"])) == ("", 40)
+    assert software.own_checkout(tmp_path_factory.mktemp("none")) == {"commit": "", "diff": ""}
 
 
 def test_what_is_installed_inside_somebody_elses_checkout_is_not_of_it(checkout):
-    assert (software.diff(checkout / "store"), software.commit(checkout / "store")) == ("", "")
+    assert software.own_checkout(checkout / "store") == {"commit": "", "diff": ""}
 
 
 def test_each_change_has_a_digest_of_its_own(checkout):
@@ -166,11 +165,11 @@ def test_each_change_has_a_digest_of_its_own(checkout):
 
     def changed() -> None:
         assert len(seen[-1]) in (0, 16)
-        seen.append(software.diff(checkout))
+        seen.append(software.own_checkout(checkout)["diff"])
 
     (checkout / "store" / "known.py").write_text("x = 2\n")
     changed()
-    assert software.commit(checkout).endswith("+dirty")
+    assert software.own_checkout(checkout)["commit"].endswith("+dirty")
     (checkout / "store" / "new.py").write_text("y = 1\n")
     changed()
     (checkout / "store" / "new.py").write_text("y = 2\n")
@@ -180,10 +179,9 @@ def test_each_change_has_a_digest_of_its_own(checkout):
     (checkout / "store" / "large.bin").write_bytes(b"0" * 2**21)
     changed()
     assert len(set(seen)) == 6
-    assert software.diff(checkout) == seen[-1]
+    assert software.own_checkout(checkout)["diff"] == seen[-1]
 
 
 def test_a_checkout_of_which_git_tells_nothing_is_unknown(tmp_path):
     (tmp_path / ".git").write_text("gitdir: /nowhere")
-    assert software.diff(tmp_path) == software.UNKNOWN_DIFF
-    assert software.commit(tmp_path) == ""
+    assert software.own_checkout(tmp_path) == {"commit": "", "diff": software.UNKNOWN_DIFF}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conf.schema import CommandConfig
-from scalemark.host import software, sources
+from scalemark.host import program_software, software
 from scalemark.host.program_software import describe, doubt
 
 HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
@@ -110,7 +110,7 @@ def test_an_edit_that_changes_no_numbers_makes_no_other(project):
 
 def test_the_settings_of_a_command_are_known():
     names = {each.name for each in fields(CommandConfig)}
-    assert names == {key.decode() for key in sources.COMMAND_KEYS}
+    assert names == {key.decode() for key in program_software.COMMAND_KEYS}
 
 
 def test_what_differs_is_named():
@@ -190,12 +190,12 @@ def test_code_that_cannot_be_known_equals_no_other(monkeypatch):
     make("train.py", "print(1)\n")
     make("model.py", "layers = 2\n")
     make(".git", "gitdir: /nowhere")
-    monkeypatch.setattr(sources, "_MOST_SOURCES", 1)
+    monkeypatch.setattr(program_software, "_MOST_SOURCES", 1)
     words = [sys.executable, "train.py"]
     here = key(" ".join(words))
     assert key(" ".join(words)) == here, "one sweep plans all its trials of a program alike"
     assert "its code is not known" in doubt(words, describe(words, Path.cwd(), os.environ | HERE))
-    monkeypatch.setattr(sources.os, "getpid", lambda: 1)
+    monkeypatch.setattr(program_software.os, "getpid", lambda: 1)
     assert key(" ".join(words)) != here
 
 
@@ -207,8 +207,8 @@ def test_data_below_a_script_is_not_looked_through(monkeypatch):
     looked = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
-    monkeypatch.setattr(sources, "_MOST_ENTRIES", 10)
-    before = sources.code_of(["python", "train.py"], Path.cwd(), ())
+    monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
+    before = program_software.code_of(["python", "train.py"], Path.cwd(), ())
     assert [path.name for path in looked] == [Path.cwd().name, "data", "pkg", "0"]
     make("pkg/model.py", "layers = 4\n")
-    assert sources.code_of(["python", "train.py"], Path.cwd(), ()) != before
+    assert program_software.code_of(["python", "train.py"], Path.cwd(), ()) != before

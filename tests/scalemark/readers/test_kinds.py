@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.readers import Reading, open_reader
-from scalemark.readers.reading import ReadError
+from scalemark.readers.opening import ReadError
 from scalemark.readers.search import search
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from scalemark.readers import Lines
 from scalemark.readers.log_text import MOST_CHARACTERS, cleaned
-from scalemark.readers.numbers import number, seconds, usable_rate, whole
+from scalemark.readers.words import number, seconds, usable_rate, whole
 
 
 def cut(*chunks: bytes) -> list[str]:

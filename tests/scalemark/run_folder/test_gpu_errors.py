@@ -11,7 +11,7 @@ SAID = "GPU-a reported Xid 79 (see docs.nvidia.com/deploy/xid-errors)"
 
 def message(folder, text, outcome="failed", message="ended by SIGABRT"):
     (folder / "gpu_errors.jsonl").write_text(text)
-    result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
+    result = AttemptResult(outcome=outcome, message=message)
     return with_gpu_errors(result, RunFolder(folder)).message
 
 
@@ -41,5 +41,5 @@ def test_else_a_message_stays_as_it_is(tmp_path, text, outcome, said):
 
 
 def test_without_the_file_a_message_stays_as_it_is(tmp_path):
-    result = AttemptResult(outcome="failed", message="no", measurement=None, op_placement={})
+    result = AttemptResult(outcome="failed", message="no")
     assert with_gpu_errors(result, RunFolder(tmp_path)) == result

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scalemark.stats.paired_evidence import level_of
+from scalemark.stats.welch import level_of
 
 
 def test_a_series_without_wins_never_spends_more_than_is_allowed():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from scalemark.stats.paired_evidence import (
+from scalemark.stats.welch import (
     always_valid_interval,
     log_evidence,
     most_log_evidence,

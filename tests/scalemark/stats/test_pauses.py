@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scalemark.stats.two_speeds import pauses, reaches
+from scalemark.stats.within_process import pauses, reaches
 
 
 def noise(num_steps=100, deviation=0.01):

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from scalemark.stats.two_speeds import two_speeds
-from scalemark.stats.within_process import interval_within, without_trend
+from scalemark.stats.within_process import interval_within, two_speeds, without_trend
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.measurement import ReplicaTimes
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome, ReplicaTimes
 from store.checks import check
 from store.errors import StoreError
 from store.exchange.merge import Merged, merge

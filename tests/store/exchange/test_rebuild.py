@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from conf.schema import SweepConfig
-from scalemark.records.outcomes import Outcome, State
+from scalemark.records.measurement import Outcome, State
 from store.checks import check
 from store.errors import StoreError
 from store.exchange.merge import merge

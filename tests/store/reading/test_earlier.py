@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from store.database import open_for_reading
 from store.reading.earlier import completed_repeats, failed_last, last_attempt, raced_out
 from store.writer import Writer

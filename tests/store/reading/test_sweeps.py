@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scalemark.records.outcomes import Verdict
+from scalemark.records.measurement import Verdict
 from store.commands import annotate
 from store.database import open_for_reading, open_for_writing
 from store.errors import StoreError

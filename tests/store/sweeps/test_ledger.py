@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from scalemark.records.outcomes import Outcome, State
+from scalemark.records.measurement import Outcome, State
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.ledger import (

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from scalemark.records.outcomes import Outcome, State, Verdict
+from scalemark.records.measurement import Outcome, State, Verdict
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading.sweeps import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.outcomes import State
+from scalemark.records.measurement import State
 from store.errors import StoreError
 from sweeper.early_stopping import contests
 from sweeper.loop.backlog import Task

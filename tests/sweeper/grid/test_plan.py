@@ -3,7 +3,7 @@
 import pytest
 
 from conf.schema import Invalid, SweepConfig
-from scalemark.host import shards
+from scalemark.host import files
 from scalemark.records.machine import DeviceKind, Gpu
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
@@ -199,7 +199,7 @@ def test_a_data_folder_is_checked_before_anything_runs(tmp_path):
     )
     (tmp_path / "index.json").write_text("[1")
     assert "index.json is damaged" in str(data_folder_problem(photos, tmp_path))
-    shards.write_index(tmp_path, "photos", shards.paths(tmp_path))
+    files.write_index(tmp_path, "photos", files.paths(tmp_path))
     assert data_folder_problem(photos, tmp_path) is None
     assert "it holds the set photos, not digits" in str(
         data_folder_problem(config("data=digits").data, tmp_path)

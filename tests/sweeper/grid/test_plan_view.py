@@ -9,7 +9,7 @@ from rich.console import Console
 
 from conf.schema import SweepConfig
 from scalemark.records.machine import DeviceKind, Gpu
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import GpuInUse

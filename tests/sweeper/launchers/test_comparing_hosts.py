@@ -29,7 +29,7 @@ def test_variables_that_change_numbers_travel_and_those_of_the_host_do_not():
 @pytest.fixture
 def launcher_of(monkeypatch):
     """launcher_of(answer, ...): one of hosts whose answers differ so from the usual one."""
-    monkeypatch.setattr(software, "commit", lambda: FACTS["commit"])
+    monkeypatch.setattr(software, "own_checkout", lambda: {"commit": FACTS["commit"]})
 
     def launcher_of(*answers: dict[str, dict[str, object]]) -> Launcher:
         answer_of = {}

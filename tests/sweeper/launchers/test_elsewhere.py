@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from scalemark.records.attempt import HOST_LOST
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper.elsewhere import WHERE
 from sweeper.launchers.prefix import Elsewhere, Remote

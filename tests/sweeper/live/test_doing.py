@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.records.outcomes import Doing
+from scalemark.records.measurement import Doing
 from scalemark.run_folder import RunFolder
 from sweeper.live.view import doing_text
 from tests.command.programs import spec_of

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from conf.schema import SweepConfig
-from scalemark.records.outcomes import State
+from scalemark.records.measurement import State
 from sweeper.grid.plan import make_plan
 from sweeper.live.progress import Progress
 from sweeper.live.view import EndedAttempt

@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import State
+from scalemark.records.measurement import AttemptResult, State
 from sweeper.live.view import (
     MOST_OF_MESSAGE,
     EndedAttempt,
@@ -237,7 +236,7 @@ def test_times_are_reported_in_the_units_they_need():
 
 
 def test_an_ended_attempt_has_figures_only_when_it_completed():
-    result = AttemptResult(outcome="failed", message="x", measurement=None, op_placement={})
+    result = AttemptResult(outcome="failed", message="x")
     assert EndedAttempt.of("a", result, 1.0) == EndedAttempt(
         label="a", outcome="failed", message="x", duration_s=1.0
     )

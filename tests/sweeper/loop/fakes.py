@@ -14,9 +14,8 @@ from datetime import datetime
 from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
-from scalemark.records.measurement import AttemptResult, GpuTelemetry
-from scalemark.records.outcomes import EXIT_CODES, Outcome, State
-from scalemark.records.sweep import SweepRecord
+from scalemark.records.attempt import SweepRecord
+from scalemark.records.measurement import EXIT_CODES, AttemptResult, GpuTelemetry, Outcome, State
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from store.ledger import ClaimResult, OpenRepeat

@@ -9,8 +9,7 @@ from contextlib import closing
 import pytest
 
 from conf.schema import LauncherConfig
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Doing, Outcome
+from scalemark.records.measurement import AttemptResult, Doing, Outcome
 from scalemark.run_folder import RunFolder
 from sweeper.loop.attempt import (
     LOOK_EVERY_S,

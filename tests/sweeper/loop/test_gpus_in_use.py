@@ -6,7 +6,7 @@ import pytest
 
 from conf.schema import RetryConfig
 from scalemark.records.machine import DeviceKind, Gpu
-from scalemark.records.outcomes import State, Verdict
+from scalemark.records.measurement import State, Verdict
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import DeviceSlots

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from conf.schema import OnFailure, OnInterrupt, RetryConfig
-from scalemark.records.outcomes import Outcome, State
+from scalemark.records.measurement import Outcome, State
 from store.errors import LockedError
 from sweeper.early_stopping import contests
 from sweeper.report import first_unread

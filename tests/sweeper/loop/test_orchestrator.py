@@ -18,10 +18,8 @@ import pytest
 
 from conf.schema import OnInterrupt
 from scalemark.host import software
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Outcome, State
-from scalemark.records.sweep import SweepRecord
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, SweepRecord
+from scalemark.records.measurement import AttemptResult, Outcome, State
 from scalemark.run_folder import RunFolder
 from store.database import open_for_reading
 from store.reading import queries
@@ -474,6 +472,6 @@ def test_a_secret_in_a_message_is_neither_stored_nor_reported(stack, capsys, mon
 def _judge_with_a_secret(*_: object) -> Judged:
     message = "no postgresql://me:hidden@host/db"
     return Judged(
-        result=AttemptResult(outcome="failed", message=message, measurement=None, op_placement={}),
+        result=AttemptResult(outcome="failed", message=message),
         crashed=False,
     )

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from conf.schema import RetryConfig
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from sweeper import SweepRefusedError
 from sweeper.loop.attempt import check_retries, ended_so, is_tried_again
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Outcome, Phase
-from scalemark.records.sweep import SweepRecord
+from scalemark.records.attempt import SweepRecord
+from scalemark.records.measurement import AttemptResult, Outcome, Phase
 from scalemark.run_folder import RunFolder
 from store.writer import Writer, read_sweep
 from sweeper import SweepRefusedError
@@ -148,9 +147,7 @@ def test_a_result_is_reported_again_only_where_another_counts(folder):
     assert (end.exit_code, end.duration_s, end.ended_at, end.placement) == (0, 9.5, NOON, PLACEMENT)
     other = replace(
         finished,
-        result=AttemptResult(
-            outcome=Outcome.TIMED_OUT, message="late", measurement=None, op_placement={}
-        ),
+        result=AttemptResult(outcome=Outcome.TIMED_OUT, message="late"),
     )
     write_end(folder, other, NOON)
     assert folder.read_ended().result == other.result

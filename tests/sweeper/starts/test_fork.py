@@ -9,7 +9,7 @@ import pytest
 from conf.schema import LauncherConfig
 from scalemark.host.processes import wait_readable
 from scalemark.records.attempt import Placement
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper.loop.attempt import Attempt, judge
 from sweeper.starts import Fork, Spawn, environment

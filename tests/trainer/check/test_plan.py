@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.check.selfcheck import Bench, Mode, Part, parts
+from trainer.selfcheck import Bench, Mode, Part, parts
 
 CACHE = {
     "CUDA_CACHE_PATH": "/cache/cuda",

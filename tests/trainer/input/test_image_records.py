@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.specs import small
 from tests.trainer import image_sets
 from tests.trainer.image_sets import good, jpeg, record
-from trainer.errors import BadDataError, UnsupportedTrialError
+from trainer import BadDataError, UnsupportedTrialError
 from trainer.image_records import ImageRecords, image_and_label
 
 

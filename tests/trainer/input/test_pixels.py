@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 
 from tests.specs import small
-from trainer import image_records
+from trainer import image_records, model_tower
 from trainer.data import digits
 from trainer.run import build
 
 
 def test_bytes_become_numbers_from_minus_1_to_1(all_devices):
-    found = image_records.normalized(tf.constant([0, 51, 255], tf.uint8), "float32")
+    found = model_tower.normalized(tf.constant([0, 51, 255], tf.uint8), "float32")
     assert found.dtype == tf.float32
     assert found.numpy() == pytest.approx([-1, -0.6, 1], rel=0, abs=1e-7)
     assert found.numpy()[[0, 2]].tolist() == [-1, 1]
@@ -20,7 +20,7 @@ def test_bytes_become_numbers_from_minus_1_to_1(all_devices):
 @pytest.mark.parametrize(("dtype", "wanted"), [("float32", "float32"), ("uint8", "uint8")])
 def test_what_a_model_takes_as_it_comes_is_left_alone(all_devices, dtype, wanted):
     inputs = tf.constant([7], dtype)
-    assert image_records.normalized(inputs, wanted) is inputs
+    assert model_tower.normalized(inputs, wanted) is inputs
 
 
 def test_pixels_are_rounded_to_the_nearest(all_devices):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.layers.images import FusedBatchNormalization
+from trainer.model_layers import FusedBatchNormalization
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -7,7 +7,7 @@ import sys
 from scalemark.records.attempt import Rank
 from scalemark.run_folder import RunFolder
 from trainer import own_process
-from trainer.ranks.own_rank import OwnRank
+from trainer.own_rank import OwnRank
 
 PRINTS_AND_IS_KILLED = """
 import ctypes, os, signal

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from scalemark.records.attempt import Placement
-from scalemark.records.outcomes import Doing, Outcome
+from scalemark.records.measurement import Doing, Outcome
 from scalemark.run_folder import RunFolder
 from tests.specs import small
 

@@ -6,7 +6,7 @@ from io import StringIO
 
 from scalemark.records.attempt import WORKER_0, Rank, RankLimits
 from scalemark.run_folder import RunFolder
-from trainer.ranks.own_rank import JOINING, wait_for_beats
+from trainer.own_rank import JOINING, wait_for_beats
 
 WORKER_1 = Rank(job_name="worker", task_index=1)
 
@@ -14,7 +14,7 @@ WORKER_1 = Rank(job_name="worker", task_index=1)
 def test_a_beat_is_a_growing_number(tmp_path):
     path = RunFolder(tmp_path).rank_beat(WORKER_1)
     script = (
-        "import sys; from pathlib import Path; from scalemark.records.attempt import Rank; from scalemark.run_folder import RunFolder; from trainer.ranks.own_rank import start_beat\n"
+        "import sys; from pathlib import Path; from scalemark.records.attempt import Rank; from scalemark.run_folder import RunFolder; from trainer.own_rank import start_beat\n"
         f"start_beat(RunFolder(Path({str(tmp_path)!r})), Rank(job_name='worker', task_index=1), every_s=0.01)\n"
         "sys.stdin.read()"
     )
@@ -32,7 +32,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from scalemark.records.attempt import Rank, RankLimits; from scalemark.run_folder import RunFolder
-from trainer.ranks.own_rank import joining, start_beat
+from trainer.own_rank import joining, start_beat
 folder = RunFolder(Path(sys.argv[1]))
 start_beat(folder, Rank(job_name="worker", task_index=1), every_s=0.01)
 """

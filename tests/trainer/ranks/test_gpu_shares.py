@@ -6,11 +6,8 @@ from scalemark.records.attempt import Rank
 from scalemark.records.machine import DeviceKind
 from scalemark.run_folder import RunFolder
 from tests.specs import small
-from trainer import rank_starts
-from trainer.check import mode_check
-from trainer.check.selfcheck import Bench
-from trainer.errors import UnsupportedTrialError
-from trainer.ranks import own_rank
+from trainer import UnsupportedTrialError, mode_check, own_rank, supervision
+from trainer.selfcheck import Bench
 
 WORKER_1 = Rank(job_name="worker", task_index=1)
 
@@ -42,6 +39,6 @@ def test_ranks_have_the_same_share_and_parameter_servers_none(tmp_path, monkeypa
     spec = small(
         device_kind=DeviceKind.GPU, num_gpus=4, hosts=2, variable_update="distributed_replicated"
     )
-    job = rank_starts.RanksJob(spec=spec, folder=RunFolder(tmp_path), jobs=("worker", "ps"))
+    job = supervision.RanksJob(spec=spec, folder=RunFolder(tmp_path), jobs=("worker", "ps"))
     assert job.visible_devices(WORKER_1) == "6,7"
     assert job.visible_devices(Rank(job_name="ps", task_index=1)) == ""

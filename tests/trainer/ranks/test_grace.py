@@ -1,7 +1,7 @@
 """How long a supervisor waits for other ranks once worker 0 has ended."""
 
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
-from trainer.ranks.supervision import _finish
+from trainer.supervision import _finish
 
 WORKER_1 = Rank(job_name="worker", task_index=1)
 

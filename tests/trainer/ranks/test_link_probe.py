@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import PROJECT
-from trainer.ranks import link_probe
+from trainer.watching import utilization
 
 BURST_BYTES = 256_000
 pytestmark = pytest.mark.usefixtures(
@@ -34,7 +34,7 @@ class Link:
 @pytest.mark.parametrize("mbit", [10, 50, 200, 1000, 100_000])
 def test_what_a_link_passes_at_once_after_a_rest_does_not_count(mbit):
     link = Link(mbit * 125_000)
-    found = link_probe.rate(link.copy, 0.2, lambda: link.now_s)
+    found = utilization.rate(link.copy, 0.2, lambda: link.now_s)
     latency = 1e-4 * link.bytes_per_s / max(link.num_bytes)  # of a call, in shares of its time
     assert found == pytest.approx(link.bytes_per_s, rel=0.01 + latency)
     assert max(link.num_bytes) <= 32 * 2**20
@@ -42,12 +42,12 @@ def test_what_a_link_passes_at_once_after_a_rest_does_not_count(mbit):
 
 def test_between_many_hosts_copies_are_shorter():
     link = Link(25e6)
-    link_probe.rate(link.copy, 0.02, lambda: link.now_s)
+    utilization.rate(link.copy, 0.02, lambda: link.now_s)
     assert link.now_s < 0.2
 
 
 def test_every_other_host_is_asked_both_ways():
-    assert list(link_probe.ways(["a", "b", "c"])) == [
+    assert list(utilization.ways(["a", "b", "c"])) == [
         ("a", "b"),
         ("b", "a"),
         ("a", "c"),
@@ -57,7 +57,7 @@ def test_every_other_host_is_asked_both_ways():
 
 def test_one_host_has_no_link():
     with pytest.raises(ValueError, match="wanted a device of each of two hosts or more"):
-        link_probe.link_bytes_per_s(["/job:worker/task:0/device:CPU:0"])
+        utilization.link_bytes_per_s(["/job:worker/task:0/device:CPU:0"])
 
 
 @pytest.mark.integration
@@ -65,8 +65,8 @@ def test_a_link_is_measured_over_tensorflow():
     """Between two servers of this machine, each way."""
     code = """
 import tensorflow as tf
-from trainer.ranks.link_probe import link_bytes_per_s
-from trainer.ranks.own_rank import reserved_ports
+from trainer.watching.utilization import link_bytes_per_s
+from trainer.own_rank import reserved_ports
 with reserved_ports(2) as ports:
     cluster = tf.train.ClusterSpec({"worker": [f"127.0.0.1:{port}" for port in ports]})
     servers = [tf.distribute.Server(cluster, job_name="worker", task_index=1)]

@@ -10,8 +10,8 @@ import pytest
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.run_folder import RunFolder
 from tests.specs import small
-from trainer.errors import UnsupportedTrialError
-from trainer.ranks.own_rank import NO_FLAGS, Flags, OwnRank, read
+from trainer import UnsupportedTrialError
+from trainer.own_rank import NO_FLAGS, Flags, OwnRank, read
 
 MIRRORED = small(variable_update="multi_worker_mirrored", all_reduce="ring", num_gpus=2, hosts=2)
 WITH_SERVERS = small(

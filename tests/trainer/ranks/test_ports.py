@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from trainer.ranks import own_rank
-from trainer.ranks.own_rank import reserved_ports
+from trainer import own_rank
+from trainer.own_rank import reserved_ports
 
 
 def test_ports_are_reserved_and_free():
@@ -35,7 +35,7 @@ def test_ports_of_a_killed_process_can_be_reserved_again(monkeypatch):
     monkeypatch.setattr(own_rank, "PORTS", range(31_800, 31_803))
     program = """
 import signal
-from trainer.ranks import own_rank
+from trainer import own_rank
 own_rank.PORTS = range(31_800, 31_803)
 with own_rank.reserved_ports(3):
     print("reserved", flush=True)

@@ -4,8 +4,8 @@ import pytest
 
 from scalemark.records.attempt import Cluster, RankLimits
 from scalemark.run_folder import RunFolder
-from trainer.ranks.ends import LOOK_EVERY_S, Pulses
-from trainer.ranks.own_rank import JOINING
+from trainer.own_rank import JOINING
+from trainer.rank_ends import LOOK_EVERY_S, Pulses
 
 CLUSTER = Cluster(worker_hosts=("a:1", "b:1"), ps_hosts=("a:2", "b:2"))
 WORKER_0, PS_0, WORKER_1, PS_1 = CLUSTER.ranks

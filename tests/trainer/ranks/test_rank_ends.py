@@ -5,10 +5,9 @@ import signal
 import pytest
 
 from scalemark.records.attempt import RANK_LOST, Rank
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.run_folder import RunFolder
-from trainer.ranks.ends import RankEnds, judge
+from trainer.rank_ends import RankEnds, judge
 
 PS_1 = Rank(job_name="ps", task_index=1)
 
@@ -72,7 +71,7 @@ def test_a_damaged_result_is_reported(folder):
 
 
 WORKER_0, WORKER_1 = (Rank(job_name="worker", task_index=index) for index in (0, 1))
-COMPLETED = AttemptResult(outcome="completed", message="", measurement=None, op_placement={})
+COMPLETED = AttemptResult(outcome="completed", message="")
 
 
 def test_a_host_that_never_ends_makes_the_number_of_the_first_suspect(folder):

@@ -11,8 +11,7 @@ import pytest
 from scalemark.records.attempt import Cluster, Rank
 from tests.conftest import PROJECT
 from tests.sweeper.processes import assert_gone
-from trainer.errors import LostRankError
-from trainer.ranks import servers
+from trainer import LostRankError, mode_check, run
 
 pytestmark = pytest.mark.integration
 
@@ -20,8 +19,8 @@ WORKER_1 = Rank(job_name="worker", task_index=1)
 TAKEN = "another process has this port .`ss -ltnp` shows which.*give the rank another one"
 STARTS = """
 import multiprocessing, signal
-from trainer.ranks import servers
-with servers.started(2, lambda rank: None):
+from trainer import mode_check
+with mode_check.started(2, lambda rank: None):
     print(*(process.pid for process in multiprocessing.active_children()), flush=True)
     signal.pause()
 """
@@ -39,7 +38,7 @@ def taken():
 def test_a_server_names_the_address_that_is_taken(taken, all_devices):
     cluster = Cluster(worker_hosts=("127.0.0.1:1", taken))
     with pytest.raises(LostRankError, match=f"worker-1 cannot listen on {taken}: {TAKEN}"):
-        servers.serve_claimed(cluster, WORKER_1, lambda: None)
+        run.serve_claimed(cluster, WORKER_1, lambda: None)
 
 
 def test_worker_0_names_its_own_that_is_taken(taken):
@@ -73,12 +72,12 @@ def test_no_server_outlives_the_process_that_started_it():
 
 
 def test_a_server_that_is_never_ready_is_not_waited_for_without_end(monkeypatch):
-    monkeypatch.setattr(servers, "START_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(mode_check, "START_TIMEOUT_S", 0.1)
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb"), os.fdopen(reading, "rb") as silent:
-        connection = servers.Connection(os.dup(silent.fileno()), writable=False)
+        connection = mode_check.Connection(os.dup(silent.fileno()), writable=False)
         with pytest.raises(LostRankError, match="worker-1 did not start"):
-            servers._wait_for(WORKER_1, connection)
+            mode_check._wait_for(WORKER_1, connection)
         connection.close()
 
 

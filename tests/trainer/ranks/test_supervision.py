@@ -16,7 +16,7 @@ import pytest
 
 from scalemark.records.attempt import RANK_LOST, Placement, RankLimits
 from scalemark.records.machine import DeviceKind
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from sweeper.starts import Fork, Spawn, environment
@@ -177,8 +177,8 @@ def test_ranks_are_reported_their_own_ports_and_in_the_end_all_are_free(begin, s
 def test_ranks_know_that_their_parent_started_them_all(begin, start):
     trial = begin(
         f"""
-        from trainer.watching import contention
-        assert contention.knows_own_processes(cluster, None)
+        from trainer.watching import telemetry
+        assert telemetry.knows_own_processes(cluster, None)
         exec({HEALTHY!r})
         end(Outcome.COMPLETED) if name == "worker-0" else wait()
         """,

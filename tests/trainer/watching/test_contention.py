@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Placement
-from trainer.watching import contention
+from trainer.watching import telemetry
 
 BEFORE = """cpu  616597 10059 116886 1824405 2808 0 788 524 0 0
 cpu0 233159 1861 45381 1003979 739 0 234 248 0 0
@@ -26,9 +26,9 @@ procs_running 3
 """  # two seconds later, of 100 ticks each: 13 on cpu0, 198 on cpu1
 
 
-def moment(text: str, cpus: set[int], *, time_s: float, own_cpu_s: float) -> contention.Moment:
-    return contention.Moment(
-        time_s=time_s, own_cpu_s=own_cpu_s, busy_s=contention.busy_by_cpu(text, cpus, 100)
+def moment(text: str, cpus: set[int], *, time_s: float, own_cpu_s: float) -> telemetry.Moment:
+    return telemetry.Moment(
+        time_s=time_s, own_cpu_s=own_cpu_s, busy_s=telemetry.busy_by_cpu(text, cpus, 100)
     )
 
 
@@ -45,57 +45,57 @@ def moment(text: str, cpus: set[int], *, time_s: float, own_cpu_s: float) -> con
 def test_what_is_busy_and_not_ours_is_taken_by_others(cpus, own_cpu_s, cores):
     before = moment(BEFORE, cpus, time_s=10.0, own_cpu_s=3.0)
     after = moment(AFTER, cpus, time_s=12.0, own_cpu_s=3.0 + own_cpu_s)
-    assert contention.cores_taken_by_others(before, after) == pytest.approx(cores)
+    assert telemetry.cores_taken_by_others(before, after) == pytest.approx(cores)
 
 
 def test_others_never_take_more_than_all_cores():
     before = moment(BEFORE, {0, 1}, time_s=10.0, own_cpu_s=0.0)
     after = moment(AFTER, {0, 1}, time_s=11.0, own_cpu_s=0.0)  # 2.11 s of them busy in 1 s
-    assert contention.cores_taken_by_others(before, after) == 2.0
+    assert telemetry.cores_taken_by_others(before, after) == 2.0
 
 
 def test_a_window_of_a_few_ticks_makes_no_number():
     before = moment(BEFORE, {0, 1}, time_s=10.0, own_cpu_s=0.0)
     after = moment(AFTER, {0, 1}, time_s=10.1, own_cpu_s=0.0)
-    assert contention.cores_taken_by_others(before, after) is None
+    assert telemetry.cores_taken_by_others(before, after) is None
 
 
 def test_steal_and_interrupts_are_busy_and_disk_waits_are_not():
     #                        user nice system idle iowait irq softirq steal guest guest_nice
-    assert contention.busy_by_cpu("cpu0 1 20 300 7777 8888 4000 50000 600000 9 9\n", {0}, 1) == {
+    assert telemetry.busy_by_cpu("cpu0 1 20 300 7777 8888 4000 50000 600000 9 9\n", {0}, 1) == {
         0: 654_321
     }
 
 
 def test_old_kernels_have_fewer_columns():
-    assert contention.busy_by_cpu("cpu0 1 20 300 7777\n", {0}, 1) == {0: 321}
+    assert telemetry.busy_by_cpu("cpu0 1 20 300 7777\n", {0}, 1) == {0: 321}
 
 
 def test_a_kernel_that_does_not_say_makes_no_number(tmp_path):
-    assert contention.now(stat=tmp_path / "none").busy_s is None
+    assert telemetry.now(stat=tmp_path / "none").busy_s is None
     (tmp_path / "stat").write_text("nothing of use\n")
-    silent = contention.now(stat=tmp_path / "stat")
+    silent = telemetry.now(stat=tmp_path / "stat")
     assert silent.busy_s is None
     reported = moment(BEFORE, {0}, time_s=0.0, own_cpu_s=0.0)
-    assert contention.cores_taken_by_others(silent, reported) is None
-    assert contention.cores_taken_by_others(reported, silent) is None
+    assert telemetry.cores_taken_by_others(silent, reported) is None
+    assert telemetry.cores_taken_by_others(reported, silent) is None
 
 
 def test_a_cpu_that_is_new_or_gone_is_left_out():
     before = moment(BEFORE, {0}, time_s=0.0, own_cpu_s=0.0)
     after = moment(AFTER, {0, 1}, time_s=1.0, own_cpu_s=0.0)
-    assert contention.cores_taken_by_others(before, after) == pytest.approx(0.13)
+    assert telemetry.cores_taken_by_others(before, after) == pytest.approx(0.13)
     other = moment(AFTER, {1}, time_s=1.0, own_cpu_s=0.0)
-    assert contention.cores_taken_by_others(before, other) is None
+    assert telemetry.cores_taken_by_others(before, other) is None
 
 
 def test_this_kernel_says():
-    before = contention.now()
+    before = telemetry.now()
     sum(range(10**6))
-    after = replace(contention.now(), time_s=before.time_s + 10)
+    after = replace(telemetry.now(), time_s=before.time_s + 10)
     assert set(before.busy_s) <= os.sched_getaffinity(0)
     assert after.own_cpu_s >= before.own_cpu_s
-    assert contention.cores_taken_by_others(before, after) >= 0
+    assert telemetry.cores_taken_by_others(before, after) >= 0
 
 
 def test_other_ranks_of_the_trial_are_no_others(tmp_path):
@@ -109,7 +109,7 @@ def test_other_ranks_of_the_trial_are_no_others(tmp_path):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "stat").write_text(line)
     (tmp_path / "14").mkdir()  # ended while we look
-    assert contention.cpu_of_ranks_s(tmp_path, parent=10) == 7.0
+    assert telemetry.cpu_of_ranks_s(tmp_path, parent=10) == 7.0
 
 
 def test_ranks_are_known_where_one_process_started_them_all(monkeypatch):
@@ -118,16 +118,16 @@ def test_ranks_are_known_where_one_process_started_them_all(monkeypatch):
         start="spawn", devices=(0,), visible_devices="", hosts=("a", "b"), rank_start="srun"
     )
     monkeypatch.delenv(ORCHESTRATOR_VARIABLE, raising=False)
-    assert contention.knows_own_processes(None, None)
-    assert not contention.knows_own_processes(
+    assert telemetry.knows_own_processes(None, None)
+    assert not telemetry.knows_own_processes(
         cluster, None
     )  # by hand: this process's parent has other children, too
     monkeypatch.setenv(ORCHESTRATOR_VARIABLE, str(os.getppid()))
-    assert contention.knows_own_processes(cluster, None)
-    assert not contention.knows_own_processes(cluster, by_srun)  # its parent started it alone
+    assert telemetry.knows_own_processes(cluster, None)
+    assert not telemetry.knows_own_processes(cluster, by_srun)  # its parent started it alone
     monkeypatch.setenv(ORCHESTRATOR_VARIABLE, "1234567890")
-    assert not contention.knows_own_processes(cluster, None)
+    assert not telemetry.knows_own_processes(cluster, None)
 
 
 def test_this_process_is_among_its_ranks():
-    assert contention.cpu_of_ranks_s() > 0
+    assert telemetry.cpu_of_ranks_s() > 0

@@ -1,6 +1,5 @@
 """A profile says what ran, where and for how long; on CPU devices it is a real one, for GPUs one written down by hand."""
 
-import json
 from collections import Counter
 from dataclasses import asdict, replace
 
@@ -9,11 +8,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from scalemark.records.measurement import AttemptResult, Profile
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import AttemptResult, Outcome, Profile
 from tests.specs import small
 from tests.trainer.test_towers import MODES
-from trainer.check.exactness import convolutional, whole_batches
+from trainer.mode_check import convolutional, whole_batches
 from trainer.run import build
 from trainer.watching import op_placement, profile
 
@@ -281,19 +279,6 @@ def test_a_step_lasts_until_the_next_begins(two_gpus):
     found = profile.read(two_gpus, input_wait_s=0.0)
     assert found.step_s == pytest.approx(950e-6)
     assert found.problems == "dropped 3 events"
-
-
-def test_figures_that_older_profiles_have_are_left_out(two_gpus):
-    result = AttemptResult(
-        outcome=Outcome.COMPLETED,
-        message="",
-        measurement=None,
-        op_placement={},
-        profile=profile.read(two_gpus, 0.0),
-    )
-    values = json.loads(result.to_json())
-    values["profile"] |= {"op_class_s": {"matmul": 0.1}, "num_copies": 2}
-    assert AttemptResult.from_json(json.dumps(values)) == result
 
 
 @pytest.mark.parametrize(

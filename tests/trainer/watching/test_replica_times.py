@@ -10,16 +10,14 @@ import tensorflow as tf
 
 from scalemark.records.machine import DeviceKind
 from tests.specs import small
-from tests.trainer.test_towers import INDEPENDENT, MODES, recorded
-from trainer import injected, model_tower
-from trainer.check.exactness import convolutional, whole_batches
+from tests.trainer.test_towers import INDEPENDENT, MODES
+from trainer import model_tower
+from trainer.mode_check import convolutional, whole_batches
 from trainer.run import build
 from trainer.watching import op_placement
 from trainer.watching.op_placement import LEAST_ROUNDS, MOST_ROUNDS, time_replicas
 
 pytestmark = pytest.mark.integration
-
-SLOW = "slow_replica=1 slow_replica_by=0.5"
 
 
 def ready(make_devices, **changes):
@@ -93,38 +91,4 @@ def test_timing_changes_no_weights_and_no_state(make_devices, monkeypatch):
     before = values()
     time_replicas(training.towers, weights, batches, training.devices)
     for one, other in zip(before, values(), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("mode", ["ps_cpu", "replicated_ring", "mirrored_none", "independent"])
-def test_an_injected_slow_replica_waits_alone_and_in_steps(make_devices, monkeypatch, mode):
-    """By half of its own time, and only that one."""
-    slept = []
-    monkeypatch.setattr(injected, "sleep", slept.append)
-    monkeypatch.setattr(injected, "monotonic", itertools.count(step=2.0).__next__)
-    changes = (MODES | {"independent": INDEPENDENT})[mode]
-    training, weights, batches = ready(make_devices, injected=SLOW, **changes)
-    for replica, batch in enumerate(batches):
-        training.towers.own_compute(replica)(weights, batch)
-    assert slept == [1.0]
-    training.towers.step(batches)
-    assert slept == [1.0, 1.0]
-
-
-def test_a_slow_replica_does_what_its_trial_says(make_devices):
-    fault = "slow_replica=1 slow_replica_by=0.01"
-    placement, _, wanted = recorded(
-        make_devices, 2, whole_batches(2, 3), injected=fault, xla="on", steps_per_execution=3
-    )
-    assert placement.problem(wanted) is None
-
-
-def test_a_slow_replica_trains_the_same(make_devices, monkeypatch):
-    monkeypatch.setattr(injected, "sleep", lambda _: None)
-    trained = []
-    for fault in ("", SLOW):
-        training, _, batches = ready(make_devices, injected=fault)
-        training.towers.step(batches)
-        trained.append(training.update.weights(1))
-    for one, other in zip(*trained, strict=True):
         np.testing.assert_array_equal(one, other)

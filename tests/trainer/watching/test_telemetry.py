@@ -13,8 +13,7 @@ import pynvml
 import pytest
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
-from scalemark.records.measurement import AttemptResult, GpuTelemetry
-from scalemark.records.outcomes import Outcome
+from scalemark.records.measurement import AttemptResult, GpuTelemetry, Outcome
 from tests.conftest import PROJECT
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from trainer.watching import telemetry

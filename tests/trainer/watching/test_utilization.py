@@ -13,7 +13,7 @@ from tests.specs import small
 from tests.trainer.test_verdict import COOL
 from tests.trainer.watching.test_kept_peaks import folder  # noqa: F401 - a fixture
 from trainer.measured import exceeds_peak
-from trainer.watching import contention, utilization
+from trainer.watching import telemetry, utilization
 
 SPEC = small(model="resnet18_cifar")
 FLOPS = network("resnet18_cifar", 32, 10).training_flops
@@ -50,7 +50,7 @@ def peak_of(make_devices, tmp_path):
 @pytest.fixture
 def alone(monkeypatch):
     """Nobody else takes cores, whatever this machine does."""
-    monkeypatch.setattr(contention, "cores_taken_by_others", lambda *_: 0.0)
+    monkeypatch.setattr(telemetry, "cores_taken_by_others", lambda *_: 0.0)
 
 
 def test_a_kept_peak_is_not_measured_again(used, peak_of, monkeypatch):
@@ -120,7 +120,7 @@ def test_the_larger_of_two_peaks_counts(used, peak_of, monkeypatch):
 
 def test_a_peak_beside_others_is_not_believed(used, peak_of, monkeypatch, capsys):
     monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: PLENTY)
-    monkeypatch.setattr(contention, "cores_taken_by_others", lambda *_: 64.0)
+    monkeypatch.setattr(telemetry, "cores_taken_by_others", lambda *_: 64.0)
     assert used() == measurement(100.0)
     assert utilization.read(peak_of()) is None
     assert "model FLOPs utilization is not known: others took 64.0 of" in capsys.readouterr().out
@@ -143,7 +143,7 @@ def test_a_peak_that_others_may_have_lowered_is_not_kept(
     used, peak_of, monkeypatch, capsys, spec, seen, taken, doubt
 ):
     monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *_: PLENTY)
-    monkeypatch.setattr(contention, "cores_taken_by_others", lambda *_: taken)
+    monkeypatch.setattr(telemetry, "cores_taken_by_others", lambda *_: taken)
     assert used(spec, seen=seen) == measurement(100.0)
     assert utilization.read(peak_of(spec)) is None
     assert doubt in capsys.readouterr().out

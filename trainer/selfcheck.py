@@ -2,7 +2,7 @@
 
 ```
   this process: which devices, which modes ─► a process for each mode, one after the other ─► table
-                                              (check/mode_check.py)
+                                              (mode_check.py)
 ```
 A mode that crashes or hangs is one failed line; the others are checked all the same.
 
@@ -10,6 +10,8 @@ TensorFlow reads some variables once, at its import. Trials of other precisions 
 the checks of a mode are made in as many processes as there are different ones: on GPUs one with
 half precision and one without.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
@@ -270,7 +272,7 @@ def _check_in_own_process(part: Part, variables: Mapping[str, str], checks: list
         }
         with log.open("wb") as log_file:
             process = subprocess.Popen(
-                module_command("trainer.check.mode_check", part.to_json(), str(out)),
+                module_command("trainer.mode_check", part.to_json(), str(out)),
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,

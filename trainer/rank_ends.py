@@ -8,12 +8,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST, WORKER_0, Cluster, Rank, RankLimits
-from scalemark.records.measurement import AttemptResult
-from scalemark.records.outcomes import EXIT_CODES, TRAINER_EXIT_CODES, Outcome, Verdict
+from scalemark.records.measurement import (
+    EXIT_CODES,
+    TRAINER_EXIT_CODES,
+    AttemptResult,
+    Outcome,
+    Verdict,
+)
 from scalemark.run_folder import RunFolder, last_error
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import listed
-from trainer.ranks.own_rank import BEAT_EVERY_S, JOINING
+from trainer.own_rank import BEAT_EVERY_S, JOINING
 
 _WORTH_A_RETRY = (RANK_LOST, RANK_CRASHED)
 _OF_WORKER_0 = TRAINER_EXIT_CODES | dict.fromkeys(_WORTH_A_RETRY, Outcome.FAILED)
@@ -62,9 +67,7 @@ def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
 
 def trial_end(outcome: Outcome, message: str, exit_code: int | None = None) -> TrialEnd:
     """Make a result; it ends with the exit code of its outcome unless another is given."""
-    result = AttemptResult(
-        outcome=outcome, message=without_secrets(message), measurement=None, op_placement={}
-    )
+    result = AttemptResult(outcome=outcome, message=without_secrets(message))
     return result, EXIT_CODES[outcome] if exit_code is None else exit_code
 
 

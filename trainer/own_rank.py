@@ -19,10 +19,10 @@ from typing import NoReturn
 from scalemark.abilities import VARIABLE_UPDATES, distributed, jobs_of
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.records.axes import Engine
-from scalemark.records.outcomes import EXIT_CODES, Outcome
+from scalemark.records.measurement import EXIT_CODES, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from trainer.errors import UnsupportedTrialError
+from trainer import UnsupportedTrialError
 
 # host, or [IPv6], and port
 _ADDRESS = re.compile(r"(?:[^\s:\[\]/,=]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
@@ -144,7 +144,11 @@ def _own_rank(flags: Flags, spec: TrialSpec) -> OwnRank:
             f"--ps_hosts={flags.ps_hosts}; wanted {num_servers} with {what}"
         )
     for address in workers + servers:
-        _check_address(address)
+        match = _ADDRESS.fullmatch(address)
+        if not match or not 1 <= int(match["port"]) <= 65535:
+            raise UnsupportedTrialError(
+                f"{address or 'an empty name'} is no HOST:PORT; wanted a port of 1 to 65535"
+            )
     if len(set(workers + servers)) < len(workers + servers):
         raise UnsupportedTrialError("wanted a HOST:PORT of its own for every rank")
     return OwnRank(
@@ -167,14 +171,6 @@ def _rank(flags: Flags, hosts: Mapping[str, tuple[str, ...]]) -> Rank:
 
 def _split(hosts: str) -> tuple[str, ...]:
     return tuple(hosts.split(",")) if hosts else ()
-
-
-def _check_address(address: str) -> None:
-    match = _ADDRESS.fullmatch(address)
-    if not match or not 1 <= int(match["port"]) <= 65535:
-        raise UnsupportedTrialError(
-            f"{address or 'an empty name'} is no HOST:PORT; wanted a port of 1 to 65535"
-        )
 
 
 def with_processes(spec: TrialSpec) -> TrialSpec:
@@ -323,7 +319,10 @@ def _reserve(port: int, held: ExitStack) -> bool:
     name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         name.bind(f"\0scalemark-port-{port}")
-        _check_free(port)
+        with socket.socket() as probe:
+            # as TensorFlow: an ended connection does not count
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("", port))
     except OSError as error:
         name.close()
         if error.errno != errno.EADDRINUSE:
@@ -331,10 +330,3 @@ def _reserve(port: int, held: ExitStack) -> bool:
         return False
     held.enter_context(name)
     return True
-
-
-def _check_free(port: int) -> None:
-    with socket.socket() as probe:
-        # as TensorFlow: an ended connection does not count
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("", port))

@@ -1,1 +1,0 @@
-"""Proves a mode exact on the devices of this machine."""
