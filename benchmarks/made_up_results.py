@@ -27,7 +27,7 @@ from scalemark.records.measurement import (
 )
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec
 from store.database import open_for_writing, writing
-from store.exchange.rebuild import FolderSweep, Rebuilt, StateChange, add_sweep
+from store.rebuild import FolderSweep, Rebuilt, StateChange, add_sweep
 from store.rows import FinishedAttempt
 
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3", "resnet152")

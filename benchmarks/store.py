@@ -27,9 +27,9 @@ from benchmarks.asking import parser
 from benchmarks.ratio import Row, figures_table, machine, write_json
 from scalemark.records.attempt import ProcessIdentity
 from store.database import open_for_reading, open_for_writing
-from store.exchange.merge import merge
+from store.merge import merge
 from store.reading import listing, queries
-from store.reading.show import show
+from store.reading.listing import show
 from store.rows import FinishedAttempt
 from store.sqlite import remove_file
 from store.writer import NewSweep, Writer

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import Annotated
 
@@ -102,7 +103,9 @@ def tables(
         if out is None:
             write(document, sys.stdout)
         else:
-            writers.write_file(document, write, out)
+            paper = StringIO()
+            write(document, paper)
+            write_whole(out, paper.getvalue())
     finally:
         _name(failures, "no {}: {}")
     if failures:

@@ -17,9 +17,8 @@ from analysis.labels import Label
 from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import FEW_REPEATS, headings, short_title
-from plots import figure as figures
-from plots.drawing import NothingToShow, Picture, file_names
-from plots.figure import SMALL_PT, Palette, label
+from plots import drawing as figures
+from plots.drawing import SMALL_PT, NothingToShow, Palette, Picture, file_names, label
 from plots.layout import MEANINGS, SYMBOLS
 from plots.source import PlotSource
 from scalemark.records.axes import is_env_variable
@@ -109,12 +108,11 @@ def _picture(
     looks = looks_of(list(lines), source)
     names = sorted(lines, key=lambda name: -_fastest(lines[name]))
     is_single = len(shown) == 1
+    height_in, columns = _SMALL_PANEL_IN, 2
+    if is_single:
+        height_in, columns = _PANEL_IN, 1
     figure, grid = figures.panels(
-        len(shown),
-        _PANEL_IN if is_single else _SMALL_PANEL_IN,
-        columns=1 if is_single else 2,
-        names=names,
-        is_shared=not is_single,
+        len(shown), height_in, columns=columns, names=names, is_shared=not is_single
     )
     title, setting = headings(table, chart.title(table))
     figures.set_title(figure, title)
@@ -126,9 +124,13 @@ def _picture(
         handles |= _draw_panel(axes, panel, looks, palette, chart)
         marks += _marks(panel, chart)
     counts = {int(result.axes[chart.along]) for result in table.results}
-    x_label = f"{chart.x_label(table)}{' (log)' if _is_wide(counts) else ''}"
+    x_label = chart.x_label(table)
+    if _is_wide(counts):
+        x_label += " (log)"
+    if not is_single:
+        x_label = figures.label(x_label)
     for axes in grid[-2:]:
-        axes.set_xlabel(x_label if is_single else figures.label(x_label))
+        axes.set_xlabel(x_label)
     others = [name for name in handles if name not in lines]
     figures.add_legend(figure, {name: handles[name] for name in (*names, *others)})
     return Picture(
@@ -147,8 +149,10 @@ def _panels(table: Table, chart: LineChart) -> tuple[list[_Panel], list[str]]:
     place = _line_axis(table)
     others = [axis for number, axis in enumerate(table.rows_by) if number != place]
     for row in table.rows:
-        cells = [table.cells.get((row, column)) for column in table.columns]
-        results = [cell.result for cell in cells if cell]
+        results = []
+        for column in table.columns:
+            if cell := table.cells.get((row, column)):
+                results.append(cell.result)
         results.sort(key=lambda result: int(result.axes[chart.along] or 0))
         if len(table.rows) <= MOST_LINES:
             grouped[""][line_name(table, row)] = results
@@ -198,6 +202,7 @@ def _draw_panel(
     highest = 0.0
     counts = set()
     every: list[Result] = []
+    hollow = {"linestyle": "none", "markerfacecolor": palette.ground, "gid": "doubt"}
     for name, results in panel.lines.items():
         style = palette.style(looks[name])
         xs, ys = [], []
@@ -209,7 +214,9 @@ def _draw_panel(
                 xs.append(at)
                 ys.append(point.value)
                 highest = max(highest, point.value, min(point.high or 0.0, 1.25 * point.value))
-                _mark_spread(axes, at, point, style, palette, is_valid=result.is_valid)
+                draw_spread(axes, at, point.repeats, point.low, point.high, color=style["color"])
+                if not result.is_valid:
+                    axes.plot([at], [point.value], **style | hollow)
             elif result.throughput is None:
                 _mark_failure(axes, at, result, failing[at], str(style["color"]))
                 failing[at] += 1
@@ -224,16 +231,6 @@ def _draw_panel(
     _scale_x(axes, sorted(counts))
     _scale_y(axes, highest, ideal, chart, is_log=_is_wide(counts))
     return handles
-
-
-def _mark_spread(
-    axes: Axes, at: int, point: Point, style: Mapping[str, Any], palette: Palette, *, is_valid: bool
-) -> None:
-    """Draw an interval, or the runs where they are few; doubt makes the marker hollow."""
-    draw_spread(axes, at, point.repeats, point.low, point.high, color=style["color"])
-    if not is_valid:
-        hollow = {**style, "linestyle": "none", "markerfacecolor": palette.ground, "gid": "doubt"}
-        axes.plot([at], [point.value], **hollow)
 
 
 def draw_spread(
@@ -311,10 +308,11 @@ def _marks(panel: _Panel, chart: LineChart) -> list[str]:
     for of_line in panel.lines.values():
         results += of_line
     points = list(filter(None, map(chart.point, results)))
-    has_runs = any(1 < len(point.repeats) < FEW_REPEATS for point in points)
-    marks = [RUNS] if has_runs else []
+    marks: list[str] = []
     for point in points:
-        if len(point.repeats) not in range(2, FEW_REPEATS) and point.low is not None:
+        if 1 < len(point.repeats) < FEW_REPEATS:
+            marks.insert(0, RUNS)
+        elif point.low is not None:
             marks.append(BARS)
     if not all(result.is_valid for result in results):
         marks.append("hollow: in doubt")
@@ -335,13 +333,10 @@ def throughput_point(result: Result) -> Point | None:
     """Return the throughput with its spread; of a single run no interval is known."""
     if result.throughput is None:
         return None
-    is_repeated = len(result.repeats) > 1
-    return Point(
-        value=result.throughput,
-        low=result.low if is_repeated else None,
-        high=result.high if is_repeated else None,
-        repeats=result.repeats,
-    )
+    low = high = None
+    if len(result.repeats) > 1:
+        low, high = result.low, result.high
+    return Point(value=result.throughput, low=low, high=high, repeats=result.repeats)
 
 
 MOST_TRIALS = 24
@@ -391,5 +386,5 @@ def rows_in(names: Sequence[str]) -> float:
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
     """Put the names at the left of so many rows, the first at the top."""
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_yticks(range(len(names)), [label(name) for name in names], fontsize=SMALL_PT - 1)
+    axes.set_yticks(range(len(names)), list(map(label, names)), fontsize=SMALL_PT - 1)
     axes.grid(visible=False, axis="y")

@@ -144,8 +144,15 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop, refresh_s:
         failed(part, error)
         missing.append(f"{part}: {in_words(error)}")
 
-    results = source.results
-    is_ours = source.selection.origin.is_ours
+    results, selection = source.results, source.selection
+    is_ours = selection.origin.is_ours
+
+    def answered() -> Screen:
+        return screen(recommend(source, Objective()), what_is_left(selection.db, selection.sweep))
+
+    def laid_out() -> Document:
+        return document(usual_tables(results), selection, failed=lack)
+
     environments = list(dict.fromkeys(result.environment for result in results))
     attempts = source.attempts if is_ours else {}
     doubts: dict[str, None] = {}
@@ -162,9 +169,9 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop, refresh_s:
         command=source.command,
         stored_in=source.stored_in,
         refresh_s=refresh_s,
-        screen=attempted("answer", lambda: _screen(source), lack),
+        screen=attempted("answer", answered, lack),
         doubts=tuple(badges.foot([doubt]) for doubt in doubts),
-        document=attempted("tables", lambda: _document(source, lack), lack),
+        document=attempted("tables", laid_out, lack),
         pictures=tuple(_pictures(source, lack)),
         columns=_columns(results),
         trials=tuple(attempted("trials", lambda: _trials(source, attempts), lack) or ()),
@@ -175,16 +182,6 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop, refresh_s:
         sweeps=tuple(sweeps),
         missing=tuple(missing),
     )
-
-
-def _screen(source: PlotSource) -> Screen:
-    return screen(
-        recommend(source, Objective()), what_is_left(source.selection.db, source.selection.sweep)
-    )
-
-
-def _document(source: PlotSource, lack: Failed) -> Document:
-    return document(usual_tables(source.results), source.selection, failed=lack)
 
 
 def _title(results: Sequence[Result], environments: Sequence[Environment]) -> str:
@@ -203,8 +200,7 @@ def _pictures(source: PlotSource, lack: Failed) -> list[ReportPicture]:
     """Draw the charts as SVG. An image in an address runs no script and loads nothing."""
     import matplotlib  # here, because it is slow to import
 
-    from plots.drawing import NothingToShow, chart, finish, write
-    from plots.figure import PALETTES, settings
+    from plots.drawing import PALETTES, NothingToShow, chart, finish, settings, write
 
     palette = PALETTES[Theme.LIGHT]
     shown: list[ReportPicture] = []

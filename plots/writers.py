@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,7 +14,6 @@ from rich.text import Text
 from analysis.labels import axes_of
 from analysis.pivot import Cell
 from plots.layout import Document, Layout
-from plots.source import write_whole
 from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
@@ -61,13 +59,6 @@ def chosen(name: str | None, as_json: bool = False) -> Write:
     if wanted not in _WRITERS:
         raise StoreError(f"{wanted[:100]}: no such format; {nearest(wanted[:100], names())}")
     return _WRITERS[wanted]
-
-
-def write_file(document: Document, write: Write, path: Path) -> None:
-    """Write the file whole or not at all. Raises StoreError when it cannot be written."""
-    paper = StringIO()
-    write(document, paper)
-    write_whole(path, paper.getvalue())
 
 
 def _write_terminal(document: Document, out: TextIO) -> None:

@@ -24,14 +24,12 @@ from scalemark.records.references import Reference
 from scalemark.records.trial import AXES, TrialSpec
 from store import schema
 from store.database import locate, open_existing
-from store.engine import ONLY_READS
 from store.errors import DamagedError, StoreError
-from store.exchange.rebuild import RENAMED
+from store.rebuild import RENAMED
 from store.rows import digest, environment_values, machine_gpus
 from store.schema import Base, condition_of
-from store.sqlite import SqliteFile, cause_of, connect_read_only, end_if_interrupted
-from store.trial_rows import free_columns, free_value
-from store.version import MAKE_AGAIN
+from store.sqlite import ONLY_READS, SqliteFile, cause_of, connect_read_only, end_if_interrupted
+from store.tables import MAKE_AGAIN, free_columns, free_value
 
 MOST_OF_ONE_CHECK = 50
 FILE = "(file)"

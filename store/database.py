@@ -18,10 +18,9 @@ import sqlalchemy as sa
 
 from scalemark.host.own_code import database_option, typed
 from scalemark.text.untrusted import command_line
-from store.engine import ONLY_READS
 from store.errors import NoSweepError, StoreError
-from store.sqlite import SqliteFile, sqlite_explained
-from store.trial_rows import add_missing_columns, missing_columns
+from store.sqlite import ONLY_READS, SqliteFile, sqlite_explained
+from store.tables import add_missing_columns, missing_columns
 
 if TYPE_CHECKING:
     from store.postgresql import PostgresDatabase
@@ -239,15 +238,14 @@ def explained(engine: sa.Engine) -> AbstractContextManager[None]:
 
 def own_command(database: str | sa.Engine, program: str, *words: str) -> str:
     """Return a command of `store`, `plots` or `analysis` to paste, without a password."""
-    url = database if isinstance(database, str) else _url_of(database)
+    if isinstance(database, str):
+        url = database
+    elif database.dialect.name == "sqlite":
+        url = database.url.database or ""
+    else:
+        url = database.url.render_as_string(hide_password=True)
     named = [] if _is_default(url) else ["--db", url]
     return f"{typed(program)} {command_line([*words, *named])}".rstrip()
-
-
-def _url_of(engine: sa.Engine) -> str:
-    if engine.dialect.name == "sqlite":
-        return engine.url.database or ""
-    return engine.url.render_as_string(hide_password=True)
 
 
 def _is_default(url: str) -> bool:

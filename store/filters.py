@@ -43,7 +43,7 @@ from store.schema import (
     TagRow,
     TrialRow,
 )
-from store.trial_rows import free_columns
+from store.tables import free_columns
 
 _MOST_FILTERS = 100  # SQLite refuses expressions a thousand deep
 _MOST_SHOWN = 80  # characters of a value, in a message
@@ -56,7 +56,7 @@ _FORM = re.compile(r"\s*((?:axes\.|env\.)?\w+)\s*(>=|<=|!=|==|=|>|<|~)(.*)", re.
 _TEXTUAL = ("=", "!=", "~")
 _ORDERED = ("=", "!=", "<", "<=", ">", ">=")
 _ALL = (*_ORDERED, "~")
-_ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
+ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -445,7 +445,7 @@ def _any_of(column: Any, values: Sequence[Any]) -> _Condition:
 
 
 def _compare(column: Any, asked: Filter, value: Any) -> _Condition:
-    compared: _Condition = _ORDERS[asked.operator](column, value)
+    compared: _Condition = ORDERS[asked.operator](column, value)
     return compared
 
 

@@ -17,11 +17,11 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 
 from scalemark.host.own_code import database_option
-from store import engine as engines
-from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
+from store import sqlite
 from store.errors import AwayError, LockedError, StoreError
 from store.schema import Base
-from store.version import VERSION_QUERY, check_is_ours, check_version, create
+from store.sqlite import ONLY_READS, SCALEMARK_ONLY_READS
+from store.tables import VERSION_QUERY, check_is_ours, check_version, create
 
 _WRITERS, _MAKERS = 0x5CA1E, 0x5CA1F  # names of locks within the database
 _CONNECT_TIMEOUT_S = 10
@@ -118,7 +118,7 @@ class PostgresDatabase:
 def _engine(url: sa.URL, settings: str = "", **options: Any) -> sa.Engine:
     """Make an engine; `settings` are more options of the server's session."""
     given = url.query.get("options", "")
-    usual = f"-c lock_timeout={int(engines.BUSY_TIMEOUT_S * 1000)} -c timezone=UTC"
+    usual = f"-c lock_timeout={int(sqlite.BUSY_TIMEOUT_S * 1000)} -c timezone=UTC"
     connect_args = {
         "connect_timeout": _CONNECT_TIMEOUT_S,
         "application_name": "scalemark",
@@ -126,7 +126,7 @@ def _engine(url: sa.URL, settings: str = "", **options: Any) -> sa.Engine:
         **_KEEPALIVES,
     }
     return sa.create_engine(
-        url, json_serializer=engines.compact_json, connect_args=connect_args, **options
+        url, json_serializer=sqlite.compact_json, connect_args=connect_args, **options
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sqlite3
@@ -18,10 +19,25 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import database_option, typed
-from store import engine as engines
-from store.engine import ONLY_READS, SCALEMARK_ONLY_READS
 from store.errors import LockedError, LostDatabaseError, StoreError
-from store.version import IF_DAMAGED, VERSION_QUERY, check_is_ours, check_version, create
+from store.tables import IF_DAMAGED, VERSION_QUERY, check_is_ours, check_version, create
+
+BUSY_TIMEOUT_S = 30  # for which a writer waits for another
+
+# of JSON columns: the steps take a fifth less without spaces
+compact_json = json.JSONEncoder(separators=(",", ":")).encode
+
+SCALEMARK_ONLY_READS = "scalemark_only_reads"
+
+# Dialect -> execution options of a connection that only reads, all its statements from one moment
+ONLY_READS: dict[str, dict[str, Any]] = {
+    "sqlite": {SCALEMARK_ONLY_READS: True},
+    "postgresql": {
+        SCALEMARK_ONLY_READS: True,
+        "isolation_level": "REPEATABLE READ",
+        "postgresql_readonly": True,
+    },
+}
 
 _PAGES_AT_ONCE = 5000
 _STEPS_BETWEEN_SIGNALS = 1_000_000  # of SQLite's virtual machine: some hundredths of a second
@@ -68,18 +84,16 @@ class SqliteFile:
         import filelock  # here, because only who makes a database needs it
 
         try:
-            with filelock.FileLock(f"{self.path}.lock", timeout=engines.BUSY_TIMEOUT_S):
+            with filelock.FileLock(f"{self.path}.lock", timeout=BUSY_TIMEOUT_S):
                 if not self.is_made():
-                    self._create()
+                    engine = _writing_engine(self.path, poolclass=sa.NullPool)
+                    with engine.begin() as connection:
+                        create(connection)
         except filelock.Timeout:
             raise StoreError(
-                f"{self.path}: another process is making it, for {engines.BUSY_TIMEOUT_S} s; wait "
+                f"{self.path}: another process is making it, for {BUSY_TIMEOUT_S} s; wait "
                 "for it, or end it, and repeat the command"
             ) from None
-
-    def _create(self) -> None:
-        with _writing_engine(self.path, poolclass=sa.NullPool).begin() as connection:
-            create(connection)
 
     def writer(self) -> sa.Engine:
         engine = _writing_engine(self.path)
@@ -146,7 +160,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     frozen = not os.access(path.parent, os.W_OK) and not in_use
     mode = "immutable=1" if frozen else "mode=ro"
     connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=engines.BUSY_TIMEOUT_S
+        f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=BUSY_TIMEOUT_S
     )
     # no ATTACH, by which VACUUM INTO writes another file even through this connection
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -250,8 +264,8 @@ def _let_signals_in() -> int:
 def _writing_engine(path: Path, **options: Any) -> sa.Engine:
     engine = sa.create_engine(
         _url(path),
-        json_serializer=engines.compact_json,
-        connect_args={"timeout": engines.BUSY_TIMEOUT_S},
+        json_serializer=compact_json,
+        connect_args={"timeout": BUSY_TIMEOUT_S},
         **options,
     )
     event.listen(engine, "connect", _prepare_writer)
@@ -262,7 +276,7 @@ def _writing_engine(path: Path, **options: Any) -> sa.Engine:
 def _plain_connection(path: Path) -> sqlite3.Connection:
     """Connect to a database that is there, without transactions."""
     uri = f"{path.absolute().as_uri()}?mode=rw"
-    return sqlite3.connect(uri, uri=True, timeout=engines.BUSY_TIMEOUT_S, isolation_level=None)
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
 
 
 def _url(path: Path) -> sa.URL:
@@ -281,15 +295,19 @@ def sqlite_explained(path: Path) -> Iterator[None]:
     except (DatabaseError, sqlite3.DatabaseError, UnicodeDecodeError) as error:
         cause = cause_of(error)
         end_if_interrupted(cause)
-        kind = LockedError if "locked" in str(cause) else StoreError
-        if _is_damage(cause):
+        kind = StoreError
+        if _has_code(cause, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            kind = LockedError
+        if _has_code(cause, *_OF_DAMAGE):
             kind = LostDatabaseError
         raise kind(f"{path}: {cause}; {_remedy(path, str(cause))}") from error
 
 
-def _is_damage(cause: object) -> bool:
-    primary = getattr(cause, "sqlite_errorcode", 0) & 0xFF  # of an extended error code
-    return primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_OF_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _has_code(cause: object, *codes: int) -> bool:
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF in codes  # of an extended error code
 
 
 def cause_of(error: BaseException | None) -> object:
@@ -319,7 +337,7 @@ _REMEDIES = {
     "no such column": IF_DAMAGED,
     "full": "free some space and repeat the command; finished trials are kept",
     "readonly": "make it writable, or {another}",
-    "locked": f"another program kept it so for {engines.BUSY_TIMEOUT_S} s; end that and repeat; "
+    "locked": f"another program kept it so for {BUSY_TIMEOUT_S} s; end that and repeat; "
     "finished trials are kept",
     "disk I/O error": "a bad disk, a file system without locks, or a file that was cut off: "
     f"{{another}} on a local disk; {_REBUILD}",
@@ -375,7 +393,7 @@ class _StillThere:
             with closing(sqlite3.connect(uri, uri=True)) as connection:
                 (what,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if not _has_code(error, *_OF_DAMAGE):
                 raise  # it is locked, or cannot be read just now
             what = str(error)
         if what != "ok":

@@ -29,7 +29,7 @@ from store.ledger import (
     process_of,
 )
 from store.rows import insert_all, inserted_id, machine_id_of
-from store.trial_rows import insert_trials
+from store.tables import insert_trials
 
 NOT_ASKED_FOR = "the sweep was continued without this trial"
 

@@ -20,7 +20,7 @@ from scalemark.records.trial import STRATEGY_AXES, unusual_axes
 from store.database import open_existing, open_for_reading
 from store.errors import StoreError
 from store.filters import looks_like_filter, parsed
-from store.reading import references, show
+from store.reading import listing, references
 from store.reading.listing import full_names, newest_first, origin_note
 
 OPEN = ("", "n/a", "?")  # what a source leaves open
@@ -270,7 +270,7 @@ def _is_source(db: str, text: str) -> bool:
     if looks_like_filter(text):
         return False
     with suppress(StoreError):
-        show.find(open_for_reading(db), text)
+        listing.find(open_for_reading(db), text)
         return False
     with suppress(StoreError):
         return bool(of_source(references.known_references(open_existing(db)), text))
@@ -280,7 +280,7 @@ def _is_source(db: str, text: str) -> bool:
 def _filters(db: str, text: str) -> list[str]:
     if looks_like_filter(text):
         return full_names(open_for_reading(db), _NEXT_FILTER.split(text.strip()))
-    target = show.find(open_for_reading(db), text)
+    target = listing.find(open_for_reading(db), text)
     if target.column == "sweep_id":
         return [f"sweep={text}"]
     return [f"{target.column.removesuffix('_id')}={target.id}"]

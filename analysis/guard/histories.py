@@ -16,18 +16,20 @@ from datetime import date
 import numpy as np
 
 from analysis.guard.noise import Floats, Places, Truths
-from analysis.results import AXES, Result
+from analysis.results import AXES, Result, is_quotable
 from analysis.selection import NothingFoundError, Selection, load_every_night
 from analysis.versions import described
 from scalemark.host.own_code import typed
 from scalemark.records.axes import PREFIX, WHEN, day_of, is_free
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import unit_of
 from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed
 from store.database import locate, open_for_reading, own_command
 from store.errors import StoreError
+from store.reading import queries
 from store.reading.queries import Row
-from store.reading.sweeps import Processes, processes
+from store.reading.sweeps import BegunSweep, begun_sweeps
 
 _WHEN = f"{PREFIX}{WHEN}"
 _UNKNOWN = (None, "", "?")  # values of an axis that say nothing
@@ -101,39 +103,52 @@ def histories(selection: Selection) -> list[Record]:
         return records(table_readings(load_every_night(selection)), is_simulated=False)
     is_simulated = selection.origin is Origin.SIMULATED
     engine = open_for_reading(selection.db)
-    read = processes(engine, selection.filters, simulated=is_simulated, sweep=selection.sweep)
-    if not read.rows:
+    attempts = []
+    for attempt in queries.measured(engine, selection.filters):
+        on_simulated = attempt["trial"]["device_kind"] == DeviceKind.SIMULATED_GPU
+        if on_simulated is is_simulated and is_quotable(attempt):
+            attempts.append(attempt)
+    if selection.sweep is not None:
+        trials = queries.asked_for(engine, selection.sweep).positions
+        attempts = [attempt for attempt in attempts if attempt["trial_id"] in trials]
+    if not attempts:
         asked = f" like {selection.asked}" if selection.asked else " in it"
         raise NothingFoundError(
             f"{locate(selection.db).name}: no number that may be quoted{asked}; see "
             f"{own_command(selection.db, 'store', 'list')}"
         )
-    return records(attempt_readings(read), is_simulated=is_simulated)
+    return records(attempt_readings(attempts, begun_sweeps(engine)), is_simulated=is_simulated)
 
 
-def attempt_readings(read: Processes) -> Iterator[HistoryReading]:
+def attempt_readings(
+    attempts: Sequence[Row], sweeps: Mapping[int, BegunSweep]
+) -> Iterator[HistoryReading]:
     """Yield a reading per process. A sweep belongs to the day on which it began."""
-    axes = {trial_id: _axes(trial) for trial_id, trial in read.trials.items()}
+    axes: dict[str, dict[str, object]] = {}
     software: dict[tuple[object, ...], dict[str, str]] = {}
     shared: dict[str, dict[str, str]] = {}
-    for row in read.rows:
-        machine = read.machines[row.machine_id]
-        line = _machine_line(machine, shares_host=row.shares_host)
-        key = (row.environment_id, row.machine_id, line)
+    # sorting is stable: of one sweep they stay as they came
+    for attempt in sorted(attempts, key=lambda row: sweeps[row["sweep_id"]].started_at):
+        trial_id, machine = attempt["trial_id"], attempt["machine"]
+        sweep = sweeps[attempt["sweep_id"]]
+        if trial_id not in axes:
+            axes[trial_id] = _axes(attempt["trial"])
+        line = _machine_line(machine, shares_host=attempt["shares_host"])
+        key = (attempt["environment_id"], attempt["machine_id"], line)
         if key not in software:
-            versions = _software(read.environments.get(row.environment_id or 0), machine)
+            versions = _software(attempt["environment"], machine)
             software[key] = shared.setdefault(repr(versions), versions)
         yield HistoryReading(
             machine=line,
             host=machine["host"],
-            trial_id=row.trial_id,
-            axes=axes[row.trial_id],
-            item=row.item,
-            throughputs=(row.throughput,),
-            day=row.started_at.date(),
+            trial_id=trial_id,
+            axes=axes[trial_id],
+            item=attempt["item"],
+            throughputs=(attempt["throughput"],),
+            day=sweep.started_at.date(),
             software=software[key],
-            sweep=row.sweep,
-            is_accepted=row.sweep_id in read.accepted,
+            sweep=sweep.name,
+            is_accepted=sweep.is_accepted,
         )
 
 

@@ -30,7 +30,7 @@ from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement
 from scalemark.records.references import Origin
 from scalemark.run_folder import RunFolder
 from simulator.__main__ import main as simulate
-from store.exchange.rebuild import rebuild
+from store.rebuild import rebuild
 from sweeper.devices.machine import machine_of
 
 _DIGEST = 4 * "ca5e"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.pivot import Table
-from plots.drawing import NothingToShow, Picture
-from plots.figure import Palette
+from plots.drawing import NothingToShow, Palette, Picture
 from plots.lines import LineChart, draw_lines, throughput_point
 from plots.source import PlotSource
 

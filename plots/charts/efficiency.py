@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.results import Result
 from analysis.titles import step_notes
-from plots.drawing import NothingToShow, Picture
-from plots.figure import Palette
+from plots.drawing import NothingToShow, Palette, Picture
 from plots.lines import LineChart, Point, draw_lines
 from plots.source import PlotSource
 from scalemark.stats.welch import known_ratio_interval
@@ -42,11 +41,9 @@ def _point(result: Result) -> Point | None:
         # none where a side ran in a single process: what another would bring is not known
         low, high = known_ratio_interval(result.repeats, result.baseline.repeats)
     per_device = result.baseline.num_gpus / result.num_gpus
-    return Point(
-        value=result.efficiency,
-        low=None if low is None else low * per_device,
-        high=None if high is None else high * per_device,
-    )
+    if low is not None and high is not None:
+        low, high = low * per_device, high * per_device
+    return Point(value=result.efficiency, low=low, high=high)
 
 
 def _ideal(results: Sequence[Result]) -> list[tuple[int, float]]:

@@ -17,9 +17,8 @@ from analysis.guard.histories import NoHistoryError, Record, histories
 from analysis.guard.noise import Floats, Places
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
-from plots import figure as figures
-from plots.drawing import NothingToShow, Picture
-from plots.figure import SMALL_PT, Palette
+from plots import drawing as figures
+from plots.drawing import SMALL_PT, NothingToShow, Palette, Picture
 from plots.source import PlotSource
 from scalemark.text.wording import counted
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.pivot import Table
 from analysis.results import Result
 from plots.charts import batch_sizes
-from plots.drawing import Picture
-from plots.figure import Palette
+from plots.drawing import Palette, Picture
 from plots.lines import LineChart, Point, draw_lines
 from plots.source import PlotSource
 from scalemark.records.machine import DeviceKind
@@ -20,22 +20,24 @@ _GIB = 2.0**30
 def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     """Yield a picture per model and machine whose memory was seen."""
     sizes = {result.axes.get("batch_size") for result in source.results}
-    is_by_size = len(sizes) > 1 and all(sizes)
+    along, x_label = "num_gpus", _x_label
+    if len(sizes) > 1 and all(sizes):
+        along, x_label = "batch_size", batch_sizes.x_label
     kinds = {result.environment.device_kind for result in source.results}
     where = "of the fullest GPU" if kinds == {DeviceKind.GPU} else "of the process"
     chart = LineChart(
-        along="batch_size" if is_by_size else "num_gpus",
+        along=along,
         title=lambda table: f"peak memory {where}, GiB",
-        x_label=(
-            batch_sizes.x_label
-            if is_by_size
-            else lambda table: f"number of {table.environment.devices}"
-        ),
+        x_label=x_label,
         point=_point,
         lack="no peak memory is stored",
         least_points=1,
     )
     return draw_lines(source, palette, chart)
+
+
+def _x_label(table: Table) -> str:
+    return f"number of {table.environment.devices}"
 
 
 def _point(result: Result) -> Point | None:

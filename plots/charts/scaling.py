@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.pivot import Table
 from analysis.results import Result
-from plots.drawing import NO_LINE, Picture
-from plots.figure import Palette
+from plots.drawing import NO_LINE, Palette, Picture
 from plots.lines import LineChart, draw_lines, throughput_point
 from plots.source import PlotSource
 

@@ -17,9 +17,8 @@ from matplotlib.ticker import MaxNLocator
 from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import headings
-from plots import figure as figures
-from plots.drawing import NothingToShow, Picture, file_names
-from plots.figure import SMALL_PT, Palette
+from plots import drawing as figures
+from plots.drawing import SMALL_PT, NothingToShow, Palette, Picture, file_names
 from plots.lines import at_most, completed, name_rows, row_names, rows_in, typical
 from plots.source import PlotSource
 from scalemark.records.measurement import Phase, StepSample, counted_calls

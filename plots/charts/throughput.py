@@ -15,9 +15,8 @@ from matplotlib.ticker import FixedFormatter, FixedLocator
 from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import FEW_REPEATS, number, scaled, title
-from plots import figure as figures
-from plots.drawing import NothingToShow, Picture, unique
-from plots.figure import FOOTER_PT, HATCHES, WIDTH_IN, Palette
+from plots import drawing as figures
+from plots.drawing import FOOTER_PT, HATCHES, WIDTH_IN, NothingToShow, Palette, Picture, unique
 from plots.layout import PARTLY_FAILED, SUSPECT, SYMBOLS
 from plots.lines import BARS, MOST_LINES, RUNS, draw_spread, failure_marks, line_name, looks_of
 from plots.source import PlotSource
@@ -47,17 +46,18 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     has_machines = len({key for key, _ in grouped}) > 1
     names, parts = [], []
     for tables in grouped.values():
-        environment = tables[0].environment
+        environment, name = tables[0].environment, ""
+        if has_machines:
+            name = safe_name(f"{environment.host}-{environment.key}")
         for start in range(0, len(tables), MOST_MODELS):
-            name = f"{environment.host}-{environment.key}" if has_machines else ""
-            names.append(safe_name(name))
+            names.append(name)
             parts.append(tables[start : start + MOST_MODELS])
     for name, part in zip(unique(names), parts, strict=True):
         yield _picture(part, name, source, palette)
 
 
 def _picture(tables: Sequence[Table], name: str, source: PlotSource, palette: Palette) -> Picture:
-    panels = [_lines(table) for table in tables]
+    panels = list(map(_lines, tables))
     bars: dict[str, None] = {}
     results: list[Result] = []
     notes: dict[str, None] = {}
@@ -72,12 +72,9 @@ def _picture(tables: Sequence[Table], name: str, source: PlotSource, palette: Pa
     counts = sorted({result.num_gpus for result in results})
     is_alone = len(tables) == 1
     wanted_in = 2.6 + _BAR_IN * len(counts) * (len(names) + 1)
-    figure, grid = figures.panels(
-        len(tables),
-        _ALONE_IN if is_alone else _PANEL_IN,
-        names=names,
-        width_in=min(max(WIDTH_IN, wanted_in), _WIDEST_IN),
-    )
+    height_in = _ALONE_IN if is_alone else _PANEL_IN
+    width_in = min(max(WIDTH_IN, wanted_in), _WIDEST_IN)
+    figure, grid = figures.panels(len(tables), height_in, names=names, width_in=width_in)
     headline = scaled(tables[0].unit, tables[0])
     if is_alone and "model" in tables[0].setting:
         headline = f"{tables[0].setting['model']}: {headline}"

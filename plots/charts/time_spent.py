@@ -13,9 +13,8 @@ from matplotlib.patches import Patch
 
 from analysis.pivot import Table, varied_tables
 from analysis.titles import headings
-from plots import figure as figures
-from plots.drawing import NothingToShow, Picture, file_names
-from plots.figure import HATCHES, SMALL_PT, Palette
+from plots import drawing as figures
+from plots.drawing import HATCHES, SMALL_PT, NothingToShow, Palette, Picture, file_names
 from plots.layout import MEANINGS, SYMBOLS
 from plots.lines import at_most, name_rows, row_names, rows_in, typical
 from plots.source import PlotSource
@@ -113,11 +112,13 @@ def _stack(axes: Axes, spent: Sequence[Spent], palette: Palette) -> dict[str, Ar
         if not any(lengths):
             continue
         look: dict[str, Any] = {
-            "facecolor": palette.ground if part == _UNKNOWN else palette.color(number),
-            "edgecolor": palette.faint if part == _UNKNOWN else palette.ground,
+            "facecolor": palette.color(number),
+            "edgecolor": palette.ground,
             "linewidth": 0.5,
             "hatch": HATCHES[number % len(HATCHES)],
         }
+        if part == _UNKNOWN:
+            look |= {"facecolor": palette.ground, "edgecolor": palette.faint}
         axes.barh(range(len(spent)), lengths, left=left, height=0.6, label=part, **look)
         handles[part] = Patch(**look)
         left = list(map(add, left, lengths))
@@ -126,9 +127,8 @@ def _stack(axes: Axes, spent: Sequence[Spent], palette: Palette) -> dict[str, Ar
 
 def attempt_parts_s(attempt: Row, samples: Sequence[StepSample]) -> dict[str, float]:
     """Return the parts that are stored, in their order; none of them without a measurement."""
-    first_s, trace_s, call_s = (
-        attempt[name] for name in ("time_to_first_step_s", "trace_s", "first_step_s")
-    )
+    first_s, trace_s = attempt["time_to_first_step_s"], attempt["trace_s"]
+    call_s = attempt["first_step_s"]
     parts = {_TRACE: trace_s, _FIRST_CALL: call_s, _WINDOW: attempt["window_s"]}
     if first_s is not None:  # of a user's program no more is known
         parts[_START] = max(first_s - (trace_s or 0.0) - (call_s or 0.0), 0.0)

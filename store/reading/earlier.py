@@ -46,7 +46,7 @@ def num_completed(
     """
     has_software = EnvironmentRow.software_key == software_key
     statement = (
-        sa.select(AttemptRow.trial_id, sa.func.count().label("num"))
+        sa.select(AttemptRow.trial_id, sa.func.count())
         .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
         .join(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
         .where(
@@ -58,7 +58,8 @@ def num_completed(
         )
         .group_by(AttemptRow.trial_id)
     )
-    return {row["trial_id"]: row["num"] for row in selected(engine, statement)}
+    with reading(engine) as connection:
+        return dict(connection.execute(statement).all())
 
 
 def last_software(engine: sa.Engine, trial_id: str, machine_key: str) -> dict[str, Any]:
@@ -181,10 +182,10 @@ def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
         .distinct()
     )
     with reading(engine) as connection:
-        return {
-            (trial_id, machine): reason
-            for trial_id, machine, reason in connection.execute(statement)
-        }
+        reasons = {}
+        for trial_id, machine, reason in connection.execute(statement):
+            reasons[trial_id, machine] = reason
+        return reasons
 
 
 _NO_FAILURE = (Outcome.COMPLETED, Outcome.INTERRUPTED)

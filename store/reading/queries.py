@@ -29,7 +29,7 @@ from store.schema import (
     SweepTrialRow,
     TrialRow,
 )
-from store.trial_rows import free_values
+from store.tables import free_values
 
 Row = dict[str, Any]
 
@@ -134,7 +134,7 @@ _OF_A_MACHINE = (
     ).label("num_nvlink_pairs"),
 )
 _OF_AN_ENVIRONMENT = tuple(
-    columns_of(EnvironmentRow, "id tensorflow scalemark software_key description").values()
+    columns_of(EnvironmentRow, "id tensorflow scalemark software_key revision description").values()
 )
 
 
@@ -175,7 +175,7 @@ def asked_for(engine: sa.Engine, sweep: str) -> SweepTrials:
             counted |= {(machine, software, shares_host), (machine, software, False)}
         return SweepTrials(
             sweep_id=connection.scalars(sa.select(of_sweep)).one(),
-            positions={row.trial_id: row.position for row in connection.execute(links)},
+            positions=dict(connection.execute(links).all()),
             counted=frozenset(counted),
         )
 
@@ -197,8 +197,8 @@ def chosen_trials(engine: sa.Engine, filters: Sequence[str]) -> set[str]:
     for an unknown filter.
     """
     chosen = AttemptRow.id.in_(attempt_ids(filters))
-    rows_of_trials = selected(engine, sa.select(AttemptRow.trial_id).distinct().where(chosen))
-    return {row["trial_id"] for row in rows_of_trials}
+    with reading(engine) as connection:
+        return set(connection.scalars(sa.select(AttemptRow.trial_id).distinct().where(chosen)))
 
 
 def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:

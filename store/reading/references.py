@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -15,7 +14,7 @@ from scalemark.records.axes import PREFIX, is_free, name_in_records
 from scalemark.records.references import Reference, ReferenceKind, published
 from scalemark.stats.welch import typical
 from store.database import own_command
-from store.filters import Filter, parsed_with, pattern, real, several, single, whole
+from store.filters import ORDERS, Filter, parsed_with, pattern, real, several, single, whole
 from store.reading.queries import Row, num_attempts, selected, streamed
 from store.rows import in_chunks
 from store.schema import ReferenceRow
@@ -137,12 +136,6 @@ _NUMBERS: Mapping[str, Callable[[Filter, str], float]] = {
     "throughput": real,
 }
 FIELDS = (*_TEXTS, *_NUMBERS)
-_ORDERS: Mapping[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def chosen(references: Sequence[Mapping[str, Any]], filters: Sequence[str]) -> list[int]:
@@ -191,12 +184,12 @@ def _condition(asked: Filter) -> Callable[[Any], bool]:
     if asked.name in _TEXTS:
         asked.check_operator(("=", "!=", "~"))
     elif asked.name in _NUMBERS:
-        asked.check_operator(("=", "!=", *_ORDERS))
+        asked.check_operator(("=", "!=", *ORDERS))
     if asked.operator == "~":
         like = re.compile(pattern(asked), re.IGNORECASE)
         return lambda value: like.search(str(value)) is not None
-    if asked.operator in _ORDERS:
-        holds, limit = _ORDERS[asked.operator], read(asked, single(asked))
+    if asked.operator in ORDERS:
+        holds, limit = ORDERS[asked.operator], read(asked, single(asked))
         return lambda value: isinstance(value, int | float) and holds(value, limit)
     texts = several(asked)
     if asked.name in _NUMBERS:

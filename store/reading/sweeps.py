@@ -1,11 +1,9 @@
-"""Reads the sweeps of a database: how far they are, what they asked for and left, where they ran,
-and their processes with dates and software, for histories.
-"""
+"""Reads the sweeps of a database: how far they are, what they asked for, and what they left."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -17,16 +15,15 @@ import sqlalchemy as sa
 from scalemark.host.processes import is_alive
 from scalemark.records.attempt import Placement, ProcessIdentity
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Outcome, State, Verdict
+from scalemark.records.measurement import Outcome, State
 from scalemark.records.references import Origin
 from scalemark.records.trial import width_name
 from store.database import reading
 from store.filters import attempt_ids, deleted_at, repeat_conditions
 from store.ledger import num_in_states, placement_of, process_of
-from store.reading.queries import Row, check_sweep, columns_of, numbered, rows_of, selected
+from store.reading.queries import Row, check_sweep, columns_of, rows_of, selected
 from store.schema import (
     AttemptRow,
-    EnvironmentRow,
     GpuRow,
     LeftOutRow,
     MachineRow,
@@ -38,7 +35,6 @@ from store.schema import (
     TagRow,
     TrialRow,
 )
-from store.trial_rows import free_values
 
 NUM_LAST = 5
 _OPEN = (State.PENDING, State.CLAIMED, State.RUNNING)
@@ -471,63 +467,22 @@ ACCEPTED = "accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Processes:
-    """The completed attempts that may be quoted, oldest sweep first, and the rows they refer to."""
+class BegunSweep:
+    """What histories need of a sweep."""
 
-    rows: Sequence[Any]  # the columns of `_STATEMENT`
-    trials: Mapping[str, Row]
-    machines: Mapping[int, Row]
-    environments: Mapping[int, Row]
-    accepted: frozenset[int]  # ids of sweeps with the tag
+    name: str
+    started_at: datetime
+    is_accepted: bool  # it has the tag
 
 
-def processes(
-    engine: sa.Engine, filters: Sequence[str], *, simulated: bool, sweep: str | None = None
-) -> Processes:
-    """Read the processes that match the filters; with `sweep`, of trials that it asked for.
-
-    Raises StoreError for an unknown filter or sweep.
-    """
-    is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU
-    conditions = [deleted_at(False), is_simulated if simulated else ~is_simulated]
-    if filters:
-        conditions.append(AttemptRow.id.in_(attempt_ids(filters)))
-    if sweep is not None:
-        check_sweep(engine, sweep)
-        asked_for = sa.select(SweepTrialRow.trial_id).join(SweepRow).where(SweepRow.name == sweep)
-        conditions.append(AttemptRow.trial_id.in_(asked_for))
+def begun_sweeps(engine: sa.Engine) -> dict[int, BegunSweep]:
+    """Return all sweeps by their ids."""
+    is_accepted = SweepRow.id.in_(sa.select(TagRow.sweep_id).where(TagRow.tag == ACCEPTED))
+    statement = sa.select(SweepRow.id, SweepRow.name, SweepRow.started_at, is_accepted)
+    sweeps_begun = {}
     with reading(engine) as connection:
-        columns = [column for column in TrialRow.__table__.columns if column.name != "spec"]
-        tagged = sa.select(TagRow.sweep_id).where(TagRow.tag == ACCEPTED)
-        return Processes(
-            rows=connection.execute(_STATEMENT.where(*conditions)).all(),
-            trials=numbered(connection, sa.select(*columns, *free_values(connection))),
-            machines=numbered(connection, sa.select(*MachineRow.__table__.columns)),
-            environments=numbered(connection, sa.select(*EnvironmentRow.__table__.columns)),
-            accepted=frozenset(connection.scalars(tagged)),
-        )
-
-
-_STATEMENT = (
-    sa.select(
-        AttemptRow.trial_id,
-        AttemptRow.sweep_id,
-        AttemptRow.machine_id,
-        AttemptRow.environment_id,
-        AttemptRow.shares_host,
-        SweepRow.name.label("sweep"),
-        SweepRow.started_at,
-        MeasurementRow.throughput,
-        MeasurementRow.item,
-    )
-    .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
-    .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
-    .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
-    .where(
-        AttemptRow.outcome == Outcome.COMPLETED,
-        MeasurementRow.throughput > 0,
-        MeasurementRow.throughput < 1e300,
-        sa.or_(MeasurementRow.verdict.is_(None), MeasurementRow.verdict != Verdict.INVALID),
-    )
-    .order_by(SweepRow.started_at, AttemptRow.id)
-)
+        for sweep_id, name, started_at, accepted in connection.execute(statement):
+            sweeps_begun[sweep_id] = BegunSweep(
+                name=name, started_at=started_at, is_accepted=bool(accepted)
+            )
+    return sweeps_begun

@@ -119,7 +119,7 @@ Value = TypeVar("Value")
 
 BEAT_EVERY_S = 10.0
 GIVE_UP_AFTER = 2 / 3  # of the time after which others take over
-LOCKED_TRIES = 10  # each waits for store.engine.BUSY_TIMEOUT_S
+LOCKED_TRIES = 10  # each waits for store.sqlite.BUSY_TIMEOUT_S
 AWAY_TRIES = 60  # each waits some 5 s for the server
 
 

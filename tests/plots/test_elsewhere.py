@@ -7,7 +7,7 @@ import pytest
 
 from plots.layout import NOT_IN_TABLE
 from scalemark.records.references import Origin
-from store.exchange.imports import ImportOptions, import_files
+from store.imports import ImportOptions, import_files
 from tests.filled import fill
 from tests.specs import small
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plots.figure import PALETTES, Theme
+from plots.drawing import PALETTES, Theme
 from plots.source import NUM_COLORS, numbered
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import STRATEGY_COLUMNS

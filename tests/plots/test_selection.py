@@ -8,7 +8,7 @@ from analysis.pivot import pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from analysis.titles import sweep_notes
-from plots.figure import details
+from plots.drawing import details
 from plots.layout import lay_out
 from plots.source import PlotSource, command
 from store.writer import Writer

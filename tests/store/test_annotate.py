@@ -10,13 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 from analysis.measured import measured
-from store.commands import annotate
+from store.commands import change
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.ledger import ClaimResult
 from store.reading import earlier, queries
 from store.reading.earlier import Durations, recorded_durations_s
-from store.reading.show import find, show
+from store.reading.listing import find, show
 from store.reading.sweeps import sweep_status
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill
@@ -60,8 +60,8 @@ def test_notes_are_shown_with_whatever_they_say(filled):
     engine = Writer(filled).engine
     target = find(engine, "2")
     for text in NASTY:
-        annotate.add_note(engine, target, text, NOON)
-        annotate.add_tags(engine, target, [text], NOON)
+        change.add_note(engine, target, text, NOON)
+        change.add_tags(engine, target, [text], NOON)
     (reported,) = show(open_for_reading(filled), "2")["attempts"]
     assert [note["note"] for note in reported["notes"]] == NASTY
     assert [tag["tag"] for tag in reported["tags"]] == NASTY
@@ -176,10 +176,10 @@ def test_names_with_anything_in_them_are_deleted_alone(db):
         fill(db, [(small(), 1.0)], name=name)
     engine = Writer(db).engine
     for place, name in enumerate(NASTY, 1):
-        chosen = annotate.choose(
+        chosen = change.choose(
             engine, [f"sweep={name}".replace(",", r"\,").replace("==", r"=\=")], deleted=False
         )
-        assert (chosen.num_attempts, annotate.set_deleted(engine, chosen, NOON)) == (1, 1)
+        assert (chosen.num_attempts, change.set_deleted(engine, chosen, NOON)) == (1, 1)
         assert found(db, deleted=True) == list(range(1, place + 1))
     with engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM attempts")) == len(NASTY)
@@ -190,7 +190,7 @@ def test_a_word_that_is_no_target_is_refused(filled):
         StoreError,
         match=r"^two\\nlines: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list --db .*`; nor a sweep: the newest are first",
     ):
-        annotate.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
+        change.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
 
 
 def test_everything_is_reported_as_json(filled):

@@ -17,12 +17,11 @@ from scalemark.records.measurement import ReplicaTimes
 from store import command_line
 from store.__main__ import app
 from store.commands import read
-from store.commands.printing import Format, write
+from store.commands.read import Format, write
 from store.database import locate, open_for_reading
 from store.errors import StoreError
 from store.reading import listing, queries
-from store.reading.listing import LISTABLE
-from store.reading.show import show
+from store.reading.listing import LISTABLE, show
 from store.schema import AttemptRow, NoteRow, TagRow
 from store.writer import Writer
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from store import engine
+from store import sqlite
 from store.__main__ import app
 from store.command_line import run
 from store.database import (
@@ -24,7 +24,7 @@ from store.database import (
 from store.errors import LockedError, StoreError
 from store.ledger import ClaimResult
 from store.reading import queries
-from store.version import SCHEMA, VERSION_QUERY
+from store.tables import SCHEMA, VERSION_QUERY
 from store.writer import Writer
 from tests.filled import NOON, begin, fill
 from tests.specs import small
@@ -70,7 +70,7 @@ def test_a_reader_cannot_write_through_its_engine_either(db):
 def test_who_writes_keeps_other_writers_waiting_and_no_reader(db, monkeypatch):
     fill(db, [(small(), 1.0)])
     first = Writer(db)
-    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.05)
     second = Writer(db)
     with closing(first), closing(second), writing(first.engine) as connection:
         connection.execute(sa.text("UPDATE sweeps SET reason = 'being written'"))

@@ -3,17 +3,17 @@
 import pytest
 import sqlalchemy as sa
 
-import store.trial_rows
+import store.tables
 from analysis.selection import Selection, load
 from scalemark.records.axes import AxisValue
 from scalemark.records.trial import AXES, TrialSpec
 from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.merge import merge
 from store.filters import attempt_ids, nearest
+from store.merge import merge
 from store.reading import listing, queries
-from store.version import WITH_AXES
+from store.tables import WITH_AXES
 from store.writer import Writer
 from tests.filled import begin, fill
 from tests.programs import program
@@ -127,7 +127,7 @@ def test_its_column_stays_when_it_holds_the_value_already(db, monkeypatch):
     def refuse(connection: sa.Connection) -> None:
         raise AssertionError("a column changes its type")
 
-    monkeypatch.setattr(store.trial_rows, "drop_views", refuse)
+    monkeypatch.setattr(store.tables, "drop_views", refuse)
     fill(db, [(trial(zero=1, offload=2.5), 20.0)], name="second")
     assert sorted(reported(db, 'SELECT "axes.zero", "axes.offload" FROM trials')) == [
         (1.0, "2.5"),

@@ -8,7 +8,7 @@ import pytest
 from scalemark.records.trial import TrialSpec
 from store.checks import check
 from store.database import open_for_reading
-from store.exchange.merge import merge
+from store.merge import merge
 from store.reading import queries
 from tests.filled import MACHINE, PLACEMENT, fill
 from tests.specs import small

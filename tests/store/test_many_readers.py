@@ -12,10 +12,10 @@ from store.checks import check
 from store.database import one_view, open_for_reading
 from store.errors import StoreError
 from store.reading import queries
-from store.reading.show import show
+from store.reading.listing import show
 from store.reading.sweeps import sweep_status
 from store.sqlite import SqliteFile
-from store.version import WITH_AXES
+from store.tables import WITH_AXES
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small

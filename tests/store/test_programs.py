@@ -10,7 +10,7 @@ from scalemark.records.trial import AXES
 from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.merge import merge
+from store.merge import merge
 from store.reading import listing, queries
 from store.reading.listing import full_names
 from tests.analysis.gpu_box import on_gpus

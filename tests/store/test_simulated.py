@@ -9,9 +9,9 @@ from scalemark.records.measurement import AttemptResult
 from scalemark.records.trial import TrialSpec
 from store.checks import check
 from store.database import open_for_reading
-from store.exchange.merge import merge
+from store.merge import merge
 from store.reading import listing, queries
-from store.reading.show import show
+from store.reading.listing import show
 from tests.filled import MACHINE, SIMULATED_MACHINE, fill
 from tests.specs import small
 from tests.store.command import store as run

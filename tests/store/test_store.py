@@ -18,13 +18,13 @@ from scalemark.records.attempt import Placement
 from scalemark.records.measurement import Measurement
 from scalemark.records.references import Reference
 from scalemark.records.trial import TrialSpec
-from store import engine, schema
+from store import schema, sqlite
 from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading import earlier, queries
-from store.reading.show import show
-from store.version import SCHEMA
+from store.reading.listing import show
+from store.tables import SCHEMA
 from store.writer import Writer
 from tests.filled import (
     MACHINE,
@@ -215,7 +215,7 @@ def _open(barrier: Barrier) -> None:
 
 
 def test_a_database_that_another_process_makes_for_ever_is_reported(monkeypatch):
-    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.01)
     with (
         filelock.FileLock("r.db.lock"),
         pytest.raises(StoreError, match=r"^r\.db: another process is making it, for 0\.01 s; wait"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from store.exchange.imports import ImportOptions, import_files
+from store.imports import ImportOptions, import_files
 from tests.analysis.commands.command import advised
 from tests.filled import fill
 from tests.specs import small

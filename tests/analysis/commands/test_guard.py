@@ -16,10 +16,10 @@ from analysis.guard.changes import changes
 from analysis.guard.histories import Night, histories
 from analysis.guard.scan import LEAST
 from analysis.selection import Selection
-from store.commands import annotate
+from store.commands import change as annotate
 from store.database import open_for_writing
-from store.exchange.imports import ImportOptions, import_files
-from store.reading import show
+from store.imports import ImportOptions, import_files
+from store.reading import listing
 from tests.analysis.commands.command import advised
 from tests.filled import ENVIRONMENT, fill
 from tests.nights import FIRST, fill_nights, slower, steady, with_packages
@@ -149,7 +149,7 @@ def test_nothing_new_to_look_at_is_exit_code_0(nights, analysis, arguments):
 
 def test_a_sweep_with_the_tag_accepts_a_regression(nights, analysis):
     engine = open_for_writing("results.db")
-    sweep = show.find(engine, "night-20")
+    sweep = listing.find(engine, "night-20")
     annotate.add_tags(engine, sweep, ["accepted"], datetime.now(UTC))
     engine.dispose()
     ended = analysis("guard", "--json")

@@ -1,12 +1,20 @@
 """Attempts are sorted into nights of machines, whatever clocks, drivers and sweeps did."""
 
 from datetime import UTC, date, datetime, timedelta
-from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from analysis.guard.histories import attempt_readings, records
-from store.reading.sweeps import Processes
+from analysis.guard.histories import attempt_readings, histories, records
+from analysis.selection import NothingFoundError, Selection
+from scalemark.records.measurement import Verdict
+from scalemark.records.references import Origin
+from store.errors import StoreError
+from store.reading.sweeps import BegunSweep
+from tests.filled import fill
+from tests.nights import FIRST, fill_nights
+from tests.specs import small
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRIALS = {
@@ -33,33 +41,37 @@ def environment(key: str, tensorflow: str) -> dict[str, object]:
 ENVIRONMENTS = {1: environment("a", "2.21"), 2: environment("b", "2.22")}
 
 
-def process(sweep_id: int = 1, days: float = 0.0, **changes: object) -> SimpleNamespace:
-    row = {
+def process(sweep_id: int = 1, days: float = 0.0, **changes: object) -> dict[str, Any]:
+    row: dict[str, Any] = {
         "trial_id": "t1",
         "sweep_id": sweep_id,
         "machine_id": 1,
         "environment_id": 1,
         "shares_host": False,
-        "sweep": f"sweep-{sweep_id}",
-        "started_at": NOON + timedelta(days=days),
         "throughput": 100.0,
         "item": "images",
+        "days": days,
     }
-    return SimpleNamespace(**row | changes)
+    return row | changes
 
 
-def read(*rows: SimpleNamespace, trials=TRIALS) -> Processes:
-    return Processes(
-        rows=rows,
-        trials=trials,
-        machines=MACHINES,
-        environments=ENVIRONMENTS,
-        accepted=frozenset({7}),
-    )
+def read(*rows: dict[str, Any], trials=TRIALS):
+    sweeps = {}
+    for row in rows:
+        row["trial"] = trials[row["trial_id"]]
+        row["machine"] = MACHINES[row["machine_id"]]
+        row["environment"] = ENVIRONMENTS.get(row["environment_id"])
+        number = row["sweep_id"]
+        sweeps[number] = BegunSweep(
+            name=f"sweep-{number}",
+            started_at=NOON + timedelta(days=row["days"]),
+            is_accepted=number == 7,
+        )
+    return attempt_readings(rows, sweeps)
 
 
-def made(*rows: SimpleNamespace):
-    return records(attempt_readings(read(*rows)), is_simulated=False)
+def made(*rows: dict[str, Any]):
+    return records(read(*rows), is_simulated=False)
 
 
 def test_sweeps_of_one_day_are_one_night_whose_processes_are_averaged():
@@ -73,7 +85,7 @@ def test_sweeps_of_one_day_are_one_night_whose_processes_are_averaged():
 def test_free_axes_and_variables_are_axes():
     """A bug: trials that differ in a variable were named by their ids, and no group."""
     trial = TRIALS["t1"] | {"axes.zero": 1, "env.X": "a", "env.Y": None}
-    (reading,) = attempt_readings(read(process(), trials={"t1": trial}))
+    (reading,) = read(process(), trials={"t1": trial})
     assert (reading.axes["zero"], reading.axes["env.X"]) == (1, "a")
     assert "env.Y" not in reading.axes
 
@@ -108,3 +120,34 @@ def test_cells_are_named_by_the_axes_that_distinguish_them(other, names):
 def test_an_attempt_without_software_has_a_night_too():
     (record,) = made(process(1, environment_id=None))
     assert record.nights[0].software == {"driver": "550.1"}
+
+
+ONE, TWO = small(num_gpus=1), small(num_gpus=2)
+
+
+def nights(**selected: Any) -> list[list[float]]:
+    """Return the throughput of each cell by night, of a database; 0 where there is none."""
+    (record,) = histories(Selection(db="r.db", **selected))
+    return np.nan_to_num(np.exp(record.logs)).round(6).tolist()
+
+
+def test_nights_come_by_the_dates_of_their_sweeps():
+    fill_nights("r.db", {ONE: [100.0, 101.0]})
+    fill_nights("r.db", {ONE: [90.0]}, first=FIRST - timedelta(days=30), name="older")
+    assert nights() == [[90.0, 100.0, 101.0]]
+
+
+def test_only_numbers_that_may_be_quoted_count():
+    results = [(ONE, 100.0), (ONE, None), (TWO, 200.0)]
+    fill("r.db", results, details=[{}, {}, {"verdict": Verdict.INVALID}])
+    assert nights() == [[100.0]]
+    with pytest.raises(NothingFoundError):
+        nights(origin=Origin.SIMULATED)
+
+
+def test_filters_and_a_sweep_choose():
+    fill_nights("r.db", {ONE: [100.0, 101.0], TWO: [200.0, None]})
+    assert nights(filters=("num_gpus=2",)) == [[200.0]]
+    assert nights(sweep="night-1") == [[100.0, 101.0]]  # of the trial that it asked for
+    with pytest.raises(StoreError, match="nobody"):
+        nights(sweep="nobody")

@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.selection import Selection
-from plots.drawing import NothingToShow, Picture, chart, described, finish
-from plots.figure import PALETTES, settings
+from plots.drawing import PALETTES, NothingToShow, Picture, chart, described, finish, settings
 from plots.source import PlotSource, Theme
 from scalemark.records.measurement import Phase, StepSample
 from scalemark.records.trial import TrialSpec

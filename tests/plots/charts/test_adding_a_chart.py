@@ -12,7 +12,7 @@ CHART = '''
 """How many repeats each strategy has."""
 
 from plots.drawing import Picture
-from plots.figure import Palette
+from plots.drawing import Palette
 from plots.source import PlotSource
 
 from matplotlib.figure import Figure

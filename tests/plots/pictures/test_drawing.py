@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from analysis.selection import Selection
-from plots.drawing import NothingToShow, Picture, chart, draw, names, unique
-from plots.figure import PALETTES, WIDTH_IN, label
+from plots import drawing
+from plots.drawing import PALETTES, WIDTH_IN, NothingToShow, Picture, chart, draw, label, names
 from plots.source import PictureFormat, PlotSource, Theme, in_words
 from scalemark.records.references import Origin, published
 from store.errors import StoreError
@@ -91,8 +91,8 @@ def test_names_hold_no_paths_and_stay_short_and_different():
 
 
 def test_the_same_name_twice_is_numbered():
-    assert unique(["a", "b", "a", "", ""]) == ["a", "b", "a-2", "", "2"]
-    assert unique(["a", "a-2", "a"]) == ["a", "a-2", "a-3"]
+    assert drawing.unique(["a", "b", "a", "", ""]) == ["a", "b", "a-2", "", "2"]
+    assert drawing.unique(["a", "a-2", "a"]) == ["a", "a-2", "a-3"]
 
 
 @pytest.mark.usefixtures("filled")

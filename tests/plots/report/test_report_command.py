@@ -94,7 +94,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a mistake of ours")
 
-    for part in ("_screen", "_failures"):
+    for part in ("recommend", "_failures"):
         monkeypatch.setattr(f"plots.report.{part}", broken)
     monkeypatch.setattr("plots.charts.scaling.draw", broken)
     monkeypatch.setattr(sys, "argv", ["plots", "report"])

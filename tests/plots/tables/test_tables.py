@@ -14,7 +14,7 @@ import pytest
 
 from plots import layout
 from store.database import open_for_writing
-from store.version import SCHEMA
+from store.tables import SCHEMA
 from tests.filled import MACHINE, fill
 from tests.specs import small
 

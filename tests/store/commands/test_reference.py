@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from scalemark.text.untrusted import visible
-from store.commands import exchange as command
+from store.commands import change as command
 from store.database import open_for_reading
-from store.exchange.imports import ImportOptions, import_files
+from store.imports import ImportOptions, import_files
 from store.reading.references import list_references
 from store.writer import Writer
 from tests.store.test_references import HOSTILE

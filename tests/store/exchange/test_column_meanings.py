@@ -3,7 +3,7 @@
 import pytest
 
 from store.errors import StoreError
-from store.exchange.imports import ForeignTable, ImportOptions, understood
+from store.imports import ForeignTable, ImportOptions, understood
 
 MAPS = ("img_s=throughput", "gpus=num_gpus")
 COLUMNS = ("gpus", "img_s", "optimizer", "seed")

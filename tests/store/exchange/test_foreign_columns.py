@@ -9,8 +9,8 @@ from scalemark.records.references import published
 from scalemark.stats.welch import interval
 from store.database import open_for_reading
 from store.errors import StoreError
-from store.exchange.imports import FIELDS, ImportOptions, import_files
-from store.exchange.merge import merge
+from store.imports import FIELDS, ImportOptions, import_files
+from store.merge import merge
 from store.reading.references import known_references, list_references, measured_elsewhere
 from tests.store.command import store
 from tests.store.test_references import MINE

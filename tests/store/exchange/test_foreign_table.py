@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from store.errors import StoreError
-from store.exchange.imports import read_table
+from store.imports import read_table
 
 
 def read(content: str | bytes, name: str = "t.csv"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from store.errors import StoreError
-from store.exchange.imports import import_files
+from store.imports import import_files
 from tests.filled import fill
 from tests.specs import small
 from tests.store.command import store

@@ -13,7 +13,7 @@ import pytest
 from scalemark.records.measurement import Outcome, ReplicaTimes
 from store.checks import check
 from store.errors import StoreError
-from store.exchange.merge import Merged, merge
+from store.merge import Merged, merge
 from store.writer import Writer
 from tests.empty import make_empty
 from tests.filled import NOON, PLACEMENT, TWO_GPUS, attempt, begin, fill
@@ -315,7 +315,7 @@ def test_a_merge_that_fails_leaves_nothing(monkeypatch):
     make_rich()
     fill("b.db", [(small(seed=50), 50.0)], name="other")
     before = contents("b.db")
-    monkeypatch.setattr("store.exchange.merge._Merging._add_attempts", lambda _: 1 / 0)
+    monkeypatch.setattr("store.merge._Merging._add_attempts", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         merge("b.db", ["a.db"])
     assert contents("b.db") == before

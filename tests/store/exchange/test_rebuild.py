@@ -18,8 +18,8 @@ from conf.schema import SweepConfig
 from scalemark.records.measurement import Outcome, State
 from store.checks import check
 from store.errors import StoreError
-from store.exchange.merge import merge
-from store.exchange.rebuild import rebuild
+from store.merge import merge
+from store.rebuild import rebuild
 from store.sqlite import copy_whole
 from sweeper.grid.plan import make_plan
 from sweeper.loop.run_folders import recover

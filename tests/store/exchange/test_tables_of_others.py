@@ -12,7 +12,7 @@ import pytest
 
 from scalemark.records.references import Rejected
 from store.errors import StoreError
-from store.exchange.imports import ImportOptions, figures, read_number, read_table, understood
+from store.imports import ImportOptions, figures, read_number, read_table, understood
 
 TABLES = Path(__file__).parent / "tables"
 

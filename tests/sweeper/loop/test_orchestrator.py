@@ -124,7 +124,7 @@ def test_what_ran_side_by_side_is_not_enough_for_a_sweep_of_one_at_a_time(stack)
 
 
 def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch):
-    monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("store.sqlite.BUSY_TIMEOUT_S", 0.1)
     monkeypatch.setattr("sweeper.loop.supervision.BEAT_EVERY_S", 0.2)
     world = World(stack, [small(seed=903)])
     other = sqlite3.connect("results.db", isolation_level=None)
@@ -153,7 +153,7 @@ def test_a_database_that_is_locked_for_a_while_ends_nothing(stack, monkeypatch):
 
 
 def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monkeypatch):
-    monkeypatch.setattr("store.engine.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("store.sqlite.BUSY_TIMEOUT_S", 0.1)
     world = World(stack, [small(seed=1)])
     other = sqlite3.connect("results.db", isolation_level=None)
     _when_started(world, lambda: other.execute("BEGIN IMMEDIATE"))

@@ -25,10 +25,10 @@ from scalemark.text.wording import listed
 from store.checks import check
 from store.database import explained, locate, open_for_writing
 from store.errors import StoreError
-from store.exchange.rebuild import free_name
+from store.rebuild import free_name
 from store.schema import Base
 from store.sqlite import SqliteFile, copy_whole
-from store.trial_rows import insert_trials
+from store.tables import insert_trials
 
 _RUNS = f"({', '.join(repr(str(state)) for state in IN_FLIGHT)})"
 _SHARED: dict[str, tuple[str, ...]] = {

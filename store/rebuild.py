@@ -38,7 +38,7 @@ from store.rows import (
     inserted_ids,
     machine_id_of,
 )
-from store.trial_rows import insert_trials
+from store.tables import insert_trials
 from store.writer import add_left_out
 
 _FIRST_FILES = ("trial.json", "machine.json", "placement.json")

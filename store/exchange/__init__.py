@@ -1,1 +1,0 @@
-"""Moves results: merges databases, takes in figures of others, and writes for other programs."""
