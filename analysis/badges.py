@@ -56,7 +56,9 @@ def of_result(result: Result) -> list[str]:
 
 def of_environment(environment: Environment) -> list[str]:
     """Return what must be known of every number made there."""
-    doubts = [] if environment.origin is Origin.MEASURED else [str(environment.origin)]
+    doubts = []
+    if environment.origin is not Origin.MEASURED:
+        doubts.append(str(environment.origin))
     if environment.device_kind is DeviceKind.CPU_DEVICE:
         doubts.append("CPU devices")
     if environment.shares_host:

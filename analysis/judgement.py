@@ -57,13 +57,11 @@ class Ratio:
     @property
     def turned(self) -> Ratio:
         """B divided by A."""
-        return Ratio(
-            ratio=1 / self.ratio,
-            low=None if self.high is None else 1 / self.high,
-            high=None if self.low is None else 1 / self.low,
-            num_a=self.num_b,
-            num_b=self.num_a,
-        )
+        low, high = None, None
+        if self.low is not None and self.high is not None:
+            low, high = 1 / self.high, 1 / self.low
+        ratio = 1 / self.ratio
+        return Ratio(ratio=ratio, low=low, high=high, num_a=self.num_b, num_b=self.num_a)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

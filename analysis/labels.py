@@ -94,7 +94,9 @@ Label = tuple[Any, ...]
 
 def lines(results: Iterable[Result]) -> tuple[str, ...]:
     """Return the axes of a line or a row: strategies, and where they differ, numbers of hosts."""
-    return ("strategy", "hosts") if len({result.hosts for result in results}) > 1 else ("strategy",)
+    if len({result.hosts for result in results}) > 1:
+        return "strategy", "hosts"
+    return ("strategy",)
 
 
 def variables_apart(results: Sequence[Result], pivoted: Collection[str]) -> set[str]:
@@ -102,7 +104,10 @@ def variables_apart(results: Sequence[Result], pivoted: Collection[str]) -> set[
     programs name them as free axes: those that differ where strategies name other axes, too.
     """
     programs = [result for result in results if result.is_of_program]
-    free = {axis for program in programs for axis in program.strategy_axes if axis not in pivoted}
+    free: set[str] = set()
+    for program in programs:
+        free.update(program.strategy_axes)
+    free.difference_update(pivoted)
     variables = {axis for axis in free if is_env_variable(axis)}
     if variables == free:
         return set()
@@ -169,6 +174,8 @@ def sortable(label: Label) -> list[tuple[int, float, str]]:
     """Numbers by size before texts by alphabet."""
     keys = []
     for value in label:
-        is_number = isinstance(value, int | float)
-        keys.append((0, float(value), "") if is_number else (1, 0.0, str(value)))
+        key = 1, 0.0, str(value)
+        if isinstance(value, int | float):
+            key = 0, float(value), ""
+        keys.append(key)
     return keys

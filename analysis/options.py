@@ -69,8 +69,8 @@ def select(
 ) -> Selection:
     """Choose results as `analysis.selection.choose`, and say on stderr how to see other origins."""
     chosen = choose(db, filters or (), sweep, origin, source, baseline)
-    tell(chosen.note)
-    return chosen.selection
+    tell(chosen.origin_note)
+    return chosen
 
 
 def tell_all_sweeps(selection: Selection) -> None:
@@ -110,7 +110,7 @@ def selected(
         return Source(selection=select(db, filters, sweep, origin, source)), None
     asked = newest(db)
     if asked is None:
-        return Source(selection=choose(db, (), None, None).selection), None
+        return Source(selection=choose(db, (), None, None)), None
     return (asked.everything if asked.has_numbers else asked.source), asked
 
 

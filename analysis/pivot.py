@@ -145,7 +145,9 @@ def _best(results: Iterable[Result]) -> Result | None:
     """Return the fastest of two or more, of those that train one model where there are such."""
     able = with_number(results)
     able = [result for result in able if not result.trains_apart] or able
-    return max(able, key=lambda result: result.throughput or 0.0) if len(able) > 1 else None
+    if len(able) < 2:
+        return None
+    return max(able, key=lambda result: result.throughput or 0.0)
 
 
 _RANKS = {
@@ -161,7 +163,9 @@ def _rank(result: Result, best: Result | None) -> RowRank:
     if result is best:
         return RowRank.BEST
     rank = _RANKS[relation(best.repeats, result.repeats)]
-    return RowRank.OUT if result.out_of_race and rank is not RowRank.SLOWER else rank
+    if result.out_of_race and rank is not RowRank.SLOWER:
+        return RowRank.OUT
+    return rank
 
 
 _ALWAYS_NAMED = ("strategy", "model", "batch_size", "image_px", "precision", "data", "scaling")
@@ -182,7 +186,10 @@ def usual_tables(results: Sequence[Result]) -> list[Table]:
     if origin is Origin.PUBLISHED:
         return article_tables(results)
     if origin is Origin.ELSEWHERE:  # a source has only the axes that it reports
-        return [table for of in _by_environment(results) for table in varied_tables(of)]
+        tables = []
+        for of in _by_environment(results):
+            tables += varied_tables(of)
+        return tables
     return varied_tables(results)
 
 
@@ -200,8 +207,10 @@ def varied_tables(results: Sequence[Result], across: str = "") -> list[Table]:
         works[model].add(tuple(rest))
     tables = []
     for (_, _, model, *_), of in grouped.items():
-        values = zip(_WORK[1:], zip(*works[model], strict=True), strict=True)
-        named = [axis for axis, of_axis in values if len(set(of_axis)) > 1]
+        named = []
+        for axis, of_axis in zip(_WORK[1:], zip(*works[model], strict=True), strict=True):
+            if len(set(of_axis)) > 1:
+                named.append(axis)
         axes = axes_of(of)
         different = varying(of, axes)
         shape = _shape(of, across, different)
@@ -349,8 +358,12 @@ def _pivot(
     axes = axes_by_strategy(every_axis, results, pivoted)
     others = [axis for axis in axes if axis not in pivoted and axis not in following]
     by_strategy = "strategy" in pivoted or "strategy" in others
-    own = _OF_OUR_MODEL if results[0].environment.origin.is_ours else _OF_A_PUBLISHED_MODEL
-    of_model = [axis for axis in others if axis in own] if "model" in pivoted else []
+    own: tuple[str, ...] = _OF_A_PUBLISHED_MODEL
+    if results[0].environment.origin.is_ours:
+        own = _OF_OUR_MODEL
+    of_model = []
+    if "model" in pivoted:
+        of_model = [axis for axis in others if axis in own]
     rest = [axis for axis in others if axis not in of_model]
     apart = variables_apart(results, pivoted)
     cells = labels_of(results, (*rows_by, *columns_by), pivoted | apart)
@@ -358,7 +371,9 @@ def _pivot(
     of_rest = _labels_beside(
         results, [axis for axis in rest if axis in different], apart, by_strategy
     )
-    named_axes = set().union(*{result.named_axes for result in results})
+    named_axes: set[str] = set()
+    for result in results:
+        named_axes.update(result.named_axes)
     grouped: dict[Label, list[Result]] = defaultdict(list)
     settings: dict[Label, dict[str, object]] = {}
     num_in: Counter[Label] = Counter()
@@ -412,19 +427,16 @@ def _setting(
     """Return the axes with their values; a trial of ours does not have those that it lacks, and of
     others the strategy names those `by_name`. A variable that it lacks is inherited.
     """
-    setting = dict(zip(axes, values, strict=True))
-    if not result.environment.origin.is_ours:
-        return {
-            axis: value
-            for axis, value in setting.items()
-            if value is not None or axis not in by_name
-        }
-    named = {}
-    for axis, value in setting.items():
+    setting = {}
+    for axis, value in zip(axes, values, strict=True):
+        if not result.environment.origin.is_ours:
+            if value is not None or axis not in by_name:
+                setting[axis] = value
+            continue
         is_inherited = is_env_variable(axis) and (axis in apart or axis not in result.strategy_axes)
         if (value is not None or is_inherited) and (value != "" or axis not in PROGRAM_AXES):
-            named[axis] = value
-    return named
+            setting[axis] = value
+    return setting
 
 
 def _items(results: Sequence[Result]) -> list[str]:
@@ -474,7 +486,11 @@ def _named(
         named = {*_ALWAYS_NAMED, *also_named}.union(*map(unusual_axes, of))
         if any(setting[_SHARED] for setting in of):
             named.add(_SHARED)
-        axes = list(dict.fromkeys(axis for setting in of for axis in setting))
-        named |= {axis for axis in axes if len({setting.get(axis) for setting in of}) > 1}
+        axes: dict[str, None] = {}
+        for setting in of:
+            axes |= dict.fromkeys(setting)
+        for axis in axes:
+            if len({setting.get(axis) for setting in of}) > 1:
+                named.add(axis)
         named_of[model] = [axis for axis in axes if axis in named]
     return named_of

@@ -80,7 +80,10 @@ def carry(
     is_beyond = fast_group is not None and most <= fast_group < num_gpus
     if is_beyond:
         width += _BEYOND_WIDTH
-    if _last_gain(curve) < _LEAST_GAIN:
+    # what each of the last GPUs added, over what each of those before them had
+    before = counts[-2]
+    gain = (curve[most] - curve[before]) / (most - before) / (curve[before] / before)
+    if gain < _LEAST_GAIN:
         log = math.log(num_gpus / curve[most])
         return _carried(num_gpus, log, width + _NO_GAIN_WIDTH, Basis.NO_GAIN, candidates)
     if is_beyond and loss > _VISIBLE_LOSS:
@@ -107,13 +110,6 @@ def _carried(
         basis=basis,
         rules={name: num_gpus / math.exp(rule) for name, rule in (rules or {}).items()},
     )
-
-
-def _last_gain(curve: Curve) -> float:
-    """Return what each of the last GPUs added, over what each of those before them had."""
-    *_, before, most = sorted(curve)
-    added = (curve[most] - curve[before]) / (most - before)
-    return added / (curve[before] / before)
 
 
 def _by_rules(logs: Mapping[int, float], num_gpus: int) -> dict[str, float]:
@@ -305,14 +301,11 @@ def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> P
 def _shared(result: Result) -> dict[str, object]:
     """Return the axes of its curve, of a program those that programs have."""
     axes = setting(result)
-    if not result.is_of_program:
-        return axes
-    spec = result.spec
-    return {
-        name: value
-        for name, value in axes.items()
-        if name not in AXES or not spec.lacks(AXES[name])
-    }
+    if result.is_of_program:
+        for name in list(axes):
+            if name in AXES and result.spec.lacks(AXES[name]):
+                del axes[name]
+    return axes
 
 
 def _why_not(curve: KnownCurve, smaller: Mapping[int, float], num_gpus: int) -> str:

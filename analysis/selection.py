@@ -49,6 +49,10 @@ class Selection:
     # of figures of others: only this source, see analysis.published.of_source
     source: str | None = None
     baseline: BaselineRule = BaselineRule.SAME
+    # where the origin was not named: the newest sweep that matches, and other origins that have
+    # such numbers
+    newest: str = ""
+    others: tuple[Origin, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise StoreError for options that would have no effect, and for unknown filters."""
@@ -77,15 +81,14 @@ class Selection:
         return self._filters(of_trials=False)
 
     def _filters(self, *, of_trials: bool) -> list[str]:
-        if not self.filters:
-            return []
         both = zip(self.filters, parsed(self.filters), strict=True)
         return [text for text, condition in both if is_of_trials(condition) is of_trials]
 
     @property
     def asked(self) -> str:
         """The sweep and the filters, as typed."""
-        return " ".join([*([f"--sweep {self.sweep}"] if self.sweep else []), *self.filters])
+        filters = " ".join(self.filters)
+        return f"--sweep {self.sweep} {filters}".rstrip() if self.sweep else filters
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -94,6 +97,11 @@ class Selection:
             return ()
         asked = " ".join(self.attempt_filters)
         return (f"only attempts with {asked}: medians and baselines are of these",)
+
+    @property
+    def origin_note(self) -> str:
+        """Say which origin was taken; empty where there is no other."""
+        return origin_note(self.origin, self.newest, self.others)
 
     @property
     def show_command(self) -> str:
@@ -110,20 +118,6 @@ class Selection:
         return [] if self.db == default_url() else ["--db", self.db]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenOrigin:
-    """A selection, and the other origins that numbers like it have."""
-
-    selection: Selection
-    sweep: str = ""  # the newest that matches; empty where the origin was named
-    others: tuple[Origin, ...] = ()  # none where the origin was named
-
-    @property
-    def note(self) -> str:
-        """Say which origin was taken; empty where there is no other."""
-        return origin_note(self.selection.origin, self.sweep, self.others)
-
-
 def choose(
     db: str,
     filters: Sequence[str],
@@ -131,7 +125,7 @@ def choose(
     origin: Origin | None,
     source: str | None = None,
     baseline: BaselineRule = BaselineRule.SAME,
-) -> ChosenOrigin:
+) -> Selection:
     """Raise StoreError when the database cannot be read, and as `Selection` does.
 
     A database that has tables of others alone is about these.
@@ -149,22 +143,19 @@ def choose(
         baseline=baseline,
     )
     if origin is not None or source is not None:
-        return ChosenOrigin(selection=selection)
+        return selection
     if sweep is not None:
         queries.check_sweep(engine, sweep)
     sweeps = newest_first(engine, selection.filters, sweep=sweep)
     if not sweeps:  # what reads beside the filters must see the database as it does without them
         there = newest_first(engine, (), sweep=sweep)
         taken = next(map(Origin, there), selection.origin)
-        return ChosenOrigin(selection=replace(selection, origin=taken))
+        return replace(selection, origin=taken)
     newest, *others = map(Origin, sweeps)
     if not filters and sweep is None and references.has_any(engine):
         others.append(Origin.ELSEWHERE)
-    return ChosenOrigin(
-        selection=replace(selection, origin=newest),
-        sweep=next(iter(sweeps.values())),
-        others=tuple(others),
-    )
+    first = next(iter(sweeps.values()))
+    return replace(selection, origin=newest, newest=first, others=tuple(others))
 
 
 class NothingFoundError(StoreError):
@@ -241,7 +232,7 @@ def _ours(selection: Selection) -> tuple[list[Result], list[Row]]:
         chosen = queries.chosen_trials(engine, selection.trial_filters)
         results = [result for result in results if result.trial_id in chosen]
     if not results:
-        raise NothingFoundError(_nothing(engine, selection))
+        raise _no_attempt(engine, selection)
     wanted = [result for result in results if result.environment.origin is selection.origin]
     if not wanted:
         there = results[0].environment.origin
@@ -261,12 +252,11 @@ def _findable(results: list[Result]) -> list[Result]:
             profiles[result.trial_id].add(result.environment.hardware_profile)
     findable = []
     for result in results:
-        found_by = result.found_by
         if len(profiles.get(result.trial_id, ())) > 1:
-            found_by += result.environment.hardware[1:]  # the engine is the trial's own
-            findable.append(replace(result, found_by=found_by))
-        else:
-            findable.append(result)
+            # the engine is the trial's own
+            found_by = result.found_by + result.environment.hardware[1:]
+            result = replace(result, found_by=found_by)
+        findable.append(result)
     return findable
 
 
@@ -285,15 +275,15 @@ def _with_races(
     return marked
 
 
-def _nothing(engine: sa.Engine, selection: Selection) -> str:
+def _no_attempt(engine: sa.Engine, selection: Selection) -> NothingFoundError:
     name = locate(selection.db).name
     if selection.asked and queries.selected(engine, listing.listing(engine, limit=1)):
         known = listing.hint(engine, selection.filters)
         seen = own_command(selection.db, "store", "list")
-        return f"{name}: no attempt is like {selection.asked}; {known}see {seen}"
-    if hint := references.instead(engine):
-        return f"{name}: {hint}"
-    return f"{name}: no attempt in it yet; run a sweep first"
+        why = f"no attempt is like {selection.asked}; {known}see {seen}"
+    else:
+        why = references.instead(engine) or "no attempt in it yet; run a sweep first"
+    return NothingFoundError(f"{name}: {why}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -413,7 +403,7 @@ def newest(db: str, baseline: BaselineRule = BaselineRule.SAME) -> Newest | None
     everything: dict[Origin, Source] = {}
     failed: Newest | None = None
     for place, name in enumerate(newest_first):
-        origin = choose(db, (), name, None).selection.origin
+        origin = choose(db, (), name, None).origin
         if origin not in everything:
             selection = Selection(db=db, origin=origin, baseline=baseline)
             everything[origin] = Source(selection=selection)
@@ -423,7 +413,7 @@ def newest(db: str, baseline: BaselineRule = BaselineRule.SAME) -> Newest | None
                 continue
             numbers = with_number(source.results)
             keys = {(each.environment.key, each.trial_id) for each in numbers or source.results}
-            origins = (of_all.selection.origin, *of_all.others)
+            origins = (of_all.origin, *of_all.others)
             sweep = Newest(
                 name=name,
                 source=source,

@@ -99,7 +99,9 @@ def title(setting: Mapping[str, object]) -> str:
 def table_title(environment: Environment, setting: Mapping[str, object]) -> str:
     """Return the title, and say so of a simulated table."""
     text = title(setting)
-    return f"{SIMULATED}{text}" if text and environment.is_simulated else text
+    if text and environment.is_simulated:
+        return f"{SIMULATED}{text}"
+    return text
 
 
 def named(axis: str, value: object) -> str:
@@ -140,7 +142,9 @@ def headings(table: Table, what: str) -> tuple[str, str]:
     """
     setting = {axis: value for axis, value in table.setting.items() if axis != "scaling"}
     model, what = setting.pop("model", None), scaled(what, table)
-    return what if model is None else f"{model}: {what}", title(setting)
+    if model is not None:
+        what = f"{model}: {what}"
+    return what, title(setting)
 
 
 def scaled(what: str, table: Table) -> str:
@@ -174,14 +178,9 @@ def short_title(table: Table, axes: Sequence[str], label: Label) -> str:
     texts = []
     for axis, value in zip(axes, label, strict=True):
         texts.append(str(value) if axis == "model" else _value(table, axis, value))
-    return _joined(axes, texts, label)
-
-
-def _joined(axes: Sequence[str], texts: Sequence[str], label: Label) -> str:
-    """Hosts go with the strategy before them."""
-    if tuple(axes[:2]) != ("strategy", "hosts"):
-        return ", ".join(texts)
-    return ", ".join([f"{texts[0]}{over(int(label[1]))}", *texts[2:]])
+    if tuple(axes[:2]) == ("strategy", "hosts"):  # hosts go with the strategy before them
+        texts[:2] = [f"{texts[0]}{over(int(label[1]))}"]
+    return ", ".join(texts)
 
 
 def model_notes(table: Table) -> list[str]:
@@ -261,15 +260,19 @@ def reported_notes(results: Iterable[Result]) -> list[str]:
     num = sum(result.is_reported for result in able)
     if not num:
         return []
-    which = "all numbers" if num == len(able) else f"{num} of {counted(len(able), 'number')}"
+    which = "all numbers"
+    if num < len(able):
+        which = f"{num} of {counted(len(able), 'number')}"
     return [f"as reported by the program, whose steps were not timed: {which}"]
 
 
 def sweep_notes(results: Iterable[Result]) -> list[str]:
     """Say how many repeats by other sweeps than the one that was asked for are in the numbers."""
     able = with_number(results)
-    num = sum(result.of_other_sweeps for result in able)
-    of_all = sum(len(result.repeats) for result in able)
+    num, of_all = 0, 0
+    for result in able:
+        num += result.of_other_sweeps
+        of_all += len(result.repeats)
     return [f"measured by other sweeps: {num} of {counted(of_all, 'repeat')}"] if num else []
 
 
@@ -279,9 +282,7 @@ ITEMS_OF_STEPS = "'command.items_per_step=batch_size*num_gpus' command.item=samp
 
 def step_notes(results: Iterable[Result]) -> list[str]:
     """Say what steps/s on several numbers of GPUs leave open, and how items are counted."""
-    counting = [
-        result for result in results if result.counts_steps and result.throughput is not None
-    ]
+    counting = [result for result in with_number(results) if result.counts_steps]
     if len({result.num_gpus for result in counting}) < 2:
         return []
     devices = counting[0].environment.devices

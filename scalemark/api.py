@@ -332,7 +332,7 @@ class Results:
             if sweep is not None:
                 return sweep.source
         options = (self.filters, self.sweep, self.origin, self.source, self.baseline)
-        chosen = Source(selection=choose(self.db, *options).selection)
+        chosen = Source(selection=choose(self.db, *options))
         _ = chosen.results
         return chosen
 

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from analysis import badges
-from analysis.advise.answer import Recommendation, next_step
-from analysis.advise.next_trials import cost_text
+from analysis.advise.answer import Recommendation, cost_text, next_step
 from analysis.advise.questions import (
     SHOWN,
     Goal,

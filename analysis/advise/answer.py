@@ -2,33 +2,299 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from analysis import again
-from analysis.advise.next_trials import (
-    REPEATS,
-    Machines,
-    NextTrial,
-    cost_text,
-    next_trials,
-)
 from analysis.advise.questions import Goal, Objective, Question, described, names, questions, ways
-from analysis.advise.ranking import Ranking, rank
-from analysis.again import is_worth_again
-from analysis.judgement import contradiction
-from analysis.results import Result
+from analysis.advise.ranking import Behind, Ranking, rank
+from analysis.again import (
+    command,
+    divides_batch,
+    is_worth_again,
+    repeated,
+    with_num_gpus,
+    with_strategy,
+    with_way,
+)
+from analysis.judgement import contradiction, more_repeats
+from analysis.results import Environment, Result, setting
 from analysis.screen import NextStep
 from analysis.selection import Selection, Source
-from analysis.titles import ITEMS_OF_STEPS
+from analysis.titles import ITEMS_OF_STEPS, number
+from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.machine import DeviceKind
+from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
+from scalemark.records.trial import STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
 from scalemark.text.wording import counted, listed, shortened
 from simulator.costs.box import Hardware
+from simulator.costs.step import step_work
 from store.errors import StoreError
+from store.reading.earlier import Durations, recorded_durations_s
+from store.reading.queries import Row
 from store.reading.sweeps import NotRun
+
+MOST = 8
+REPEATS = 3  # of what is new, or a single run
+_MOST_PAIRS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextTrial:
+    """A suggestion: what to run, and what it could change."""
+
+    why: str
+    commands: tuple[str, ...]
+    num_attempts: int  # that are not there yet
+    # of devices, all attempts together; None where nothing like it has been timed here
+    gpu_seconds: float | None
+
+    @property
+    def sort_key(self) -> float:
+        """The cost, by which the cheapest comes first."""
+        return math.inf if self.gpu_seconds is None else self.gpu_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """Trials to run, each with as many repeats as it shall have in the end."""
+
+    why: str
+    trials: tuple[tuple[TrialSpec, int], ...]
+    like: TrialSpec  # takes about as long
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machines:
+    """The machines behind the results of a source; each is read when it is first asked for."""
+
+    source: Source
+    _durations: dict[str, Durations] = field(default_factory=dict)  # by machine
+
+    def of(self, environment: Environment) -> Row | None:
+        """Return a row of `store.reading.sweeps.machines`; None for published figures."""
+        return self._machines.get(environment.key)
+
+    def durations(self, environment: Environment) -> Durations:
+        """Return the durations that were recorded on a machine."""
+        machine = self.of(environment)
+        if machine is None:
+            return Durations()
+        key = machine["key"]
+        if key not in self._durations:
+            recorded = recorded_durations_s(self.source.engine, key, on_devices=True)
+            self._durations[key] = Durations(recorded, step_work)
+        return self._durations[key]
+
+    @cached_property
+    def _machines(self) -> Mapping[str, Row]:
+        if not self.source.selection.origin.is_ours:
+            return {}
+        by_key = {machine["key"]: machine for machine in self.source.machines}
+        machines = {}
+        for result in reversed(self.source.results):
+            attempt = self.source.attempts[result.attempt_ids[0]]
+            machines[result.environment.key] = by_key[attempt["machine"]]
+        return machines
+
+
+def next_trials(
+    question: Question, ranking: Ranking | None, objective: Objective, machines: Machines
+) -> list[NextTrial]:
+    """Suggest trials, the cheapest first and last what takes unknown time; none for figures of
+    others.
+    """
+    if question.is_of_others or not question.choices:
+        return []
+    if ranking is None:
+        wanted = list(_mended(question))
+    else:
+        worth_it = [each for each in ranking.unclear if _can_be_distinguished(ranking, each)]
+        wanted = [_separating(ranking, each) for each in worth_it[:_MOST_PAIRS]]
+        wanted += _untried(question, ranking, objective, machines)
+        behind = ranking.unproven
+        is_provable = ranking.is_sure and behind is not None and not wanted
+        if is_provable and behind is not None and _can_be_distinguished(ranking, behind):
+            wanted = [_separating(ranking, behind)]  # nothing else is worth a trial
+    distinct: dict[object, _Wanted] = {}
+    for suggested in wanted:
+        distinct.setdefault(suggested.trials, suggested)
+    durations = machines.durations(question.environment)
+    suggestions = [_priced(suggested, question, durations) for suggested in distinct.values()]
+    suggestions.sort(key=lambda trial: trial.sort_key)
+    return suggestions[:MOST]
+
+
+def _priced(wanted: _Wanted, question: Question, durations: Durations) -> NextTrial:
+    """Count the attempts that are not there yet, and the seconds of devices that they take."""
+    have = {result.trial_id: len(result.repeats) for result in question.choices}
+    num_attempts, seconds, is_known = 0, 0.0, True
+    commands = []
+    for spec, repeats in wanted.trials:
+        missing = max(0, repeats - have.get(spec.trial_id, 0))
+        expected_s = durations.expected_s(spec) or durations.expected_s(wanted.like)
+        num_attempts += missing
+        seconds += (expected_s or 0.0) * missing * spec.num_gpus
+        is_known &= expected_s is not None
+        commands.append(command(spec, question.choices, *repeated(repeats)))
+    return NextTrial(
+        why=wanted.why,
+        commands=tuple(commands),
+        num_attempts=num_attempts,
+        gpu_seconds=seconds if is_known and num_attempts else None,
+    )
+
+
+def cost_text(question: Question, trial: NextTrial) -> str:
+    """Return as `3 attempts, about 41.3 GPU-seconds`."""
+    attempts = counted(trial.num_attempts, "attempt")
+    if question.environment.is_simulated or trial.gpu_seconds is None:
+        return attempts
+    devices = question.environment.devices.removesuffix("s")
+    return f"{attempts}, about {number(trial.gpu_seconds)} {devices}-seconds"
+
+
+def _can_be_distinguished(ranking: Ranking, behind: Behind) -> bool:
+    """Return whether a number of repeats that is worth it may tell the two apart."""
+    top, other = ranking.top.scores, behind.candidate.scores
+    if min(len(top), len(other)) < 2:
+        return True
+    # More repeats would not mend those that contradict each other.
+    if contradiction(top) or contradiction(other):
+        return False
+    return more_repeats(top, other) is not None
+
+
+def _separating(ranking: Ranking, behind: Behind) -> _Wanted:
+    """Suggest the planned repeats of both; where one is a single run, the first repeats of it."""
+    both = (ranking.top, behind.candidate)
+    top, other = ranking.top.scores, behind.candidate.scores
+    more = 0
+    if min(len(top), len(other)) > 1:
+        more = more_repeats(top, other, behind.level) or 2
+    trials = []
+    for candidate in both:
+        lacking = max(more, REPEATS - len(candidate.scores))
+        if lacking > 0:
+            trials.append((candidate.result.spec, len(candidate.result.repeats) + lacking))
+    results = [candidate.result for candidate in both]
+    first = described(results[0], against=results[1])
+    second = described(results[1], against=results[0])
+    why = f"repeat {first} and {second}, {behind.share:.1%} apart"
+    return _Wanted(why=why, trials=tuple(trials), like=ranking.top.result.spec)
+
+
+def _untried(
+    question: Question, ranking: Ranking, objective: Objective, machines: Machines
+) -> Iterator[_Wanted]:
+    """Suggest what was not run, however it would end."""
+    pick = ranking.pick.result
+    tried = {result.trial_id for result in question.choices}
+    suggested = [*_cells(question, ranking, objective)]
+    if pick.is_of_program:
+        suggested += _untried_combinations(question, pick)
+    else:
+        suggested += _untried_strategies(question, pick)
+    suggested += _more_gpus(question, ranking, objective, machines)
+    for why, spec in suggested:
+        if spec.trial_id not in tried:
+            yield _Wanted(why=why, trials=((spec, REPEATS),), like=pick.spec)
+
+
+def _cells(
+    question: Question, ranking: Ranking, objective: Objective
+) -> Iterator[tuple[str, TrialSpec]]:
+    """Yield missing cells of strategy and GPUs in the pick's setting that might win.
+
+    They might if they scaled ideally from what their like reach.
+    """
+    pick, choices = ranking.pick.result, question.choices
+    own_setting = setting(pick)
+    alike = [result for result in choices if setting(result) == own_setting]
+    widths = {(result.num_gpus, result.hosts) for result in choices}
+    for num_gpus, hosts in sorted(widths, key=lambda width: (-width[0], width[1])):
+        examples = {}
+        for result in choices:
+            if hosts == 1 or result.hosts > 1:
+                examples[result.strategy] = result
+        for strategy, example in examples.items():
+            own = [result for result in alike if result.strategy == strategy]
+            can_run = divides_batch(pick.spec, num_gpus)
+            if can_run and _may_win(ranking, objective, own or alike, num_gpus):
+                way = {axis: example.axes.get(axis) for axis in example.strategy_axes}
+                spec = with_way(replace(with_num_gpus(pick.spec, num_gpus), hosts=hosts), way)
+                where = question.environment.counted(num_gpus, hosts)
+                yield f"{strategy} on {where} was not run, and might win", spec
+
+
+def _may_win(
+    ranking: Ranking, objective: Objective, alike: Sequence[Result], num_gpus: int
+) -> bool:
+    """Return whether it would with the most that its like reach per GPU."""
+    per_gpu = max((result.throughput or 0.0) / result.num_gpus for result in alike)
+    return per_gpu * num_gpus > ranking.top.score / objective.score(1.0, num_gpus)
+
+
+def _untried_strategies(question: Question, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
+    if pick.num_gpus == 1:
+        return
+    tried = {result.strategy for result in question.choices}
+    is_cpu = pick.environment.device_kind is DeviceKind.CPU_DEVICE
+    for values, name in (STRATEGY_COLUMNS if pick.hosts == 1 else STRATEGY_NAMES).items():
+        if name in tried or (is_cpu and ALL_REDUCES[values[-1]].gpu_only):
+            continue
+        # over hosts, those that one client drives; others are there to be compared with
+        update = VARIABLE_UPDATES[values[0]]
+        if pick.hosts == 1 or (update.is_distributed and not update.every_worker_trains):
+            yield f"{name} was not tried at all", with_strategy(pick.spec, *values)
+
+
+def _untried_combinations(question: Question, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
+    """Yield values of one axis that others ran with, and nothing beside the pick's other values."""
+    tried = {result.strategy for result in question.choices}
+    for axis in pick.strategy_axes:
+        for value in dict.fromkeys(result.axes.get(axis) for result in question.choices):
+            spec = with_way(pick.spec, {axis: value})
+            if value is not None and spec.strategy not in tried:
+                yield f"{spec.strategy} was not tried at all", spec
+
+
+def _more_gpus(
+    question: Question, ranking: Ranking, objective: Objective, machines: Machines
+) -> Iterator[tuple[str, TrialSpec]]:
+    pick = ranking.pick.result
+    if pick.counts_steps:
+        return
+    most = max(result.num_gpus for result in question.choices)
+    machine = machines.of(pick.environment)
+    each = machine["num_gpus"] if machine else 0
+    num_machines = 1 if pick.is_on_one_machine else pick.hosts
+    more = min(2 * most, each * num_machines)
+    is_wider = pick.num_gpus == most and more > most and divides_batch(pick.spec, more)
+    if is_wider and _may_win(ranking, objective, [pick], more):
+        why = f"the machine has {counted(each, 'GPU')}: does it scale on?"
+        yield why, with_num_gpus(pick.spec, more)
+
+
+def _mended(question: Question) -> Iterator[_Wanted]:
+    """Suggest what may run where nothing has a number: half the batch, or what was interrupted."""
+    choices = question.choices
+    tried = {result.trial_id for result in choices}
+    for result in choices:
+        if result.outcome == Outcome.OUT_OF_MEMORY and result.spec.batch_size > 1:
+            spec = replace(result.spec, batch_size=result.spec.batch_size // 2)
+            if spec.trial_id not in tried:
+                why = f"{described(result)} ran out of memory: half the batch"
+                yield _Wanted(why=why, trials=((spec, REPEATS),), like=result.spec)
+    if all(result.outcome == Outcome.INTERRUPTED for result in choices):
+        spec = choices[0].spec
+        yield _Wanted(why="all were interrupted: run them", trials=((spec, REPEATS),), like=spec)
+
 
 _MOST_NAMED = 3
 _ENOUGH = 2 * REPEATS  # repeats that contradict each other: more of them would, too

@@ -8,57 +8,45 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from analysis import options, titles
 from analysis.advise import advise_words as words
 from analysis.advise.answer import Recommendation, recommend
 from analysis.advise.questions import Goal, Objective
-from analysis.options import (
-    All,
-    Brief,
-    Filters,
-    OriginOption,
-    SourceOption,
-    Sweep,
-    refuse_both,
-    selected,
-    trials_without_number,
-    what_is_left,
-)
 from analysis.screen import Screen, say, say_command, say_foot, say_table, show
-from analysis.titles import made_with, program_notes, reported_notes, step_notes
 from scalemark.cli.terminal import make_console, print_json
 from store.command_line import Db, Json
 
 
 def advise(
     db: Db,
-    filters: Filters = None,
+    filters: options.Filters = None,
     goal: Annotated[Goal, typer.Option("--goal", help="What is to be best.")] = Goal.THROUGHPUT,
     usd_per_gpu_hour: Annotated[
         float | None, typer.Option(help="Price of a GPU; --goal cost needs it.", show_default=False)
     ] = None,
-    sweep: Sweep = None,
-    origin: OriginOption = None,
-    source: SourceOption = None,
-    shows_all: All = False,
-    brief: Brief = False,
+    sweep: options.Sweep = None,
+    origin: options.OriginOption = None,
+    source: options.SourceOption = None,
+    shows_all: options.All = False,
+    brief: options.Brief = False,
     as_json: Json = False,
 ) -> None:
     """Recommend a strategy, GPU count, batch and precision, with the cheapest trials that could
     change the answer. Without filters it is about the newest sweep.
     """
-    refuse_both(shows_all=shows_all, brief=brief)
+    options.refuse_both(shows_all=shows_all, brief=brief)
     objective = Objective(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour)
-    read, newest = selected(db, filters, sweep, origin, source)
+    read, newest = options.selected(db, filters, sweep, origin, source)
     answers = recommend(read, objective, wanted=newest.has if newest else None)
     asked = newest.source.selection if newest else read.selection
-    left = what_is_left(db, asked.sweep)
+    left = options.what_is_left(db, asked.sweep)
     lacking = ""
     if left is None and any(answer.ranking for answer in answers):  # else the answers say so
-        lacking = trials_without_number(asked)
+        lacking = options.trials_without_number(asked)
     if as_json:
         return print_json({"answers": answers, "not_run": left, "without_number": lacking or None})
     notes = [*read.notes, lacking] if lacking else read.notes
-    notes = [*notes, *step_notes(read.results)]
+    notes = [*notes, *titles.step_notes(read.results)]
     console = make_console()
     screen = words.screen(answers, left)
     if shows_all:
@@ -77,8 +65,8 @@ def _print_all(
         say(console, own.headlines[0], "bold")
         say(console, words.heading(answer), "dim")
         choices = answer.question.choices
-        made = made_with(answer.question.environment)
-        for note in (made, *program_notes(choices), *reported_notes(choices)):
+        made = titles.made_with(answer.question.environment)
+        for note in (made, *titles.program_notes(choices), *titles.reported_notes(choices)):
             say(console, note, "dim")
         say_table(console, own, own.rows)
         console.print()

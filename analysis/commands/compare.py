@@ -12,32 +12,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from analysis import badges
-from analysis.again import command
+from analysis import again, badges, options, screen, titles
 from analysis.compare.pairs import Comparison, PairRow, comparison
 from analysis.compare.sides import ComparedSide, sides
 from analysis.judgement import Decision, Ratio
-from analysis.options import Filters, OriginOption, Sweep, tell, tell_all_sweeps
 from analysis.results import Result
-from analysis.screen import say, say_command, say_meanings
-from analysis.titles import (
-    environment_notes,
-    failed_repeats,
-    host_notes,
-    made_with,
-    named,
-    number,
-    program_name,
-    program_notes,
-    reported_notes,
-    step_notes,
-    sweep_notes,
-)
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
 from scalemark.host.own_code import typed
+from scalemark.records import references
 from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.records.measurement import Outcome
-from scalemark.records.references import Origin
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
@@ -62,24 +46,24 @@ def compare(
         ),
     ],
     db: Db,
-    filters: Filters = None,
-    sweep: Sweep = None,
-    origin: OriginOption = None,
+    filters: options.Filters = None,
+    sweep: options.Sweep = None,
+    origin: options.OriginOption = None,
     as_json: Json = False,
 ) -> None:
     """Say which side is faster, by how much, how sure that is, and how many repeats would tell."""
     of_a, of_b = sides(db, a, b, filters or (), sweep, origin)
-    tell(of_a.note)
+    options.tell(of_a.note)
     compared = comparison(of_a, of_b)
     if not any(side.is_by_name or side.names_an_environment for side in (of_a, of_b)):
-        tell_all_sweeps(replace(of_a.selection, filters=tuple(filters or ())))
+        options.tell_all_sweeps(replace(of_a.selection, filters=tuple(filters or ())))
     rows = compared.rows
     if as_json:
         return print_json(_answer(of_a, of_b, compared))
     console = make_console()
-    say(console, f"A: {_title(of_a, [row.name_a for row in rows])}")
-    say(console, f"B: {_title(of_b, [row.name_b for row in rows])}")
-    say(console, headline(rows), "bold")
+    screen.say(console, f"A: {_title(of_a, [row.name_a for row in rows])}")
+    screen.say(console, f"B: {_title(of_b, [row.name_b for row in rows])}")
+    screen.say(console, headline(rows), "bold")
     console.print()
     _print_table(console, rows)
     console.print()
@@ -89,21 +73,21 @@ def compare(
     for row in rows:
         commands.update(dict.fromkeys(row.to_run))
     if commands:
-        say(console, "To run them:")
+        screen.say(console, "To run them:")
         for text in list(commands)[:_MOST_COMMANDS]:
-            say_command(console, text, "")
+            screen.say_command(console, text, "")
     if len(commands) > _MOST_COMMANDS:
         more = counted(len(commands) - _MOST_COMMANDS, "more command")
-        say(console, f"and {more}: --json has them", "dim")
+        screen.say(console, f"and {more}: --json has them", "dim")
     for line in notes(compared, has_badges=True):
-        say(console, line, "dim")
+        screen.say(console, line, "dim")
     used = set(map(answer, rows))
     for row in rows:
         for result in (row.a, row.b):
             used.update(badges.of_environment(result.environment))
     meanings = badges.foot(used)
     if meanings:
-        say_meanings(console, meanings)
+        screen.say_meanings(console, meanings)
 
 
 def _title(side: ComparedSide, names: Sequence[str]) -> str:
@@ -178,7 +162,7 @@ def _value(row: PairRow, axis: str) -> str:
         return INHERITED if is_env_variable(axis) else ""
     text = str(value)
     if axis == "command":
-        return program_name(text)  # a note has the command
+        return titles.program_name(text)  # a note has the command
     if axis == "read" and len(text) > _WIDEST_CELL:  # --json has all of it
         half = _WIDEST_CELL // 2
         return f"{text[:half]}…{text[-half:]}"
@@ -188,7 +172,7 @@ def _value(row: PairRow, axis: str) -> str:
 def _speed(result: Result) -> str:
     if result.throughput is None:
         return result.ended
-    return f"{number(result.throughput)} {result.unit}"
+    return f"{titles.number(result.throughput)} {result.unit}"
 
 
 def _answer(a: ComparedSide, b: ComparedSide, compared: Comparison) -> dict[str, Any]:
@@ -224,7 +208,7 @@ def _row_answer(row: PairRow) -> dict[str, Any]:
 def _missing(result: Result) -> dict[str, Any]:
     text = ""
     if result.environment.origin.is_ours:
-        text = command(result.spec, [result])
+        text = again.command(result.spec, [result])
     injected = result.axes.get("injected", "")
     return result.facts() | {"injected": injected, "command": text}
 
@@ -234,7 +218,7 @@ def answer(row: PairRow) -> str:
     judgement = row.judgement
     if judgement is None:
         return "nothing to compare"
-    if row.b.environment.origin is Origin.PUBLISHED:
+    if row.b.environment.origin is references.Origin.PUBLISHED:
         return "published"
     if judgement.answer is Decision.DIFFERENT:
         return "B faster" if row.is_turned else "A faster"
@@ -266,7 +250,7 @@ def sentence(row: PairRow) -> str:
     if judgement is None:
         return f"nothing to compare: {' and '.join(_without_number(row))}"
     ratio = judgement.ratio
-    if row.b.environment.origin is Origin.PUBLISHED:
+    if row.b.environment.origin is references.Origin.PUBLISHED:
         return f"{a} is {_fold(ratio.ratio)}x as fast as published by {b}"
     if judgement.answer is Decision.TIE:
         return f"{a} and {b} tie: {_times(ratio)} over {_basis(ratio)}"
@@ -314,13 +298,18 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
     suspect, partly = [], []
     for result in results:
         where = result.environment
-        texts += [made_with(where)] if has_badges else environment_notes(where)
-        texts += host_notes([result])
+        texts += [titles.made_with(where)] if has_badges else titles.environment_notes(where)
+        texts += titles.host_notes([result])
         if not result.is_valid:
             suspect.append(_trial(result))
         if result.failed and result.throughput is not None:
-            partly.append(f"{_trial(result)} ({failed_repeats(result)})")
-    for notes_of in (program_notes, reported_notes, step_notes, sweep_notes):
+            partly.append(f"{_trial(result)} ({titles.failed_repeats(result)})")
+    for notes_of in (
+        titles.program_notes,
+        titles.reported_notes,
+        titles.step_notes,
+        titles.sweep_notes,
+    ):
         texts += notes_of(results)
     if suspect:
         texts.append(f"suspect, see {typed('store')} show: {_shortened(suspect)}")
@@ -331,11 +320,11 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
 
 def _fold(value: float) -> str:
     """Return `1.31`; near 1, where it matters on which side a ratio is, `1.003`."""
-    return f"{value:.3f}" if 0.9 < value < 1.1 else number(value)
+    return f"{value:.3f}" if 0.9 < value < 1.1 else titles.number(value)
 
 
 def _start(row: PairRow) -> str:
-    setting = ", ".join(named(axis, value) for axis, value in row.setting.items())
+    setting = ", ".join(titles.named(axis, value) for axis, value in row.setting.items())
     return f"{setting}: " if setting else ""
 
 

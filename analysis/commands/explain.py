@@ -10,25 +10,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from analysis import options, results, screen, titles
 from analysis.explain import explanations as words
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import Explanation, explain_all, of_each_curve
-from analysis.explain.observed import observer
-from analysis.options import (
-    All,
-    Brief,
-    Filters,
-    OriginOption,
-    SourceOption,
-    Sweep,
-    refuse_both,
-    selected,
-    trials_without_number,
-)
-from analysis.results import Result, has_steps, why_no_steps, with_number
-from analysis.screen import say, say_command, show
+from analysis.explain.waterfall import observer
 from analysis.selection import Selection, Source, choose
-from analysis.titles import environment_notes, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.references import Origin
@@ -51,23 +38,23 @@ NOT_TAKEN_APART = (
 
 def explain(
     db: Db,
-    filters: Filters = None,
+    filters: options.Filters = None,
     trial: Trial = None,
-    sweep: Sweep = None,
-    origin: OriginOption = None,
-    source: SourceOption = None,
-    shows_all: All = False,
-    brief: Brief = False,
+    sweep: options.Sweep = None,
+    origin: options.OriginOption = None,
+    source: options.SourceOption = None,
+    shows_all: options.All = False,
+    brief: options.Brief = False,
     as_json: Json = False,
 ) -> None:
     """Say where the time of a step goes, by ablation, and what holds each trial back. Without
     filters it is about the newest sweep.
     """
-    refuse_both(shows_all=shows_all, brief=brief)
+    options.refuse_both(shows_all=shows_all, brief=brief)
     if trial is not None and begins_id(trial) and source is None:
         of_trial = choose(db, [*(filters or ()), f"trial={trial}"], sweep, origin)
-        origin = of_trial.selection.origin if of_trial.sweep else origin
-    asked, newest = selected(db, filters, sweep, origin, source)
+        origin = of_trial.origin if of_trial.newest else origin
+    asked, newest = options.selected(db, filters, sweep, origin, source)
     if asked.selection.origin is Origin.ELSEWHERE:
         raise StoreError(
             f"--origin {Origin.ELSEWHERE}: a table says how fast a program was, and not what it "
@@ -75,7 +62,10 @@ def explain(
             f"advise --origin {Origin.ELSEWHERE}"
         )
     if newest is None:
-        everything = _everything(asked.selection)
+        # all that trials may be compared with
+        filters_of_all = tuple(asked.selection.attempt_filters)
+        of_all = replace(asked.selection, filters=filters_of_all, sweep=None)
+        everything = Source(selection=of_all)
         if asked.selection.sweep and not asked.selection.trial_filters:
             asked = everything.of_sweep(asked.selection.sweep)
     else:
@@ -95,16 +85,16 @@ def explain(
         return print_json(explained)
     notes = list(chosen.notes)
     if newest is None:
-        notes += sweep_notes(targets)
+        notes += titles.sweep_notes(targets)
     if trial is None:
-        notes += filter(None, [trials_without_number(chosen)])
+        notes += filter(None, [options.trials_without_number(chosen)])
     if any(result.is_of_program for result in chosen_results):
         notes.append(f"left out: {NOT_TAKEN_APART}")
     console = make_console()
     if not shows_all:
-        return show(console, words.screen(explained, chosen), newest, notes, brief=brief)
+        return screen.show(console, words.screen(explained, chosen), newest, notes, brief=brief)
     if newest is not None:
-        say(console, newest.line, "dim")
+        screen.say(console, newest.line, "dim")
     return _print_all(console, explained, notes)
 
 
@@ -112,26 +102,20 @@ def _print_all(console: Console, explained: Sequence[Explanation], notes: Sequen
     """Print every explanation with its remedies and missing trials, then notes."""
     of_places = []
     for explanation in explained:
-        say(console, words.verdict(explanation), "bold")
+        screen.say(console, words.verdict(explanation), "bold")
         rows = list(words.rows(explanation))
         print_columns(console, words.COLUMNS, rows, right=frozenset(("share",)))
         for sentence, command in words.details(explanation):
-            say(console, sentence)
+            screen.say(console, sentence)
             if command:
-                say_command(console, command)
+                screen.say_command(console, command)
         console.print()
-        of_places += environment_notes(explanation.target.environment)
+        of_places += titles.environment_notes(explanation.target.environment)
     for note in dict.fromkeys([*notes, *of_places]):
-        say(console, note)
+        screen.say(console, note)
 
 
-def _everything(selection: Selection) -> Source:
-    """Return all that trials may be compared with."""
-    filters = tuple(selection.attempt_filters)
-    return Source(selection=replace(selection, filters=filters, sweep=None))
-
-
-def _of_trial(asked: Source, trial: str | None) -> list[Result]:
+def _of_trial(asked: Source, trial: str | None) -> list[results.Result]:
     """Raise StoreError when `trial` is none of them."""
     if trial is None:
         return asked.results
@@ -146,12 +130,12 @@ def _of_trial(asked: Source, trial: str | None) -> list[Result]:
     return chosen
 
 
-def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:
+def _targets(asked: Sequence[results.Result], asked_for: Selection) -> list[results.Result]:
     """Raise StoreError when there is nothing to explain, with what there is instead."""
     asked = [result for result in asked if not result.is_of_program]
     if not asked:
         raise StoreError(NOT_TAKEN_APART)
-    numbers = with_number(asked)
+    numbers = results.with_number(asked)
     if not numbers:
         ended = Counter(result.ended for result in asked)
         ways = ", ".join(f"{num} {way}" for way, num in ended.most_common())
@@ -160,9 +144,9 @@ def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:
             f"nothing to explain: none of {counted(len(asked), 'trial')} brought a number "
             f"({ways}); {asked_for.show_command} {first} shows the first"
         )
-    with_steps = [result for result in numbers if has_steps(result)]
+    with_steps = [result for result in numbers if results.has_steps(result)]
     if not with_steps:
-        raise StoreError(why_no_steps(numbers[0]))
+        raise StoreError(results.why_no_steps(numbers[0]))
     if not any(result.axes["batch_size"] for result in with_steps):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
     return with_steps

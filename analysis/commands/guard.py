@@ -16,14 +16,7 @@ from analysis.guard.scan import LEAST
 from analysis.options import Filters, OriginOption, Sweep, select
 from analysis.screen import say, say_command
 from analysis.selection import Selection
-from scalemark.cli.terminal import (
-    READING_WIDTH,
-    make_console,
-    print_columns,
-    print_json,
-    reader_may_leave,
-    reading_width,
-)
+from scalemark.cli import terminal
 from scalemark.host.own_code import typed
 from scalemark.records.axes import WHEN
 from scalemark.text.untrusted import command_line
@@ -82,9 +75,9 @@ def guard(
             change = replace(change, accepted=f"{_ACCEPTED} {accepted_day}")
         if first_day is None or change.first >= first_day:
             shown.append(change)
-    with reader_may_leave():
+    with terminal.reader_may_leave():
         if as_json:
-            print_json(_answer(chosen, records, shown))
+            terminal.print_json(_answer(chosen, records, shown))
         else:
             _print(chosen, records, shown, first_day)
     if any(change.state is ChangeState.REGRESSION for change in shown):
@@ -106,14 +99,14 @@ def _print(
     shown: Sequence[Change],
     since: date | None,
 ) -> None:
-    console = make_console()
+    console = terminal.make_console()
     say(console, headline(shown, records, since), "bold")
     if shown:
         console.print()
         names_machines = len({record.machine for record in records}) > 1
         rows = [cells_of(change, names_machines=names_machines) for change in shown]
-        width = reading_width(console)
-        print_columns(console, COLUMNS, rows, frozenset({"trials"}), piped_width=width)
+        width = terminal.reading_width(console)
+        terminal.print_columns(console, COLUMNS, rows, frozenset({"trials"}), piped_width=width)
         console.print()
     regressions = [change for change in shown if change.state is ChangeState.REGRESSION]
     if regressions:
@@ -151,7 +144,7 @@ def next_command(change: Change, chosen: Selection) -> str:
         if has_value and axis in change.cells[0].axes:
             choice = f"{axis}={escaped(as_typed(change.cells[0].axes[axis]))}"
             narrowed = chosen.analysis("compare", *sides, choice)
-            if len(f"next: {narrowed}") < READING_WIDTH:
+            if len(f"next: {narrowed}") < terminal.READING_WIDTH:
                 return narrowed
     return chosen.analysis("compare", *sides)
 

@@ -10,12 +10,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from analysis.options import Filters, OriginOption, SourceOption, Sweep, select
+from analysis import options, screen, selection, titles
 from analysis.predict import Basis, Prediction, curves
 from analysis.predict import predict as predicted
-from analysis.screen import say
-from analysis.selection import Source
-from analysis.titles import number, sweep_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.text.wording import as_typed, counted, listed, natural, shortened
 from store.command_line import USAGE, Db, Json
@@ -44,18 +41,18 @@ _MOST_NAMED = 6  # predictions that a doubt or reason names
 
 def predict(
     db: Db,
-    filters: Filters = None,
+    filters: options.Filters = None,
     to: ToOption = None,
-    sweep: Sweep = None,
-    origin: OriginOption = None,
-    source: SourceOption = None,
+    sweep: options.Sweep = None,
+    origin: options.OriginOption = None,
+    source: options.SourceOption = None,
     as_json: Json = False,
 ) -> None:
     """Predict how fast measured curves go on to more GPUs, with intervals. A prediction is no
     measurement.
     """
     counts = _counts(to)
-    read = Source(selection=select(db, filters, sweep, origin, source))
+    read = selection.Source(selection=options.select(db, filters, sweep, origin, source))
     known = curves(read.results)
     if not known:
         raise StoreError("nothing to predict from: no chosen trial has a number")
@@ -66,13 +63,13 @@ def predict(
     nothing = "nothing could be predicted"
     is_all_declined = all(prediction.declined for prediction in predictions)
     if as_json:
-        answer = {"notes": sweep_notes(read.results), "predictions": predictions}
+        answer = {"notes": titles.sweep_notes(read.results), "predictions": predictions}
         print_json({"error": nothing} | answer if is_all_declined else answer)
     else:
         console = make_console()
         _show(console, predictions)
-        for note in sweep_notes(read.results):
-            say(console, note)
+        for note in titles.sweep_notes(read.results):
+            screen.say(console, note)
     if is_all_declined:
         print(f"analysis: {nothing}", file=sys.stderr)
         raise typer.Exit(USAGE)
@@ -102,12 +99,12 @@ def _show(console: Console, predictions: Sequence[Prediction]) -> None:
     for prediction in predictions:
         grouped[prediction.environment, prediction.unit].append(prediction)
     for (_, unit), group in grouped.items():
-        say(console, f"Predicted, not measured: {group[0].machine}", "bold")
+        screen.say(console, f"Predicted, not measured: {group[0].machine}", "bold")
         able = [prediction for prediction in group if prediction.throughput is not None]
         if able:
             _print_table(console, sorted(able, key=_order), unit, group[0].origin)
         for line in (*_doubts(able), *_declined(group)):
-            say(console, line)
+            screen.say(console, line)
 
 
 def _order(prediction: Prediction) -> tuple[object, ...]:
@@ -133,16 +130,16 @@ def _print_table(
     for prediction in predictions:
         cells = [prediction.model, prediction.strategy]
         cells += [as_typed(prediction.setting.get(axis)) for axis in varied]
-        low, high = number(prediction.low or 0.0), number(prediction.high or 0.0)
+        low, high = titles.number(prediction.low or 0.0), titles.number(prediction.high or 0.0)
         cells += [
             str(prediction.num_gpus),
-            f"{number(prediction.throughput or 0.0)} [{low}, {high}]",
+            f"{titles.number(prediction.throughput or 0.0)} [{low}, {high}]",
         ]
         cells.append(counted(prediction.num_counts, "count"))
         if has_figures:
             figure, error = prediction.figure, prediction.error
             off = "" if error is None else f" {error:+.1%}"
-            cells.append("" if figure is None else f"{number(figure)}{off}")
+            cells.append("" if figure is None else f"{titles.number(figure)}{off}")
         rows.append(cells)
     print_columns(console, columns, rows, right=frozenset(["GPUs", heading, origin]))
 

@@ -6,18 +6,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from analysis import badges
+from analysis import badges, options
 from analysis import scaling as words
-from analysis.options import (
-    All,
-    BaselineOption,
-    Filters,
-    OriginOption,
-    SourceOption,
-    Sweep,
-    select,
-    tell_all_sweeps,
-)
 from analysis.results import BaselineRule
 from analysis.scaling import Scaling, scalings
 from analysis.screen import say, say_meanings
@@ -31,17 +21,17 @@ from store.command_line import Db, Json
 
 def scaling(
     db: Db,
-    filters: Filters = None,
-    sweep: Sweep = None,
-    origin: OriginOption = None,
-    source: SourceOption = None,
-    baseline: BaselineOption = BaselineRule.SAME,
-    shows_all: All = False,
+    filters: options.Filters = None,
+    sweep: options.Sweep = None,
+    origin: options.OriginOption = None,
+    source: options.SourceOption = None,
+    baseline: options.BaselineOption = BaselineRule.SAME,
+    shows_all: options.All = False,
     as_json: Json = False,
 ) -> None:
     """Show from how many GPUs on another one is wasted; --all has each curve with its intervals."""
-    chosen = select(db, filters, sweep, origin, source, baseline)
-    tell_all_sweeps(chosen)
+    chosen = options.select(db, filters, sweep, origin, source, baseline)
+    options.tell_all_sweeps(chosen)
     read = Source(selection=chosen)
     answers = scalings(read.results)
     if as_json:

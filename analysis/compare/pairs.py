@@ -14,8 +14,8 @@ from analysis.compare import sides
 from analysis.compare.sides import ComparedSide
 from analysis.judgement import Decision, Judgement, judge, more_repeats
 from analysis.labels import FOLLOWERS
+from analysis.measured import differing
 from analysis.results import GlobalBatch, Result, axes_of, global_batch
-from analysis.versions import differing
 from scalemark.records.axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.wording import as_typed, natural
@@ -159,13 +159,9 @@ def _alike(
     fixed = _fixed(of_a, of_b, free)
     by_key: dict[tuple[object, ...], list[Result]] = defaultdict(list)
     for result in of_b:
-        by_key[_key(result, fixed, free)].append(result)
+        by_key[tuple(_fixed_axes(result, fixed, free).values())].append(result)
     for result in of_a:
-        yield result, by_key.get(_key(result, fixed, free), [])
-
-
-def _key(result: Result, fixed: Sequence[str], free: Collection[str]) -> tuple[object, ...]:
-    return tuple(_fixed_axes(result, fixed, free).values())
+        yield result, by_key.get(tuple(_fixed_axes(result, fixed, free).values()), [])
 
 
 def _fixed_axes(result: Result, fixed: Sequence[str], free: Collection[str]) -> dict[str, object]:
@@ -316,18 +312,12 @@ def _left(
     a: ComparedSide, b: ComparedSide, pairs: _Pairs
 ) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
     """Return the results of both sides that are in no pair."""
-    left_a = _not_in(a.results, [of_a for of_a, _ in pairs])
-    left_b = _not_in(b.results, [of_b for _, of_b in pairs])
-    return left_a, left_b
-
-
-def _not_in(results: Iterable[Result], taken: Iterable[Result]) -> tuple[Result, ...]:
-    keys = {(result.trial_id, result.environment.key) for result in taken}
     left = []
-    for result in results:
-        if (result.trial_id, result.environment.key) not in keys:
-            left.append(result)
-    return tuple(left)
+    for place, side in enumerate((a, b)):
+        taken = {(pair[place].trial_id, pair[place].environment.key) for pair in pairs}
+        rest = [each for each in side.results if (each.trial_id, each.environment.key) not in taken]
+        left.append(tuple(rest))
+    return left[0], left[1]
 
 
 def _why_none(a: ComparedSide, b: ComparedSide, free: frozenset[str]) -> str:

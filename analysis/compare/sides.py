@@ -97,8 +97,12 @@ def _sure(value: Any) -> Any:
 
 def _open_axes(figure: Result) -> set[str]:
     """Return axes that the source does not report, or leaves in doubt."""
-    axes = {axis: str(value or "") for axis, value in figure.axes.items() if axis != "strategy"}
-    return {axis for axis, value in axes.items() if value in OPEN or value.endswith("?")}
+    axes = set()
+    for axis, value in figure.axes.items():
+        text = str(value or "")
+        if axis != "strategy" and (text in OPEN or text.endswith("?")):
+            axes.add(axis)
+    return axes
 
 
 def notes(pairs: Sequence[tuple[Result, Result]]) -> Iterator[str]:
@@ -186,7 +190,7 @@ def sides(
     if _is_source(db, b):
         chosen = choose(db, [*_filters(db, a), *common], sweep, origin)
         published = Selection(db=db, origin=Origin.PUBLISHED, source=b)
-        return _side(a, chosen.selection, note=chosen.note), _side(b, published)
+        return _side(a, chosen, note=chosen.origin_note), _side(b, published)
     if origin is None and sweep is None and references.is_all(open_for_reading(db)):
         origin = Origin.ELSEWHERE
     if origin is Origin.ELSEWHERE:
@@ -215,10 +219,11 @@ def _ours(
     tried = [origin] if origin else [Origin.MEASURED, Origin.SIMULATED]
     if origin is None:
         engine = open_for_reading(db)
-        of_a, of_b = (
-            newest_first(engine, full_names(engine, [*own, *common]), sweep=sweep)
-            for own in filters
-        )
+        both_newest = []
+        for own in filters:
+            names = full_names(engine, [*own, *common])
+            both_newest.append(newest_first(engine, names, sweep=sweep))
+        of_a, of_b = both_newest
         newest = {Origin(known): name for known, name in of_a.items() if known in of_b}
         tried = list(dict.fromkeys([*newest, *tried]))
     errors: list[tuple[str, NothingFoundError]] = []

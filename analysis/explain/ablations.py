@@ -176,9 +176,11 @@ class AblationFinder:
         if ablation is Ablation.FLOOR:
             # the fastest of its kind, whatever its images: they hardly count there
             floors = self._alike.get((_where(target), _kind_of_floor(axes)), ())
-            return min(
-                floors, key=lambda floor: (not _is_plain(floor), _step_s(floor)), default=None
-            )
+            ranked = []
+            for floor in floors:
+                step_s = items_per_step(floor) / (floor.throughput or 1)
+                ranked.append((not _is_plain(floor), step_s, floor))
+            return min(ranked, key=lambda entry: entry[:2])[2] if ranked else None
         if ablation is Ablation.LARGER_BATCH:
             # subtracted from the one alone: what else differs would count as fixed
             alone = self.alone(target)
@@ -261,10 +263,6 @@ def _rank_alone(result: Result, target: Result, *, is_own: bool) -> int | None:
 def _order(result: Result) -> tuple[bool, int, bool]:
     """Sort by how well a trial stands for its like, the best first."""
     return not _is_plain(result), -len(result.repeats), not result.axes.get("replica_times")
-
-
-def _step_s(result: Result) -> float:
-    return items_per_step(result) / (result.throughput or 1)
 
 
 def _has_meaning(ablation: Ablation, target: Result) -> bool:

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from analysis.explain.ablations import COMPARED, FLOOR, Ablation, reads
-from analysis.explain.observed import NOTHING, Observed, kernels_s
 from analysis.explain.waterfall import (
+    NOTHING,
     Beside,
     Cause,
+    Observed,
     Seconds,
     StepPart,
     Waterfall,
     difference,
+    kernels_s,
     ms,
     shares_cores,
     step_s,

@@ -9,12 +9,18 @@ from dataclasses import dataclass, replace
 from analysis import again, badges
 from analysis.advise.questions import SHOWN, cells, column_heading, described, marks
 from analysis.again import is_worth_again
+from analysis.explain import causes, verdicts
 from analysis.explain.ablations import Ablation, AblationFinder, command
-from analysis.explain.causes import Bound, Case, Evidence, EvidenceKind, OtherWays
-from analysis.explain.observed import NOTHING, UNTIMED, Observed, SlowReplicas
-from analysis.explain.remedies import Remedy, against_slow, remedies
-from analysis.explain.verdicts import MATTERS, Confidence, Diagnosis, diagnose
-from analysis.explain.waterfall import Seconds, Waterfall, shares_cores, waterfall
+from analysis.explain.waterfall import (
+    NOTHING,
+    UNTIMED,
+    Observed,
+    Seconds,
+    SlowReplicas,
+    Waterfall,
+    shares_cores,
+    waterfall,
+)
 from analysis.results import Result
 from analysis.screen import NextStep, Screen
 from analysis.selection import Selection
@@ -51,10 +57,10 @@ class Explanation:
 
     target: Result
     steps: Steps
-    diagnosis: Diagnosis
+    diagnosis: verdicts.Diagnosis
     seen: Observed
     slow_replicas: SlowReplicas
-    remedies: tuple[Remedy, ...]
+    remedies: tuple[verdicts.Remedy, ...]
     missing: Mapping[Ablation, str]  # trials that would say more -> the command; empty without
     notes: tuple[str, ...]  # what must be known beside it, as sentences
 
@@ -65,25 +71,30 @@ def explain_all(
     observe: Callable[[Result], Observed],
 ) -> list[Explanation]:
     """Explain results that have a number; `finder` has all that they may be compared with."""
-    ways = OtherWays(finder.results)
+    ways = causes.OtherWays(finder.results)
     return [_explain(target, finder, ways, observe) for target in targets]
 
 
 def _explain(
     target: Result,
     finder: AblationFinder,
-    ways: OtherWays,
+    ways: causes.OtherWays,
     observe: Callable[[Result], Observed],
 ) -> Explanation:
     fall = waterfall(finder.around(target))
     of_ablations = {name: observe(result) for name, result in fall.ablations.results.items()}
     seen = of_ablations[fall.ablations.own]
     slow, waiting = _slow_replicas(fall, seen, of_ablations.get(Ablation.INDEPENDENT, NOTHING))
-    case = Case(fall=fall, seen=seen, of_ablations=of_ablations, ways=ways, waiting=waiting)
-    diagnosis = diagnose(case)
-    offered = remedies(diagnosis.bound, target, seen.num_cores, refuted=_refuted(fall))
-    if diagnosis.bound is Bound.SLOW_REPLICA:
-        offered = [against_slow(slow.slow[0].replica, target.environment.device_kind)]
+    case = causes.Case(fall=fall, seen=seen, of_ablations=of_ablations, ways=ways, waiting=waiting)
+    diagnosis = verdicts.diagnose(case)
+    refuted = []  # axes that trials have shown to bring nothing
+    if fall.calls and fall.share(fall.calls.seconds.value) < verdicts.MATTERS:
+        refuted.append("steps_per_execution")
+    if fall.ablations.own is Ablation.DISTORTING and Ablation.READING in fall.ablations.results:
+        refuted.append("distortions")  # without them it is an ablation already
+    offered = verdicts.remedies(diagnosis.bound, target, seen.num_cores, refuted=refuted)
+    if diagnosis.bound is causes.Bound.SLOW_REPLICA:
+        offered = [verdicts.against_slow(slow.slow[0].replica, target.environment.device_kind)]
     missing = {ablation: command(ablation, target) for ablation in fall.ablations.missing}
     return Explanation(
         target=target,
@@ -97,7 +108,7 @@ def _explain(
     )
 
 
-def _steps(fall: Waterfall, diagnosis: Diagnosis) -> Steps:
+def _steps(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> Steps:
     first = fall.parts[0].before if fall.parts else fall.target
     parts = [_row(fall, str(fall.base), fall.base_s, (first.trial_id,))]
     for part in fall.parts:
@@ -125,7 +136,7 @@ def _row(fall: Waterfall, what: str, seconds: Seconds, trials: Sequence[str]) ->
     return StepRow(what=what, seconds=seconds, share=share, trials=tuple(trials))
 
 
-def _within(fall: Waterfall, diagnosis: Diagnosis) -> Iterator[StepRow]:
+def _within(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> Iterator[StepRow]:
     """Yield what overlaps the parts."""
     known = (
         ("calls of the function", fall.calls),
@@ -136,15 +147,15 @@ def _within(fall: Waterfall, diagnosis: Diagnosis) -> Iterator[StepRow]:
         if beside is not None:
             yield _row(fall, what, beside.seconds, beside.trials)
     for cause in diagnosis.causes:
-        if cause.bound is Bound.SLOW_REPLICA:
+        if cause.bound is causes.Bound.SLOW_REPLICA:
             yield _row(fall, "the slow replica", cause.seconds, cause.trials)
-        if cause.kind is EvidenceKind.CORES and cause.bound is diagnosis.bound:
+        if cause.kind is causes.EvidenceKind.CORES and cause.bound is diagnosis.bound:
             yield _row(fall, "other programs", cause.seconds, cause.trials)
 
 
 def _slow_replicas(
     fall: Waterfall, seen: Observed, of_independent: Observed
-) -> tuple[SlowReplicas, Evidence | None]:
+) -> tuple[SlowReplicas, causes.Evidence | None]:
     """Return which replica is slow, and what the others wait for it.
 
     Of CPU devices nothing is waited: they share cores, and those that wait leave theirs to the slow
@@ -170,9 +181,9 @@ def _slow_replicas(
         high=slowest.high * slowest.others_s,
         over_processes=len(times) > 1,
     )
-    waiting = Evidence(
-        bound=Bound.SLOW_REPLICA,
-        kind=EvidenceKind.REPLICA_TIMES,
+    waiting = causes.Evidence(
+        bound=causes.Bound.SLOW_REPLICA,
+        kind=causes.EvidenceKind.REPLICA_TIMES,
         seconds=seconds,
         because=(
             f"all wait for {slowest.replica}, whose own compute takes {slowest.value:.0%} longer, "
@@ -181,17 +192,6 @@ def _slow_replicas(
         trials=(timed.trial_id,),
     )
     return slow, waiting
-
-
-def _refuted(fall: Waterfall) -> list[str]:
-    """Return axes that trials have shown to bring nothing."""
-    refuted = []
-    if fall.calls and fall.share(fall.calls.seconds.value) < MATTERS:
-        refuted.append("steps_per_execution")
-    ablations = fall.ablations
-    if ablations.own is Ablation.DISTORTING and Ablation.READING in ablations.results:
-        refuted.append("distortions")  # without them it is an ablation already
-    return refuted
 
 
 def of_each_curve(results: Sequence[Result], finder: AblationFinder) -> list[Result]:
@@ -232,8 +232,8 @@ _SHOWS = {
     Ablation.FLOOR: "the trivial model, the floor of a step",
 }
 _VERDICTS = {
-    Bound.CONTENTION: "slowed by contention",
-    Bound.SLOW_REPLICA: "held back by a slow replica",
+    causes.Bound.CONTENTION: "slowed by contention",
+    causes.Bound.SLOW_REPLICA: "held back by a slow replica",
 }
 
 
@@ -249,7 +249,7 @@ def screen(explained: Sequence[Explanation], selection: Selection) -> Screen:
     if len(explained) == 1:
         (explanation,) = explained
         headline, slow = verdict(explanation), explanation.slow_replicas
-        if slow.slow and explanation.diagnosis.bound is not Bound.SLOW_REPLICA:
+        if slow.slow and explanation.diagnosis.bound is not causes.Bound.SLOW_REPLICA:
             headline += f" {slow_replica(slow)}."
         return Screen(
             headlines=(headline,),
@@ -283,10 +283,10 @@ def verdict(explanation: Explanation) -> str:
     if diagnosis.bound is None:
         why = f"{diagnosis.why[0].upper()}{diagnosis.why[1:]}"
         return f"{name}: cannot tell what holds it back. {why}."
-    is_likely = diagnosis.confidence is Confidence.LIKELY
+    is_likely = diagnosis.confidence is verdicts.Confidence.LIKELY
     bound = _VERDICTS.get(diagnosis.bound, diagnosis.bound)
     sentences = [f"{name} is {'probably ' if is_likely else ''}{bound}: {diagnosis.why}."]
-    is_wide = explanation.target.num_gpus > 1 and diagnosis.bound is not Bound.HEALTHY
+    is_wide = explanation.target.num_gpus > 1 and diagnosis.bound is not causes.Bound.HEALTHY
     if steps.efficiency is not None and is_wide:
         sentences.append(f"It reaches {percent(steps.efficiency)} of {steps.ideal}.")
     if is_likely:
@@ -333,9 +333,10 @@ def slow_replica(slow: SlowReplicas) -> str:
         high = f"{slow.slowest.high:.0%}"
         return f"No replica is slow: {slow.slowest.replica} takes at most {high} longer"
     names = listed([replica.replica for replica in slow.slow])
-    longer = listed(
-        [f"{replica.value:.0%} [{replica.low:.0%}, {replica.high:.0%}]" for replica in slow.slow]
-    )
+    times = []
+    for replica in slow.slow:
+        times.append(f"{replica.value:.0%} [{replica.low:.0%}, {replica.high:.0%}]")
+    longer = listed(times)
     if len(slow.slow) == 1:
         return f"{names} is slow: its own compute takes {longer} longer than the others'"
     return f"{names} are slow: their own compute takes {longer} longer than the others'"
@@ -370,9 +371,11 @@ def _verdict_rows(worst_first: Sequence[Explanation]) -> Iterator[tuple[str, ...
     for explanation in worst_first:
         target, diagnosis = explanation.target, explanation.diagnosis
         efficiency = explanation.steps.efficiency
-        lost = "?" if efficiency is None else percent(1 - efficiency)
+        lost = "?"
+        if efficiency is not None:
+            lost = percent(1 - efficiency)
         bound = str(diagnosis.bound or diagnosis.confidence)
-        if diagnosis.confidence is Confidence.LIKELY:
+        if diagnosis.confidence is verdicts.Confidence.LIKELY:
             bound = f"probably {bound}"
         choice = choices[target.environment.key, target.trial_id]
         doubts = ", ".join(marks(target, explanation.seen.doubts))
@@ -382,19 +385,21 @@ def _verdict_rows(worst_first: Sequence[Explanation]) -> Iterator[tuple[str, ...
 def _headlines(worst_first: Sequence[Explanation]) -> Iterator[str]:
     """Yield how many trials are held back by what, and the verdict on the worst."""
     bounds = Counter(
-        str(explanation.diagnosis.bound or Confidence.CANNOT_TELL) for explanation in worst_first
+        str(explanation.diagnosis.bound or verdicts.Confidence.CANNOT_TELL)
+        for explanation in worst_first
     )
     counts = [f"{num} {bound}" for bound, num in bounds.items()]
     yield f"{len(worst_first)} trials: {', '.join(counts)}."
     for explanation in worst_first:
-        if explanation.diagnosis.bound not in (None, Bound.HEALTHY):
+        if explanation.diagnosis.bound not in (None, causes.Bound.HEALTHY):
             yield verdict(explanation)
             return
 
 
 def _lost(explanation: Explanation) -> float:
-    efficiency = explanation.steps.efficiency
-    return 0.0 if efficiency is None else 1 - efficiency
+    if explanation.steps.efficiency is None:
+        return 0.0
+    return 1 - explanation.steps.efficiency
 
 
 def _fastest_first(worst_first: Sequence[Explanation]) -> list[Explanation]:
@@ -427,7 +432,7 @@ def _next_step(explained: Sequence[Explanation], selection: Selection) -> NextSt
             if remedy.command:
                 then = selection.analysis("compare", trial, remedy.trial_id[:ID_DIGITS])
                 return NextStep(why=why, commands=(remedy.command,), then=then)
-            if explanation.diagnosis.bound is Bound.SLOW_REPLICA:
+            if explanation.diagnosis.bound is causes.Bound.SLOW_REPLICA:
                 return NextStep(why=why)
         for ablation, text in explanation.missing.items():
             if text:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.explain.observed import UNTIMED, Slowness, SlowReplicas, Times
+from analysis.explain.waterfall import UNTIMED, Slowness, SlowReplicas, Times
 from scalemark.stats.welch import upper_quantile
 from scalemark.stats.within_process import pauses
 

@@ -1,4 +1,4 @@
-"""Decides what holds a trial back, and how sure that is.
+"""Decides what holds a trial back, how sure that is, and what to do against it.
 
 It is never sure without repeats. Of N GPUs, with shares of the target's own step:
 
@@ -12,15 +12,20 @@ It is never sure without repeats. Of N GPUs, with shares of the target's own ste
 
 What one replica alone and N of them differ by is contention or communication, and no verdict by
 itself: independent replicas, or another way of exchange, have to show which.
+
+Remedies are trials with one axis changed, of "Optimize TensorFlow GPU performance with the
+TensorFlow Profiler" (source 001) and its checklist for several GPUs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
-from analysis.explain.ablations import ABLATION_ORDER, FLOOR, Ablation, reads
+from analysis import again
+from analysis.explain import ablations, waterfall
 from analysis.explain.causes import (
     EXCHANGING_NOTHING,
     MOSTLY_FIXED,
@@ -32,11 +37,13 @@ from analysis.explain.causes import (
     at_most_launching_s,
     list_causes,
 )
-from analysis.explain.observed import LAUNCH_S, LEAST_LAUNCH_S, kernels_s
-from analysis.explain.waterfall import Seconds, Waterfall, difference, shares_cores
-from analysis.results import Result
+from analysis.results import Environment, Result
+from scalemark import abilities
+from scalemark.records.axes import Engine
+from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
-from scalemark.text.wording import listed
+from scalemark.records.switches import unknown_to
+from scalemark.text.wording import as_typed, listed
 
 # of the step: the performance guide's own example of launch gaps worth mending has so much
 MATTERS = 0.10
@@ -116,15 +123,17 @@ def _judge_quiet(case: Case, causes: Sequence[Evidence]) -> tuple[Bound | None, 
         return None, unlimited
     if fall.target.num_gpus == 1:
         is_input_known = seen.data_wait_share is not None
-        is_input_known |= Ablation.REDUCING in fall.ablations.results
-        if reads(fall.target.axes) and not is_input_known:
+        is_input_known |= ablations.Ablation.REDUCING in fall.ablations.results
+        if ablations.reads(fall.target.axes) and not is_input_known:
             return None, "nothing shows what its input costs; synthetic data would tell"
         if not (fall.calls or fall.fixed or fall.floor or seen.launch_gap_share is not None):
             why = "nothing shows what launching its kernels costs; a larger batch would tell"
             return None, why
         return Bound.COMPUTE, "no cause that was measured takes 10% of the step"
     if fall.efficiency is None:
-        ideal = "independent replicas" if shares_cores(fall.target) else "one replica alone"
+        ideal = (
+            "independent replicas" if waterfall.shares_cores(fall.target) else "one replica alone"
+        )
         return None, f"nothing to compare it with; {ideal} would tell"
     of_ideal = f"it reaches {fall.efficiency:.0%} of the ideal"
     if fall.efficiency >= HEALTHY_FROM:
@@ -140,11 +149,11 @@ def _unlimited_launching(case: Case, largest_s: float) -> str:
     are counted and nothing else tells what launching costs; empty where it is not.
     """
     fall = case.fall
-    counted_s = kernels_s(fall.target.axes)
+    counted_s = waterfall.kernels_s(fall.target.axes)
     is_limited = fall.fixed or case.seen.launch_gap_share is not None
-    if is_limited or counted_s is None or shares_cores(fall.target):
+    if is_limited or counted_s is None or waterfall.shares_cores(fall.target):
         return ""
-    expected_s = min(counted_s * LEAST_LAUNCH_S / LAUNCH_S, fall.base_s.value)
+    expected_s = min(counted_s * waterfall.LEAST_LAUNCH_S / waterfall.LAUNCH_S, fall.base_s.value)
     if expected_s < max(largest_s, MOSTLY_FIXED * fall.step.value):
         return ""
     share = fall.share(expected_s)
@@ -153,9 +162,9 @@ def _unlimited_launching(case: Case, largest_s: float) -> str:
     )
 
 
-def _shows_fixed(fall: Waterfall) -> str:
+def _shows_fixed(fall: waterfall.Waterfall) -> str:
     """Return which trial would show what is fixed in a step."""
-    if Ablation.LARGER_BATCH in fall.ablations.results:
+    if ablations.Ablation.LARGER_BATCH in fall.ablations.results:
         return "one replica alone"
     return "a larger batch"
 
@@ -168,7 +177,7 @@ def _is_apart(top: Evidence, other: Evidence) -> bool:
     return low > _at_most(other.seconds)
 
 
-def _at_most(seconds: Seconds) -> float:
+def _at_most(seconds: waterfall.Seconds) -> float:
     """Return the end of its interval; without one a half more must do."""
     if seconds.is_conclusive and seconds.high is not None:
         return seconds.high
@@ -181,7 +190,7 @@ def _of_trials(case: Case) -> Iterator[str]:
     if case.fall.target.environment.origin is Origin.PUBLISHED:
         yield "published figures have no repeats"
         return
-    if any(len(results[name].repeats) < 2 for name in ABLATION_ORDER if name in results):
+    if any(len(results[name].repeats) < 2 for name in ablations.ABLATION_ORDER if name in results):
         yield "single runs: sweep.repeats=3 would show how far others differ"
     for ablation, seen in case.of_ablations.items():
         if seen.doubts:
@@ -196,11 +205,11 @@ def _of_verdict(
     yield from _of_launching(case, bound, heavy)
     taken = case.seen.cores_taken or 0.0
     is_touched = bound in (Bound.INPUT, Bound.LAUNCH)
-    if shares_cores(fall.target):
+    if waterfall.shares_cores(fall.target):
         is_touched = bound is not Bound.CONTENTION
     if is_touched and taken >= NEIGHBORS_FROM:
         yield f"other programs took {taken:.0%} of the cores"
-    alone = fall.ablations.results.get(Ablation.ALONE)
+    alone = fall.ablations.results.get(ablations.Ablation.ALONE)
     if bound is not Bound.COMMUNICATION and alone is not None and _fetches_variables(alone):
         yield "the one replica fetches its variables from the CPU, which counts as its compute"
     of_bound = [cause for cause in heavy if cause.bound is bound]
@@ -216,7 +225,7 @@ def _of_verdict(
 
 def _fetches_variables(alone: Result) -> bool:
     is_served = alone.axes["local_parameter_device"] == "cpu" and not alone.trains_apart
-    return is_served and not shares_cores(alone)
+    return is_served and not waterfall.shares_cores(alone)
 
 
 def _of_launching(case: Case, bound: Bound, heavy: Sequence[Evidence]) -> Iterator[str]:
@@ -226,7 +235,7 @@ def _of_launching(case: Case, bound: Bound, heavy: Sequence[Evidence]) -> Iterat
     # Nothing unknown takes more than what surely has half of the step.
     if surely_s > 0.5 * fall.step.value or case.seen.launch_gap_share is not None:
         return
-    if bound is Bound.LAUNCH or fall.target.axes["model"] == FLOOR:
+    if bound is Bound.LAUNCH or fall.target.axes["model"] == ablations.FLOOR:
         return
     most_s = at_most_launching_s(fall)
     if most_s is None:
@@ -248,11 +257,11 @@ def _surely_s(bound: Bound | None, heavy: Sequence[Evidence]) -> float:
     return 0.0
 
 
-def _of_top(fall: Waterfall, top: Evidence, heavy: Sequence[Evidence]) -> Iterator[str]:
-    missing = [str(name) for name in fall.ablations.missing if name in ABLATION_ORDER]
+def _of_top(fall: waterfall.Waterfall, top: Evidence, heavy: Sequence[Evidence]) -> Iterator[str]:
+    missing = [str(name) for name in fall.ablations.missing if name in ablations.ABLATION_ORDER]
     # Nothing larger may be hidden in what the waterfall stands on.
     is_whole = fall.target.num_gpus == 1
-    is_whole |= fall.base in (*EXCHANGING_NOTHING, Ablation.ALONE_READING)
+    is_whole |= fall.base in (*EXCHANGING_NOTHING, ablations.Ablation.ALONE_READING)
     is_whole |= _surely_s(top.bound, heavy) > 0.5 * fall.step.value
     if missing and not (top.is_direct and is_whole):
         yield f"missing to tell it from other causes: {listed(missing)}"
@@ -267,19 +276,163 @@ def _of_top(fall: Waterfall, top: Evidence, heavy: Sequence[Evidence]) -> Iterat
             yield f"{other.bound or UNNAMED} may be as large"
 
 
-def _of_health(fall: Waterfall) -> Iterator[str]:
+def _of_health(fall: waterfall.Waterfall) -> Iterator[str]:
     assert fall.ideal is not None  # nothing is healthy without it
-    lost = difference(fall.target, fall.ideal)
+    lost = waterfall.difference(fall.target, fall.ideal)
     if lost.is_conclusive and fall.share(lost.high or 0.0) > MATTERS:
         yield "the interval of its loss reaches above 10% of the step"
-    if Ablation.ALONE_READING in fall.ablations.results:
+    if ablations.Ablation.ALONE_READING in fall.ablations.results:
         yield "one replica was measured with its input alone, which may hold that back, too"
 
 
-def _of_quiet(fall: Waterfall, causes: Sequence[Evidence]) -> Iterator[str]:
+def _of_quiet(fall: waterfall.Waterfall, causes: Sequence[Evidence]) -> Iterator[str]:
     """Yield causes that seem to take less than what matters, but whose intervals reach it."""
     known = [(" or ".join(part.causes), part.seconds) for part in fall.parts]
     known += [(str(cause.bound), cause.seconds) for cause in causes if cause.bound]
     names = {name: None for name, seconds in known if fall.share(_at_most(seconds)) >= MATTERS}
     for name in names:
         yield f"the interval of {name} reaches 10% of the step"
+
+
+MORE_BATCHES = 8  # that wait on each device
+FEW_PACKS = 8  # tf_cnn_benchmarks' own choice of gradient_repacking
+MANY_STEPS = 10  # per call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One change, and the command that tests it."""
+
+    change: str  # as "prefetch=8"
+    why: str
+    command: str = ""  # empty for published figures, and where no trial tests it
+    trial_id: str = ""  # of the trial that the command runs
+
+
+def remedies(
+    bound: Bound | None,
+    target: Result,
+    num_cores: int | None = None,
+    *,
+    refuted: Collection[str] = (),
+) -> list[Remedy]:
+    """Return the remedies against a verdict, but for axes that trials have `refuted`."""
+    place = target.environment
+    if bound is None or bound is Bound.SLOW_REPLICA:  # no axis makes a GPU faster
+        return []
+    left_out = set(refuted)
+    if place.device_kind is DeviceKind.SIMULATED_GPU:
+        left_out.update(unknown_to(Engine.simulated))
+    offered = []
+    for changes, why in _changes(bound, target.axes, place, num_cores or 8):
+        if changes.keys() & left_out:
+            continue
+        change = " ".join(f"{axis}={as_typed(value)}" for axis, value in changes.items())
+        if place.origin is Origin.PUBLISHED:
+            offered.append(Remedy(change=change, why=why))
+            continue
+        changed = replace(target.spec, **changes)
+        command = again.command(changed, [target], *again.repeated(len(target.repeats)))
+        offered.append(Remedy(change=change, why=why, command=command, trial_id=changed.trial_id))
+    return offered
+
+
+Axes = Mapping[str, Any]  # of published figures a few
+Changes = Iterator[tuple[dict[str, Any], str]]
+
+
+def _changes(bound: Bound, axes: Axes, place: Environment, num_cores: int) -> Changes:
+    if bound is Bound.INPUT:
+        yield from _input(axes, num_cores)
+        yield from _own_threads(axes, place)
+    elif bound is Bound.LAUNCH:
+        yield {"batch_size": 4 * axes.get("batch_size", 1)}, "each launched kernel does more"
+        yield from _fewer_calls(axes, place)
+        if axes.get("xla", "off") == "off":
+            yield {"xla": "on"}, "XLA joins small kernels"
+        yield from _own_threads(axes, place)
+    elif bound is Bound.CONTENTION:
+        yield from _own_threads(axes, place)
+        yield from _fewer_calls(axes, place)
+    elif bound is Bound.COMMUNICATION:
+        yield from _communication(axes, place)
+    else:
+        yield from _compute(axes, place)
+
+
+def _input(axes: Axes, num_cores: int) -> Changes:
+    if not axes.get("cache", True):
+        yield {"cache": True}, "records are read from memory after the first time"
+    if axes.get("data_threads", 0) not in (0, num_cores):
+        yield {"data_threads": num_cores}, "more of the input is decoded at once"
+    if axes.get("prefetch", 2) < MORE_BATCHES:
+        yield {"prefetch": MORE_BATCHES}, "waiting batches hide input that takes unevenly long"
+    if axes.get("distortions", False):
+        yield {"distortions": False}, "it shows what distorting costs: if that is all, distort less"
+
+
+def _communication(axes: Axes, place: Environment) -> Changes:
+    why = "gradients are sent as often, for twice the batch"
+    yield {"batch_size": 2 * axes.get("batch_size", 1)}, why
+    num_micro = 4 * (axes.get("gradient_accumulation") or 1)
+    why = "gradients are sent as often, for four times the micro-batches"
+    yield {"gradient_accumulation": num_micro}, why
+    if axes.get("hosts", 1) > 1:
+        return  # strategies over several hosts are other trials, which `advise` ranks
+    changes: dict[str, Any] = {}
+    own, ways = axes.get("all_reduce", ""), ["nccl", "pscpu"]
+    is_replicated = axes.get("variable_update", "") == abilities.DEFAULT_UPDATE
+    if is_replicated:
+        ways.append("hierarchical_copy")
+    else:
+        changes = {"variable_update": abilities.DEFAULT_UPDATE, "local_parameter_device": "gpu"}
+        changes["staged_vars"] = False
+        own = ""
+    is_of_gpus = place.device_kind is not DeviceKind.CPU_DEVICE
+    for all_reduce in ways:
+        if all_reduce != own and (is_of_gpus or not abilities.ALL_REDUCES[all_reduce].gpu_only):
+            yield {**changes, "all_reduce": all_reduce}, "gradients take another way"
+    if is_replicated and not axes.get("gradient_repacking", 0):
+        yield {"gradient_repacking": FEW_PACKS}, "few large messages instead of one per tensor"
+
+
+def _compute(axes: Axes, place: Environment) -> Changes:
+    if axes.get("precision", "fp32") == "fp32" and place.device_kind is not DeviceKind.CPU_DEVICE:
+        half = abilities.half_precision(place.compute_capability)
+        # Replicas that exchange nothing cannot agree on skipping a step.
+        apart = abilities.trains_apart(axes.get("variable_update", ""))
+        is_scaled = abilities.PRECISIONS[half].is_loss_scaled and not apart
+        loss_scale = "dynamic" if is_scaled else "none"
+        changes = {"precision": half, "loss_scale": loss_scale, "data_format": "NHWC"}
+        yield changes, "tensor cores gain much by half precision, other cores little or nothing"
+    if axes.get("xla", "off") == "off":
+        yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"
+
+
+def _fewer_calls(axes: Axes, place: Environment) -> Changes:
+    """Yield more steps in a call, but where several GPUs of a process would wait for the host after
+    each of them (docs/gpus.md).
+    """
+    update = abilities.VARIABLE_UPDATES.get(axes.get("variable_update", ""))
+    is_alone = axes.get("num_gpus", 1) == 1 or (update is not None and update.is_of_one_host)
+    can_gain = is_alone or place.device_kind is not DeviceKind.GPU
+    if can_gain and axes.get("steps_per_execution", 1) < MANY_STEPS:
+        yield {"steps_per_execution": MANY_STEPS}, "what a call costs is paid once for ten steps"
+
+
+def _own_threads(axes: Axes, place: Environment) -> Changes:
+    mode = axes.get("gpu_thread_mode", "global")
+    if place.device_kind is not DeviceKind.CPU_DEVICE and mode == "global":
+        why = "each GPU's kernels are launched from threads of their own"
+        yield {"gpu_thread_mode": "gpu_private"}, why
+
+
+def against_slow(replica: str, kind: DeviceKind) -> Remedy:
+    """Return what to do about the replica for which all others wait."""
+    why = "all others wait for it"
+    if kind is DeviceKind.GPU:
+        why += (
+            "; nvidia-smi -q -d PERFORMANCE,CLOCK shows what holds it back, and a sweep with "
+            "CUDA_VISIBLE_DEVICES without it what the others reach"
+        )
+    return Remedy(change=f"to repair {replica}, or leave it out", why=why)

@@ -89,7 +89,15 @@ def changes(records: Sequence[Record], least: float) -> list[Change]:
     for record, of_record in zip(records, groups, strict=True):
         shifts = scan(record.logs, of_record, rule)
         for cause in _by_cause(shifts):
-            _add(every, _change(record, of_record, shifts, cause))
+            change = _change(record, of_record, shifts, cause)
+            # a part of one with the same cause: on the same machine at the same time, or on
+            # another one with the same recorded change
+            for place, other in enumerate(every):
+                if _is_one_cause(other, change):
+                    every[place] = _as_one(other, change)
+                    break
+            else:
+                every.append(change)
     every.sort(key=lambda change: (change.first, change.machines))
     return [_with_recovery(change, every, least) for change in every]
 
@@ -216,17 +224,6 @@ def _differences(nights: Sequence[Night]) -> Iterator[str]:
             if was != is_now and old.software and new.software:
                 seen[f"{name} {was} -> {is_now}"] = None
     yield from seen
-
-
-def _add(known: list[Change], change: Change) -> None:
-    """Add a change, or make it a part of one that has the same cause: on the same machine at the
-    same time, or on another one with the same recorded change.
-    """
-    for place, other in enumerate(known):
-        if _is_one_cause(other, change):
-            known[place] = _as_one(other, change)
-            return
-    known.append(change)
 
 
 def _as_one(known: Change, other: Change) -> Change:

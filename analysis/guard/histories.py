@@ -16,9 +16,9 @@ from datetime import date
 import numpy as np
 
 from analysis.guard.noise import Floats, Places, Truths
+from analysis.measured import described
 from analysis.results import AXES, Result, is_quotable
 from analysis.selection import NothingFoundError, Selection, load_every_night
-from analysis.versions import described
 from scalemark.host.own_code import typed
 from scalemark.records.axes import PREFIX, WHEN, day_of, is_free
 from scalemark.records.machine import DeviceKind
@@ -300,10 +300,11 @@ def _cells(trials: Sequence[HistoryReading]) -> list[HistoryCell]:
 
 
 def _axes(trial: Row) -> dict[str, object]:
-    names = [*AXES, *(name for name in trial if is_free(name))]
-    return {
-        name.removeprefix(PREFIX): trial[name] for name in names if trial.get(name) not in _UNKNOWN
-    }
+    axes = {}
+    for name in (*AXES, *filter(is_free, trial)):
+        if trial.get(name) not in _UNKNOWN:
+            axes[name.removeprefix(PREFIX)] = trial[name]
+    return axes
 
 
 def _machine_line(machine: Row, *, shares_host: bool) -> str:
@@ -335,11 +336,10 @@ def _rows_of_machine(machine: str, results: Sequence[Result]) -> Iterator[Histor
     shared: dict[str, dict[str, str]] = {}
     for result in results:
         software = {axis.removeprefix(PREFIX): str(result.axes[axis]) for axis in versions}
-        axes = {
-            axis.removeprefix(PREFIX): value
-            for axis, value in result.axes.items()
-            if axis not in left_out and value not in _UNKNOWN
-        }
+        axes = {}
+        for axis, value in result.axes.items():
+            if axis not in left_out and value not in _UNKNOWN:
+                axes[axis.removeprefix(PREFIX)] = value
         yield HistoryReading(
             machine=machine,
             host=result.environment.host,

@@ -15,18 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.guard.noise import (
-    CellNoise,
-    Floats,
-    Group,
-    GroupNoise,
-    Membership,
-    Places,
-    Span,
-    Sums,
-    Truths,
-    score_of_all,
-)
+from analysis.guard import noise
 from scalemark.stats.welch import upper_quantile
 
 WINDOWS = (2, 3, 5, 8, 13, 21)  # newest nights; one bad night is no change
@@ -52,7 +41,7 @@ class Shift:
     """A change of the level of a group."""
 
     group: int
-    cells: Places  # of the group, that had a level to change
+    cells: noise.Places  # of the group, that had a level to change
     found: int  # the night after which it was sure
     first: int  # the most likely first night of the new level
     earliest: int  # 95 % interval of it
@@ -97,7 +86,7 @@ def _threshold(num: int) -> float:
     return upper_quantile(FALSE_ALARMS_A_YEAR / 4 / num_tests, math.inf)
 
 
-def scan(logs: Floats, groups: Sequence[Group], rule: ScanRule) -> list[Shift]:
+def scan(logs: noise.Floats, groups: Sequence[noise.Group], rule: ScanRule) -> list[Shift]:
     """Return the changes in the order in which they were found.
 
     `logs` (cells, nights) is the log throughput, NaN where a cell was not measured.
@@ -109,23 +98,23 @@ def scan(logs: Floats, groups: Sequence[Group], rule: ScanRule) -> list[Shift]:
 class _SeenNights:
     """How far the newest nights are from those before them; 0 where nothing can be told."""
 
-    scores: Floats  # (windows, groups), in standard deviations
-    of_all: Floats  # (windows,): of all cells, before what they share was taken off
-    slopes: Floats  # (windows,): drift of all cells in a night
+    scores: noise.Floats  # (windows, groups), in standard deviations
+    of_all: noise.Floats  # (windows,): of all cells, before what they share was taken off
+    slopes: noise.Floats  # (windows,): drift of all cells in a night
 
 
 class _Scan:
-    def __init__(self, logs: Floats, groups: Sequence[Group], rule: ScanRule) -> None:
+    def __init__(self, logs: noise.Floats, groups: Sequence[noise.Group], rule: ScanRule) -> None:
         num_cells, num_nights = logs.shape
         self._raw, self._logs = logs, logs.copy()
         self._groups, self._rule = groups, rule
         is_single = np.array([len(group.cells) == 1 for group in groups])
         self._thresholds = np.where(is_single, rule.of_cells, rule.of_groups)
-        self._membership = Membership(groups, num_cells)
-        self._sums = Sums(num_cells, num_nights)
+        self._membership = noise.Membership(groups, num_cells)
+        self._sums = noise.Sums(num_cells, num_nights)
         self._begins = np.zeros(num_cells, dtype=np.intp)  # first night of each cell's level
-        self._noise = CellNoise(num_cells)
-        self._of_groups = GroupNoise(self._membership, WINDOWS)
+        self._noise = noise.CellNoise(num_cells)
+        self._of_groups = noise.GroupNoise(self._membership, WINDOWS)
         self._slope = 0.0  # of all cells in a night, as it was known the night before
         self._waiting: deque[_SeenNights] = deque()  # of the last nights
 
@@ -154,7 +143,7 @@ class _Scan:
         self._logs[:, night] = np.clip(self._raw[:, night], middle - reach, middle + reach)
         self._sums.append(night, self._logs[:, night])
 
-    def _begin_anew(self, cells: Places, first: int, night: int) -> None:
+    def _begin_anew(self, cells: noise.Places, first: int, night: int) -> None:
         """Begin a new level of these cells, with what was measured since."""
         self._begins[cells] = first
         self._logs[cells, first : night + 1] = self._raw[cells, first : night + 1]
@@ -185,12 +174,12 @@ class _Scan:
             usable = self._membership.sums((weight > 0).astype(float))
             speaks = (scores != 0) & (usable >= _MOST_OF_A_GROUP * measured)
             score = _as_normal(scores[speaks], np.minimum(free, freedom)[speaks])
-            seen.of_all[window] = score_of_all(weight, away)
+            seen.of_all[window] = noise.score_of_all(weight, away)
             seen.slopes[window] = slope
             seen.scores[window, speaks] = score
         return seen
 
-    def _weight(self, new: Span, old: Span) -> Floats:
+    def _weight(self, new: noise.Span, old: noise.Span) -> noise.Floats:
         """Return 1 / the squared error of each cell's change; 0 where too little is known."""
         usable = self._noise.is_known & (new.num >= 2) & (old.num >= FEWEST_BEFORE)
         error = self._noise.variance * (1 / np.maximum(new.num, 1) + 1 / np.maximum(old.num, 1))
@@ -258,7 +247,7 @@ class _Scan:
         self._of_groups.learn_steps(np.where(usable, steps, 0.0), weight)
 
 
-def mean_series(logs: Floats, variances: Floats) -> tuple[Floats, Floats]:
+def mean_series(logs: noise.Floats, variances: noise.Floats) -> tuple[noise.Floats, noise.Floats]:
     """Return the means of cells (cells, nights) by night, each cell about its own, and their
     variances, for nights in which any was measured; others count for nothing.
 
@@ -276,20 +265,20 @@ def mean_series(logs: Floats, variances: Floats) -> tuple[Floats, Floats]:
     return series, 1 / total
 
 
-def _common_slope(old: Span, variance: Floats, usable: Truths) -> float:
+def _common_slope(old: noise.Span, variance: noise.Floats, usable: noise.Truths) -> float:
     """Return the drift of all cells in a night, drawn towards none where little is known of it."""
     weight = np.where(usable, 1 / variance, 0.0)
     precision = float(np.sum(weight * old.about_time)) + 1 / STEEPEST**2
     return float(np.sum(weight * old.with_time)) / precision
 
 
-def _as_normal(score: Floats, freedom: Floats) -> Floats:
+def _as_normal(score: noise.Floats, freedom: noise.Floats) -> noise.Floats:
     """Turn t with these degrees of freedom into standard deviations of a normal distribution, by
     Wallace's formula (1959).
     """
     free = np.maximum(freedom, 1.0)
     size = np.sqrt(free * np.log1p(score**2 / free)) * (8 * free + 1) / (8 * free + 3)
-    signed: Floats = np.sign(score) * size
+    signed: noise.Floats = np.sign(score) * size
     return signed
 
 
@@ -302,7 +291,7 @@ class Date:
     latest: int
 
 
-def dated(series: Floats, variances: Floats) -> Date | None:
+def dated(series: noise.Floats, variances: noise.Floats) -> Date | None:
     """Return when the level of a series (nights,) changed; None where that rests on one night."""
     likely = _log_likelihood(series, variances)
     first = int(np.argmax(likely)) + 1
@@ -312,16 +301,16 @@ def dated(series: Floats, variances: Floats) -> Date | None:
     return Date(first=first, earliest=int(inside[0]), latest=int(inside[-1]))
 
 
-def _log_likelihood(series: Floats, variances: Floats) -> Floats:
+def _log_likelihood(series: noise.Floats, variances: noise.Floats) -> noise.Floats:
     """Return how likely each first night of a new level is, from the second night on."""
     weight = 1 / variances
     before_weight, before = np.cumsum(weight)[:-1], np.cumsum(weight * series)[:-1]
     after_weight, after = weight.sum() - before_weight, (weight * series).sum() - before
-    likely: Floats = (before**2 / before_weight + after**2 / after_weight) / 2
+    likely: noise.Floats = (before**2 / before_weight + after**2 / after_weight) / 2
     return likely
 
 
-def _is_by_one_night(series: Floats, first: int) -> bool:
+def _is_by_one_night(series: noise.Floats, first: int) -> bool:
     old, new = series[:first], series[first:]
     change = new.mean() - old.mean()
     rest = np.delete(new, np.argmax(np.sign(change) * new))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.causes import Bound
 from analysis.explain.explanations import Explanation, explain_all
-from analysis.explain.observed import NOTHING
 from analysis.explain.verdicts import HEALTHY_FROM, Confidence
+from analysis.explain.waterfall import NOTHING
 from analysis.results import Result, items_per_step
 from analysis.selection import Selection, load
 from scalemark.records.references import Origin

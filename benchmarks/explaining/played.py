@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.explain.ablations import AblationFinder
-from analysis.explain.observed import observer
+from analysis.explain.waterfall import observer
 from analysis.selection import Selection as Selected
 from analysis.selection import Source
 from benchmarks.explaining.simulated import (

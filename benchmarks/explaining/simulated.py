@@ -18,8 +18,8 @@ import numpy as np
 from analysis.explain.ablations import SYNTHETIC, AblationFinder, exchanging_nothing
 from analysis.explain.causes import Bound
 from analysis.explain.explanations import explain_all
-from analysis.explain.observed import Observed
 from analysis.explain.verdicts import Confidence
+from analysis.explain.waterfall import Observed
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome, injected_text

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.conclusions import ClaimVerdict as Verdict
-from analysis.conclusions import (
+from analysis.commands.conclusions import ClaimVerdict as Verdict
+from analysis.commands.conclusions import (
     alike,
     claims,
-    conclusions,
+    judged,
     statements,
     verdict_of,
 )
@@ -22,7 +22,7 @@ OPEN, NONE = Verdict.CANNOT_BE_TOLD, Verdict.NO_RESULTS
 
 
 def answer(results, claim):
-    return next(answer for answer in conclusions(results) if answer.claim.id == claim)
+    return next(answer for answer in judged(results) if answer.claim.id == claim)
 
 
 def parts(results, claim):
@@ -101,7 +101,7 @@ def test_one_process_each_decides_nothing():
 
 def test_cpu_devices_are_no_rows_for_claims_about_gpus():
     results = made(*grid("vgg16", NCCL_FIRST), kind=DeviceKind.CPU_DEVICE)
-    assert {each.verdict for each in conclusions(results)} == {NONE}
+    assert {each.verdict for each in judged(results)} == {NONE}
 
 
 def test_nccl_may_be_good_on_8_gpus_without_being_the_fastest():

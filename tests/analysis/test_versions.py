@@ -1,6 +1,6 @@
 """What is said of an environment's software: what it has, and what another lacks."""
 
-from analysis.versions import described, differing
+from analysis.measured import described, differing
 
 
 def program(**found: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import Explanation, explain_all
-from analysis.explain.observed import NOTHING, Observed
+from analysis.explain.waterfall import NOTHING, Observed
 from analysis.results import Environment, Result
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.explain.causes import Bound
-from analysis.explain.remedies import remedies
+from analysis.explain.verdicts import remedies
 from analysis.results import Environment, Gpus
 from conf.resolve import resolve
 from scalemark.records.axes import Engine

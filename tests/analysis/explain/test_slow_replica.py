@@ -6,9 +6,9 @@ import pytest
 from analysis.explain import explanations as words
 from analysis.explain.ablations import Ablation, AblationFinder
 from analysis.explain.causes import Bound
-from analysis.explain.observed import Observed
 from analysis.explain.slow_replica import slow_replicas
 from analysis.explain.verdicts import Confidence
+from analysis.explain.waterfall import Observed
 from tests.analysis.explain.explained import (
     CPU_DEVICES,
     INDEPENDENT,

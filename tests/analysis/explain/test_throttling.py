@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.explain.observed import observed
+from analysis.explain.waterfall import observed
 
 
 def attempt(*clocks_mhz, reasons=()):

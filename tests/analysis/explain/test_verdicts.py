@@ -6,8 +6,8 @@ import pytest
 
 from analysis.explain.ablations import Ablation
 from analysis.explain.causes import Bound
-from analysis.explain.observed import Observed
 from analysis.explain.verdicts import Confidence
+from analysis.explain.waterfall import Observed
 from analysis.selection import Selection, load
 from scalemark.records.references import Origin
 from tests.analysis.explain.explained import (

@@ -7,8 +7,15 @@ import pytest
 
 from analysis.explain.ablations import Ablation, AblationFinder
 from analysis.explain.explanations import of_each_curve
-from analysis.explain.observed import LAUNCH_S, kernels_s
-from analysis.explain.waterfall import Cause, Seconds, difference, step_s, waterfall
+from analysis.explain.waterfall import (
+    LAUNCH_S,
+    Cause,
+    Seconds,
+    difference,
+    kernels_s,
+    step_s,
+    waterfall,
+)
 from scalemark.abilities import ALL_REDUCES
 from simulator.costs.networks import network
 from tests.analysis.explain.explained import (
