@@ -52,7 +52,9 @@ def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Scr
         headline += (
             f" The sweep is unfinished: {left.num_trials} of {left.num_asked_for} trials are left."
         )
-    used = {badge for row in rows[:_MOST_ROWS] for badge in row[-1].split(", ")}
+    used: set[str] = set()
+    for row in rows[:_MOST_ROWS]:
+        used.update(row[-1].split(", "))
     for answer in answers:
         used |= set(badges.of_environment(answer.question.environment)).intersection(SHOWN)
     if not any(row[-1] for row in rows):
@@ -133,15 +135,21 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
     pick, question = ranking.pick, answer.question
     if pick.result.is_suspect:
         reasons = answer.reasons.get(pick.result.trial_id)
-        return f" Its number is suspect: {reasons[0]}." if reasons else " Its number is suspect."
+        if reasons:
+            return f" Its number is suspect: {reasons[0]}."
+        return " Its number is suspect."
     if not pick.result.is_valid:
         return " Its source doubts the number."
     if question.is_published:
         return ""
     if ranking.tied:
         return f" It ties with {counted(len(ranking.tied), 'other choice')}."
-    unproven = ranking.unclear[0] if ranking.unclear else ranking.unproven
-    compared = [pick] if unproven is None else [pick, unproven.candidate]
+    unproven = ranking.unproven
+    if ranking.unclear:
+        unproven = ranking.unclear[0]
+    compared = [pick]
+    if unproven is not None:
+        compared.append(unproven.candidate)
     are_single = any(len(candidate.scores) < 2 for candidate in compared)
     if question.environment.origin.is_ours and are_single:
         return _REPEAT
@@ -150,7 +158,9 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
         return f" {others[:1].upper()}{others[1:]} may be as good."
     if ranking.out:
         return " A race stopped others early, which is no proof that they are slower."
-    return "" if unproven is None else " Few repeats: repeat before deciding."
+    if unproven is None:
+        return ""
+    return " Few repeats: repeat before deciding."
 
 
 def _headline_of_several(answers: Sequence[Recommendation]) -> str:
@@ -162,26 +172,35 @@ def _headline_of_several(answers: Sequence[Recommendation]) -> str:
             words += unlike(answer.pick, answer.question.able)
             models_of[", ".join(words)][answer.question.model] = None
     if not models_of:
-        outcomes = [choice.outcome for answer in answers for choice in answer.question.choices]
+        outcomes: list[str] = []
+        for answer in answers:
+            outcomes += [choice.outcome for choice in answer.question.choices]
         if not outcomes:
             return "No advice: all that was run trains replicas apart."
         return f"No advice: nothing that was tried has a number ({ways(outcomes)})."
     ordered = sorted(models_of.items(), key=lambda item: -len(item[1]))
     bests = []
     for choice, models in ordered[:_MOST_NAMED]:
-        of_models = f"{len(models)} models" if len(models) > _MOST_NAMED else listed([*models])
+        of_models = listed([*models])
+        if len(models) > _MOST_NAMED:
+            of_models = f"{len(models)} models"
         bests.append(f"{choice} for {of_models}")
     if len(ordered) > _MOST_NAMED:
         bests.append(f"{counted(len(ordered) - _MOST_NAMED, 'other way')} for the others")
     best = _BEST[answers[0].objective.goal]
     text = f"{best[:1].upper()}{best[1:]}: {listed(bests)}."
-    return f"{text}{_REPEAT}" if _are_single_runs(answers) else text
+    if _are_single_runs(answers):
+        text += _REPEAT
+    return text
 
 
 def _are_single_runs(answers: Sequence[Recommendation]) -> bool:
     """Return whether every number is a single run, which the headline then says once."""
-    able = [result for answer in answers for result in answer.question.able]
-    return all(len(result.repeats) == 1 and result.environment.origin.is_ours for result in able)
+    for answer in answers:
+        for result in answer.question.able:
+            if len(result.repeats) != 1 or not result.environment.origin.is_ours:
+                return False
+    return True
 
 
 _Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -269,7 +288,9 @@ def _other_way(ranking: Ranking) -> str:
     if rival is None:
         return ""
     after = setting(rival.result)
-    words = [] if rival.result.strategy == pick.result.strategy else [rival.result.strategy]
+    words = []
+    if rival.result.strategy != pick.result.strategy:
+        words.append(rival.result.strategy)
     axes = [axis for axis in (*_OF_WAY, *after, *before) if before.get(axis) != after.get(axis)]
     shown = [axis for axis in axes if axis in _OF_WAY] or axes[:1]
     words += [named(axis, after.get(axis)) for axis in dict.fromkeys(shown)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from analysis import badges
-from analysis.results import Environment, Result, by_item, over, setting, with_number
+from analysis.results import Environment, Result, by_item, setting, with_number
 from analysis.titles import named, number
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.measurement import Outcome
@@ -80,8 +80,10 @@ def questions(results: Sequence[Result]) -> list[Question]:
             for result in of_item:
                 by_width[result.num_gpus].append(result)
             for num_gpus, of_width in by_width.items():
-                is_split = len(by_width) > 1
-                asked.append(_question(of_width, {"num_gpus": num_gpus} if is_split else {}))
+                further = {}
+                if len(by_width) > 1:
+                    further["num_gpus"] = num_gpus
+                asked.append(_question(of_width, further))
     return asked
 
 
@@ -131,8 +133,10 @@ def _name(question: Question, alike: Sequence[Question]) -> str:
     num_environments = len({other.environment.key for other in alike})
     if num_environments == 1:
         return text
-    key = "" if num_hosts == num_environments else f" {question.environment.key}"
-    return f"{text} @{question.environment.host}{key}"
+    text += f" @{question.environment.host}"
+    if num_hosts != num_environments:
+        text += f" {question.environment.key}"
+    return text
 
 
 def _work(result: Result) -> dict[str, object]:
@@ -233,8 +237,10 @@ def marks(result: Result, reasons: Sequence[str] = ()) -> list[str]:
 
 def ways(outcomes: Sequence[str]) -> str:
     """Count outcomes, as `2 ran out of memory, 1 failed`."""
-    counts = Counter(outcomes).most_common()
-    return ", ".join(f"{num} {_ENDED.get(Outcome(outcome), outcome)}" for outcome, num in counts)
+    words = []
+    for outcome, num in Counter(outcomes).most_common():
+        words.append(f"{num} {_ENDED.get(Outcome(outcome), outcome)}")
+    return ", ".join(words)
 
 
 def column_heading(result: Result) -> str:
@@ -309,7 +315,9 @@ def described(
     """
     axes = result.axes
     says_less = result.environment.origin is not Origin.PUBLISHED
-    where = f"{result.num_gpus}{over(result.hosts)}" if is_cell else result.counted
+    where = result.counted
+    if is_cell:
+        where = result.width
     said = [f"{result.strategy} on {where}"]
     left_out = {*result.strategy_axes, *leaves_out}
     own = ["batch_size", "precision"]

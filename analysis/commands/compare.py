@@ -96,16 +96,24 @@ def _title(side: ComparedSide, names: Sequence[str]) -> str:
     """
     if len(set(names)) != 1 or all(word in side.text for word in names[0].split()):
         return side.text
-    return names[0] if names[0].startswith(side.text) else f"{side.text} ({names[0]})"
+    if names[0].startswith(side.text):
+        return names[0]
+    return f"{side.text} ({names[0]})"
 
 
 def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
     """Name A and B in the rows where they are not the same in all."""
-    axes = list(dict.fromkeys(axis for row in rows for axis in row.setting))
-    repeats = "processes" if rows[0].a.environment.origin.is_ours else "repeats"
+    axes: dict[str, None] = {}
+    for row in rows:
+        axes |= dict.fromkeys(row.setting)
+    repeats = "repeats"
+    if rows[0].a.environment.origin.is_ours:
+        repeats = "processes"
     # the only row goes the same way round as the sentence above it
     is_turned = len(rows) == 1 and rows[0].is_turned
-    ratio = f"{'B / A' if is_turned else 'A / B'} [95 % CI]"
+    ratio = "A / B [95 % CI]"
+    if is_turned:
+        ratio = "B / A [95 % CI]"
     columns = [*axes, "A", "B", ratio, repeats, "answer"]
     has_names = len({(row.name_a, row.name_b) for row in rows}) > 1
     if has_names:
@@ -220,11 +228,15 @@ def answer(row: PairRow) -> str:
         return "nothing to compare"
     if row.b.environment.origin is references.Origin.PUBLISHED:
         return "published"
+    if row.is_turned:
+        return "B faster"
     if judgement.answer is Decision.DIFFERENT:
-        return "B faster" if row.is_turned else "A faster"
+        return "A faster"
     if judgement.answer is Decision.TIE:
         return "tie"
-    return "single run" if _is_single(judgement.ratio) else "unclear"
+    if _is_single(judgement.ratio):
+        return "single run"
+    return "unclear"
 
 
 def headline(rows: Sequence[PairRow]) -> str:
