@@ -17,7 +17,7 @@ from analysis.labels import Label
 from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import FEW_REPEATS, headings, short_title
-from plots import drawing as figures
+from plots import drawing
 from plots.drawing import SMALL_PT, NothingToShow, Palette, Picture, file_names, label
 from plots.layout import MEANINGS, SYMBOLS
 from plots.source import PlotSource
@@ -111,16 +111,16 @@ def _picture(
     height_in, columns = _SMALL_PANEL_IN, 2
     if is_single:
         height_in, columns = _PANEL_IN, 1
-    figure, grid = figures.panels(
+    figure, grid = drawing.panels(
         len(shown), height_in, columns=columns, names=names, is_shared=not is_single
     )
     title, setting = headings(table, chart.title(table))
-    figures.set_title(figure, title)
+    drawing.set_title(figure, title)
     handles: dict[str, Artist] = {}
     marks: list[str] = []
     for axes, panel in zip(grid, shown, strict=True):
         if panel.title:
-            figures.small_title(axes, panel.title)
+            drawing.small_title(axes, panel.title)
         handles |= _draw_panel(axes, panel, looks, palette, chart)
         marks += _marks(panel, chart)
     counts = {int(result.axes[chart.along]) for result in table.results}
@@ -128,11 +128,11 @@ def _picture(
     if _is_wide(counts):
         x_label += " (log)"
     if not is_single:
-        x_label = figures.label(x_label)
+        x_label = drawing.label(x_label)
     for axes in grid[-2:]:
         axes.set_xlabel(x_label)
     others = [name for name in handles if name not in lines]
-    figures.add_legend(figure, {name: handles[name] for name in (*names, *others)})
+    drawing.add_legend(figure, {name: handles[name] for name in (*names, *others)})
     return Picture(
         name=name,
         figure=figure,

@@ -17,7 +17,7 @@ from analysis.guard.histories import NoHistoryError, Record, histories
 from analysis.guard.noise import Floats, Places
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
-from plots import drawing as figures
+from plots import drawing
 from plots.drawing import SMALL_PT, NothingToShow, Palette, Picture
 from plots.source import PlotSource
 from scalemark.text.wording import counted
@@ -52,9 +52,9 @@ def _picture(
     tracks = _tracks(record, every)
     shown = list(tracks.items())[: MOST_TRACKS + 1]
     days = [night.day for night in record.nights]
-    figure, grid = figures.panels(len(shown), _TRACK_IN)
+    figure, grid = drawing.panels(len(shown), _TRACK_IN)
     num_trials, num_nights = counted(len(record.cells), "trial"), counted(len(days), "night")
-    figures.set_title(figure, f"throughput of {num_trials} over {num_nights}")
+    drawing.set_title(figure, f"throughput of {num_trials} over {num_nights}")
     for axes, (cells, of_track) in zip(grid, shown, strict=True):
         _draw_track(axes, record, np.array(cells), of_track, palette)
     marks = ["line: regression", "dotted: other change"] if tracks else []
@@ -86,7 +86,7 @@ def _draw_track(
     is_all = len(cells) == len(record.cells)
     name = f"all {counted(len(cells), 'trial')}" if is_all else ""
     text = "; ".join(filter(None, [name, *map(sentence, of_track)]))
-    axes.set_title(textwrap.fill(figures.drawable(text), 95), loc="left", fontsize=SMALL_PT)
+    axes.set_title(textwrap.fill(drawing.drawable(text), 95), loc="left", fontsize=SMALL_PT)
     days, percent = _percent(record, cells)
     axes.plot(days, percent, ".", markersize=2.2, color=palette.tint(palette.color(0), 0.7))
     for change in of_track:

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import headings
-from plots import drawing as figures
+from plots import drawing
 from plots.drawing import SMALL_PT, NothingToShow, Palette, Picture, file_names
 from plots.lines import at_most, completed, name_rows, row_names, rows_in, typical
 from plots.source import PlotSource
@@ -107,7 +107,7 @@ def _picture(
 ) -> Picture:
     series = _fastest_on_most(stepped)
     num_rows = (len(series) + 1) // 2
-    figure, grid = figures.panels(1 + num_rows, 1.5)
+    figure, grid = drawing.panels(1 + num_rows, 1.5)
     rows_height_in = rows_in([trial.name for trial in stepped])
     heights = [max(rows_height_in + 0.5, 0.8), *([1.4] * num_rows)]
     for axes in grid:
@@ -115,7 +115,7 @@ def _picture(
     figure.set_figheight(sum(heights) + 1.0)
     rows = figure.add_gridspec(len(heights), 2, height_ratios=heights)
     title, setting = headings(table, "step times")
-    figures.set_title(figure, title)
+    drawing.set_title(figure, title)
     _draw_distributions(figure.add_subplot(rows[0, :]), stepped, source.looks, palette)
     marks = list(notes)
     for place, trial in enumerate(series):
@@ -123,7 +123,7 @@ def _picture(
         _draw_series(axes, trial, palette.color(source.looks[trial.result.strategy]), palette)
         if not trial.is_steady:
             marks.append(f"warm-up not ended: {trial.name}")
-    figures.add_legend(figure, _handles(palette))
+    drawing.add_legend(figure, _handles(palette))
     about = list(notes)
     if len(series) < len(stepped):
         about.append(f"step by step: {len(series)} of {len(stepped)}, the fastest on most devices")
@@ -183,7 +183,7 @@ def _draw_series(axes: Axes, trial: Stepped, color: str, palette: Palette) -> No
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.set_xlabel("step")
     axes.set_ylabel("ms per step")
-    axes.set_title(figures.label(trial.name), fontsize=SMALL_PT)
+    axes.set_title(drawing.label(trial.name), fontsize=SMALL_PT)
 
 
 def _shade(palette: Palette) -> dict[str, Any]:

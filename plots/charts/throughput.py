@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator
 from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import FEW_REPEATS, number, scaled, title
-from plots import drawing as figures
+from plots import drawing
 from plots.drawing import FOOTER_PT, HATCHES, WIDTH_IN, NothingToShow, Palette, Picture, unique
 from plots.layout import PARTLY_FAILED, SUSPECT, SYMBOLS
 from plots.lines import BARS, MOST_LINES, RUNS, draw_spread, failure_marks, line_name, looks_of
@@ -74,19 +74,19 @@ def _picture(tables: Sequence[Table], name: str, source: PlotSource, palette: Pa
     wanted_in = 2.6 + _BAR_IN * len(counts) * (len(names) + 1)
     height_in = _ALONE_IN if is_alone else _PANEL_IN
     width_in = min(max(WIDTH_IN, wanted_in), _WIDEST_IN)
-    figure, grid = figures.panels(len(tables), height_in, names=names, width_in=width_in)
+    figure, grid = drawing.panels(len(tables), height_in, names=names, width_in=width_in)
     headline = scaled(tables[0].unit, tables[0])
     if is_alone and "model" in tables[0].setting:
         headline = f"{tables[0].setting['model']}: {headline}"
-    figures.set_title(figure, headline)
+    drawing.set_title(figure, headline)
     for axes, table, panel in zip(grid, tables, panels, strict=True):
         _draw_panel(axes, panel, names, counts, looks, palette)
         if not is_alone:
-            figures.small_title(axes, str(table.setting.get("model", "")))
+            drawing.small_title(axes, str(table.setting.get("model", "")))
     devices = tables[0].environment.devices
     grid[-1].set_xlabel(f"number of {devices}; on the bars: {_labels_in_words(results)}")
     handles: dict[str, Artist] = {line: Patch(**_look(palette, looks[line])) for line in names}
-    figures.add_legend(figure, handles)
+    drawing.add_legend(figure, handles)
     return Picture(
         name=name,
         figure=figure,

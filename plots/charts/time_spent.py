@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 
 from analysis.pivot import Table, varied_tables
 from analysis.titles import headings
-from plots import drawing as figures
+from plots import drawing
 from plots.drawing import HATCHES, SMALL_PT, NothingToShow, Palette, Picture, file_names
 from plots.layout import MEANINGS, SYMBOLS
 from plots.lines import at_most, name_rows, row_names, rows_in, typical
@@ -83,11 +83,11 @@ def _spent(source: PlotSource, table: Table) -> tuple[list[Spent], list[str]]:
 def _picture(table: Table, name: str, source: PlotSource, palette: Palette) -> Picture:
     spent, notes = _spent(source, table)
     names = [attempt.name for attempt in spent]
-    figure, (axes,) = figures.panels(1, max(rows_in(names) + 0.5, 1.2))
+    figure, (axes,) = drawing.panels(1, max(rows_in(names) + 0.5, 1.2))
     title, setting = headings(table, "where the time goes")
-    figures.set_title(figure, title)
+    drawing.set_title(figure, title)
     name_rows(axes, names)
-    figures.add_legend(figure, _stack(axes, spent, palette))
+    drawing.add_legend(figure, _stack(axes, spent, palette))
     longest = max(sum(attempt.parts_s.values()) for attempt in spent) or 1.0
     has_remarks = False
     for row, attempt in enumerate(spent):

@@ -1,4 +1,4 @@
-"""Identifies processes of this host, finds its memory, and recognizes errors that lack memory."""
+"""Identifies processes of this host, finds its memory, and recognizes a lack of memory."""
 
 from __future__ import annotations
 

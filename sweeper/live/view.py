@@ -126,10 +126,9 @@ def render(snapshot: Snapshot) -> RenderableType:
     num_left = counts.get(State.RUNNING, 0) + counts.get(State.PENDING, 0)
     num_through = total - num_left - counts.get(State.INTERRUPTED, 0)
     progress = f"{num_through}/{total}"
-    if num_through < total and snapshot.eta_s is None:
-        progress += "  no ETA yet"
-    elif num_through < total and snapshot.eta_s is not None:
-        progress += f"  ETA {clock_text(snapshot.eta_s)}"
+    if num_through < total:
+        eta = "no ETA yet" if snapshot.eta_s is None else f"ETA {clock_text(snapshot.eta_s)}"
+        progress += f"  {eta}"
     bar = ProgressBar(total=max(1, total), completed=num_through, width=BAR_WIDTH)
     head = Table.grid(padding=(0, 2, 0, 0))
     head.add_row(bar, Text(progress))

@@ -134,16 +134,16 @@ class Queue:
         insort(self._lines.setdefault(task.num_gpus, []), self._places[task.key])
 
     def _place(self, task: Task) -> _Place:
-        minus_expected_s = 0.0
-        if self._packs and task.expected_s is None:
-            minus_expected_s = float("-inf")
-        elif self._packs and task.expected_s is not None:
-            minus_expected_s = -task.expected_s
+        expected_s = 0.0
+        if self._packs:  # one of unknown length comes first
+            expected_s = float("inf")
+            if task.expected_s is not None:
+                expected_s = task.expected_s
         retry = self._retry_of[task.key]
         # random, and the same for these: an interrupted sweep goes on in the order it began with
         text = f"{self._seed} {task.round} {task.key}"
         tie = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
-        return _Place(task.round, retry, minus_expected_s, tie, task.key)
+        return _Place(task.round, retry, -expected_s, tie, task.key)
 
 
 @dataclass(slots=True)
