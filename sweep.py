@@ -3,8 +3,6 @@
 `python sweep.py [-m] AXIS=VALUE,VALUE ...`
 """
 
-from __future__ import annotations
-
 import sys
 
 from scalemark.cli import entry_point

@@ -1,7 +1,5 @@
 """`python -m analysis`: each file of `analysis/commands/` is a command."""
 
-from __future__ import annotations
-
 import sys
 
 from scalemark.cli import entry_point

@@ -1,7 +1,5 @@
 """Trials to run next: neighbors of a trial, and the commands that run them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Badges: one word for each doubt about a number, explained once at the foot and in
 docs/glossary.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from analysis.results import Environment, Result

@@ -1,7 +1,5 @@
 """What the cost model knows of a result: its box, and whether it knows its strategy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Labels of rows, columns and lines: which axes they have, what they say, and their order."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 

@@ -2,8 +2,6 @@
 software of their environments in words.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict

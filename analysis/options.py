@@ -1,7 +1,5 @@
 """Options that commands about results share, and what they choose."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence

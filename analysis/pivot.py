@@ -1,7 +1,5 @@
 """Tables of results: any axes down, any axes across, and a table for each value of the others."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

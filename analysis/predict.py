@@ -17,8 +17,6 @@ it has lost something already. All constants are fitted to published curves:
 `python -m benchmarks.prediction` shows how far off the predictions are.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

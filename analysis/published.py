@@ -2,8 +2,6 @@
 compared with ours, and those of tables, which were measured elsewhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

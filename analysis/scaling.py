@@ -1,7 +1,5 @@
 """The answer of `scaling`: the curve of each strategy, where it stops paying, and its words."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Prints an answer on one screen: headlines, a table, the next step, notes and what badges mean."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

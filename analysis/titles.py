@@ -1,7 +1,5 @@
 """Names of tables, charts and their parts, numbers for people, and notes that readers need."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 It ends with the exit code of its outcome.
 """
 
-from __future__ import annotations
-
 import sys
 
 from scalemark.cli import entry_point

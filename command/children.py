@@ -4,8 +4,6 @@ A program may start others in sessions and groups of their own, or have them ado
 first. This process is a child subreaper: what loses its parent becomes its child, and is found.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

@@ -1,7 +1,5 @@
 """Makes the measurement from what a program printed: warm-up, window, cores taken by others."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Turns the end of a program into the outcome of its trial, with the line that says why."""
 
-from __future__ import annotations
-
 import re
 import signal
 import tomllib

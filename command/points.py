@@ -7,8 +7,6 @@
 ```
 """
 
-from __future__ import annotations
-
 import math
 from array import array
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Starts the program of a trial, describes its software, and ends it with its watcher."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Watches a program from its start to its end: its lines, its signals, what it takes."""
 
-from __future__ import annotations
-
 import os
 import resource
 import select

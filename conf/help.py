@@ -1,7 +1,5 @@
 """Writes what `sweep.py --help` and the reference say of each axis and setting."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator

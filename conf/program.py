@@ -1,7 +1,5 @@
 """Turns one composed config with engine=command into a trial of the user's own program."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Collection, Iterator

@@ -1,7 +1,5 @@
 """Turns one composed config into a trial: `auto` becomes a value, what means nothing is refused."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Refuses combinations of axes that mean nothing, by what each choice declares in its own file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from scalemark.abilities import (

@@ -1,7 +1,5 @@
 """`python -m plots`: tables, charts and reports from the command line."""
 
-from __future__ import annotations
-
 import sys
 
 from scalemark.cli import entry_point

@@ -1,7 +1,5 @@
 """Shows a sweep that has ended: tables on stdout, pictures and a report in a folder."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import sys

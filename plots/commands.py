@@ -1,7 +1,5 @@
 """The commands of `python -m plots`: tables, charts and the report."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

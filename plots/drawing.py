@@ -5,8 +5,6 @@ distinguish, and markers that differ in grey, on light or dark ground. Names of 
 and only what tells a picture from its neighbors of the same model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import pkgutil

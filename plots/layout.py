@@ -1,7 +1,5 @@
 """Tables as text, before any format writes them: cells, titles, notes and the legend."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

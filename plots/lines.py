@@ -1,7 +1,5 @@
 """Charts of lines, a figure per model, and charts with a row per trial."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Writes the report: one HTML file with tabs, which needs neither other files nor scripts."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

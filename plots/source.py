@@ -2,8 +2,6 @@
 files are made.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

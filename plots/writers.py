@@ -1,7 +1,5 @@
 """Writes tables as text for a terminal or Markdown, or as records in CSV or JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

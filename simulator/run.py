@@ -1,8 +1,6 @@
 """Plays one trial from its spec to its result, as the trainer would leave it: its steps pass in
 virtual time, with noise by seed."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -2,8 +2,6 @@
 brings some commands.
 """
 
-from __future__ import annotations
-
 import sys
 
 from scalemark.cli import entry_point

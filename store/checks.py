@@ -1,7 +1,5 @@
 """Checks a database: SQLite's own checks, cells of another type, digests and counts of attempts."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping

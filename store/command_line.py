@@ -1,7 +1,5 @@
 """Holds the options that commands of `store` and `plots` share, and ends them at a StoreError."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Collection, Mapping

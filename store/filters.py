@@ -6,8 +6,6 @@ Free axes, as `axes.zero>=2`, read the spec of a trial, so that a database witho
 answers that no trial has it.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import operator

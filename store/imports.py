@@ -4,8 +4,6 @@ Options of a person say what columns mean; each row is added, known already, or 
 line and the reason.
 """
 
-from __future__ import annotations
-
 import csv
 import fnmatch
 import io

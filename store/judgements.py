@@ -4,8 +4,6 @@ for all that follow.
 The table is made by the first that needs it; no other part of the database depends on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime

@@ -12,8 +12,6 @@ Whoever changes a claimed or running repeat names itself and the attempt: who wa
 comes back changes nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields

@@ -4,8 +4,6 @@ A copy of the other database is attached, and its rows are added by what identif
 database, table by table; their ids become ids of this one. All is one transaction.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 give the same answers. Sweeps of several people may write into it at once, each by one process.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -5,8 +5,6 @@ never begun; when a sweep was continued, and when it was finished (here: the end
 attempt); tags, notes, and what was deleted.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """A results database in a SQLite file: many read while one writes."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -9,8 +9,6 @@ as a column that may be null. What a column of a free axis holds may become wide
 become numbers, and anything becomes text.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Opens a database for writing, begins sweeps in it, and reads what it holds of one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -2,8 +2,6 @@
 sweeper judge` judges a change of a trial.
 """
 
-from __future__ import annotations
-
 import sys
 
 from scalemark.cli import entry_point

@@ -11,8 +11,6 @@ ARGUMENT...`. For a trial over several hosts the action `reserve` holds a placem
 below it `run` with a "bundle" runs there. Without an action it prints the hosts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

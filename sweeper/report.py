@@ -1,7 +1,5 @@
 """Reports how a sweep ended: what failed, and what its command prints."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

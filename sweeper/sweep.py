@@ -1,7 +1,5 @@
 """Runs one sweep: plans it, hands it to what runs it, and reports how it ended."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack

@@ -6,8 +6,6 @@ every replica is a process that trains, it forks the workers of each check befor
 device itself, and compares what they left with one device.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -6,8 +6,6 @@ first pooling of ResNet-50 it takes six times as long as this on CPU devices. Te
 has kernels that are faster than both.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

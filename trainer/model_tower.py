@@ -31,8 +31,6 @@ What else would wait, by TensorFlow 2.21's sources:
   meanwhile.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial

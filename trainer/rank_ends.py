@@ -1,7 +1,5 @@
 """Holds the ranks of a trial to their deadlines, and turns their ends into its result."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Collection, Mapping

@@ -11,8 +11,6 @@ the checks of a mode are made in as many processes as there are different ones: 
 half precision and one without.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

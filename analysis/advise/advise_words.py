@@ -1,7 +1,5 @@
 """Words of `advise` for people: the answer on one screen, and the details that `--all` adds."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 

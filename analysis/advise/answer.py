@@ -1,7 +1,5 @@
 """The answer to one question: what to take, what speaks against it, and the next step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

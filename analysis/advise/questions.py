@@ -1,7 +1,5 @@
 """The questions that results answer, the goals that choices are judged by, and choices in words."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ That a race put one out says that it would hardly win the full grid. Some of equ
 that alone makes none worse: its repeats must show it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`analysis advise`: the best strategy, GPU count, batch and precision."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

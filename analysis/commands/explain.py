@@ -1,7 +1,5 @@
 """`python -m analysis explain`: where the missing speed-up of a trial goes, and what to do."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`scalemark guard`: which trials changed their throughput over nights, when, and what else did."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date

@@ -1,7 +1,5 @@
 """`python -m analysis predict`: measured curves, carried on to more GPUs."""
 
-from __future__ import annotations
-
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`analysis scaling`: how many GPUs are worth using, and which strategy leads where."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """The two sides of a comparison, and the figures of a source that are of the same trials."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -9,8 +9,6 @@
 Beside them stand the same trial with more steps per call, a larger batch, or model=trivial.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Lists the causes that may hold a trial back: seconds of its step, and the evidence of each."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Explains trials: where the time of a step goes, what holds it back, what to do, and its words."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -12,8 +12,6 @@ the means of long blocks of rounds, which neighbors resemble little, and from th
 How often the answer is right: `benchmarks/slow_replica.py`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -17,8 +17,6 @@ Remedies are trials with one axis changed, of "Optimize TensorFlow GPU performan
 TensorFlow Profiler" (source 001) and its checklist for several GPUs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Finds the changes in histories, one for each cause, and says what became of them."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ Attempts of a database and dated rows of tables become the same thing: readings 
 machine, on a day, with some software.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The groups of cells that one cause may hit, and how much cells and groups differ by chance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

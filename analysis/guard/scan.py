@@ -6,8 +6,6 @@ and for each group of cells that one cause may hit: a window-limited generalized
 the nights up to it alone, so a longer history never takes an alarm back.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Throughput against the batch size, and which sizes did not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from analysis.pivot import Table

@@ -1,7 +1,5 @@
 """Efficiency against GPUs: the part of a perfect speed-up that each strategy reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from analysis.results import Result

@@ -1,7 +1,5 @@
 """Draws throughput over nights: of all trials of a machine, and of those that changed together."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date

@@ -1,7 +1,5 @@
 """Peak memory against the batch size, or against GPUs where all have one batch size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from analysis.pivot import Table

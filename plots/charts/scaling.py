@@ -1,7 +1,5 @@
 """Throughput against GPUs: a line per strategy or setting, its spread, and the ideal line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from analysis.pivot import Table

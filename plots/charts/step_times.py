@@ -1,7 +1,5 @@
 """Step times: their distribution per trial, and step by step with the warm-up marked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """Throughput on each number of GPUs as grouped bars with speed-ups, a panel per model."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain

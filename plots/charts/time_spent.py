@@ -1,7 +1,5 @@
 """Where the time of each attempt goes, from its start to its end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add

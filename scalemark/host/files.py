@@ -4,8 +4,6 @@ Shards are named `train-00003-of-00008`. A set that the product makes has an ind
 checked before use.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

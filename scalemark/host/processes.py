@@ -1,7 +1,5 @@
 """Identifies processes of this host, finds its memory, and recognizes a lack of memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

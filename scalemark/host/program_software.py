@@ -6,8 +6,6 @@ of a README, a log that a program writes, or the commit of an edit that was meas
 no other program. Standard library only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Describes the software and the variables that numbers depend on. Standard library only."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

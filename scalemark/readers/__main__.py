@@ -1,7 +1,5 @@
 """`scalemark read LOG`: which numbers of a log say how fast it trains, and the setting for them."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

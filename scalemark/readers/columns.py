@@ -1,7 +1,5 @@
 """Finds the steps and the rates of lines, and groups numbers between the same words."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Reads the lines of a log, of a program that runs, and of files that it left."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import os

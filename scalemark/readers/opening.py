@@ -1,7 +1,5 @@
 """Opens the reader that `read=KIND[:ARGUMENT]` names; the folder `kinds/` is the registry."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Tries all readers on a log, and chooses the one to propose."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter

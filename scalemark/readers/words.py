@@ -1,7 +1,5 @@
 """Understands what programs write: numbers as `1.2k` and `300ms`, and words for their speed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -10,8 +10,6 @@ warm-up: the first steps take longer, or shorter, and that fades.
 ```
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -16,8 +16,6 @@ S = bytes of all gradients, n = GPUs:
 ```
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

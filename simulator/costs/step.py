@@ -4,8 +4,6 @@ A step is an update: its passes go through all of its micro-batches, the rest is
 Constants without a source are guesses; predictions and advice rest on none of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 is changed or lost. `import|merge|rebuild|reference`: takes results and figures of others in.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Sequence

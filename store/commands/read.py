@@ -2,8 +2,6 @@
 for people, as CSV or as JSON, whatever stands in them.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import statistics

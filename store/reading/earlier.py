@@ -2,8 +2,6 @@
 took, how they ended, and which trials a race stopped.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

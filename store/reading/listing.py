@@ -2,8 +2,6 @@
 what a word names, an attempt, a trial or a sweep, and collects everything known of it.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence

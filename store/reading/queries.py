@@ -1,7 +1,5 @@
 """Queries that return plain rows. All keep trials whole: none averages over an axis."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

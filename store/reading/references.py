@@ -1,7 +1,5 @@
 """Reads figures that others measured: published ones, and those of tables that were taken in."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads the sweeps of a database: how far they are, what they asked for, and what they left."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 may use: GPUs by NVML, CPU devices, or simulated GPUs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

@@ -14,8 +14,6 @@ refuses them. NUMA nodes and nearby cores come from the kernel.
 ```
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import pwd

@@ -1,7 +1,5 @@
 """`scalemark judge`: whether a change makes a trial faster."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Annotated

@@ -5,8 +5,6 @@ What is held back is still pending in the database: should processes turn out to
 was thought, it is wanted again. Once a contest is over it is given up.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence

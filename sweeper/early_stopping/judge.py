@@ -1,7 +1,5 @@
 """Judges one proposal: plans its two trials, runs them in turn, and keeps the verdict."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence

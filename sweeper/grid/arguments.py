@@ -2,8 +2,6 @@
 people type it, as `command="python train.py {zero}"`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

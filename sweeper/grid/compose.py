@@ -2,8 +2,6 @@
 of groups, then values on a copy.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

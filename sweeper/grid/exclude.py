@@ -5,8 +5,6 @@ compares axes with each other is an expression: "tp*pp > num_gpus"; "global_batc
 leaves out what is not 0.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Collection, Sequence

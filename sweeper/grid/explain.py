@@ -4,8 +4,6 @@
 `explain` words the errors of Hydra and OmegaConf.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import traceback

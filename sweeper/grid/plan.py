@@ -1,7 +1,5 @@
 """Checks the settings of a sweep, resolves every cell of its grid, and decides what it will run."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -19,8 +19,6 @@ Who has a command that runs its arguments elsewhere needs none of this: `prefix.
 all with that command, also for trials over several hosts, whose supervisor runs on this host.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module

@@ -1,7 +1,5 @@
 """`launcher=local`: attempts are processes of this host, or run on a simulated one."""
 
-from __future__ import annotations
-
 from scalemark.abilities import LauncherAbilities
 
 ABILITIES = LauncherAbilities(settings=None)

@@ -5,8 +5,6 @@ the GPUs of the trial on it; {command} is what it shall run, quoted for a shell,
 end where it is not named. Other launchers are this one with a command of their own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

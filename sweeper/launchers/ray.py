@@ -4,8 +4,6 @@ Start the sweep on a host of the cluster. Ray chooses hosts and GPUs; `sweeper.r
 command that runs its arguments there.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`launcher=ssh`: attempts run on hosts that ssh reaches without a password."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scalemark.abilities import LauncherAbilities, setting

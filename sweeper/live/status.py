@@ -1,7 +1,5 @@
 """Answers `scalemark status`: shows how sweeps are, from the database."""
 
-from __future__ import annotations
-
 import sys
 from datetime import UTC, datetime
 from pathlib import Path

@@ -2,8 +2,6 @@
 what follows. Waits for nothing but what it kills.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections import Counter

@@ -7,8 +7,6 @@ starts, be it of a later round: narrow tasks overtake a wide one that lacks devi
 no input, no output.
 """
 
-from __future__ import annotations
-
 import hashlib
 from bisect import bisect_left, insort
 from collections import Counter

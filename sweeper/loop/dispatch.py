@@ -1,7 +1,5 @@
 """Chooses what starts next, takes devices for it, writes it down and starts it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection
 from dataclasses import replace

@@ -23,8 +23,6 @@ All of this is one thread. Every state is in the database before it is acted upo
 this process loses at most the attempts that run.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Kills what attempts left behind: those of dead orchestrators, and those that were killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

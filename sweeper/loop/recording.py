@@ -1,7 +1,5 @@
 """Records how attempts end, and what follows for the repeats that wait."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -2,8 +2,6 @@
 what killed orchestrators had finished.
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -6,8 +6,6 @@ that its parts share.
 - `Tools` and `Policy` are what the loop is made with, `Run` and `Over` are its attempts.
 """
 
-from __future__ import annotations
-
 import signal
 import socket
 import time

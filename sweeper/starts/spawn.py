@@ -2,8 +2,6 @@
 TensorFlow itself: launcher.start=spawn.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

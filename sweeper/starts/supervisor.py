@@ -9,8 +9,6 @@ Linux kills a trainer whose parent dies, but not what that trainer has started, 
 of the trainer could do it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal
