@@ -42,7 +42,9 @@ def command(spec: TrialSpec, known: Sequence[Result], *settings: str) -> str:
 
 def repeated(num_repeats: int) -> tuple[str, ...]:
     """Return the setting of so many repeats; one is usual."""
-    return (f"sweep.repeats={num_repeats}",) if num_repeats > 1 else ()
+    if num_repeats > 1:
+        return (f"sweep.repeats={num_repeats}",)
+    return ()
 
 
 def again(result: Result, num_repeats: int) -> str:

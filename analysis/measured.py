@@ -84,7 +84,9 @@ def differing(environments: Sequence[Mapping[str, str]]) -> list[str]:
         if len({environment.get(name) for environment in environments}) > 1:
             names.append(name)
     for shown in (names[:_MOST_NAMED], names):
-        more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+        more = ""
+        if len(shown) < len(names):
+            more = f" and {len(names) - len(shown)} more"
         texts = [_said(environment, shown) + more for environment in environments]
         if len(set(texts)) == len(texts):
             return texts
@@ -131,7 +133,9 @@ def _frameworks(environment: Mapping[str, Any]) -> str:
     named = [f"{word} {packages[name]}" for name, word in _FRAMEWORKS.items() if name in packages]
     python = description.get("python")
     installed = f" with {listed(named)} installed" if named else ""
-    return f"Python {python}{installed}" if python else ""
+    if python:
+        return f"Python {python}{installed}"
+    return ""
 
 
 _Key = tuple[str, Where, bool]  # trial, environment, and whether hosts were of one machine
@@ -379,7 +383,9 @@ def _outcome(attempt: Mapping[str, Any]) -> str:
 
 def _is_valid(attempt: Mapping[str, Any]) -> bool:
     """Without a verdict, which imported attempts may lack, the end of warm-up counts."""
-    return attempt["verdict"] == Verdict.VALID if attempt["verdict"] else bool(attempt["steady"])
+    if attempt["verdict"]:
+        return bool(attempt["verdict"] == Verdict.VALID)
+    return bool(attempt["steady"])
 
 
 def _counted(attempt: Mapping[str, Any], asked: SweepTrials) -> bool:

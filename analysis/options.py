@@ -114,7 +114,9 @@ def selected(
 
 def what_is_left(db: str, sweep: str | None) -> NotRun | None:
     """Return what a sweep has not run; None where none is asked about."""
-    return None if sweep is None else not_run(open_for_reading(db), sweep)
+    if sweep is None:
+        return None
+    return not_run(open_for_reading(db), sweep)
 
 
 def trials_without_number(selection: Selection) -> str:

@@ -257,7 +257,9 @@ def _shape(results: Sequence[Result], across: str, different: Sequence[str]) -> 
 
 def _width(values: Collection[str]) -> int:
     """Return the number of columns that an axis fills; too many make no columns at all."""
-    return len(values) if len(values) <= _MOST_COLUMNS else 0
+    if len(values) <= _MOST_COLUMNS:
+        return len(values)
+    return 0
 
 
 def _follows(axis: str, leader: str, axes: Sequence[str], labels: Sequence[Label]) -> bool:

@@ -211,7 +211,9 @@ def _strategy(reference: Mapping[str, Any]) -> str:
     words = [f"{name}={axes[name]}" for name in _compared(reference)]
     if not words and _is_of_table(reference):
         compared = reference["compare"]
-        return f"{compared} {NOT_REPORTED}" if compared else str(reference["source"])
+        if compared:
+            return f"{compared} {NOT_REPORTED}"
+        return str(reference["source"])
     return " ".join(words) or NOT_REPORTED
 
 

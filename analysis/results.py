@@ -131,7 +131,9 @@ class Environment:
     @property
     def hardware(self) -> tuple[str, ...]:
         """Overrides that choose the hardware of a simulated environment."""
-        return _hardware(self.hardware_profile)[0] if self.hardware_profile else ()
+        if self.hardware_profile:
+            return _hardware(self.hardware_profile)[0]
+        return ()
 
     @property
     def compute_capability(self) -> tuple[int, int] | None:
@@ -157,7 +159,9 @@ class Environment:
 
 def over(hosts: int) -> str:
     """Return ` over 2 hosts`; one host goes without saying."""
-    return f" over {hosts} hosts" if hosts > 1 else ""
+    if hosts > 1:
+        return f" over {hosts} hosts"
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +295,9 @@ class Result:
     @property
     def unit(self) -> str:
         """The unit of its throughput, as `images/s`; `throughput` where the item is unknown."""
-        return unit_of(self.item) if self.item else "throughput"
+        if self.item:
+            return unit_of(self.item)
+        return "throughput"
 
     @property
     def counts_steps(self) -> bool:

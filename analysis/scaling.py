@@ -265,7 +265,9 @@ def headline(answers: Sequence[Scaling]) -> str:
         text = f"{curves[0].strategy}: {_pays(curves[0])}."
     elif not num_stopped:
         text = f"More GPUs pay for all {len(curves)} strategies, up to the most tried."
-    return f"{text} Single runs: repeat before deciding." if are_ours and are_single else text
+    if are_ours and are_single:
+        return f"{text} Single runs: repeat before deciding."
+    return text
 
 
 def overview(answers: Sequence[Scaling]) -> Iterator[tuple[str, ...]]:
@@ -358,7 +360,9 @@ def _overview_row(curve: ScalingCurve) -> tuple[str, ...]:
 
 
 def _efficiency(result: Result, decimals: int) -> str:
-    return "" if result.efficiency is None else f"{fixed(100 * result.efficiency, decimals)} %"
+    if result.efficiency is None:
+        return ""
+    return f"{fixed(100 * result.efficiency, decimals)} %"
 
 
 def _speed_up(point: CurvePoint) -> str:

@@ -60,7 +60,9 @@ class Selection:
             filters = full_names(open_for_reading(self.db), self.filters)
             object.__setattr__(self, "filters", tuple(filters))
         if not self.origin.is_ours and self.sweep is not None:
-            what = "published figures" if self.origin is Origin.PUBLISHED else "tables of others"
+            what = "tables of others"
+            if self.origin is Origin.PUBLISHED:
+                what = "published figures"
             raise StoreError(
                 f"--sweep {self.sweep}: {what} belong to no sweep; leave out one of the two"
             )
@@ -88,7 +90,9 @@ class Selection:
     def asked(self) -> str:
         """The sweep and the filters, as typed."""
         filters = " ".join(self.filters)
-        return f"--sweep {self.sweep} {filters}".rstrip() if self.sweep else filters
+        if self.sweep:
+            return f"--sweep {self.sweep} {filters}".rstrip()
+        return filters
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -115,7 +119,9 @@ class Selection:
 
     @property
     def named_db(self) -> list[str]:
-        return [] if self.db == default_url() else ["--db", self.db]
+        if self.db == default_url():
+            return []
+        return ["--db", self.db]
 
 
 def choose(
@@ -167,7 +173,9 @@ def load(selection: Selection) -> list[Result]:
 
     Raises StoreError when the database cannot be read, a filter is none, or nothing is there.
     """
-    return _ours(selection)[0] if selection.origin.is_ours else _of_others(selection)
+    if selection.origin.is_ours:
+        return _ours(selection)[0]
+    return _of_others(selection)
 
 
 def load_every_night(selection: Selection) -> list[Result]:
@@ -207,7 +215,9 @@ def _no_figure(selection: Selection) -> StoreError:
     if selection.filters:
         asked = f" like {' '.join(selection.filters)}"
     if selection.origin is Origin.PUBLISHED:
-        see = f"; see {typed('store')} reference list" if selection.filters else ""
+        see = ""
+        if selection.filters:
+            see = f"; see {typed('store')} reference list"
         return StoreError(f"{name}: no published figure{asked}{see}")
     return NothingFoundError(
         f"{name}: nothing that was measured elsewhere{asked}; {typed('store')} import TABLE takes "
@@ -298,7 +308,9 @@ class Source:
         """At least one result; raises StoreError as `analysis.selection.load`."""
         if self.read_already:
             return list(self.read_already)
-        return self._read[0] if self.selection.origin.is_ours else load(self.selection)
+        if self.selection.origin.is_ours:
+            return self._read[0]
+        return load(self.selection)
 
     @cached_property
     def _read(self) -> tuple[list[Result], list[Row]]:
@@ -339,7 +351,9 @@ class Source:
 
     def steps(self, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
         """Return every call of the training function, warm-up included, by attempt."""
-        return queries.steps(self.engine, attempt_ids) if attempt_ids else {}
+        if attempt_ids:
+            return queries.steps(self.engine, attempt_ids)
+        return {}
 
     @cached_property
     def references(self) -> list[Row]:
@@ -426,4 +440,6 @@ def newest(db: str, baseline: BaselineRule = BaselineRule.SAME) -> Newest | None
             if numbers:
                 return sweep
             failed = failed or sweep
-    return failed if len(newest_first) < _MOST_LOOKED_AT else None
+    if len(newest_first) < _MOST_LOOKED_AT:
+        return failed
+    return None

@@ -15,7 +15,9 @@ from scalemark.text.wording import as_typed, counted, fixed, listed
 def number(value: float, *, exactly: bool = False) -> str:
     """Return 0.0123, 3.14, 91.8, 142 or 10509; with `exactly` all digits of another number."""
     if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else "infinite"
+        if math.isnan(value):
+            return "not a number"
+        return "infinite"
     text = fixed(value, _decimals(abs(value)))
     if exactly and float(text) != value and 1e-4 <= abs(value) < 1e10:
         return f"{value:.10g}"
@@ -65,7 +67,9 @@ def _decimals(size: float) -> int:
         return 0
     if size >= 9.995:
         return 1
-    return min(2 - math.floor(math.log10(size)), 6) if 0 < size < 0.1 else 2
+    if 0 < size < 0.1:
+        return min(2 - math.floor(math.log10(size)), 6)
+    return 2
 
 
 SIMULATED = "simulated: "  # before the title of such a table
@@ -91,7 +95,9 @@ def title(setting: Mapping[str, object]) -> str:
             texts.append(named(axis, value))
     if "model" not in setting:
         return ", ".join(texts)
-    return f"{setting['model']} ({', '.join(texts)})" if texts else str(setting["model"])
+    if texts:
+        return f"{setting['model']} ({', '.join(texts)})"
+    return str(setting["model"])
 
 
 def table_title(environment: Environment, setting: Mapping[str, object]) -> str:
@@ -166,7 +172,9 @@ def scaling(table: Table) -> str:
         return " and ".join(f"{way} scaling" for way in sorted(ways))
     values = sorted({str(result.axes["scaling"]) for result in table.results} - {"None"})
     text = " and ".join(f"{value} scaling" for value in values)
-    return f"simulated, {text}" if table.environment.is_simulated else text
+    if table.environment.is_simulated:
+        return f"simulated, {text}"
+    return text
 
 
 def short_title(table: Table, axes: Sequence[str], label: Label) -> str:
@@ -217,7 +225,9 @@ def _value(table: Table, axis: str, value: object) -> str:
         if table.environment.origin.is_ours:
             shown = {axis: of for axis, of in shown.items() if of is not None}
         return title({"model": value} | shown)
-    return str(value) if value and axis in _SPEAKING else named(axis, value)
+    if value and axis in _SPEAKING:
+        return str(value)
+    return named(axis, value)
 
 
 def made_with(environment: Environment) -> str:
@@ -271,7 +281,9 @@ def sweep_notes(results: Iterable[Result]) -> list[str]:
     for result in able:
         num += result.of_other_sweeps
         of_all += len(result.repeats)
-    return [f"measured by other sweeps: {num} of {counted(of_all, 'repeat')}"] if num else []
+    if num:
+        return [f"measured by other sweeps: {num} of {counted(of_all, 'repeat')}"]
+    return []
 
 
 ITEMS_OF_STEPS = "'command.items_per_step=batch_size*num_gpus' command.item=samples"

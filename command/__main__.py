@@ -54,7 +54,9 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         folder.write(folder.doing, Doing.BUILDING)
         result, exit_code = _caught(lambda: run(spec, folder, given, own))
         folder.write(folder.result, with_gpu_errors(result, folder).to_json())
-    return RANK_CRASHED if own and exit_code == RANK_LOST else exit_code
+    if own and exit_code == RANK_LOST:
+        return RANK_CRASHED
+    return exit_code
 
 
 def _caught(work: Callable[[], AttemptResult]) -> tuple[AttemptResult, int]:
@@ -71,7 +73,9 @@ def _caught(work: Callable[[], AttemptResult]) -> tuple[AttemptResult, int]:
         result = outcomes.ended(Outcome.UNSUPPORTED, str(error))
     except Exception as error:
         traceback.print_exc()
-        outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
+        outcome = Outcome.FAILED
+        if is_lack_of_host_memory(error):
+            outcome = Outcome.OUT_OF_MEMORY
         result = outcomes.ended(outcome, f"{type(error).__name__}: {error}")
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)

@@ -284,7 +284,9 @@ class StepCurve:
     def mean_rate(self) -> float | None:
         """Return the items per second of all that was rated; None without a rate."""
         rated = self._steps - self._unrated
-        return rated / self._per_rate if self._per_rate and rated else None
+        if self._per_rate and rated:
+            return rated / self._per_rate
+        return None
 
     def calls(
         self, items_per_step: float | None, *, run_s: float = 0.0, by_lines: bool = False
@@ -317,7 +319,9 @@ class StepCurve:
     @property
     def items_by_rates(self) -> float | None:
         """Return the items per step of a program that tells both items/s and the time of a step."""
-        return self._seconds / self._per_rate if self._seconds and self._per_rate else None
+        if self._seconds and self._per_rate:
+            return self._seconds / self._per_rate
+        return None
 
     def items_by_means(self, begin_s: float) -> Fit | None:
         """Return the items per step by the means of lines that came from `begin_s` on, or of all
@@ -510,7 +514,9 @@ class PrintedNumbers:
             self.curve.add_mean(reading.throughput)
 
     def _of_all_replicas(self, reading: Reading) -> Reading:
-        is_per_gpu = self._spec.per_gpu if reading.per_gpu is None else reading.per_gpu
+        is_per_gpu = reading.per_gpu
+        if reading.per_gpu is None:
+            is_per_gpu = self._spec.per_gpu
         if not is_per_gpu:
             return reading
         of_all = self._spec.num_gpus

@@ -140,7 +140,9 @@ def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
         return calls
     fit = printed.curve.items_by_means(calls.arrivals_s[0])
     span_s = calls.arrivals_s[-1] - calls.arrivals_s[0]
-    widest = max(WIDEST_APART, STAMPED_WITHIN_S / span_s) if span_s > 0 else math.inf
+    widest = math.inf
+    if span_s > 0:
+        widest = max(WIDEST_APART, STAMPED_WITHIN_S / span_s)
     if fit is None or (not fit.is_mean and fit.misfit <= widest):
         if printed.curve.are_rates_mixed:
             raise NothingReadError(
@@ -330,7 +332,9 @@ def _doubts(run: ProgramRun) -> Sequence[str]:
 def _few_bursts(window: _Window) -> Sequence[str]:
     """Doubt lines that came a few blocks at a time, as of a program that does not flush."""
     num_calls = len(window.calls.durations_s) - window.num_warm_up
-    return [FEW_BURSTS] if window.calls.in_bursts and num_calls < FEWEST_BURSTS else []
+    if window.calls.in_bursts and num_calls < FEWEST_BURSTS:
+        return [FEW_BURSTS]
+    return []
 
 
 def _uncounted(spec: TrialSpec, calls: curve.Calls) -> Sequence[str]:
@@ -363,7 +367,9 @@ def _other_number(
     num = summary.items_per_step or printed.curve.items_by_rates
     if num is None and summary.mean:
         fit = printed.curve.items_by_means(window.start_s)
-        num = fit.items_per_step if fit and fit.misfit <= WIDEST_MISFIT else None
+        num = None
+        if fit and fit.misfit <= WIDEST_MISFIT:
+            num = fit.items_per_step
     if num is None or abs(asked / num - 1) <= curve.TOLERANCE:
         return []
     return [
@@ -439,8 +445,12 @@ def _reported(run: ProgramRun, throughput: float, reported_item: str, why: str) 
 
 def _others(spec: TrialSpec, taken: TakenResources | None) -> float | None:
     """Return None also for one of several hosts: others of the trial may be on its machine."""
-    return None if taken is None or spec.hosts > 1 else taken.cores_taken_by_others
+    if taken is None or spec.hosts > 1:
+        return None
+    return taken.cores_taken_by_others
 
 
 def _storable(loss: float | None) -> float | None:
-    return loss if loss is not None and abs(loss) <= LARGEST_FLOAT32 else None
+    if loss is not None and abs(loss) <= LARGEST_FLOAT32:
+        return loss
+    return None

@@ -63,8 +63,12 @@ def last_error(lines: Sequence[str]) -> str:
         if places:
             place = places[-1]
             is_bare = place > 0 and re.fullmatch(r"[\w.]+:?\s*", texts[place])
-            above = texts[place - 1].strip() if is_bare and places is not others else ""
-            return f"{lines[place]} ({above})" if above else lines[place]
+            above = ""
+            if is_bare and places is not others:
+                above = texts[place - 1].strip()
+            if above:
+                return f"{lines[place]} ({above})"
+            return lines[place]
     return ""
 
 

@@ -186,7 +186,9 @@ def are_other(asked: str, reported: str) -> bool:
 
 def _plural(item: str) -> str:
     item = item.lower()
-    return item if not item or item.endswith("s") else f"{item}s"
+    if not item or item.endswith("s"):
+        return item
+    return f"{item}s"
 
 
 LEAST_SPAN_S = 0.05

@@ -60,7 +60,9 @@ def settings_help() -> str:
 
 def among(line: Line) -> str:
     """Return the choices in brackets; nothing where they are not listed."""
-    return f" ({', '.join(line.choices)})" if line.choices else ""
+    if line.choices:
+        return f" ({', '.join(line.choices)})"
+    return ""
 
 
 def _text(line: Line) -> str:

@@ -83,7 +83,9 @@ def _derived(config: Config) -> dict[str, str]:
         for other in expression.names(value):
             if other not in known:
                 near = difflib.get_close_matches(other, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else "wanted axes of this sweep"
+                hint = "wanted axes of this sweep"
+                if near:
+                    hint = f"did you mean {near[0]}?"
                 raise ProgramRefusedError(f"axes.{name}={value}: {other} is no axis; {hint}")
         users = [config.command.run, config.command.items_per_step, *derived.values()]
         if not any(re.search(rf"\b{name}\b", text) for text in users):
@@ -153,7 +155,9 @@ def _taken(name: str, value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return value.name if isinstance(value, Enum) else value
+    if isinstance(value, Enum):
+        return value.name
+    return value
 
 
 _IF_AUTO = {"precision": "fp32"}  # what a program is told that nothing is known of

@@ -363,7 +363,9 @@ def _learning_rate(config: Config, _: _Around) -> float:
 
 
 def _momentum(config: Config, _: _Around) -> float:
-    return MOMENTUM if abilities.OPTIMIZERS[config.optimizer.name].has_momentum else 0.0
+    if abilities.OPTIMIZERS[config.optimizer.name].has_momentum:
+        return MOMENTUM
+    return 0.0
 
 
 def _data_format(config: Config, around: _Around) -> str:
@@ -381,7 +383,9 @@ def _image_px(config: Config, around: _Around) -> int:
     own = config.model.image_px
     if around.on_cpu_devices:
         own = config.model.cpu_image_px
-    return _published(config).get("image_px", 0) if own is None else own
+    if own is None:
+        return _published(config).get("image_px", 0)
+    return own
 
 
 def _seq_len(config: Config, around: _Around) -> int:
@@ -390,7 +394,9 @@ def _seq_len(config: Config, around: _Around) -> int:
     own = config.model.seq_len
     if around.on_cpu_devices:
         own = config.model.cpu_seq_len
-    return _published(config).get("seq_len", 0) if own is None else own
+    if own is None:
+        return _published(config).get("seq_len", 0)
+    return own
 
 
 def _published(config: Config) -> Mapping[str, int]:

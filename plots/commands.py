@@ -122,7 +122,9 @@ def _pivoted(results: Sequence[Result], rows: str | None, columns: str | None) -
 
 
 def _axes(names: str | None) -> list[str]:
-    return [name.strip() for name in names.split(",")] if names is not None else []
+    if names is not None:
+        return [name.strip() for name in names.split(",")]
+    return []
 
 
 def _first_free(usual: Sequence[str], taken: Sequence[str]) -> list[str]:

@@ -266,7 +266,9 @@ def _machine(results: Sequence[Result]) -> str:
             text = text.removeprefix("simulated ").removesuffix(", by a cost model")
         machines.append(text)
     different = list(dict.fromkeys(machines))
-    return different[0] if len(different) == 1 else counted(len(different), "machine")
+    if len(different) == 1:
+        return different[0]
+    return counted(len(different), "machine")
 
 
 def small_title(axes: Axes, text: str) -> None:
@@ -555,5 +557,7 @@ def _part(axis: str, value: object) -> str:
         return program_name(str(value)).replace(" ", "=")
     if axis == "read":  # a pattern would be too long
         kind, colon, _ = str(value).partition(":")
-        return f"read={kind}-{_digest(str(value))}" if colon else f"read={kind}"
+        if colon:
+            return f"read={kind}-{_digest(str(value))}"
+        return f"read={kind}"
     return f"{axis}={as_typed(value)}"

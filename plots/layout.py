@@ -136,11 +136,15 @@ def _throughput(result: Result) -> str:
 
 
 def _speed_up(result: Result) -> str:
-    return "" if result.speed_up is None else f"{fixed(result.speed_up, 2)}x"
+    if result.speed_up is None:
+        return ""
+    return f"{fixed(result.speed_up, 2)}x"
 
 
 def _efficiency(result: Result) -> str:
-    return "" if result.efficiency is None else f"{fixed(100 * result.efficiency, 1)} %"
+    if result.efficiency is None:
+        return ""
+    return f"{fixed(100 * result.efficiency, 1)} %"
 
 
 def _step_ms(result: Result) -> str:
@@ -156,7 +160,9 @@ def _per_device(result: Result) -> str:
 
 
 def _mebibytes(num_bytes: int | None) -> str:
-    return UNKNOWN if num_bytes is None else f"{number(num_bytes / 2**20)} MiB"
+    if num_bytes is None:
+        return UNKNOWN
+    return f"{number(num_bytes / 2**20)} MiB"
 
 
 QUANTITIES: Mapping[str, Quantity] = {
@@ -294,7 +300,9 @@ def _cells_in_words(quantities: Sequence[str], unit: str) -> str:
         return ", ".join(quantities)
     others = [name for name in quantities if name not in (THROUGHPUT, "interval")]
     text = f"{unit} [interval]" if "interval" in quantities else unit
-    return f"{text} ({', '.join(others)})" if others else text
+    if others:
+        return f"{text} ({', '.join(others)})"
+    return text
 
 
 def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
@@ -319,7 +327,9 @@ def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
         yield f"speed-up{which}: against {_baseline_in_words(table, results, taken)}"
     if not without:
         return
-    which = f" of {', '.join(shortened(list(without), 4))}" if rule is BaselineRule.SAME else ""
+    which = ""
+    if rule is BaselineRule.SAME:
+        which = f" of {', '.join(shortened(list(without), 4))}"
     ways = [f"no speed-up: no number{which} on {table.environment.counted(1)}"]
     if rule is not BaselineRule.BEST and has_one_device:
         ways.append("--baseline best compares with the fastest on 1")
@@ -331,7 +341,9 @@ def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
 def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRule) -> str:
     device = table.environment.counted(1)
     if rule is BaselineRule.SAME:
-        on_one_host = " of one host" if any(result.hosts > 1 for result in results) else ""
+        on_one_host = ""
+        if any(result.hosts > 1 for result in results):
+            on_one_host = " of one host"
         return f"the same strategy on {device}{on_one_host}"
     baselines = {each.baseline.trial_id: each.baseline for each in results if each.baseline}
     if rule is BaselineRule.FEWEST:

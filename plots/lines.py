@@ -351,7 +351,9 @@ def typical(source: PlotSource, result: Result) -> Row:
     both), else the newest attempt. Nothing is averaged over processes.
     """
     able = sorted(completed(source, result), key=lambda attempt: float(attempt["throughput"] or 0))
-    return able[(len(able) - 1) // 2] if able else source.attempts[result.attempt_ids[-1]]
+    if able:
+        return able[(len(able) - 1) // 2]
+    return source.attempts[result.attempt_ids[-1]]
 
 
 def at_most(results: Sequence[Result]) -> tuple[list[Result], list[str]]:

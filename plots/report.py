@@ -131,7 +131,9 @@ def render(source: PlotSource, now: datetime, *, failed: Failed = stop, refresh_
 
 def _shown(value: object) -> object:
     """Escape controls in every text that is not made here."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return visible(value)
+    return value
 
 
 def compose(source: PlotSource, now: datetime, failed: Failed = stop, refresh_s: int = 0) -> Page:
@@ -191,7 +193,9 @@ def _title(results: Sequence[Result], environments: Sequence[Environment]) -> st
 
 def _shortly(names: Sequence[str], what: str) -> str:
     different = list(dict.fromkeys(names))
-    return ", ".join(different) if len(different) <= 4 else counted(len(different), what)
+    if len(different) <= 4:
+        return ", ".join(different)
+    return counted(len(different), what)
 
 
 def _pictures(source: PlotSource, lack: Failed) -> list[ReportPicture]:

@@ -66,7 +66,9 @@ def _write_terminal(document: Document, out: TextIO) -> None:
     console = Console(file=out, highlight=False, force_terminal=is_terminal)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    widest = max(map(_width, document.tables)) if console.is_terminal else 0
+    widest = 0
+    if console.is_terminal:
+        widest = max(map(_width, document.tables))
     is_short = widest > console.width
     if document.heading:
         _say(console, document.heading, "bold")
@@ -178,7 +180,9 @@ def _csv_cell(value: object, shown: Callable[[str], str]) -> object:
         return as_typed(value)
     if isinstance(value, list):
         value = " ".join(map(str, value))
-    return guarded(shown(value)) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return guarded(shown(value))
+    return value
 
 
 def _write_json(document: Document, out: TextIO) -> None:

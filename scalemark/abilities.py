@@ -148,7 +148,9 @@ def choices_of(axis: Axis) -> list[str]:
     folder = axis.folder
     choices = names(f"trainer/{folder}") if folder else axis.choices
     may_be_auto = choices and axis.auto
-    return [AUTO, *choices] if may_be_auto else list(choices)
+    if may_be_auto:
+        return [AUTO, *choices]
+    return list(choices)
 
 
 _HELP = "help"
@@ -297,7 +299,9 @@ def trains_apart(variable_update: str) -> bool:
 def least_replicas(variable_update: str) -> int:
     """Return the fewest replicas that it shares variables among; 1 for a name of others."""
     abilities = VARIABLE_UPDATES.get(variable_update)
-    return 1 if abilities is None else abilities.least_replicas
+    if abilities is None:
+        return 1
+    return abilities.least_replicas
 
 
 def fastest_precision(compute_capability: tuple[int, int] | None) -> str:

@@ -57,7 +57,9 @@ class FrameColumn:
         """Return its value in the row that is made from `source`."""
         fill = self.fill or self.name
         value = attrgetter(fill)(source) if isinstance(fill, str) else fill(source)
-        return str(value) if isinstance(value, StrEnum) else value
+        if isinstance(value, StrEnum):
+            return str(value)
+        return value
 
 
 def _axis(name: str) -> Callable[[Result], object]:
@@ -68,7 +70,9 @@ def _axis(name: str) -> Callable[[Result], object]:
         value = result.axes.get(name)
         if wants_text and value is not None:
             return str(value)
-        return value if isinstance(value, bool | int | float) else None
+        if isinstance(value, bool | int | float):
+            return value
+        return None
 
     return fill
 
@@ -348,7 +352,9 @@ def _one_of(name: str, wanted: Wanted, choices: type[StrEnum]) -> str:
 def _filter(name: str, wanted: Wanted) -> str:
     """Return it as it is typed on a command line."""
     if isinstance(wanted, str):
-        return f"{name}{wanted}" if _OPERATOR.match(wanted) else f"{name}={wanted}"
+        if _OPERATOR.match(wanted):
+            return f"{name}{wanted}"
+        return f"{name}={wanted}"
     if isinstance(wanted, Iterable):
         values = [escaped(as_typed(value)) for value in wanted]
         return f"{name}={','.join(values)}"

@@ -50,7 +50,9 @@ def find(reference: str, folder: Path) -> OwnModel:
     if not is_of_file or not reference.isprintable():
         raise ModelError(f"model={reference!r}: {WANTED}")
     path = Path(os.path.normpath(folder / Path(where).expanduser()))
-    shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+    shown = path
+    if path.is_relative_to(folder):
+        shown = path.relative_to(folder)
     reference = f"{shown.as_posix()}:{function}"
     if not path.exists():
         raise ModelError(f"model={reference}: {path}: there is no such file{_nearest_file(path)}")
@@ -69,7 +71,9 @@ def _nearest_file(path: Path) -> str:
     except OSError:
         return f"; there is no folder {path.parent}"
     near = difflib.get_close_matches(path.name, names, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    if near:
+        return f"; did you mean {near[0]}?"
+    return ""
 
 
 @cache

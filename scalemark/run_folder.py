@@ -114,7 +114,9 @@ class RunFolder:
 
     def rank_log(self, rank: Rank) -> Path:
         """Return the log of a rank of a distributed trial; worker 0 is its trainer."""
-        return self.log if rank == WORKER_0 else self.path / f"log-{rank.name}.txt"
+        if rank == WORKER_0:
+            return self.log
+        return self.path / f"log-{rank.name}.txt"
 
     def logs(self) -> list[Path]:
         """Return the logs that are there: of the trainer, then of other ranks."""

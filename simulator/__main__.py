@@ -45,7 +45,9 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
     # The border of the process: the log keeps the traceback, the result the sentence.
     except Exception as error:
         traceback.print_exc()
-        outcome = Outcome.OUT_OF_MEMORY if is_lack_of_host_memory(error) else Outcome.FAILED
+        outcome = Outcome.FAILED
+        if is_lack_of_host_memory(error):
+            outcome = Outcome.OUT_OF_MEMORY
         result = _ended(outcome, f"simulated: {type(error).__name__}: {error}")
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)

@@ -227,7 +227,9 @@ def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
     needed_gib = truth.memory_bytes / 2**30
     if needed_gib <= hardware.memory_gib:
         return ""
-    remedy = "a smaller seq_len" if spec.seq_len else "a smaller image_px"
+    remedy = "a smaller image_px"
+    if spec.seq_len:
+        remedy = "a smaller seq_len"
     if not spec.recompute and models.can_recompute(models.define(spec.model)):
         remedy += " or recompute=true"
     return (

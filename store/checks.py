@@ -249,7 +249,9 @@ def _problem_of_trial(row: sa.RowMapping, free: Mapping[str, sa.Column[Any]]) ->
     wanted |= {"curve": spec.curve, "strategy": spec.strategy}
     different = [name for name in wanted if wanted[name] != row[name]]
     parts = (f"{name}={row[name]} (spec: {wanted[name]})" for name in different)
-    return f"columns differ from its spec: {', '.join(parts)}" if different else ""
+    if different:
+        return f"columns differ from its spec: {', '.join(parts)}"
+    return ""
 
 
 def _said_by(sql: str) -> Callable[[sa.Connection], _Problems]:

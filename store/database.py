@@ -78,7 +78,9 @@ _MISTYPED = re.compile(r"(sqlite|postgres(ql)?(\+\w+)?|mysql):(?!///)|[^/]*:[^/]
 def file_of(url: str) -> Path | None:
     """Return the file of a SQLite database; None of others. Raises StoreError as `locate`."""
     database = locate(url)
-    return database.path if isinstance(database, SqliteFile) else None
+    if isinstance(database, SqliteFile):
+        return database.path
+    return None
 
 
 def open_for_writing(url: str) -> sa.Engine:

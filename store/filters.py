@@ -89,7 +89,9 @@ class Filter:
 def shortened(text: str) -> str:
     """Cut text to a line, without anything that a terminal would obey."""
     cut = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
-    return cut if cut.isprintable() else repr(cut)[1:-1]
+    if cut.isprintable():
+        return cut
+    return repr(cut)[1:-1]
 
 
 def checked(text: str, what: str) -> str:
@@ -111,7 +113,9 @@ def nearest(name: str, names: Sequence[str]) -> str:
     """
     bare = [bare_name(known) for known in names]
     near = difflib.get_close_matches(name, [*bare, *names], 1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"there are {', '.join(names)}"
 
 
 def looks_like_filter(text: str) -> bool:
@@ -283,7 +287,9 @@ def repeat_conditions(filters: Sequence[str]) -> list[_Condition] | None:
 
 def deleted_at(deleted: bool) -> _Condition:
     """Return the condition that an attempt is deleted, or that it counts."""
-    return AttemptRow.deleted_at.is_not(None) if deleted else AttemptRow.deleted_at.is_(None)
+    if deleted:
+        return AttemptRow.deleted_at.is_not(None)
+    return AttemptRow.deleted_at.is_(None)
 
 
 def is_of_trials(asked: Filter) -> bool:
@@ -309,7 +315,9 @@ class _Field:
             return self.condition_of(asked)
         equal = self.condition_of(Filter(asked.name, "=", asked.value))
         differs = sa.not_(sa.func.coalesce(equal, sa.false()))
-        return differs if self.is_there is None else sa.and_(self.is_there, differs)
+        if self.is_there is None:
+            return differs
+        return sa.and_(self.is_there, differs)
 
 
 # table -> how to join it with attempts, and whether some attempts have none of it
@@ -374,7 +382,9 @@ def _started_at(asked: Filter) -> _Condition:
     begin, end = _time_span(asked, single(asked))
     if asked.operator in ("<", ">="):
         return _compare(column, asked, begin)
-    return column < end if asked.operator == "<=" else column >= end
+    if asked.operator == "<=":
+        return column < end
+    return column >= end
 
 
 _TIME = re.compile(
@@ -460,7 +470,9 @@ def _axis(axis: Axis) -> _Field:
 
 
 def _field(name: str) -> _Field:
-    return _free_axis(name_in_records(name)) if is_free(name) else _FIELDS[name]
+    if is_free(name):
+        return _free_axis(name_in_records(name))
+    return _FIELDS[name]
 
 
 def _free_axis(name: str) -> _Field:

@@ -236,13 +236,17 @@ def understood(table: ForeignTable, said: ImportOptions) -> Meanings:
         compare = name_in_records(said.compare)
         axes = sorted(name_in_records(name) for name in names if is_free(name))
         if compare and compare not in axes:
-            there = nearest(compare[:100], axes) if axes else "there is no free axis"
+            there = "there is no free axis"
+            if axes:
+                there = nearest(compare[:100], axes)
             raise ValueError(
                 f"--compare {shown(said.compare)}: no free axis of this table; {there}"
             )
     except ValueError as error:
         raise StoreError(f"{table.path}: {error}") from None
-    kind = ReferenceKind.ADDED if "citation" in names else ReferenceKind.TABLE
+    kind = ReferenceKind.TABLE
+    if "citation" in names:
+        kind = ReferenceKind.ADDED
     source = {"source": Path(table.path).name, "origin": kind.value, "compare": compare}
     return Meanings(columns=columns, constants={**_DEFAULTS, **source, **constants})
 
@@ -389,7 +393,9 @@ def _item_of_rate(columns: Mapping[str, str], said: ImportOptions) -> str:
         raise ValueError(
             f"column {shown(column)}: of one GPU or of all: say it with --per-gpu or --all-gpus"
         )
-    return STEPS if rate.name == "steps_per_s" else item_of(rate.item or ITEMS)
+    if rate.name == "steps_per_s":
+        return STEPS
+    return item_of(rate.item or ITEMS)
 
 
 def _check_repeats(
@@ -434,7 +440,9 @@ def _value(
     if name in _NUMBERS:
         return _number(name, where, cell, said.decimal_comma, is_comma_separated)
     if not is_free(name):
-        return _DEFAULTS.get(name) if _is_missing(cell) else _text(where, cell)
+        if _is_missing(cell):
+            return _DEFAULTS.get(name)
+        return _text(where, cell)
     if name == f"{PREFIX}{WHEN}":
         try:
             day_of(cell)
@@ -444,7 +452,9 @@ def _value(
         return cell
     text = _text(where, cell)
     is_number = said.decimal_comma and re.fullmatch(r"-?\d+,\d+", text)
-    return text.replace(",", ".") if is_number else text
+    if is_number:
+        return text.replace(",", ".")
+    return text
 
 
 def _text(where: str, cell: object) -> str:

@@ -111,7 +111,9 @@ def _next_place(
     known = sa.select(sa.func.max(_TABLE.c.number), won, sa.func.max(_TABLE.c.allowed))
     last, num_wins, before = connection.execute(known.where(_TABLE.c.series == series)).one()
     if before is not None and before != allowed:
-        name = f"series {series!r}" if series else "the series of this database"
+        name = "the series of this database"
+        if series:
+            name = f"series {series!r}"
         raise StoreError(
             f"--false-wins {100 * allowed:g}: {name} began with {100 * before:g}; leave it as it "
             "is, or begin another series with --series NAME"

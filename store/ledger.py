@@ -150,7 +150,9 @@ class Ledger:
                     return ClaimResult.BUSY
             # of an earlier attempt nothing may seem to run
             taken = change(connection, pending, State.CLAIMED, at, **NO_ATTEMPT)
-        return ClaimResult.TAKEN if taken else ClaimResult.GONE
+        if taken:
+            return ClaimResult.TAKEN
+        return ClaimResult.GONE
 
     def run(self, repeat: OpenRepeat, run_dir: str, placement: Placement, at: datetime) -> int:
         """Return the number of the attempt, before its process is started. Raises LostError."""
@@ -270,7 +272,9 @@ class Ledger:
     @property
     def _good_enough(self) -> tuple[bool, ...]:
         """The values of `shares_host` whose numbers count for this sweep."""
-        return (False, True) if self._shares_host else (False,)
+        if self._shares_host:
+            return (False, True)
+        return (False,)
 
     def _num_completed(self, connection: sa.Connection, trial_id: str) -> int:
         attempts, environments = schema.AttemptRow, schema.EnvironmentRow

@@ -241,7 +241,9 @@ def _result(folder: RunFolder, end: AttemptEnd | None) -> AttemptResult:
         return end.result
     result = folder.read_result()
     if result is not None:
-        return replace(result, outcome=end.outcome, message=end.message) if end else result
+        if end:
+            return replace(result, outcome=end.outcome, message=end.message)
+        return result
     outcome, message = Outcome.INTERRUPTED.value, KILLED
     if end:
         outcome, message = end.outcome, end.message

@@ -122,7 +122,9 @@ def _within_sweep(connection: sa.Connection, sweep_id: int, run_dir: Path) -> st
     if around is None:
         around = str(run_dir.parent)
         connection.execute(sa.update(sweeps).where(sweeps.id == sweep_id).values(run_dir=around))
-    return run_dir.name if str(run_dir.parent) == around else str(run_dir)
+    if str(run_dir.parent) == around:
+        return run_dir.name
+    return str(run_dir)
 
 
 def machine_id_of(connection: sa.Connection, machine: Machine) -> int:

@@ -51,7 +51,9 @@ class UtcDateTime(TypeDecorator[datetime]):
         return (value - offset).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        return None if value is None else value.replace(tzinfo=UTC)
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC)
 
 
 class UnixMicroseconds(TypeDecorator[datetime]):
@@ -68,7 +70,9 @@ class UnixMicroseconds(TypeDecorator[datetime]):
         return (value - _EPOCH) // timedelta(microseconds=1)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
-        return None if value is None else _EPOCH + timedelta(microseconds=value)
+        if value is None:
+            return None
+        return _EPOCH + timedelta(microseconds=value)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,7 +85,9 @@ class CanonicalJson(TypeDecorator[dict[str, Any]]):
     cache_ok = True
 
     def process_bind_param(self, value: dict[str, Any] | None, dialect: Dialect) -> str | None:
-        return None if value is None else canonical(value)
+        if value is None:
+            return None
+        return canonical(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> dict[str, Any] | None:
         return None if value is None else json.loads(value)
@@ -629,7 +635,9 @@ def condition_of(column: Column[Any]) -> str:
     # a null may be stored as JSON's
     if isinstance(column.type, JsonObject | CanonicalJson):
         return f"json_valid({name}) AND json_type({name}) IN ('object', 'null')"
-    return f"json_valid({name})" if column.key == "spec" else ""
+    if column.key == "spec":
+        return f"json_valid({name})"
+    return ""
 
 
 for _table in Base.metadata.tables.values():

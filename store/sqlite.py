@@ -178,7 +178,9 @@ def _add_math(connection: sqlite3.Connection) -> None:
 
 def _ln(value: object) -> float | None:
     """Return NULL where SQLite's own does: of NULL, of text, and where there is no logarithm."""
-    return math.log(value) if isinstance(value, int | float) and value > 0 else None
+    if isinstance(value, int | float) and value > 0:
+        return math.log(value)
+    return None
 
 
 def _exp(value: object) -> float | None:
@@ -312,7 +314,9 @@ def cause_of(error: BaseException | None) -> object:
     """Return what the driver says; also where it could not even decode it."""
     if isinstance(error, UnicodeDecodeError):
         return error.object.decode(errors="backslashreplace")
-    return error.orig if isinstance(error, DatabaseError) else error
+    if isinstance(error, DatabaseError):
+        return error.orig
+    return error
 
 
 def _remedy(path: Path, cause: str) -> str:

@@ -417,7 +417,9 @@ def _kind_of(column_type: Any) -> type[AxisValue]:
         return bool
     if isinstance(column_type, sa.Integer):
         return int
-    return float if isinstance(column_type, sa.Float) else str
+    if isinstance(column_type, sa.Float):
+        return float
+    return str
 
 
 def _widest(kinds: set[type[AxisValue]]) -> type[AxisValue]:

@@ -44,7 +44,9 @@ def short_name(device: str) -> str:
     if task is None:
         return device.rsplit("device:", 1)[-1]
     rank = Rank(job_name=task[1], task_index=int(task[2]))
-    return task[3] if rank.job_name == "localhost" else f"{rank.name} {task[3]}"
+    if rank.job_name == "localhost":
+        return task[3]
+    return f"{rank.name} {task[3]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,9 @@ class Devices:
         """Return what the replicas are, for messages."""
         if self.kind is DeviceKind.CPU_DEVICE:
             return "CPU devices"
-        return "logical GPUs cut from one" if self.shared else "GPUs"
+        if self.shared:
+            return "logical GPUs cut from one"
+        return "GPUs"
 
 
 def prepare(spec: TrialSpec, cluster: Cluster | None = None, reach_s: float = _REACH_S) -> Devices:

@@ -100,7 +100,9 @@ def run_steps(
     """
     loop = _Loop(next_batch, step, synchronize, effort.steps_per_call, on_sample, clock)
     min_calls = effort.calls(effort.min_warm_up_steps)
-    max_calls = max(MAX_WARM_UP_FACTOR * min_calls, MAX_WARM_UP_CALLS) if min_calls else 0
+    max_calls = 0
+    if min_calls:
+        max_calls = max(MAX_WARM_UP_FACTOR * min_calls, MAX_WARM_UP_CALLS)
     durations_s = loop.durations_s
     while (
         len(durations_s) < min_calls

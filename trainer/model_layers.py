@@ -17,7 +17,9 @@ import tensorflow as tf
 
 def channel_axis() -> int:
     """Return where Keras' data format has the channels of images: 1 or -1."""
-    return 1 if keras.config.image_data_format() == "channels_first" else -1
+    if keras.config.image_data_format() == "channels_first":
+        return 1
+    return -1
 
 
 class FusedBatchNormalization(keras.layers.Layer):

@@ -102,7 +102,9 @@ class Loss:
         self.value: float | None = None  # known with the next call
 
     def __float__(self) -> float:
-        return self._last.of_last_call() if self.value is None else self.value
+        if self.value is None:
+            return self._last.of_last_call()
+        return self.value
 
 
 class Step:
@@ -282,7 +284,9 @@ def _training_argument(model: keras.Model) -> dict[str, bool]:
     """Return `training=True` where the model's call takes it."""
     parameters = inspect.signature(model.call).parameters.values()
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    return {"training": True} if takes_any or "training" in {p.name for p in parameters} else {}
+    if takes_any or "training" in {p.name for p in parameters}:
+        return {"training": True}
+    return {}
 
 
 def _dense(gradient: tf.Tensor | tf.IndexedSlices, weight: tf.Tensor) -> tf.Tensor:
@@ -311,11 +315,15 @@ class LossScale:
 
     @property
     def num_skipped(self) -> int:
-        return int(self._skipped.numpy()) if self._is_scaled else 0
+        if self._is_scaled:
+            return int(self._skipped.numpy())
+        return 0
 
     @property
     def current(self) -> float | None:
-        return float(self._scale.numpy()) if self._is_scaled else None
+        if self._is_scaled:
+            return float(self._scale.numpy())
+        return None
 
     def read(self) -> tuple[tf.Tensor, ...]:
         """Return the scale, on the host; a constant 1 would have each tower compiled again."""

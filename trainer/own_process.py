@@ -76,7 +76,9 @@ def limit_memory(placement: Placement, spec: TrialSpec) -> None:
 def num_processes(placement: Placement, spec: TrialSpec) -> int:
     """Count the ranks on this host; their supervisor is small, and not counted."""
     per_host = max(1, len(jobs_of(spec)))
-    return per_host if placement.hosts else spec.hosts * per_host
+    if placement.hosts:
+        return per_host
+    return spec.hosts * per_host
 
 
 def _listed(cores: set[int]) -> str:

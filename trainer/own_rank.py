@@ -190,7 +190,9 @@ def with_processes(spec: TrialSpec) -> TrialSpec:
 
 def as_asked(spec: TrialSpec) -> TrialSpec:
     """Invert `with_processes`."""
-    return replace(spec, hosts=1) if _has_processes(spec) else spec
+    if _has_processes(spec):
+        return replace(spec, hosts=1)
+    return spec
 
 
 def _has_processes(spec: TrialSpec) -> bool:

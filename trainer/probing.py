@@ -239,7 +239,9 @@ def _seconds(devices: Devices, act: Callable[[], object]) -> float:
 
 
 def _device(devices: Devices, number: int | None) -> str:
-    return devices.host if number is None else devices.replicas[number]
+    if number is None:
+        return devices.host
+    return devices.replicas[number]
 
 
 def _named(devices: Devices, number: int | None) -> str:

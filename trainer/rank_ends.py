@@ -82,7 +82,9 @@ def is_settled(exit_codes: Mapping[Rank, int | None]) -> bool:
 def first_failed(exit_codes: Mapping[Rank, int | None]) -> Rank | None:
     """Return the rank that failed by itself; it may have waited for one that still runs."""
     rank = _first_lost(exit_codes)
-    return rank if exit_codes.get(rank) in (EXIT_CODES[Outcome.FAILED], *_WORTH_A_RETRY) else None
+    if exit_codes.get(rank) in (EXIT_CODES[Outcome.FAILED], *_WORTH_A_RETRY):
+        return rank
+    return None
 
 
 def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
@@ -151,7 +153,9 @@ def _see(folder: RunFolder, rank: Rank) -> str:
         error = last_error(log)
     except OSError as unreadable:
         error = str(unreadable)
-    return f"see {log.name}: {error}" if error else f"see {log.name}"
+    if error:
+        return f"see {log.name}: {error}"
+    return f"see {log.name}"
 
 
 def _written(folder: RunFolder, exit_code: int | None) -> tuple[AttemptResult | None, str]:
@@ -246,12 +250,16 @@ class Pulses:
         return now_s
 
     def _limit_s(self, pulse: _Pulse) -> float:
-        return self._limits.timeout_s if pulse.beats else self._limits.start_timeout_s
+        if pulse.beats:
+            return self._limits.timeout_s
+        return self._limits.start_timeout_s
 
     def _deadline(self, pulse: _Pulse) -> str:
         if pulse.beats:
             return f"gave no sign of life for launcher.rank_timeout_s={self._limits.timeout_s:g}"
-        what = "had not met the others" if pulse.joins else "could not be reached"
+        what = "could not be reached"
+        if pulse.joins:
+            what = "had not met the others"
         limit = f"launcher.rank_start_timeout_s={self._limits.start_timeout_s:g}"
         return f"{what} within {limit}"
 

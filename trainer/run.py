@@ -169,7 +169,9 @@ def _take_first_step(
     batches = data.next()
     start = clock()
     # What runs alone shares its tower with the step, and so is traced and compiled in its time.
-    alone = training.towers.traced_alone(batches) if cannot_cancel(training.update) else None
+    alone = None
+    if cannot_cancel(training.update):
+        alone = training.towers.traced_alone(batches)
     training.towers.step.trace(batches)
     traced = clock()
     if alone:

@@ -81,7 +81,9 @@ class Bench:
     @property
     def device_kind(self) -> str:
         """The kind that its trials name."""
-        return str(DeviceKind.GPU) if self.kind == "logical_gpu" else self.kind
+        if self.kind == "logical_gpu":
+            return str(DeviceKind.GPU)
+        return self.kind
 
     @property
     def described(self) -> str:
@@ -295,7 +297,9 @@ def _how_it_failed(process: subprocess.Popen[bytes], out: Path) -> str:
     while True:
         try:
             exit_code = process.wait(LOOK_EVERY_S)
-            return f"its process ended with {exit_code}" if exit_code else ""
+            if exit_code:
+                return f"its process ended with {exit_code}"
+            return ""
         except subprocess.TimeoutExpired:
             now_s, written = time.monotonic(), out.stat().st_size
         if written != num_bytes:

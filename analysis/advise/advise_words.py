@@ -242,7 +242,9 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
     for name, answer in zip(questions, answers, strict=True):
         pick, ranking = answer.pick, answer.ranking
         if pick is None or ranking is None:
-            why = "no number" if answer.question.choices else "replicas train apart"
+            why = "replicas train apart"
+            if answer.question.choices:
+                why = "no number"
             if answer.refusal:
                 why = "cannot be judged by this goal"
             rows.append((name, why, "", "", ""))
@@ -258,7 +260,9 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
         best += unlike(pick, able)
         doubts = ", ".join(_marks(answer, pick, answers))
         rows.append((name, ", ".join(best), throughput, _other_way(ranking), doubts))
-    best_heading = f"best, on N {devices.pop()}" if len(devices) == 1 else "best"
+    best_heading = "best"
+    if len(devices) == 1:
+        best_heading = f"best, on N {devices.pop()}"
     unit = units.pop() if len(units) == 1 else "throughput"
     return ("model", best_heading, f"{unit}{_interval(answers)}", "other way", "doubts"), rows
 

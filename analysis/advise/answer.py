@@ -55,7 +55,9 @@ class NextTrial:
     @property
     def sort_key(self) -> float:
         """The cost, by which the cheapest comes first."""
-        return math.inf if self.gpu_seconds is None else self.gpu_seconds
+        if self.gpu_seconds is None:
+            return math.inf
+        return self.gpu_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +322,9 @@ class Recommendation:
     @property
     def pick(self) -> Result | None:
         """The choice that is advised."""
-        return self.ranking.pick.result if self.ranking else None
+        if self.ranking:
+            return self.ranking.pick.result
+        return None
 
 
 def recommend(
@@ -428,7 +432,9 @@ def _doubts(
         contenders.append(behind.candidate.result)
     distinct = {result.trial_id: result for result in contenders}
     for result in distinct.values():
-        see = f"; see {show} {result.attempt_ids[-1]}" if result.attempt_ids else ""
+        see = ""
+        if result.attempt_ids:
+            see = f"; see {show} {result.attempt_ids[-1]}"
         groups = contradiction(result.repeats)
         if result.is_suspect:
             why = reasons.get(result.trial_id, ("its verdict says so",))[0]

@@ -126,7 +126,9 @@ def _name(question: Question, alike: Sequence[Question]) -> str:
             said.append(named(axis, question.work[axis]))
     if len({other.item for other in alike}) > 1:
         said.append(question.item)
-    text = f"{question.model} {', '.join(said)}" if said else question.model
+    text = question.model
+    if said:
+        text = f"{question.model} {', '.join(said)}"
     num_hosts = len({other.environment.host for other in alike})
     num_environments = len({other.environment.key for other in alike})
     if num_environments == 1:
@@ -192,7 +194,9 @@ class Objective:
         return tuple(self.score(value, result.num_gpus) for value in result.repeats)
 
     def score(self, throughput: float, num_gpus: int) -> float:
-        return throughput if self.goal is Goal.THROUGHPUT else throughput / num_gpus
+        if self.goal is Goal.THROUGHPUT:
+            return throughput
+        return throughput / num_gpus
 
     def text(self, score: float, devices: str, items: str) -> str:
         """Return a score in the unit that people use for the goal, with what is counted."""

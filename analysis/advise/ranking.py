@@ -116,7 +116,9 @@ class Behind:
             return False
         if self.share < PLAUSIBLE:
             return True
-        return self.is_in_doubt if self.low is None else self.ratio <= self.explained
+        if self.low is None:
+            return self.is_in_doubt
+        return self.ratio <= self.explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,9 @@ class Ranking:
         """Return how sure it is that nothing is better; a suspect number proves nothing."""
         if not self.is_sure or not self.pick.result.is_valid:
             return "unsure"
-        return "surely best" if self.unproven is None else "likely best"
+        if self.unproven is None:
+            return "surely best"
+        return "likely best"
 
     @property
     def unproven(self) -> Behind | None:

@@ -330,7 +330,9 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
 
 def _fold(value: float) -> str:
     """Return `1.31`; near 1, where it matters on which side a ratio is, `1.003`."""
-    return f"{value:.3f}" if 0.9 < value < 1.1 else titles.number(value)
+    if 0.9 < value < 1.1:
+        return f"{value:.3f}"
+    return titles.number(value)
 
 
 def _start(row: PairRow) -> str:

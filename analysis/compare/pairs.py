@@ -134,7 +134,9 @@ def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozens
             parts.update(result.strategy_axes)
     if "strategy" in free:
         return free | parts
-    return free | {"strategy"} if free & parts else free
+    if free & parts:
+        return free | {"strategy"}
+    return free
 
 
 def _match(

@@ -90,7 +90,9 @@ def work_of(result: Result) -> dict[str, Any]:
 
 
 def _sure(value: Any) -> Any:
-    return value.removesuffix("?") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.removesuffix("?")
+    return value
 
 
 def _open_axes(figure: Result) -> set[str]:

@@ -163,7 +163,9 @@ class AblationFinder:
         if not ranked:
             return None
         best = min(ranked, key=lambda entry: entry[:-1])[-1]
-        return target if _identity(best.axes) == _identity(target.axes) else best
+        if _identity(best.axes) == _identity(target.axes):
+            return target
+        return best
 
     def _find(self, ablation: Ablation, target: Result) -> Result | None:
         axes = _with(target.axes, _changes(ablation, target))
@@ -178,11 +180,15 @@ class AblationFinder:
             for floor in floors:
                 step_s = items_per_step(floor) / (floor.throughput or 1)
                 ranked.append((not _is_plain(floor), step_s, floor))
-            return min(ranked, key=lambda entry: entry[:2])[2] if ranked else None
+            if ranked:
+                return min(ranked, key=lambda entry: entry[:2])[2]
+            return None
         if ablation is Ablation.LARGER_BATCH:
             # subtracted from the one alone: what else differs would count as fixed
             alone = self.alone(target)
-            same = self._with_larger(alone.axes, target, "batch_size") if alone else None
+            same = None
+            if alone:
+                same = self._with_larger(alone.axes, target, "batch_size")
             return same or self._with_larger(axes, target, "batch_size")
         return self._best(axes, target)
 

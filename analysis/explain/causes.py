@@ -438,7 +438,9 @@ def _inferred(bound: Bound | None, seconds: Seconds, because: str, part: StepPar
 
 
 def _highest(seconds: Seconds) -> float:
-    return seconds.value if seconds.high is None else seconds.high
+    if seconds.high is None:
+        return seconds.value
+    return seconds.high
 
 
 def _takes(causes: str, seconds: Seconds, fall: Waterfall) -> str:

@@ -151,7 +151,9 @@ def _clock_loss(gpus: Iterable[Mapping[str, Any]]) -> float | None:
 
 def _median(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    if known:
+        return statistics.median(known)
+    return None
 
 
 def kernels_s(axes: Mapping[str, Any]) -> float | None:
@@ -298,7 +300,9 @@ def shares_cores(target: Result) -> bool:
 
 def ms(seconds: float) -> str:
     """Write it for a sentence: `12.3 ms`, and whole milliseconds from a second on."""
-    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{1e3 * seconds:.0f} ms"
+    if seconds < 1:
+        return f"{1e3 * seconds:.3g} ms"
+    return f"{1e3 * seconds:.0f} ms"
 
 
 def step_s(result: Result) -> Seconds:

@@ -62,7 +62,9 @@ class Change:
             return ChangeState.IMPROVEMENT
         if self.accepted:
             return ChangeState.ACCEPTED
-        return ChangeState.REGRESSION if self.recovered is None else ChangeState.RECOVERED
+        if self.recovered is None:
+            return ChangeState.REGRESSION
+        return ChangeState.RECOVERED
 
     @property
     def share(self) -> float:
@@ -319,7 +321,9 @@ def size(change: Change) -> str:
 def sentence(change: Change) -> str:
     """Return `model=vgg16 -4.8 % [-5.6, -4.0] since 2026-03-12 (driver 550.1 -> 560.2)`."""
     groups = listed(shortened(change.groups, _MOST_NAMED))
-    causes = f" ({listed(shortened(change.causes, _MOST_NAMED))})" if change.causes else ""
+    causes = ""
+    if change.causes:
+        causes = f" ({listed(shortened(change.causes, _MOST_NAMED))})"
     return f"{groups} {size(change)} since {first_night(change)}{causes}"
 
 

@@ -183,7 +183,9 @@ def version_axes(results: Sequence[Result]) -> frozenset[str]:
         shared = [_shared_by_nights(of_machine) for of_machine in by_machine.values()]
     except StoreError:
         return frozenset()
-    return frozenset.intersection(*shared) if shared else frozenset()
+    if shared:
+        return frozenset.intersection(*shared)
+    return frozenset()
 
 
 def records(readings: Iterable[HistoryReading], *, is_simulated: bool) -> list[Record]:

@@ -22,7 +22,9 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     if len(sizes) > 1 and all(sizes):
         along, x_label = "batch_size", batch_sizes.x_label
     kinds = {result.environment.device_kind for result in source.results}
-    where = "of the fullest GPU" if kinds == {DeviceKind.GPU} else "of the process"
+    where = "of the process"
+    if kinds == {DeviceKind.GPU}:
+        where = "of the fullest GPU"
     chart = LineChart(
         along=along,
         title=lambda table: f"peak memory {where}, GiB",

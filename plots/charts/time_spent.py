@@ -45,7 +45,9 @@ class Spent:
         if outcome is not Outcome.COMPLETED:
             return SYMBOLS[outcome]
         share = self.attempt["data_wait_share"] or 0.0
-        return f"{share:.0%} waiting for data" if share > 0.01 else ""
+        if share > 0.01:
+            return f"{share:.0%} waiting for data"
+        return ""
 
 
 def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:

@@ -104,7 +104,9 @@ def finite(value: Any) -> Any:
 def for_people(cell: object) -> str:
     """Format a cell of a table: fractions with four digits, and no control characters."""
     if isinstance(cell, float):
-        return f"{cell:.0f}" if 1e4 <= abs(cell) < 1e15 else f"{cell:.4g}"
+        if 1e4 <= abs(cell) < 1e15:
+            return f"{cell:.0f}"
+        return f"{cell:.4g}"
     if isinstance(cell, int | Decimal):
         return as_typed(cell)
     if cell is None:
@@ -143,7 +145,9 @@ def reading_width(console: Console) -> int:
     if console.is_terminal:
         return console.width
     columns = os.environ.get("COLUMNS", "")
-    return int(columns) if columns.isdecimal() and int(columns) else READING_WIDTH
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    return READING_WIDTH
 
 
 def print_columns(

@@ -45,7 +45,9 @@ def database_option(value: str) -> str:
     `--db FILE` to all others.
     """
     is_sweep = sys.argv[0].endswith(("sweep.py", "scalemark sweep"))
-    return f"store.url={value}" if is_sweep else f"--db {value}"
+    if is_sweep:
+        return f"store.url={value}"
+    return f"--db {value}"
 
 
 def module_command(module: str, *arguments: str) -> tuple[str, ...]:

@@ -258,7 +258,9 @@ def _files_digest(words: Sequence[str], folder: Path) -> str:
             if (folder / name).is_file():
                 digest.update(os.fsencode(name) + b"\0" + _content_or_size(folder / name))
                 num_found += 1
-    return digest.hexdigest()[:16] if num_found else ""
+    if num_found:
+        return digest.hexdigest()[:16]
+    return ""
 
 
 _WITHIN_S = 60.0  # `uv run` may install what is missing first

@@ -79,7 +79,9 @@ def substituted(text: str, derived: Mapping[str, str]) -> str:
     """
 
     def of_name(name: re.Match[str]) -> str:
-        return f"({derived[name[1]]})" if name[1] in derived else name[1]
+        if name[1] in derived:
+            return f"({derived[name[1]]})"
+        return name[1]
 
     if not derived:
         return text
@@ -140,7 +142,9 @@ def _hint(name: str, axes: Mapping[str, AxisValue]) -> str:
         return f"as nothing uses it; give {name}=, and write {{{name}}} into the command"
     known = [other for other, value in axes.items() if _is_number(value)]
     near = difflib.get_close_matches(name, [*known, *USED_BY_PROGRAMS], n=1)
-    return f"did you mean {near[0]}?" if near else f"wanted one of {', '.join(known)}"
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"wanted one of {', '.join(known)}"
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

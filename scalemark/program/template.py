@@ -151,7 +151,9 @@ def _compact(template: str) -> str:
     """Return a template without spaces between braces, so that it can be cut at spaces."""
 
     def without_spaces(token: re.Match[str]) -> str:
-        return "".join(token[0].split()) if token[1] else token[0]
+        if token[1]:
+            return "".join(token[0].split())
+        return token[0]
 
     return _TOKEN.sub(without_spaces, template)
 
@@ -355,7 +357,9 @@ def problem(words: Sequence[str], path: str, folder: Path) -> str:
         return not_found(words[0], path, folder)
     if not os.access(file, os.X_OK):
         return not_executable(file)
-    script = words[1] if len(words) > 1 and PYTHON.fullmatch(Path(words[0]).name) else ""
+    script = ""
+    if len(words) > 1 and PYTHON.fullmatch(Path(words[0]).name):
+        script = words[1]
     if script.endswith(".py") and not (folder / script).is_file():
         return f"{folder / script} is not there; wanted a script, by a path from {folder}"
     return ""

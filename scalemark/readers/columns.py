@@ -341,7 +341,9 @@ def _lead(line: str) -> str:
     """Return the first words of a line, without the header of a logger."""
     header = HEADER.match(line)
     begin = re.match(r"\D{0,40}", line[header.end() if header else 0 :])
-    return " ".join(words_of(begin[0])[:2]) if begin else ""
+    if begin:
+        return " ".join(words_of(begin[0])[:2])
+    return ""
 
 
 def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
@@ -374,7 +376,9 @@ def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
                 role = replace(role, is_mean=True)
             if role.name in OF_ITEMS and re.search(r"\d+ ?(?:s|sec|seconds|min): ?$", label):
                 role = replace(role, is_mean=True)  # over a window that is longer than a line's
-            count = counted[1] if counted and role.name in ("step_s", "step_ms") else ""
+            count = ""
+            if counted and role.name in ("step_s", "step_ms"):
+                count = counted[1]
             yield role, label, unit, match, count
             break
 

@@ -226,7 +226,9 @@ def _gaps(values: Sequence[float]) -> list[float]:
 
 
 def _median(values: Sequence[float], default: float = 0.0) -> float:
-    return statistics.median(values) if values else default
+    if values:
+        return statistics.median(values)
+    return default
 
 
 def _candidate(column: Column, lines: Sequence[str]) -> LineCandidate | None:
@@ -389,7 +391,9 @@ class _Builder:
         time_before = count_before = 0.0
         for rate, text in zip(self._column.values, texts, strict=False):
             count_at, time_at = count_of.search(text), time_of.search(text)
-            count = number(count_at["items" if "items" in more else "step"]) if count_at else None
+            count = None
+            if count_at:
+                count = number(count_at["items" if "items" in more else "step"])
             time_s = number(time_at["elapsed_s"]) if time_at else None
             if not count or time_s is None:
                 continue

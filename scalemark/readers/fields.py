@@ -97,7 +97,9 @@ class StepCounter:
     @property
     def before(self) -> int:
         """Return the steps before their numbers began anew; 0 where those of epochs are printed."""
-        return self._lines.before if self._epoch is None else 0
+        if self._epoch is None:
+            return self._lines.before
+        return 0
 
     @property
     def unsure(self) -> int:
@@ -205,7 +207,9 @@ class FieldReader:
                 return None
         throughput, step_s, unusable = _rate(fields)
         metrics = metrics_of(fields)
-        items_per_step = usable(fields["items_per_step"])[0] if "items_per_step" in fields else None
+        items_per_step = None
+        if "items_per_step" in fields:
+            items_per_step = usable(fields["items_per_step"])[0]
         is_empty = not (throughput or step_s or unusable or items_per_step)
         if is_empty and step is None and not metrics and "items" not in fields:
             return None
@@ -238,7 +242,9 @@ class FieldReader:
             self._first = (place, items)
             return None
         num_steps, num_items = place - self._first[0], items - self._first[1]
-        return num_items / num_steps if num_steps > 0 and num_items > 0 else None
+        if num_steps > 0 and num_items > 0:
+            return num_items / num_steps
+        return None
 
     def _between(self, fields: Mapping[str, str], mean: float | None) -> float | None:
         """Return the rate since the line before, by a mean and the time that it is over."""
@@ -340,7 +346,9 @@ def _rate(fields: Mapping[str, str]) -> tuple[float | None, float | None, str]:
             return rate, None, doubt
         if name in _ITEMS_OF:
             return _ITEMS_OF[name] / rate, None, ""
-        num_steps = words.number(fields["per_steps"]) if "per_steps" in fields else None
+        num_steps = None
+        if "per_steps" in fields:
+            num_steps = words.number(fields["per_steps"])
         return None, words.seconds_per_step(name, rate) / (num_steps or 1.0), ""
     return None, None, ""
 

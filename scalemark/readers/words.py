@@ -68,7 +68,9 @@ def number(text: str) -> float | None:
 def usable_rate(text: str) -> float | None:
     """Return a positive, finite number; None for all else, as nan, infinity or zero."""
     rate = number(text)
-    return rate if rate is not None and rate > 0 and math.isfinite(rate) else None
+    if rate is not None and rate > 0 and math.isfinite(rate):
+        return rate
+    return None
 
 
 def whole(text: str) -> int | None:
@@ -90,7 +92,9 @@ def seconds(text: str) -> float | None:
     if not with_unit:
         return number(text)
     amount, unit = number(with_unit[1]), SECONDS.get(with_unit[2])
-    return None if amount is None or unit is None else amount * unit
+    if amount is None or unit is None:
+        return None
+    return amount * unit
 
 
 def _without_groups(digits: str) -> str | None:
@@ -100,7 +104,9 @@ def _without_groups(digits: str) -> str | None:
         return digits
     if first != "0" and all(len(group) == 3 for group in groups):
         return first + "".join(groups) + point + fraction
-    return f"{first}.{groups[0]}" if len(groups) == 1 and not point else None
+    if len(groups) == 1 and not point:
+        return f"{first}.{groups[0]}"
+    return None
 
 
 def _set(words: str) -> frozenset[str]:
@@ -198,7 +204,9 @@ def seconds_per_step(name: str, amount: float) -> float:
     """Return the seconds of a step from a rate of steps, as its name says: steps_per_s, step_ms."""
     if name == "steps_per_s":
         return 1 / amount
-    return amount / 1e3 if name == "step_ms" else amount
+    if name == "step_ms":
+        return amount / 1e3
+    return amount
 
 
 def chosen(roles: Mapping[str, Role | None], item: str) -> tuple[str, Role] | None:
@@ -248,7 +256,9 @@ def counted_item(label: str) -> str:
     items = [_ITEM_OF[word] for word in words if word in _ITEM_OF]
     others = [word for word in words if word not in _ITEM_OF and word not in _GROWING]
     is_known = all(word in _NEUTRAL for word in others)
-    return items[0] if items and is_known and role_of(label) is None else ""
+    if items and is_known and role_of(label) is None:
+        return items[0]
+    return ""
 
 
 def phase_of(text: str, *, is_bar: bool = False) -> str:
@@ -282,7 +292,9 @@ def _by_unit(words: Sequence[str], units: Sequence[str], unit: str) -> Role | No
     item = _numerator(units)
     if item is None and _PER_SECOND.match(unit):
         item = ""
-    return None if item is None else _per_second(item, words, units)
+    if item is None:
+        return None
+    return _per_second(item, words, units)
 
 
 def _by_label(words: Sequence[str], units: Sequence[str]) -> Role | None:

@@ -75,7 +75,9 @@ class Axis:
     @property
     def lacking(self) -> AxisValue:
         """Return the value of a trial that lacks this axis, as its engine does not know it."""
-        return self.type() if self.default is None else self.default
+        if self.default is None:
+            return self.type()
+        return self.default
 
     @property
     def is_bounded(self) -> bool:
@@ -85,7 +87,9 @@ class Axis:
     def problem(self, value: Any) -> str | None:
         """Say what is wrong with a value of the right type; None when nothing is."""
         wanted = self._wanted(value)
-        return f"{self.name}={value}: wanted {wanted}" if wanted else None
+        if wanted:
+            return f"{self.name}={value}: wanted {wanted}"
+        return None
 
     def _wanted(self, value: Any) -> str | None:
         if self.choices and value not in self.choices:
@@ -304,7 +308,9 @@ def name_in_records(name: str) -> str:
 
 def name_of_record(name: str) -> str:
     """Invert `name_in_records`."""
-    return name if is_free(name) else f"{PREFIX}{name}"
+    if is_free(name):
+        return name
+    return f"{PREFIX}{name}"
 
 
 def _canonical(name: str, value: object) -> AxisValue:
@@ -337,11 +343,15 @@ def number_written_as(text: str) -> AxisValue:
     except ValueError:
         return text
     written = whole_if_equal(number)
-    return written if str(written) == text and math.isfinite(written) else text
+    if str(written) == text and math.isfinite(written):
+        return written
+    return text
 
 
 def whole_if_equal(number: float) -> int | float:
-    return int(number) if number.is_integer() and abs(number) < _LARGEST_WHOLE else number
+    if number.is_integer() and abs(number) < _LARGEST_WHOLE:
+        return int(number)
+    return number
 
 
 WHEN = "when"

@@ -43,7 +43,9 @@ class DeviceKind(StrEnum):
     @property
     def note(self) -> str:
         """Return what stands wherever a number of such devices is shown; empty for GPUs."""
-        return f"{self.plural}: {self.meaning}" if self.meaning else ""
+        if self.meaning:
+            return f"{self.plural}: {self.meaning}"
+        return ""
 
     def counted(self, number: int) -> str:
         """Return a count, as `1 GPU` or `4 GPUs`."""
@@ -166,7 +168,9 @@ def check_kind_of_machine(device_kind: str, machine: Machine) -> None:
     """Raises ValueError for a simulated trial on a real machine, and the other way round."""
     is_profile = bool(machine.hardware_profile)
     if (device_kind == DeviceKind.SIMULATED_GPU) != is_profile:
-        what = "a hardware profile" if is_profile else "a machine that exists"
+        what = "a machine that exists"
+        if is_profile:
+            what = "a hardware profile"
         raise ValueError(
             f"device_kind={device_kind} on {what} ({machine.host}): simulated numbers are kept "
             "apart from measurements; wanted both or none"

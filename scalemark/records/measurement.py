@@ -181,7 +181,9 @@ def items_per_example(item: str, seq_len: int) -> int | None:
     """
     if item in BY_EXAMPLE:
         return 1
-    return seq_len if item == TOKENS and seq_len else None
+    if item == TOKENS and seq_len:
+        return seq_len
+    return None
 
 
 def unit_of(item: str) -> str:

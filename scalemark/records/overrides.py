@@ -120,7 +120,9 @@ def _in_further_quotes(command: str) -> str:
 def _strategy(spec: TrialSpec) -> list[str]:
     values = (spec.variable_update, spec.local_parameter_device, spec.all_reduce)
     named = "independent" if values == _INDEPENDENT else STRATEGY_NAMES.get(values)
-    return [f"strategy={named}"] if named else _axes_of_strategy(values)
+    if named:
+        return [f"strategy={named}"]
+    return _axes_of_strategy(values)
 
 
 def _axes_of_strategy(values: tuple[str, str, str]) -> list[str]:

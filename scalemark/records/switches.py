@@ -133,7 +133,9 @@ def _gpus_of_host(spec: TrialSpec) -> int:
     """Count the GPUs of the trial on a host; processes that stand for hosts are on one."""
     update = VARIABLE_UPDATES.get(spec.variable_update)
     is_of_one_host = update is not None and update.is_of_one_host
-    return spec.num_gpus if is_of_one_host else spec.gpus_per_host
+    if is_of_one_host:
+        return spec.num_gpus
+    return spec.gpus_per_host
 
 
 def kernel_cache(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -376,4 +376,6 @@ def all_axes(specs: Iterable[TrialSpec]) -> list[str]:
 
 def width_name(num_gpus: int, hosts: int) -> str:
     """Return `x8`, or `x8h2` for 8 replicas over 2 hosts, for names of folders and trials."""
-    return f"x{num_gpus}" if hosts == 1 else f"x{num_gpus}h{hosts}"
+    if hosts == 1:
+        return f"x{num_gpus}"
+    return f"x{num_gpus}h{hosts}"

@@ -212,7 +212,9 @@ def _are_small(numbers: Sequence[int]) -> bool:
 
 
 def _optional(check: _Check, value: object, where: str) -> Any:
-    return None if value is None else check(value, where)
+    if value is None:
+        return None
+    return check(value, where)
 
 
 def _any(value: object, where: str) -> Any:
@@ -222,7 +224,9 @@ def _any(value: object, where: str) -> Any:
 
 def _record_of(record: type[Any], value: object, where: str) -> Any:
     """Accept a record that is made already."""
-    return value if isinstance(value, record) else build(record, value, where)
+    if isinstance(value, record):
+        return value
+    return build(record, value, where)
 
 
 def _items(check: _Check, value: object, where: str) -> dict[str, Any]:
@@ -275,7 +279,9 @@ def _whole(value: object, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{where}={_shown(value)}: wanted a whole number")
     name = where.rpartition(".")[2].partition("[")[0]
-    most = _LARGEST_64_BIT if name.endswith(_BIG) or name == "num_parameters" else LARGEST_INTEGER
+    most = LARGEST_INTEGER
+    if name.endswith(_BIG) or name == "num_parameters":
+        most = _LARGEST_64_BIT
     if not -most <= value <= most:
         raise ValueError(f"{where}={_shown(value)}: wanted no more than {most}")
     return value
@@ -335,4 +341,6 @@ def _at(where: str) -> str:
 def _shown(value: object) -> str:
     text = str(value) if isinstance(value, str | datetime) else repr(value)
     text = text if text.isprintable() else ascii(text)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    if len(text) <= _MOST_SHOWN:
+        return text
+    return f"{text[:_MOST_SHOWN]}..."

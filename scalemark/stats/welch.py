@@ -152,7 +152,9 @@ def relation_by(low: float | None, high: float | None) -> Relation:
         return Relation.UNKNOWN
     if low > 1:
         return Relation.MORE
-    return Relation.LESS if high < 1 else Relation.TIE
+    if high < 1:
+        return Relation.LESS
+    return Relation.TIE
 
 
 def error_of_log_mean(measured: Sequence[float]) -> float:
@@ -247,7 +249,9 @@ def variance_of(
     Raises ValueError where there are none of these either.
     """
     known = prior_freedom + others.freedom
-    prior = (prior_freedom * PRIOR_DEVIATION**2 + others.squares) / known if known else 0.0
+    prior = 0.0
+    if known:
+        prior = (prior_freedom * PRIOR_DEVIATION**2 + others.squares) / known
     weight = min(known, most_freedom)
     freedom = weight + own.freedom
     if not freedom:

@@ -518,7 +518,9 @@ def _parts(values: NDArray[np.float64]) -> _Parts:
     """Take them apart: two speeds, where a line, with a warm-up or without, leaves more."""
     line, rough = without_trend(values), rough_warm_up(values)
     warmed = without_trend(values - rough)
-    around = warmed if np.dot(warmed, warmed) < np.dot(line, line) else line
+    around = line
+    if np.dot(warmed, warmed) < np.dot(line, line):
+        around = warmed
     speeds = two_speeds(values, around)
     if speeds is not None:
         return _Parts(pauses=pauses(without_trend(speeds.rest)), speeds=speeds)

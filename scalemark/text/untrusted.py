@@ -202,7 +202,9 @@ def without_secrets(text: str) -> str:
     for signs, pattern, masked_as in _RULES:
         if any(sign in lowered for sign in signs):
             text = pattern.sub(masked_as, text)
-    return _without_named(text) if any(word in lowered for word in _WORDS) else text
+    if any(word in lowered for word in _WORDS):
+        return _without_named(text)
+    return text
 
 
 def command_line(arguments: Sequence[str]) -> str:
@@ -311,7 +313,9 @@ _LINES = "\n\t"
 
 def visible(text: str) -> str:
     """Mask secrets, and show what a terminal would obey (escapes, newlines) as Python writes it."""
-    return _visible_cell(text) if len(text) <= _SHORT else quoted(text, _MOST_SHOWN)
+    if len(text) <= _SHORT:
+        return _visible_cell(text)
+    return quoted(text, _MOST_SHOWN)
 
 
 def quoted(text: str, most: int = MOST_CHARACTERS) -> str:

@@ -10,7 +10,9 @@ from typing import TextIO
 
 def as_typed(value: object) -> str:
     """Return a value as the command line takes it: `true` for True."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def counted(count: int, what: str) -> str:
@@ -48,7 +50,9 @@ def duration_text(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    return f"{hours // 24} d {hours % 24} h"
 
 
 _HUGE = 1e15  # from here on a float no longer holds every digit
@@ -56,7 +60,9 @@ _HUGE = 1e15  # from here on a float no longer holds every digit
 
 def fixed(value: float, decimals: int) -> str:
     """Return 91.80, or 1.234e+300 for what is 1e15 or more."""
-    return f"{value:.4g}" if abs(value) >= _HUGE else f"{value:.{decimals}f}"
+    if abs(value) >= _HUGE:
+        return f"{value:.4g}"
+    return f"{value:.{decimals}f}"
 
 
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
@@ -127,7 +133,9 @@ def _quoted(argument: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    return f"\\U{ord(character):08x}" if ord(character) > 0x7F else f"\\x{ord(character):02x}"
+    if ord(character) > 0x7F:
+        return f"\\U{ord(character):08x}"
+    return f"\\x{ord(character):02x}"
 
 
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -137,7 +145,9 @@ _QUOTED = "\r\n"
 
 def guarded(text: str) -> str:
     """Put an apostrophe before text that a spreadsheet would take for a formula."""
-    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) else text
+    if text.startswith(_BEGIN_FORMULAS):
+        return f"'{text}"
+    return text
 
 
 class CsvLines:

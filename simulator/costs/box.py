@@ -158,7 +158,9 @@ def profiles() -> tuple[str, ...]:
 
 def own_profile_file(name: str) -> Path | None:
     """Return the file of a profile of the user's own, there or not; None for what is none."""
-    return Path(name).expanduser().absolute() if name.endswith(_ENDING) else None
+    if name.endswith(_ENDING):
+        return Path(name).expanduser().absolute()
+    return None
 
 
 @cache

@@ -177,7 +177,9 @@ def count(
         if isinstance(tensor.layer, nn.TiedLogits):
             num_tied += sum(counts[tensor.inputs[1]].tensors)
         num_working = max(num_working, layer.num_working or 2 * tensor.num_elements)
-        num_float32 = tensor.num_elements if isinstance(tensor.layer, nn.LayerNorm) else 0
+        num_float32 = 0
+        if isinstance(tensor.layer, nn.LayerNorm):
+            num_float32 = tensor.num_elements
         parts[-1] += Kept(layer.num_kept, num_float32)
         if tensor.layer is Plain.KEPT:
             num_marked += tensor.num_elements

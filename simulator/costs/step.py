@@ -125,7 +125,9 @@ def _compute_s(spec: TrialSpec, counts: Network, hardware: Hardware) -> float:
     num_batches, examples = spec.gradient_accumulation, spec.examples_per_replica
     peak = peak_tflops(hardware, spec.precision)
     # of tensor cores the peak is far above that of the others
-    share = _TENSOR_CORES if peak > 3 * hardware.tflops.get("fp32", peak) else _COMPUTE
+    share = _COMPUTE
+    if peak > 3 * hardware.tflops.get("fp32", peak):
+        share = _TENSOR_CORES
     products_s = _passes(spec) * counts.forward_flops * examples / (share * peak * 1e12)
     passes = _OUTPUT_PASSES * _passes(spec) / (1 + _BACKWARD)
     if spec.xla != "off":

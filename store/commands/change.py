@@ -99,7 +99,9 @@ def delete(
     if as_json:
         return print_json({"deleted": num_deleted})
     again = " ".join(map(shlex.quote, what))
-    hint = f"; `{typed('store')} restore {again}` brings them back" if num_deleted else ""
+    hint = ""
+    if num_deleted:
+        hint = f"; `{typed('store')} restore {again}` brings them back"
     print(f"{num_deleted} deleted{hint}")
 
 

@@ -364,7 +364,9 @@ def show(
 ) -> None:
     """Show everything about one attempt, one trial with its attempts, or one sweep."""
     record = collected(open_for_reading(db), which)
-    return print_json(record) if as_json else print_sections(record)
+    if as_json:
+        return print_json(record)
+    return print_sections(record)
 
 
 def query(
@@ -443,7 +445,9 @@ def _why_none(
         return f"{name}: no attempt in it is deleted; leave --deleted out to see those that count"
     if num == 0:
         num_deleted = num_attempts(engine, deleted=True)
-        also = f"; --deleted lists the {num_deleted} that are deleted" if num_deleted else ""
+        also = ""
+        if num_deleted:
+            also = f"; --deleted lists the {num_deleted} that are deleted"
         why = shown_by(engine) or "no attempt in it yet; run a sweep first"
         return f"{name}: {why}{also}"
     asked = [*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)]

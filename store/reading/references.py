@@ -113,7 +113,9 @@ def instead(engine: sa.Engine) -> str:
     """Say how to see numbers that were measured elsewhere; empty where attempts of our own count,
     or where there are no such numbers.
     """
-    return f"{_ONLY}; show them with --origin elsewhere" if is_all(engine) else ""
+    if is_all(engine):
+        return f"{_ONLY}; show them with --origin elsewhere"
+    return ""
 
 
 def shown_by(engine: sa.Engine) -> str:
@@ -157,7 +159,9 @@ def full_name(text: str) -> str:
     prefix.
     """
     is_bare = _name(text) not in (*FIELDS, "")
-    return f"{PREFIX}{text.lstrip()}" if is_bare else text
+    if is_bare:
+        return f"{PREFIX}{text.lstrip()}"
+    return text
 
 
 def _name(text: str) -> str:
@@ -173,7 +177,9 @@ def parsed(filters: Sequence[str]) -> list[Filter]:
 
 
 def _value(reference: Mapping[str, Any], name: str) -> Any:
-    return reference["axes"].get(name_in_records(name), "") if is_free(name) else reference[name]
+    if is_free(name):
+        return reference["axes"].get(name_in_records(name), "")
+    return reference[name]
 
 
 def _condition(asked: Filter) -> Callable[[Any], bool]:

@@ -82,7 +82,9 @@ class RepeatStatus:
     @property
     def label(self) -> str:
         """Name the trial in one word and the beginning of its id."""
-        simulated = "simulated " if self.device_kind == DeviceKind.SIMULATED_GPU else ""
+        simulated = ""
+        if self.device_kind == DeviceKind.SIMULATED_GPU:
+            simulated = "simulated "
         width = width_name(self.num_gpus, self.hosts)
         return f"{simulated}{self.model}-{self.strategy}-{width} {self.trial_id[:8]}"
 
@@ -128,12 +130,16 @@ class SweepStatus:
     def typed_command(self) -> str:
         """The command as it was typed: scalemark sweep ..., or sweep.py ... after python."""
         is_program = self.command.startswith("scalemark ")
-        return self.command if is_program else f"python {self.command}"
+        if is_program:
+            return self.command
+        return f"python {self.command}"
 
     @property
     def eta_s(self) -> float | None:
         """The seconds left, with as many at a time as run now."""
-        return None if self.left_s is None else self.left_s / max(1, len(self.running))
+        if self.left_s is None:
+            return None
+        return self.left_s / max(1, len(self.running))
 
     @property
     def state(self) -> SweepState:
@@ -144,7 +150,9 @@ class SweepStatus:
         if runner is None or runner.ended_at is not None:
             return SweepState.ENDED
         alive = is_alive(runner.process, runner.heartbeat_at)
-        return SweepState.RUNNING if alive else SweepState.KILLED
+        if alive:
+            return SweepState.RUNNING
+        return SweepState.KILLED
 
 
 def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatus]:

@@ -275,7 +275,9 @@ def _open_or_make(name: str, folder: int) -> int:
 def _signed_by(descriptor: int) -> int | None:
     """Return who had it last, as far as that could be written down."""
     text = os.pread(descriptor, 32, 0)
-    return int(text) if re.fullmatch(rb"\d{1,10}\n", text) else None
+    if re.fullmatch(rb"\d{1,10}\n", text):
+        return int(text)
+    return None
 
 
 def _process(pid: int | None) -> str:

@@ -124,7 +124,9 @@ def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
         )
     if answer.verdict is not None:
         yield from _result_lines(answer)
-    series = f"series {answer.series}" if answer.series else "this database"
+    series = "this database"
+    if answer.series:
+        series = f"series {answer.series}"
     wins = wording.counted(answer.wins_before, "win")
     yield (
         f"proposal {answer.number} of {series}, after {wins}; of all wins of {series} at most "
@@ -157,7 +159,9 @@ def _result_lines(answer: JudgeAnswer) -> Iterator[str]:
         interval = ""
         if answer.low_percent is not None and answer.high_percent is not None:
             interval = f" [{answer.low_percent:+.1f}, {answer.high_percent:+.1f}]"
-        beside = "" if answer.baseline_throughputs else ", beside earlier runs of the baseline"
+        beside = ", beside earlier runs of the baseline"
+        if answer.baseline_throughputs:
+            beside = ""
         yield f"throughput {answer.gain_percent:+.1f} %{interval}{beside}"
     yield (
         f"{wording.counted(answer.attempts, 'attempt')} of {answer.budget}: "

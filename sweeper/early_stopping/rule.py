@@ -195,7 +195,9 @@ class JudgedSide(StrEnum):
 
     @property
     def other(self) -> JudgedSide:
-        return JudgedSide.BASELINE if self is JudgedSide.CHANGE else JudgedSide.CHANGE
+        if self is JudgedSide.CHANGE:
+            return JudgedSide.BASELINE
+        return JudgedSide.CHANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,8 +262,12 @@ def next_side(runs: Runs) -> JudgedSide:
         return JudgedSide.CHANGE
     num_paired, num_baseline = len(runs.change) - (num_alone - 1), len(runs.baseline)
     if num_paired != num_baseline:
-        return JudgedSide.BASELINE if num_paired > num_baseline else JudgedSide.CHANGE
-    return JudgedSide.BASELINE if num_paired % 2 else JudgedSide.CHANGE
+        if num_paired > num_baseline:
+            return JudgedSide.BASELINE
+        return JudgedSide.CHANGE
+    if num_paired % 2:
+        return JudgedSide.BASELINE
+    return JudgedSide.CHANGE
 
 
 def most_runs(runs: Runs, budget: int) -> Mapping[JudgedSide, int]:
@@ -286,7 +292,9 @@ def decide(runs: Runs, aim: Aim) -> ChangeVerdict | None:
     if seen is None:
         return None
     is_hopeless = seen.log_odds_against(margin) >= math.log(ODDS)
-    return ChangeVerdict.NO_GAIN if is_hopeless and seen.gain > -MUCH * margin else None
+    if is_hopeless and seen.gain > -MUCH * margin:
+        return ChangeVerdict.NO_GAIN
+    return None
 
 
 def gain_of(runs: Runs) -> Gain | None:
@@ -294,7 +302,9 @@ def gain_of(runs: Runs) -> Gain | None:
     differences = runs.differences
     if not differences:
         seen = _Seen.of(runs)
-        return Gain(value=math.expm1(seen.gain), low=None, high=None) if seen else None
+        if seen:
+            return Gain(value=math.expm1(seen.gain), low=None, high=None)
+        return None
     value = math.expm1(fmean(differences))
     interval = always_valid_interval(differences, runs.idle)
     if interval is None:

@@ -212,7 +212,9 @@ def with_program(arguments: Sequence[str]) -> list[str]:
                 f"{argument}: it runs no program of yours, and command= or read= names one; leave "
                 f"{argument} out"
             )
-    return taken if engines else [f"engine={Engine.command}", *taken]
+    if engines:
+        return taken
+    return [f"engine={Engine.command}", *taken]
 
 
 def with_expressions(arguments: Sequence[str]) -> list[str]:
@@ -263,7 +265,9 @@ def _of_file(path: Path) -> Iterator[str]:
     try:
         read = yaml.safe_load(path.read_text())
     except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        line = ""
+        if error.problem_mark:
+            line = f"line {error.problem_mark.line + 1}: "
         raise SweepRefusedError(
             f"command={path}: {line}{error.problem or error.context}; text with braces, brackets "
             "or a colon stands in quotes, as read: 'regex:images/sec: ([0-9.]+)'"

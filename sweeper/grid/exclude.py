@@ -155,7 +155,9 @@ def _check(condition: str, axis: str, kind: str, value: str) -> None:
 
 
 def _number(text: str) -> float | None:
-    return float(text) if _NUMBER.fullmatch(text) else None
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    return None
 
 
 def _refused(what: str) -> SweepRefusedError:

@@ -171,7 +171,9 @@ def explain(error: ConfigError, override: str = "") -> str:
     file = re.match(r"In '(.+)': \w+ raised while composing config:\n(.*)", text, re.DOTALL)
     if file:
         name = f"{file[1]}.yaml"  # of our own conf/, or of a folder of the user's
-        shown = f"conf/{name}" if (Path(conf.__file__).parent / name).exists() else name
+        shown = name
+        if (Path(conf.__file__).parent / name).exists():
+            shown = f"conf/{name}"
         return f"{shown}: {_in_file(file[2])}"
     merged = re.search(r"Error merging override (.*)", text)
     if merged and not override:
@@ -214,14 +216,18 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     # as nccl of replicated_nccl
     holding = sorted((choice for choice in known if name in choice.split("_")), key=len)
     close = begun[:1] or holding[:3] or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {' or '.join(close)}? " if close else ""
+    if close:
+        return f"did you mean {' or '.join(close)}? "
+    return ""
 
 
 def among(name: str, choices: Iterable[str]) -> str:
     """Name the nearest choice, if any is near, and all of them."""
     known = list(choices)
     near = nearest(name, known)
-    return f"{near}Choices: {', '.join(known)}" if near else f"choose one of {', '.join(known)}"
+    if near:
+        return f"{near}Choices: {', '.join(known)}"
+    return f"choose one of {', '.join(known)}"
 
 
 def no_such_axis(name: str) -> str:
@@ -251,7 +257,9 @@ def _settings(group: str) -> list[str]:
     for part in group.split("."):
         hint = get_type_hints(kind).get(part) if is_dataclass(kind) else None
         kind = next(filter(is_dataclass, (hint, *get_args(hint))), None)  # of `Profile | None`
-    return [field.name for field in fields(kind)] if is_dataclass(kind) else []
+    if is_dataclass(kind):
+        return [field.name for field in fields(kind)]
+    return []
 
 
 def _free_axis_name(override: str) -> str:
@@ -318,7 +326,9 @@ def _wrong_value(override: str, cause: str) -> str:
     if not kind:
         return f"{override}: {_first_line(cause)}"
     several = re.fullmatch(r"(\d+)(?:\.\.|-|:|\s*to\s*)(\d+)", value)
-    hint = f"; several are 'range({several[1]},{int(several[2]) + 1})'" if several else ""
+    hint = ""
+    if several:
+        hint = f"; several are 'range({several[1]},{int(several[2]) + 1})'"
     return f"{override}: wanted {_KINDS.get(kind[1], kind[1])}{hint}"
 
 

@@ -218,7 +218,9 @@ _MAY_BE_NULL = ("host_memory_gib", "max_parallel")
 def check(config: Config) -> str:
     """Return the name of the sweep. Raises SweepRefusedError for settings that cannot be."""
     # without importing TensorFlow, which takes seconds
-    lack = own_code.lack_of_tensorflow() if config.engine is Engine.tensorflow else None
+    lack = None
+    if config.engine is Engine.tensorflow:
+        lack = own_code.lack_of_tensorflow()
     if lack:
         raise SweepRefusedError(f"engine=tensorflow: {lack}, or choose engine=simulated")
     _check_hardware(config)

@@ -327,4 +327,6 @@ def _cell(trial: PlannedTrial, axis: str) -> str:
     if value is None and is_env_variable(axis):
         return INHERITED
     is_no_size = axis in ("image_px", "seq_len") and value == 0  # the model has none, or says it
-    return "-" if value is None or is_no_size else as_typed(value)
+    if value is None or is_no_size:
+        return "-"
+    return as_typed(value)

@@ -44,7 +44,9 @@ class Launcher:
         )
 
     def host_lock(self) -> Lock:
-        return Lock() if self.inventory.kind is DeviceKind.SIMULATED_GPU else HostLock()
+        if self.inventory.kind is DeviceKind.SIMULATED_GPU:
+            return Lock()
+        return HostLock()
 
     def start(self) -> Start:
         module = MODULES[self._config.engine]

@@ -204,7 +204,9 @@ class Launcher:
 
     def num_gpus(self, spec: TrialSpec) -> int:
         """Return how many GPUs of each of its hosts a trial uses."""
-        return spec.gpus_per_host if self.inventory.kind is DeviceKind.GPU else 0
+        if self.inventory.kind is DeviceKind.GPU:
+            return spec.gpus_per_host
+        return 0
 
     def _elsewhere(self, host: str, num_gpus: int, visible: str) -> Elsewhere:
         launcher = self.config.launcher
@@ -286,7 +288,9 @@ class Launcher:
                 f"hardware=gpu: {num_hosts} hosts with GPUs were asked for, {where} has "
                 f"{sum(map(bool, counts))}; choose hardware=cpu, or fewer hosts"
             )
-        return None if wanted == DeviceKind.CPU_DEVICE or not most else most
+        if wanted == DeviceKind.CPU_DEVICE or not most:
+            return None
+        return most
 
 
 def ask(

@@ -117,7 +117,9 @@ class Launcher(prefix.Launcher):
 
     def rank_host(self, placement: Placement, number: int) -> str:
         # see trainer/supervision.py
-        return placement.hosts[number] if placement.hosts else "{host}"
+        if placement.hosts:
+            return placement.hosts[number]
+        return "{host}"
 
     def address(self, host: str) -> str:
         return ""

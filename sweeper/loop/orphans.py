@@ -98,7 +98,9 @@ def _kill_all(
 def _starter(variables: dict[bytes, bytes]) -> int | None:
     """Return the process that a process was started for."""
     starter = variables.get(ORCHESTRATOR_VARIABLE.encode(), b"")
-    return int(starter) if starter.isdigit() else None
+    if starter.isdigit():
+        return int(starter)
+    return None
 
 
 def _is_of_this_container(process: Path) -> bool:

@@ -175,7 +175,9 @@ def _uid_in(path: Path) -> str | None:
         sweep = parsed(run_folder.read_regular(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return sweep.get("uid") if isinstance(sweep, dict) else None
+    if isinstance(sweep, dict):
+        return sweep.get("uid")
+    return None
 
 
 def _write_synced(path: Path, text: str) -> None:
@@ -282,7 +284,9 @@ def _close_one(engine: sa.Engine, repeat: ledger.Abandoned, problems: list[str])
         # not before: the database may have refused it for another reason
         _write_end(folder, finished)
         problems.append(f"{_named(repeat)} failed: {message}")
-    return Outcome(finished.result.outcome) if is_ours and finished else None
+    if is_ours and finished:
+        return Outcome(finished.result.outcome)
+    return None
 
 
 def _named(repeat: ledger.Abandoned) -> str:

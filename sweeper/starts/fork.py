@@ -65,7 +65,9 @@ class Fork(Start):
             server = self._server(_at_import(folder, environment), waits=False)
         except OSError:
             return None  # `start` meets it again, and raises it
-        return None if server is None or server.is_loaded else server.descriptor
+        if server is None or server.is_loaded:
+            return None
+        return server.descriptor
 
     def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
         at_import = _at_import(folder, environment)

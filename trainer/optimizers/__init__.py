@@ -37,7 +37,9 @@ class LearningRate:
 
     def on(self, device: str) -> float | tf.Tensor:
         """Return it for the update ops of that device."""
-        return self._rates[device] if self._num_updates else self._value
+        if self._num_updates:
+            return self._rates[device]
+        return self._value
 
 
 @dataclass(frozen=True)

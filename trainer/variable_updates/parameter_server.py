@@ -35,7 +35,9 @@ def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: towers.Optimizer
 ) -> ParameterServer:
     # "gpu": tf_cnn_benchmarks' greedy rule
-    places = (devices.host,) if spec.local_parameter_device == "cpu" else devices.replicas
+    places = devices.replicas
+    if spec.local_parameter_device == "cpu":
+        places = (devices.host,)
     owners = towers.least_loaded(initial, places)
     return ParameterServer(initial, owners, devices, optimizer, staged=spec.staged_vars)
 

@@ -271,7 +271,9 @@ class _Plane:
     def _value(self, stat: Any) -> Any:
         which = stat.WhichOneof("value")
         value = getattr(stat, which)
-        return self._stat_names[value] if which == "ref_value" else value
+        if which == "ref_value":
+            return self._stat_names[value]
+        return value
 
 
 class _Host:

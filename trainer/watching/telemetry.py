@@ -282,7 +282,9 @@ def _summary(
 
     def since_first(name: str) -> int | None:
         before, after = getattr(first, name), getattr(seen[-1], name)
-        return None if before is None or after is None else after - before
+        if before is None or after is None:
+            return None
+        return after - before
 
     reasons = set(chain.from_iterable(known("throttle_reasons")))
     return GpuTelemetry(
@@ -334,7 +336,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.trainer:
         own_process.die_with(options.trainer)
-    core = max(os.sched_getaffinity(0)) if options.core is None else options.core
+    core = options.core
+    if options.core is None:
+        core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})
     os.nice(_LOWEST_PRIORITY)
     try:

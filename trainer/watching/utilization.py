@@ -50,7 +50,9 @@ def slowest_link(devices: Devices) -> float | None:
     None on one host, and where this process cannot place work on the others.
     """
     hosts = [host.host for host in devices.by_host]
-    return link_bytes_per_s(hosts) if len(hosts) > 1 else None
+    if len(hosts) > 1:
+        return link_bytes_per_s(hosts)
+    return None
 
 
 def link_bytes_per_s(hosts: Sequence[str], clock: Callable[[], float] = time.monotonic) -> float:

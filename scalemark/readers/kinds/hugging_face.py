@@ -58,7 +58,9 @@ class HuggingFaceReader:
     def read_line(self, line: str) -> Reading | None:
         total = _METRIC_LINE.match(line)
         if total:
-            return None if self._has_total else self._total({total[1]: total[2]})
+            if self._has_total:
+                return None
+            return self._total({total[1]: total[2]})
         batch = _BATCH.search(line)
         if batch and item_of(self.wanted_item) != "tokens":
             self._has_batch = True
@@ -82,7 +84,9 @@ class HuggingFaceReader:
     def read_file(self, path: Path) -> Reading | None:
         """Return what a results file, or the last entry of a trainer's state, says of the run."""
         content = read_json(path)
-        history = content.get("log_history") if isinstance(content, dict) else None
+        history = None
+        if isinstance(content, dict):
+            history = content.get("log_history")
         for entry in history if isinstance(history, list) else ():
             if isinstance(entry, dict) and "train_runtime" in entry:
                 content = entry
@@ -125,7 +129,9 @@ class HuggingFaceReader:
         num_steps = self._bar.total
         if num_steps and abs(num_steps - steps_per_s * runtime_s) <= _ROUNDED * runtime_s:
             return items_per_s * runtime_s / num_steps
-        return items_per_s / steps_per_s if _ROUNDED / steps_per_s < _MOST_ROUNDED else None
+        if _ROUNDED / steps_per_s < _MOST_ROUNDED:
+            return items_per_s / steps_per_s
+        return None
 
     def _logged(self, values: dict[str, str]) -> Reading | None:
         """Return what a line in the midst of training says: its loss, and its rate."""

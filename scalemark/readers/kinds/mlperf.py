@@ -29,7 +29,9 @@ class MlperfReader(OutputReader):
         self._has_stats = False
 
     def read_line(self, line: str) -> Reading | None:
-        event = first_object(line, line.find(_MARK)) if _MARK in line else None
+        event = None
+        if _MARK in line:
+            event = first_object(line, line.find(_MARK))
         if not isinstance(event, dict):
             return None
         key, time_ms = event.get("key"), event.get("time_ms")
@@ -43,7 +45,9 @@ class MlperfReader(OutputReader):
         elif key == "run_stop" and self._began_s is not None:
             return Reading(time_s=time_s, metrics={"time_to_train_s": time_s - self._began_s})
         metadata = event.get("metadata")
-        count = metadata.get("samples_count") if isinstance(metadata, dict) else None
+        count = None
+        if isinstance(metadata, dict):
+            count = metadata.get("samples_count")
         samples = float(count) if isinstance(count, int | float) else None
         if key in ("block_start", "epoch_start"):
             self._block = None if samples is None else (time_s, samples)
