@@ -77,7 +77,9 @@ class Table:
     def hosts(self) -> int:
         """The number of hosts of all of its results; 1 where labels say it of each."""
         numbers = {result.hosts for result in self.results}
-        return numbers.pop() if len(numbers) == 1 else 1
+        if len(numbers) == 1:
+            return numbers.pop()
+        return 1
 
     def counted(self, num_gpus: int) -> str:
         """Return `8 GPUs`, or `8 GPUs over 2 hosts`."""

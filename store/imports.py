@@ -495,7 +495,9 @@ def _number(
         wanted = "a whole number"
     if wanted:
         raise ValueError(f"{where}: {shown(cell)}; wanted {wanted}")
-    return int(amount) if name in _WHOLE else amount
+    if name in _WHOLE:
+        return int(amount)
+    return amount
 
 
 _MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}

@@ -377,7 +377,9 @@ def joined(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     large: list[tf.Tensor] = []
     for tensor in tensors:
         (small if _is_small(tensor) else large).append(tensor)
-    return [*large, _flat(small)] if small else large
+    if small:
+        return [*large, _flat(small)]
+    return large
 
 
 def elementwise(function: Callable[..., tf.Tensor], *lists: Sequence[tf.Tensor]) -> list[tf.Tensor]:

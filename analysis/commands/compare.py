@@ -165,7 +165,9 @@ def _differences(row: PairRow) -> Iterator[dict[str, Any]]:
 def _value(row: PairRow, axis: str) -> str:
     value = row.setting.get(axis)
     if value is None:
-        return INHERITED if is_env_variable(axis) else ""
+        if is_env_variable(axis):
+            return INHERITED
+        return ""
     text = str(value)
     if axis == "command":
         return titles.program_name(text)  # a note has the command

@@ -383,4 +383,6 @@ def software_words(spec: TrialSpec) -> Sequence[str]:
             kept.append(word)
         elif is_software and set(names(word)) <= axes.keys():
             kept.append(replaced(word, axes))
-    return ["/bin/sh", *kept] if spec.shell else kept
+    if spec.shell:
+        return ["/bin/sh", *kept]
+    return kept

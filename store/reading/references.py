@@ -210,4 +210,6 @@ def _comparable(value: object) -> str | float:
         number = float(text)
     except ValueError:
         return text
-    return number if math.isfinite(number) else text
+    if math.isfinite(number):
+        return number
+    return text
