@@ -75,7 +75,7 @@ def _losing_no_interrupt() -> Iterator[None]:
     """Interrupt again where Python would drop an interrupt that meets a finalizer."""
     before = sys.unraisablehook
 
-    def come_again(dropped: sys.UnraisableHookArgs) -> None:
+    def come_again(dropped: "sys.UnraisableHookArgs") -> None:  # a name of stubs alone
         if not issubclass(dropped.exc_type, KeyboardInterrupt):
             before(dropped)
             return
