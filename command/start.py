@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from scalemark.host import program_software, software
+from scalemark.host import program_software, refs, software
 from scalemark.host.own_code import own_version
 from scalemark.program import expression, template
 from scalemark.program.template import software_words
@@ -38,11 +38,18 @@ class Program:
     """A command line with everything that it needs to be started."""
 
     arguments: Sequence[str]
-    folder: Path
-    variables: Mapping[str, str]  # inherited ones, and values of axes
+    place: refs.Place  # its variables are inherited ones, and values of axes
     set_by_trial: Mapping[str, str]  # those that are axes themselves
     items_per_step: float | None  # of all replicas; None where the trial does not say
     software_words: Sequence[str]  # those that say which software runs
+
+    @property
+    def folder(self) -> Path:
+        return self.place.folder
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return self.place.variables
 
     @property
     def environment(self) -> dict[str, str]:
@@ -65,15 +72,18 @@ def program_of(
         arguments = template.filled(spec.command, filled, shell=spec.shell)
         if spec.items_per_step:
             items_per_step = expression.items_per_step(spec.items_per_step, spec.axes)
+        words = software_words(spec)
+        folder = Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute()
+        variables = _environment(inherited) | template.variables(filled)
+        place = refs.place_of(refs.of_trial(spec.free), words, folder, variables)
     except ValueError as error:
         raise CannotStartError(str(error)) from error
     return Program(
-        arguments=arguments,
-        folder=Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute(),
-        variables=_environment(inherited) | template.variables(filled),
+        arguments=refs.with_program(arguments, folder, place),
+        place=place,
         set_by_trial=env_variables(spec.free),
         items_per_step=items_per_step,
-        software_words=software_words(spec),
+        software_words=refs.with_program(words, folder, place),
     )
 
 
@@ -168,7 +178,7 @@ def write(program: Program, folder: RunFolder) -> str:
 
     What asks git and the interpreter has ended afterwards.
     """
-    described = program_software.describe(program.software_words, program.folder, program.variables)
+    described = refs.describe(program.software_words, program.place)
     built = {"set_by_trial": dict(program.set_by_trial), "cuda_build": "", "cudnn_build": ""}
     environment = described | _of_checkout() | built
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))

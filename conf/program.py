@@ -77,7 +77,7 @@ def _derived(config: Config) -> dict[str, str]:
     derived = {}
     known = {*AXES, *config.axes}
     for name, value in config.axes.items():
-        if _is_derived(value, known):
+        if f"{axes.PREFIX}{name}" != axes.REF and _is_derived(value, known):
             derived[name] = str(value)
     for name, value in derived.items():
         for other in expression.names(value):
@@ -233,7 +233,7 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
         named = f"{name}={values.get(name, '')}"
         if without_secrets(named) != named:
             yield f"axes.{name}{_SECRET}"
-        if name not in used:
+        if name not in used and f"{axes.PREFIX}{name}" != axes.REF:
             yield _unused(name)
     for name in config.command.uses:
         if name.removeprefix(axes.PREFIX) not in own:

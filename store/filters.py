@@ -21,6 +21,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from scalemark.records.axes import (
+    REF,
     WORDS_FOR_INHERITED,
     Axis,
     bare_name,
@@ -147,8 +148,23 @@ def with_prefixes(connection: sa.Connection, filters: Sequence[str]) -> list[str
                 near = nearest(name[:100], [*KNOWN, *free])
                 raise StoreError(f"{shortened(name)}: nothing to filter by; {near}")
             text = full_name(name, columns) + text.lstrip().removeprefix(name)
+        form = _FORM.fullmatch(text)
+        if form and form[1] == REF and REF in columns and form[2] in ("=", "==", "!="):
+            values = connection.scalars(sa.select(columns[REF]).distinct())
+            text = _with_commits(Filter(REF, form[2], form[3]), [str(value) for value in values])
         names.append(text)
     return names
+
+
+def _with_commits(asked: Filter, stored: Sequence[str]) -> str:
+    """Return the filter with commits behind the refs that were measured at a single one."""
+    values = []
+    for value in several(asked):
+        at = sorted(ref for ref in stored if ref.startswith(f"{value}@"))
+        if len(at) > 1 and value not in stored:
+            raise StoreError(f"{asked}: measured at {len(at)} commits; name one of {', '.join(at)}")
+        values.append(escaped(at[0] if len(at) == 1 else value))
+    return f"{asked.name}{asked.operator}{','.join(values)}"
 
 
 def parsed(filters: Sequence[str]) -> list[Filter]:

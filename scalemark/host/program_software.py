@@ -57,16 +57,19 @@ class UnknownCodeError(Exception):
     """The sources of a program cannot be listed."""
 
 
-def code_of(words: Sequence[str], folder: Path, imported: Iterable[Path]) -> dict[str, str]:
+def code_of(
+    words: Sequence[str], folder: Path, imported: Iterable[Path], apart: Sequence[Path] = ()
+) -> dict[str, str]:
     """Describe the code of the program that a command line starts in a folder.
 
-    `imported` are folders outside of it that its interpreter looks for modules in. `commit` is of
+    `imported` are folders outside of it that its interpreter looks for modules in. `apart` are
+    checkouts that do not count, a worktree first: a trial itself names its commit. `commit` is of
     the checkout that holds the program, for people; `code` is a digest of all sources, a name that
     equals no other where they cannot be known, or empty without any; `files` is a digest of files
     that words name.
     """
     digest = hashlib.sha256()
-    places = list(_places(words, folder, imported))
+    places = [place for place in _places(words, folder, imported) if place not in apart]
     states = [software.checkout(place) for place in places]
     num_files = 0
     try:
@@ -75,11 +78,11 @@ def code_of(words: Sequence[str], folder: Path, imported: Iterable[Path]) -> dic
             num_files += len(files)
             for name, content in sorted(files.items()):
                 digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
-        code = digest.hexdigest()[:16] if num_files else ""
+        code = digest.hexdigest()[:16] if num_files or apart else ""
     except UnknownCodeError:
         code = _never_equal(os.getpid())
-    commit = states[0].commit if states[0] else ""
-    return {"commit": commit, "code": code, "files": _files_digest(words, folder)}
+    commit = states[0].commit if states and states[0] else ""
+    return {"commit": commit, "code": code, "files": _files_digest(words, folder, apart)}
 
 
 def is_unknown(code: str) -> bool:
@@ -100,7 +103,7 @@ def _places(words: Sequence[str], folder: Path, imported: Iterable[Path]) -> Ite
     places += [place.resolve() for place in imported]
     yielded: list[Path] = []
     for place in places:
-        root = _checkout_of(place) or place
+        root = software.checkout_of(place) or place
         # scalemark itself has a version of its own
         is_ours = root == ROOT and place != places[0]
         is_yielded = any(root.is_relative_to(other) for other in yielded)
@@ -131,14 +134,6 @@ def _script(words: Sequence[str], folder: Path) -> Path | None:
     for word in words[:MOST_WORDS]:
         if word.endswith(SCRIPTS) and (folder / word).is_file():
             return (folder / word).resolve()
-    return None
-
-
-def _checkout_of(place: Path) -> Path | None:
-    """Return the git checkout that a folder is in."""
-    for above in (place, *place.parents):
-        if (above / ".git").exists():
-            return above
     return None
 
 
@@ -184,7 +179,7 @@ def _files_of_checkout(root: Path, state: software.Checkout | None) -> dict[str,
         if mode == _SUBMODULE:
             inner = _files_of_checkout(root / name, software.checkout(root / name)) or {}
             files |= {f"{name}/{own_name}": content for own_name, content in inner.items()}
-        elif _is_source(name, mode):
+        elif is_source(name, mode):
             files[name] = content.decode()
     for name in state.edited:
         if name in files and (root / name).exists():
@@ -192,12 +187,12 @@ def _files_of_checkout(root: Path, state: software.Checkout | None) -> dict[str,
         else:
             files.pop(name, None)
     for name in state.untracked:
-        if _is_source(name):
+        if is_source(name):
             files[name] = software.git_content(root / name)
     return files
 
 
-def _is_source(name: str, mode: bytes = b"") -> bool:
+def is_source(name: str, mode: bytes = b"") -> bool:
     """Return whether a file, whose mode git knows or not, is code or configuration."""
     folder, _, own_name = name.rpartition("/")
     if own_name.startswith(".") or folder.startswith(".") or "/." in folder:
@@ -227,7 +222,7 @@ def _found_below(place: Path) -> Iterator[Path]:
                         continue
                     if entry.is_dir():
                         folders.append(Path(entry.path))
-                    elif _is_source(os.path.relpath(entry.path, place)) and entry.is_file():
+                    elif is_source(os.path.relpath(entry.path, place)) and entry.is_file():
                         files.append(Path(entry.path))
             yield from sorted(files)
             below += sorted(folders)
@@ -240,7 +235,7 @@ def _may_be_its_code(folder: Path) -> bool:
     return not any((folder / name).exists() for name in _ENVIRONMENTS)
 
 
-def _files_digest(words: Sequence[str], folder: Path) -> str:
+def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> str:
     """Digest the files that a command line names, as `my.yaml`, `--config=my.yaml` and `./train`.
 
     Python programs and scripts are left out, which are found in other ways, and what an option of
@@ -255,7 +250,9 @@ def _files_digest(words: Sequence[str], folder: Path) -> str:
         if is_output or name.endswith(SCRIPTS) or PYTHON.fullmatch(Path(name).name):
             continue
         with suppress(OSError, ValueError):  # a name that is too long, or has a null character
-            if (folder / name).is_file():
+            file = (folder / name).resolve()
+            is_of_commit = bool(apart) and file.is_relative_to(apart[0])
+            if file.is_file() and not is_of_commit:
                 digest.update(os.fsencode(name) + b"\0" + _content_or_size(folder / name))
                 num_found += 1
     if num_found:
@@ -337,10 +334,16 @@ class Interpreter:
 NONE = Interpreter(path="", python="", packages={}, folders={}, imported=())
 
 
-def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> dict[str, Any]:
+def describe(
+    words: Sequence[str],
+    folder: Path,
+    variables: Mapping[str, str],
+    apart: Sequence[Path] = (),
+) -> dict[str, Any]:
     """Describe the software of a program, as `scalemark.host.software.describe` does its own.
 
-    `words` is its command line, `folder` where it runs, `variables` its environment.
+    `words` is its command line, `folder` where it runs, `variables` its environment, and `apart`
+    as `code_of` has it.
     """
     command = interpreter_of(words, folder, variables)
     answer = interpreter(command, folder, variables) if command else NONE
@@ -356,7 +359,7 @@ def describe(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
         "cuda": software.of_nvidia(packages, "cuda_runtime"),
         "cudnn": software.of_nvidia(packages, "cudnn"),
         "interpreter": answer.path,
-        "program": code_of(words, folder, map(Path, answer.imported)),
+        "program": code_of(words, folder, map(Path, answer.imported), apart),
     }
 
 

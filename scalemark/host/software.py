@@ -67,6 +67,8 @@ DIRTY = "+dirty"  # behind the commit of a checkout with changes
 _GIT_WITHIN_S = (
     20.0  # it takes hundredths of a second, unless the disk is another host's or all is busy
 )
+# git sets these for hooks, and would take another checkout or index for them
+_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 _DRIVER_FILES = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
 
 
@@ -221,18 +223,28 @@ def driver(files: tuple[str, ...] = _DRIVER_FILES) -> str:
     return ""
 
 
-def git(root: Path, *arguments: str) -> bytes | None:
+def git(root: Path, *arguments: str, within_s: float = _GIT_WITHIN_S) -> bytes | None:
     """Return what git prints; None where it fails, and below the top of a checkout."""
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), *arguments]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}  # a look changes nothing
+    for name in _OF_A_HOOK:
+        environment.pop(name, None)
     try:
         return subprocess.run(
-            command, capture_output=True, check=True, timeout=_GIT_WITHIN_S, env=environment
+            command, capture_output=True, check=True, timeout=within_s, env=environment
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def checkout_of(place: Path) -> Path | None:
+    """Return the top of the git checkout that a folder is in."""
+    for above in (place, *place.parents):
+        if (above / ".git").exists():
+            return above
+    return None
 
 
 def git_content(file: Path) -> str:

@@ -254,6 +254,9 @@ FreeAxes = tuple[tuple[str, AxisValue], ...]
 PREFIX = "axes."
 PREFIXES = (PREFIX, ENV_PREFIX)
 
+REF = f"{PREFIX}ref"
+"""The free axis whose values are commits of the program's checkout, as main@1a2b3c4d."""
+
 _FREE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _LONGEST_TEXT = 200
 _LARGEST_WHOLE = 2**53  # beyond it a float stands for several whole numbers

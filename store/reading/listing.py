@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.axes import full_name, is_free
+from scalemark.records.axes import REF, full_name, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
@@ -295,7 +295,7 @@ def full_names(engine: sa.Engine, filters: Sequence[str]) -> list[str]:
 
     Where the only numbers were measured elsewhere, the StoreError says so.
     """
-    if not any(unknown_name(text) for text in filters):
+    if not any(unknown_name(text) or text.lstrip().startswith(REF) for text in filters):
         return list(filters)
     try:
         with reading(engine) as connection:

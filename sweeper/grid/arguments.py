@@ -16,7 +16,7 @@ from conf.schema import CommandConfig
 from scalemark.abilities import choices_of
 from scalemark.host.own_code import ROOT, typed
 from scalemark.program import expression, template
-from scalemark.records.axes import PREFIX, Engine
+from scalemark.records.axes import PREFIX, REF, Engine
 from scalemark.records.overrides import (
     ID_DIGITS,
     SETTING,
@@ -220,7 +220,8 @@ def with_program(arguments: Sequence[str]) -> list[str]:
 def with_expressions(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with quotes around expressions, whose brackets Hydra would refuse.
 
-    These are a rule of sweep.exclude without a list around it, and axes that are derived.
+    These are a rule of sweep.exclude without a list around it, and axes that are derived. Refs are
+    quoted, too: HEAD~1, or a commit that reads as a number.
     """
     quoted = []
     for argument in arguments:
@@ -229,6 +230,8 @@ def with_expressions(arguments: Sequence[str]) -> list[str]:
             argument = f"{name}=[{exact_value(text)}]"
         elif name.lstrip("+").startswith(PREFIX) and "(" in text and expression.is_computed(text):
             argument = f"{name}={exact_value(text)}"
+        elif name.lstrip("+") == REF and not re.search(r"""['"()\[]""", text):
+            argument = f"{name}={','.join(map(exact_value, text.split(',')))}"
         quoted.append(argument)
     return quoted
 

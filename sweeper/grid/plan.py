@@ -6,14 +6,14 @@ import secrets
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from conf.resolve import Hosts, TrialRefusedError, resolve
 from conf.schema import Config, DataConfig, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
 from scalemark.abilities import LAUNCHERS, LOCAL
-from scalemark.host import files, gpu_libraries, own_code
+from scalemark.host import files, gpu_libraries, own_code, refs
 from scalemark.models import ModelError
 from scalemark.records import axes as free_axes
 from scalemark.records import switches
@@ -97,6 +97,7 @@ def resolve_grid(
     refused: list[tuple[str, str]] = []
     left_out: list[tuple[str, str]] = []
     sources: set[tuple[str, str]] = set()  # whose folders were looked at
+    commits: dict[str, str] = {}  # ref -> the ref with its commit
     for cell in cells:
         config = compose(cell)
         try:
@@ -117,6 +118,8 @@ def resolve_grid(
             problem = data_folder_problem(config.data, Path(spec.data_dir))
             if problem:
                 raise SweepRefusedError(f"data.dir={spec.data_dir}: {problem}")
+        if ref := refs.of_trial(spec.free):
+            spec = _at_commit(spec, ref, commits)
         specs.setdefault(spec.trial_id, spec)
     if refused and sweep.invalid.name == "error":
         raise SweepRefusedError(_refusal(refused))
@@ -125,6 +128,19 @@ def resolve_grid(
     if left_out and not specs:
         raise SweepRefusedError(f"sweep.exclude leaves out every trial ({len(left_out)})")
     return list(specs.values()), left_out
+
+
+def _at_commit(spec: TrialSpec, ref: str, commits: dict[str, str]) -> TrialSpec:
+    """Return a trial whose ref has its commit, so that a branch that has moved is another trial.
+
+    Raises SweepRefusedError.
+    """
+    if ref not in commits:
+        try:
+            commits[ref] = refs.resolved(ref, Path.cwd())
+        except refs.RefError as error:
+            raise SweepRefusedError(str(error)) from None
+    return replace(spec, free=tuple({**dict(spec.free), free_axes.REF: commits[ref]}.items()))
 
 
 def _resolve(config: Config, inventory: Inventory) -> TrialSpec:

@@ -27,7 +27,7 @@ from typing import Any, Protocol, cast
 
 from conf.schema import Config
 from scalemark.abilities import LAUNCHERS
-from scalemark.host import program_software, software
+from scalemark.host import program_software, refs, software
 from scalemark.program import template
 from scalemark.records.attempt import PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
 from scalemark.records.machine import Machine
@@ -39,9 +39,10 @@ from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import Slots
 from sweeper.starts import Start
 
-Programs = Sequence[tuple[Sequence[str], bool]]
-"""For each program of a sweep, the words that say which software runs, and whether they begin with
-its name: a shell knows more names, and some are known to the attempt alone."""
+Programs = Sequence[tuple[Sequence[str], bool, str]]
+"""For each program of a sweep, the words that say which software runs, whether they begin with its
+name (a shell knows more names, and some are known to the attempt alone), and its ref, or nothing.
+"""
 
 
 class Launcher(Protocol):
@@ -73,12 +74,13 @@ def load(config: Config, name: str) -> Launcher:
 
 def programs_of(specs: Sequence[TrialSpec]) -> Programs:
     """Return each program once."""
-    programs: dict[tuple[Sequence[str], bool], None] = {}
+    programs: dict[tuple[Sequence[str], bool, str], None] = {}
     for spec in specs:
         program = template.words(spec.command, shell=spec.shell)[0]
         axes = template.of_axes(spec.axes).keys()
         is_named = not spec.shell and set(template.names(program)) <= axes
-        programs[tuple(template.software_words(spec)), is_named] = None
+        ref = refs.of_trial(spec.free)
+        programs[tuple(template.software_words(spec)), is_named, ref] = None
     return list(programs)
 
 
@@ -96,17 +98,22 @@ def describe_programs(
     variables.pop("PYTHONPATH", None)
     if own := variables.pop(PYTHONPATH_VARIABLE, ""):
         variables["PYTHONPATH"] = own
-    for words, is_named in programs:
-        path = variables.get("PATH", os.defpath)
-        if is_named and (problem := template.problem(words, path, folder)):
-            raise SweepRefusedError(f"command.run: {problem}")
     kinds: dict[str, tuple[str, dict[str, Any]]] = {}  # key -> the first command with it
-    doubts = []
-    for words, _ in programs:
-        described = program_software.describe(words, folder, variables)
+    doubts: dict[str, None] = {}
+    for given, is_named, ref in programs:
+        try:
+            place = refs.place_of(ref, given, folder, variables)
+        except refs.RefError as error:
+            raise SweepRefusedError(str(error)) from None
+        words = refs.with_program(given, folder, place)
+        path = variables.get("PATH", os.defpath)
+        if is_named and (problem := template.problem(words, path, place.folder)):
+            raise SweepRefusedError(f"command.run: {problem}")
+        described = refs.describe(words, place)
         command = quoted(" ".join(words), 200)
         if doubt := program_software.doubt(words, described):
-            doubts.append(f"`{command}`: {doubt}")
+            doubts[f"`{command}`: {doubt}"] = None
+        doubts.update(dict.fromkeys(refs.doubts(words, folder, place)))
         kinds.setdefault(software.key(described), (command, described))
     if len(kinds) > 1:
         first, second, *_ = (command for command, _ in kinds.values())
@@ -114,4 +121,4 @@ def describe_programs(
             f"command.run: `{first}` and `{second}` have different interpreters, packages or code; "
             "their numbers are never mixed: make a sweep of each"
         )
-    return next((described for _, described in kinds.values()), {}), doubts
+    return next((described for _, described in kinds.values()), {}), list(doubts)

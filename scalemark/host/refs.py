@@ -1,0 +1,226 @@
+"""Checks commits out for trials with an axis `ref`, each into a git worktree in the cache folder.
+
+The checkout of the user, its index, HEAD and stash stay as they are; nothing is installed. Standard
+library only.
+"""
+
+import difflib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scalemark.host import program_software, software
+from scalemark.host.files import cache_folder
+from scalemark.host.program_software import MOST_WORDS
+from scalemark.records.axes import REF, FreeAxes
+
+_WITH_COMMIT = re.compile(r"(.+)@([0-9a-f]{8,40})", re.DOTALL)
+_WITHIN_S = 600.0  # of a checkout, which may be large
+# these make an environment for each folder
+_INSTALLERS = frozenset({"uv", "poetry", "pixi", "pipenv", "pdm"})
+
+
+class RefError(ValueError):
+    """Raised for a commit that cannot be run; names the ref and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a program runs, and with which variables."""
+
+    folder: Path
+    variables: Mapping[str, str]
+    ref: str = ""  # as main@1a2b3c4d; empty: the user's own folder
+    commit: str = ""
+    root: Path = Path()  # of the worktree
+    checkout: Path = Path()  # of the user
+
+
+def of_trial(free: FreeAxes) -> str:
+    """Return the commit that a trial is of; empty for the user's own folder."""
+    return str(dict(free).get(REF, ""))
+
+
+def resolved(ref: str, folder: Path) -> str:
+    """Return a ref with the commit that it names now, as `main@1a2b3c4d`.
+
+    One that has a commit already keeps it. Raises RefError.
+    """
+    top = _top(ref, folder)
+    if _WITH_COMMIT.fullmatch(ref):
+        _commit(ref, top)
+        return ref
+    short = software.git(top, "rev-parse", "--short=8", _commit(ref, top))
+    if short is None:
+        raise RefError(f"{REF}={ref}: git does not answer in {top}")
+    return f"{ref}@{short.decode().strip()}"
+
+
+def place_of(ref: str, words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Place:
+    """Return where a command line runs that was given in `folder`; `ref` may be empty.
+
+    A commit is checked out when it is new, and mended when files of it have changed. Folders of the
+    user's checkout in PYTHONPATH, and packages of it that are installed as editable, give way to
+    those of the commit. Raises RefError.
+    """
+    if not ref:
+        return Place(folder=folder, variables=variables)
+    top = _top(ref, folder)
+    commit = _commit(ref, top)
+    for word in words[:MOST_WORDS]:
+        if Path(word).name in _INSTALLERS:
+            raise RefError(
+                f"{REF}={ref}: {word} would install an environment for each commit; name the "
+                "interpreter instead, as .venv/bin/python"
+            )
+    root = _worktree(ref, top, commit)
+    there = root / folder.resolve().relative_to(top)
+    if not there.is_dir():
+        raise RefError(f"{REF}={ref}: that commit has no folder {folder.name}, where you are")
+    command = program_software.interpreter_of(words, folder, variables)
+    imported = program_software.interpreter(command, folder, variables).imported if command else ()
+    path: list[Path] = []
+    for place in _within(imported, folder, top):
+        own = root / place.relative_to(top)
+        path += [own, own / "src"]
+    given = list(filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)))
+    kept = [entry for entry in given if not _within([entry], folder, top)]
+    entries = [*(str(entry) for entry in path if entry.is_dir()), *kept]
+    variables = {**variables, "PYTHONPATH": os.pathsep.join(entries)}
+    if not entries:
+        del variables["PYTHONPATH"]
+    return Place(folder=there, variables=variables, ref=ref, commit=commit, root=root, checkout=top)
+
+
+def with_program(words: Sequence[str], folder: Path, place: Place) -> list[str]:
+    """Return a command line with the whole path of a program in an environment of the user's
+    checkout, as .venv/bin/python, which git does not know.
+    """
+    first = folder / words[0]
+    is_lost = "/" in words[0] and not (place.folder / words[0]).exists()
+    if is_lost and (first.parent.parent / "pyvenv.cfg").is_file():
+        return [str(first), *words[1:]]
+    return list(words)
+
+
+def describe(words: Sequence[str], place: Place) -> dict[str, Any]:
+    """Describe the software of a program, as `program_software.describe` does.
+
+    Of a commit, which the trial has, its code is no further part.
+    """
+    if not place.ref:
+        return program_software.describe(words, place.folder, place.variables)
+    apart = (place.root, place.checkout)
+    described = program_software.describe(words, place.folder, place.variables, apart)
+    return described | {"checked_out": place.commit}
+
+
+def doubts(words: Sequence[str], folder: Path, place: Place) -> Iterator[str]:
+    """Say where a commit is not run as a reader may think."""
+    if not place.ref:
+        return
+    state = software.checkout(place.checkout)
+    if state and (state.changed or any(map(program_software.is_source, state.untracked))):
+        yield f"changes that are not committed in {place.checkout} are not run"
+    for word in words[1:MOST_WORDS]:
+        name = word.rpartition("=")[2]
+        if name and (folder / name).exists() and not (place.folder / name).exists():
+            yield f"{name} is not in {place.ref}; name what git does not know by its whole path"
+    command = program_software.interpreter_of(words, place.folder, place.variables)
+    if command:
+        answer = program_software.interpreter(command, place.folder, place.variables)
+        if _within(answer.imported, place.folder, place.checkout):
+            yield (
+                f"a package is installed from {place.checkout}: modules that {place.ref} lacks are "
+                "taken from there"
+            )
+
+
+def _within(entries: Iterable[str], folder: Path, top: Path) -> list[Path]:
+    """Return the folders among entries of an import path that are in a checkout."""
+    folders = [(folder / entry).resolve() for entry in entries]
+    return [each for each in folders if each.is_relative_to(top)]
+
+
+def _top(ref: str, folder: Path) -> Path:
+    top = software.checkout_of(folder.resolve())
+    if top is None:
+        raise RefError(f"{REF}={ref}: {folder} is in no git checkout; start the sweep in one")
+    return top
+
+
+def _commit(ref: str, top: Path) -> str:
+    """Return the whole name of a commit. Raises RefError, with the nearest ref."""
+    with_commit = _WITH_COMMIT.fullmatch(ref)
+    wanted = with_commit[2] if with_commit else ref
+    answer = None
+    if not wanted.startswith("-"):
+        answer = software.git(top, "rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}")
+    if answer:
+        return answer.decode().strip()
+    listed = software.git(top, "for-each-ref", "--format=%(refname:short)")
+    if listed is None:
+        raise RefError(f"{REF}={ref}: git does not answer in {top}")
+    hint = "see git log --all"
+    near = difflib.get_close_matches(wanted, ["HEAD", *listed.decode().split()], n=1)
+    if near:
+        hint = f"did you mean {near[0]}?"
+    raise RefError(f"{REF}={ref}: no commit of {top}; {hint}")
+
+
+def _worktree(ref: str, top: Path, commit: str) -> Path:
+    """Return the worktree of a commit. Only one process at a time makes or mends it."""
+    named = hashlib.sha256(os.fsencode(top)).hexdigest()[:8]
+    try:
+        root = cache_folder().resolve() / "code" / f"{top.name}-{named}" / commit[:12]
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with root.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            is_clean = _check_out(top, root, commit)
+    except (OSError, RuntimeError) as error:
+        raise RefError(f"{REF}={ref}: {error}; choose another folder by SCALEMARK_CACHE") from None
+    if not is_clean:
+        raise RefError(
+            f"{REF}={ref}: git cannot check it out; `git worktree add --detach {root} "
+            f"{commit[:12]}` says why"
+        )
+    if (root / ".gitmodules").exists():
+        raise RefError(
+            f"{REF}={ref}: it has submodules, which a worktree lacks; check it out yourself, and "
+            "run the sweep there"
+        )
+    return root
+
+
+def _check_out(top: Path, root: Path, commit: str) -> bool:
+    """Have git make a worktree, unless it is there and clean; return whether it is.
+
+    What a program changed in it is undone. What it wrote and is no source stays.
+    """
+    if _is_clean(root, commit):
+        return True
+    software.git(root, "reset", "--hard", "--quiet", commit, within_s=_WITHIN_S)
+    if state := software.checkout(root):
+        for name in filter(program_software.is_source, state.untracked):
+            (root / name).unlink(missing_ok=True)
+    if _is_clean(root, commit):
+        return True
+    # a process was killed while it made this, or somebody has removed the folder
+    software.git(top, "worktree", "remove", "--force", "--force", str(root))
+    shutil.rmtree(root, ignore_errors=True)
+    add = ("worktree", "add", "--force", "--force", "--detach", str(root), commit)
+    software.git(top, "-c", "core.hooksPath=/dev/null", *add, within_s=_WITHIN_S)
+    return _is_clean(root, commit)
+
+
+def _is_clean(root: Path, commit: str) -> bool:
+    state = software.checkout(root)
+    if state is None or state.commit != commit:
+        return False
+    return not any(map(program_software.is_source, state.untracked))

@@ -1,0 +1,94 @@
+"""`+axes.ref=main,HEAD~1` runs a program at each commit, and what was measured at a commit is finished."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from store.database import open_for_reading
+from tests.conftest import PROJECT
+from tests.scalemark.host.test_refs import commit, git
+
+PROGRAM = """
+import time, speed
+for step in range(12):
+    time.sleep(0.005)
+    print(f"step {step} images/sec: {speed.VALUE}", flush=True)
+"""
+
+
+def sweep(*arguments: str) -> subprocess.CompletedProcess:
+    given = (f"command={sys.executable} train.py", "read=regex:images/sec: ([0-9.]+)")
+    words = [sys.executable, str(PROJECT / "tests/tiny_sweep.py"), *given, "hardware=cpu"]
+    return subprocess.run([*words, *arguments], capture_output=True, text=True, check=False)
+
+
+def compare(*options: str) -> subprocess.CompletedProcess:
+    words = [sys.executable, "-P", "-m", "analysis", "compare", "ref=main", "ref=HEAD~1", *options]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def planned(*arguments: str) -> dict[str, int]:
+    """How many repeats of each ref are still to run."""
+    answer = sweep(*arguments, "sweep.dry_run=true", "sweep.plan_format=json")
+    assert answer.returncode == 0, answer.stderr
+    trials = json.loads(answer.stdout)["trials"]
+    return {trial["spec"]["free"]["axes.ref"]: trial["repeats_to_run"] for trial in trials}
+
+
+@pytest.fixture
+def commits(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    git("init", "-b", "main")
+    Path(".gitignore").write_text("runs\nresults.db*\nfigures\n")
+    old, new = commit(train=PROGRAM, speed="VALUE = 1000\n"), commit(speed="VALUE = 2000\n")
+    Path("speed.py").write_text("VALUE = 3000\n")
+    return old[:8], new[:8]
+
+
+@pytest.mark.integration
+def test_commits_are_measured_and_compared_by_their_refs(commits):
+    old, new = commits
+    ran = sweep("+axes.ref=main,HEAD~1")
+    assert ran.returncode == 0, ran.stderr
+    assert "changes that are not committed in" in ran.stderr
+    with open_for_reading("results.db").connect() as connection:
+        rows = connection.execute(
+            sa.text(
+                'SELECT "axes.ref", round(throughput), software_key,'
+                " json_extract(description, '$.checked_out') FROM attempts"
+                " JOIN trials ON trials.id = trial_id"
+                " JOIN environments ON environments.id = environment_id"
+                " JOIN measurements ON attempt_id = attempts.id ORDER BY throughput"
+            )
+        ).all()
+    assert [row[:2] for row in rows] == [(f"HEAD~1@{old}", 1000), (f"main@{new}", 2000)]
+    assert rows[0][2] == rows[1][2], "one software, whose commits are the trials' own"
+    assert [row[3][:8] for row in rows] == [old, new]
+
+    assert planned("+axes.ref=main,HEAD~1") == {f"main@{new}": 0, f"HEAD~1@{old}": 0}
+    Path("speed.py").write_text("VALUE = 4000\n")
+    assert planned("+axes.ref=main") == {f"main@{new}": 0}, "the checkout does not matter"
+    moved = commit(speed="VALUE = 4000\n")[:8]
+    assert planned("+axes.ref=main,HEAD~2") == {f"main@{moved}": 1, f"HEAD~2@{old}": 1}
+    assert planned(f"+axes.ref=main@{new}") == {f"main@{new}": 0}, "as suggested commands have it"
+
+    assert json.loads(compare("--json").stdout)["pairs"][0]["judgement"]["ratio"][
+        "ratio"
+    ] == pytest.approx(2.0)
+    assert sweep("+axes.ref=main", "sweep.name=moved").returncode == 0
+    assert "ref=main: measured at 2 commits; name one of main@" in compare().stderr
+
+
+@pytest.mark.integration
+def test_a_ref_that_does_not_exist_is_refused_while_planning(commits):
+    refused = sweep("+axes.ref=main,mian", "sweep.dry_run=true")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "axes.ref=mian: no commit of" in refused.stderr
+    assert "did you mean main?" in refused.stderr
+    gone = sweep("+axes.ref=HEAD~1", "command=python other.py", "sweep.dry_run=true")
+    assert "other.py is not there; wanted a script" in gone.stderr
