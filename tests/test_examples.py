@@ -15,11 +15,17 @@ from sweeper.grid.arguments import with_program
 from tests.conf.test_resolve import config
 from tests.conftest import PROJECT
 
+TORCH = PROJECT / ".venv-torch" / "bin"  # scripts/install-torch makes it
 AXES = {
     "hugging_face": ["+axes.accumulate=4", "+axes.optim=sgd"],
     "jax_data_parallel": ["+axes.width=64"],
     "keras_fit": ["optimizer=sgd"],
-    "pytorch_ddp": ["+axes.parallel=fsdp"],
+    "pytorch_llama": [
+        "+axes.parallel=fsdp",
+        "+axes.accumulate=2",
+        "+axes.checkpoint=no",
+        "+axes.compile=no",
+    ],
     "tf_cnn_benchmarks": ["+axes.update=replicated"],
 }
 
@@ -53,15 +59,29 @@ def test_every_example_is_known():
             'num_gpus, "axes.width", item',
             {(1, 64, "samples"), (2, 64, "samples")},
         ),
+        pytest.param(
+            "pytorch_llama",
+            (
+                *("num_gpus=2", "precision=bf16", "+axes.parallel=ddp,fsdp"),
+                *("+axes.accumulate=2", "+axes.checkpoint=yes", "+axes.compile=no"),
+            ),
+            'num_gpus, precision, "axes.parallel", item',
+            {(2, "bf16", "ddp", "tokens"), (2, "bf16", "fsdp", "tokens")},
+            marks=pytest.mark.skipif(
+                not TORCH.exists(), reason="scripts/install-torch was not run"
+            ),
+        ),
     ],
 )
 def test_an_example_is_swept(name, grid, columns, rows):
     shutil.copytree(PROJECT / "examples" / name, "example")
     scripts = Path(sys.executable).parent
+    if name == "pytorch_llama":
+        scripts = TORCH
     swept = subprocess.run(
         [
             *(sys.executable, str(PROJECT / "sweep.py"), "-m", "command=program.yaml"),
-            *("batch_size=16", *grid),
+            *("batch_size=2", *grid),
         ],
         cwd="example",
         env=os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"},
