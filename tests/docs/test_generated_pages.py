@@ -7,6 +7,7 @@ import pytest
 
 from docs import make_guard, make_python, make_tutorial
 from scalemark.api import Results
+from tests.conftest import PROJECT
 
 
 def test_every_method_of_results_is_documented():
@@ -14,6 +15,17 @@ def test_every_method_of_results_is_documented():
         name for name, _ in inspect.getmembers(Results, inspect.isfunction) if name[0] != "_"
     }
     assert methods == set(re.findall(r"^### Results\.(\w+)", make_python.page(), re.MULTILINE))
+
+
+def test_contributing_names_files_that_exist():
+    page = (PROJECT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`([a-z][\w.]*/[\w./-]*\.\w+)`", page))
+    # of the files that an example changes, those that it does not add
+    named |= set(
+        re.findall(r"^\+\+\+ b/(scalemark/records\S+|trainer/\w+\.py)", page, re.MULTILINE)
+    )
+    assert len(named) > 50
+    assert [path for path in sorted(named) if not (PROJECT / path).exists()] == []
 
 
 def without_figures(text: str) -> str:
