@@ -242,7 +242,7 @@ _OF_BARS = ("it/s", "s/it")
 _AFTER_NUMBER = re.compile(r"(?:\d|\b(?:nan|inf)\b)\S*\s+(?=\D)")
 _ENDS_WITH_NUMBER = re.compile(r"\d[:\])]?\s*$")
 _NO_STEP = re.compile(
-    r"checkpoint|sav(?:ed|ing)|load|compil|eval|valid"
+    r"(?<![a-z])(?:checkpoint|sav(?:ed|ing)|(?:down|up|re|pre)?load|(?:re)?compil|eval|valid)"
     r"|step = \d+ \([\d.]+ sec\)",  # of TensorFlow's Estimator: all steps since the line before
     re.IGNORECASE,
 )

@@ -25,10 +25,11 @@ _NAMED_RANKS = re.compile(  # as launchers put them before lines
     | \[(?:\d+,)?(?P<mpi>\d+)\](?:<\w+>)?:                    # mpirun, horovodrun
     | (?:rank|worker|gpu)[ -]?(?P<word>\d+):
     | (?P<srun>\d+):(?=\s|\[)                                 # srun --label
-    | \((?P<ray>\w+\s(?:\w+=)?pid=[^)]*)\)(?:\s\[repeated[^\]]*\])?
+    | \((?P<ray>(?:\w+\s)?(?:\w+=)?pid=[^)]*)\)(?:\s\[repeated[^\]]*\])?
     | \[(?P<pod>pod/[^\]]+)\]                               # kubectl logs --prefix
     | (?P<host>(?:[a-z][a-z\d.]*-[\w.-]*\d[\w.-]*|(?:node|host|ip|nid|dgx|cn|compute|gpu|n)[\w.-]*\d
-        [\w.-]*|\d+\.\d+\.\d+\.\d+)):(?=\s+[A-Za-z\[(|])         # pdsh
+        [\w.-]*|\d+\.\d+\.\d+\.\d+))            # pdsh; a mere number after it is a figure of it
+        :(?=\s+(?:[^\s\d.+-]|\d+(?:/\d|%\||it\b|[-:]\d\d|\s*[|\t])))
     )\s*""",
     re.IGNORECASE | re.VERBOSE,
 )

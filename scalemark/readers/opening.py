@@ -1,6 +1,7 @@
 """Opens the reader that `read=KIND[:ARGUMENT]` names; the folder `kinds/` is the registry."""
 
 from collections.abc import Collection, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -43,6 +44,7 @@ class Reader(Protocol):
     """Reads the output of one kind of program. It keeps state: use a new one for each attempt."""
 
     wanted_item: str  # what the trial counts: chooses where a program tells of several items
+    takes_prefixes: bool  # it gets what launchers put before lines: the user's words may name it
 
     def read_line(self, line: str) -> Reading | None:
         """Return what a line says, without its newline and of bounded length; None: nothing.
@@ -55,9 +57,10 @@ class Reader(Protocol):
 
 
 class OutputReader:
-    """A reader whose program leaves no files: its output says all."""
+    """A reader whose program leaves no files, unless it says so: its output says all."""
 
     wanted_item = ""
+    takes_prefixes = False
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         return iter(())
@@ -97,33 +100,53 @@ def about(kind: str) -> str:
     return said
 
 
+def bare(line: str) -> str:
+    """Return a line without what a launcher puts before it, and with plain numbers."""
+    return without_grouping(named_rank(line)[1])
+
+
 class _Cleaned:
-    """Hands lines to a reader: without colors, and with plain numbers. Of lines that name their
-    rank it gets those of the lowest that tells anything: the others say the same.
+    """Hands lines to a reader: without colors, and with plain numbers. Of ranks that are named each
+    has a reader of its own until the lowest that tells anything is known: the others say the same.
     """
 
     def __init__(self, reader: Reader) -> None:
-        self.wanted_item = reader.wanted_item
-        self._reader = reader
-        self._rank: int | str | None = None
+        self.wanted_item, self.takes_prefixes = reader.wanted_item, reader.takes_prefixes
+        self._readers: dict[int | str | None, Reader] = {None: reader}
+        self._rank: int | str | None = None  # the one that is read, or may be
+        self._has_told = False
 
     def read_line(self, line: str) -> Reading | None:
         line = cleaned(line)
-        rank, text = named_rank(line)
-        if rank is not None and self._rank is not None and rank != self._rank:
-            both_are_numbers = isinstance(rank, int) and isinstance(self._rank, int)
-            if not both_are_numbers or rank > self._rank:  # type: ignore[operator]
-                return None
-        plain = without_grouping(text)
-        reading = self._reader.read_line(plain)
-        if reading is None and plain != line:
-            reading = self._reader.read_line(line)  # a pattern of the user may name the rank
-        if reading and rank is not None:
+        text = line if self.takes_prefixes else bare(line)
+        rank, _ = named_rank(line)
+        if rank is None:  # as of a bar that is drawn anew without a prefix, or of all ranks
+            readings = {name: reader.read_line(text) for name, reader in self._readers.items()}
+            return self._taken(readings[self._rank], self._rank)
+        is_better = self._rank is None or _is_lower(rank, self._rank)
+        if self._has_told and rank != self._rank and not is_better:
+            return None
+        if rank not in self._readers:
+            self._readers[rank] = deepcopy(self._readers[None])
+        if is_better and not self._has_told:
             self._rank = rank
+        return self._taken(self._readers[rank].read_line(text), rank)
+
+    def _taken(self, reading: Reading | None, rank: int | str | None) -> Reading | None:
+        if reading:
+            self._rank, self._has_told = rank, True
+            for name in list(self._readers):
+                if name not in (None, rank) and not _is_lower(name, rank):
+                    del self._readers[name]
         return reading
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
-        return self._reader.read_files(folder)
+        return self._readers[self._rank].read_files(folder)
+
+
+def _is_lower(rank: int | str | None, other: int | str | None) -> bool:
+    """Return whether both are numbers, and the first is less: hosts have no order."""
+    return isinstance(rank, int) and isinstance(other, int) and rank < other
 
 
 def refuse_argument(kind: str, argument: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from scalemark.readers.fields import ObjectReader, is_in_the_midst, metrics_of, usable
 from scalemark.readers.kinds.tqdm import BarReader
 from scalemark.readers.log_text import named_below, read_json
-from scalemark.readers.opening import Reading, refuse_argument
+from scalemark.readers.opening import OutputReader, Reading, refuse_argument
 from scalemark.readers.words import Role, chosen, item_of, number, usable_rate
 
 ABOUT = (
@@ -46,11 +46,10 @@ def create(argument: str) -> HuggingFaceReader:
     return HuggingFaceReader()
 
 
-class HuggingFaceReader:
+class HuggingFaceReader(OutputReader):
     """Reads lines, and files only where no line gave the rate of the whole run."""
 
     def __init__(self) -> None:
-        self.wanted_item = ""
         self._bar = BarReader(is_of_run=True)
         self._objects = ObjectReader({})
         self._has_total = self._has_batch = False

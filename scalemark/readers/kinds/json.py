@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from scalemark.readers.fields import ObjectReader, first_object
 from scalemark.readers.log_text import read_text
-from scalemark.readers.opening import ReadError, Reading, path_below, settings
+from scalemark.readers.opening import OutputReader, ReadError, Reading, path_below, settings
 
 ABOUT = (
     "json[:FILE][,key=NAME,step=NAME,...] reads JSON objects of the output's lines, or of FILE "
@@ -29,11 +29,10 @@ def create(argument: str) -> JsonReader:
     return JsonReader(path_below("json", file) if file else None, given)
 
 
-class JsonReader:
+class JsonReader(OutputReader):
     """Reads objects of lines, or of a file."""
 
     def __init__(self, file: PurePosixPath | None, given: Mapping[str, str]) -> None:
-        self.wanted_item = ""
         self._file = file
         self._asked = tuple(given.values())
         named = {"throughput" if name == "key" else name: key for name, key in given.items()}

@@ -24,7 +24,7 @@ from scalemark.readers.fields import (
     FieldReader,
     refuse_misspelt,
 )
-from scalemark.readers.opening import OutputReader, ReadError, Reading
+from scalemark.readers.opening import OutputReader, ReadError, Reading, bare
 from scalemark.text.untrusted import quoted
 
 ABOUT = (
@@ -40,7 +40,9 @@ def create(argument: str) -> PatternReader:
 
 
 class PatternReader(OutputReader):
-    """Reads the first match of a pattern in each line."""
+    """Reads the first match of a pattern in each line, which may name the rank before it."""
+
+    takes_prefixes = True
 
     def __init__(self, text: str) -> None:
         self._pattern = compiled(text)
@@ -67,7 +69,10 @@ class PatternReader(OutputReader):
         self._awaited = frozenset({"items"} & set(self._names)) or ALL_RATES & set(self._names)
 
     def read_line(self, line: str) -> Reading | None:
-        match = matched(self._pattern, line)
+        text = bare(line)
+        match = matched(self._pattern, text)
+        if not match and text != line:
+            match = matched(self._pattern, line)
         if not match:
             return None
         if not self._names:

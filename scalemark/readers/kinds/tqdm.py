@@ -16,8 +16,8 @@ import re
 from dataclasses import dataclass
 
 from scalemark.readers.fields import StepCounter
-from scalemark.readers.opening import OutputReader, Reading
-from scalemark.readers.words import NUMBER, number, role_of, seconds_per_step, whole
+from scalemark.readers.opening import OutputReader, Reading, bare
+from scalemark.readers.words import NUMBER, number, role_of, seconds_per_step, whole, words_of
 
 ABOUT = (
     "tqdm[:TEXT] reads progress bars with it/s or s/it, or of items, as img/s: of the first bar "
@@ -51,10 +51,10 @@ _PAIR = re.compile(rf"([A-Za-z_][\w/.-]*)\s*[=:]\s*({NUMBER})")
 _LETTER = re.compile(r"[^\W\d_]")
 _OF_DATA_SETS = "examples"  # the unit of the bars of Hugging Face Datasets, before training
 _MOST_CHARACTERS = 2_000
-_OTHER = re.compile(
-    r"download|load|map|token|filter|generat|extract|valid|eval|test|sanity|predict|sav|convert"
-    r"|preprocess|class\b|cache|scan|infer|fetch|pack|dataset|quantiz|compil|captur",
-    re.IGNORECASE,
+_OTHER = re.compile(  # words of the names of bars, in lower case
+    r"(?:download|tokeniz|filter|generat|extract|valid|eval|test|predict|convert|preprocess|cach"
+    r"|scan|infer|fetch|dataset|quantiz|compil|captur)\w*|(?:load|sav|pack|mapp)(?:e|ed|ing)?"
+    r"|map|class|sanity|val"
 )
 _FEW = 10  # steps of an epoch, where its bar does not say how many
 
@@ -126,6 +126,7 @@ class BarReader(OutputReader):
 
     def __init__(self, text: str = "", *, is_of_run: bool = False) -> None:
         self._text = text
+        self.takes_prefixes = bool(text)
         self._is_of_run = is_of_run  # one that begins anew is another rank's, or an evaluation's
         self._name: str | None = None  # of the first training bar
         self.total = 0  # of this bar, in steps; 0: not known
@@ -135,7 +136,7 @@ class BarReader(OutputReader):
         self._steps = StepCounter()
 
     def read_line(self, line: str) -> Reading | None:
-        bar = bar_of(line)
+        bar = bar_of(bare(line) if self._text else line)
         if bar is None or not self._is_ours(bar, line):
             return None
         epoch: int | None = 0
@@ -161,7 +162,8 @@ class BarReader(OutputReader):
             return self._text in line
         # without a number it counts epochs: the bar of their steps has another name
         counts_epochs = bar.epoch is None and bar.name.lower() in ("epoch", "epochs")
-        if self._name is None and bar.done and not (counts_epochs or _OTHER.search(bar.name)):
+        is_other = counts_epochs or any(map(_OTHER.fullmatch, words_of(bar.name)))
+        if self._name is None and bar.done and not is_other:
             self._name, self.total = bar.name, bar.total
         return bar.name == self._name and self.total in (bar.total, 0)
 

@@ -301,6 +301,30 @@ def test_tqdm_follows_the_training_bar_over_epochs():
     assert readings[0].metrics == {"loss": 2.5, "v_num": 3}
 
 
+@pytest.mark.parametrize(
+    ("name", "is_read"),
+    [
+        *[
+            (name, True)
+            for name in ("heatmap net", "tokens", "latest epoch", "retrieval", "payload")
+        ],
+        *[(name, False) for name in ("Map", "Tokenizing", "val", "Loading shards", "test_set")],
+        *[(name, False) for name in ("SanityChecking", "Saving", "Evaluation", "class AP")],
+    ],
+)
+def test_a_bar_is_of_something_else_by_whole_words_of_its_name(name: str, is_read: bool):
+    readings = read("tqdm", f"{name}: 50%|#####     | 2/4 [00:01<00:01,  2.00it/s]")
+    assert bool(readings) is is_read
+
+
+def test_a_time_is_no_steps_by_whole_words_of_its_line():
+    for word, num in (("retrieval", 1), ("payload", 1), ("evaluation", 0), ("upload", 0)):
+        fits = search(
+            [f"{word} | step {step} | time: 0.{3 + step % 2} s" for step in range(1, 9)]
+        ).fits
+        assert (word, len([fit for fit in fits if fit.rated])) == (word, num)
+
+
 @pytest.mark.parametrize("mark", ["", "Epoch {epoch}: "])
 @pytest.mark.parametrize(
     "prefix", ["", "[default{rank}]:", "[rank{rank}]: ", "{rank}: ", "[1,{rank}]<stderr>:"]

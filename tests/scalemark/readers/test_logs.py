@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalemark.readers import open_reader
-from scalemark.readers.log_text import log_text
-from scalemark.readers.search import FoundReader, search
+from scalemark.readers.log_text import log_text, named_rank
+from scalemark.readers.search import FoundReader, readings_of, search
 from sweeper.grid.arguments import with_program
 
 LOGS = Path(__file__).parent / "logs"
@@ -48,6 +48,31 @@ def test_a_log_of_a_real_program_is_read(name: str):
     assert (steps[-1] if steps else None) == wanted.get("step")
     assert len(best.readings) == wanted["readings"]
     assert (last.is_total if last else False) == wanted.get("total", False)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[1,{rank}]<stdout>:",  # mpirun
+        "[{rank}]<stderr>:",  # horovodrun
+        "{rank}: ",  # srun
+        "node0{rank}: ",  # pdsh
+        "(RayTrainWorker pid=10{rank}, ip=10.0.0.1) ",
+        "(pid=10{rank}) ",
+        "[pod/train-{rank}/main] ",
+    ],
+)
+def test_two_ranks_that_a_launcher_names_are_read_as_one(prefix: str):
+    for name in WANTED:
+        lines = log_text(LOGS / f"{name}.log").lines
+        if any(named_rank(line)[0] is not None for line in lines):
+            continue  # of a launcher already
+        both = [f"{prefix.format(rank=rank)}{line}" for line in lines for rank in (1, 0)]
+        alone = search(lines).fits[0]
+        readings = readings_of(alone.read, both, None)
+        num = len(alone.readings)
+        assert (name, readings[-num:]) == (name, alone.readings)
+        assert len(readings) <= num + 1  # rank 1 may tell the first before rank 0 does
 
 
 @pytest.mark.parametrize("name", WANTED)

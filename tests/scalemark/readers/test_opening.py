@@ -26,6 +26,29 @@ def test_of_ranks_that_are_named_the_lowest_is_read():
     assert [one and one.throughput for one in readings] == [7, 9, None, 6, 5]
 
 
+def test_a_number_of_a_prefix_is_read_only_where_the_pattern_names_it():
+    loose = open_reader(r"regex:(?P<step>\d+)\b.* begins|rate (?P<throughput>\d+)")
+    lines = ["[1,0]<stdout>:7 begins", "[1,0]<stdout>:rate 9"]
+    readings = [loose.read_line(line) for line in lines]
+    assert [one and (one.step, one.throughput) for one in readings] == [None, (7, 9)]
+    of_rank = open_reader(r"regex:\[rank1\]: ([0-9.]+) samples/s")
+    said = ["[rank0]: 7 samples/s", "[rank1]: 9 samples/s"]
+    readings = [of_rank.read_line(line) for line in said]
+    assert [one and one.throughput for one in readings] == [None, 9]
+
+
+def test_the_epochs_of_ranks_that_all_begin_before_one_tells_are_counted():
+    reader, steps = open_reader("keras"), []
+    for epoch in range(3):
+        lines = [f"Epoch {epoch + 1}/3", *(f"{step}/8 [==>..] - 1s" for step in range(1, 9))]
+        for line in lines:
+            for rank in (1, 0):
+                reading = reader.read_line(f"[1,{rank}]<stdout>:{line}")
+                if reading:
+                    steps.append(reading.step)
+    assert steps == [1, *range(1, 25)]  # the first of rank 1, then those of rank 0
+
+
 REFUSED = [
     "kears",
     "Keras2",
