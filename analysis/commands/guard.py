@@ -20,8 +20,10 @@ from scalemark.records.axes import WHEN
 from scalemark.text.untrusted import command_line
 from scalemark.text.wording import as_typed
 from store.command_line import Db, Json
+from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters import escaped
+from store.reading.references import is_all
 from store.reading.sweeps import ACCEPTED
 
 _REGRESSED = 1  # exit code
@@ -112,7 +114,8 @@ def _print(
         command = next_command(newest, chosen)
         if command:
             say_command(console, f"next: {command}", "")
-        say(console, f"the new level is intended? accept it: {_accept(regressions[0], chosen)}")
+        accept = _accept(newest, chosen)
+        say(console, f"are the levels of {newest.first} intended? accept them: {accept}")
     if shown:
         chart = command_line(["charts", *chosen.named_db, "--chart", "history"])
         say(console, f"chart: {typed('plots')} {chart}")
@@ -125,6 +128,7 @@ def next_command(change: Change, chosen: Selection) -> str:
     distinguishes these nights, or they share none of its trials.
     """
     before, after = change.sides
+    names_origin = False
     if before.trials:
         sides = _sweeps(change)
     elif before.day == after.day:
@@ -135,16 +139,22 @@ def next_command(change: Change, chosen: Selection) -> str:
             if after.software.get(name) != value:
                 words.append(f"{name}={escaped(value)}")
         sides = (" ".join(words), f"{WHEN}={after.day}")
+        names_origin = _is_beside_others(chosen)
     if not sides:
         return ""
     if len(change.groups) == 1 and len(change.cells) > 1:
         axis, has_value, _ = change.groups[0].partition("=")
         if has_value and axis in change.cells[0].axes:
             choice = f"{axis}={escaped(as_typed(change.cells[0].axes[axis]))}"
-            narrowed = chosen.analysis("compare", *sides, choice)
+            narrowed = chosen.analysis("compare", *sides, choice, names_origin=names_origin)
             if len(f"next: {narrowed}") < terminal.READING_WIDTH:
                 return narrowed
-    return chosen.analysis("compare", *sides)
+    return chosen.analysis("compare", *sides, names_origin=names_origin)
+
+
+def _is_beside_others(chosen: Selection) -> bool:
+    """Return whether it is a table in a database with trials of ours, which come first."""
+    return not (chosen.origin.is_ours or is_all(open_for_reading(chosen.db)))
 
 
 def _sweeps(change: Change) -> tuple[str, ...]:
@@ -164,7 +174,8 @@ def _accept(change: Change, chosen: Selection) -> str:
     if change.sweeps:
         words = command_line(["tag", *chosen.named_db, change.sweeps[-1], ACCEPTED])
         return f"{typed('store')} {words}"
-    return chosen.analysis("guard", _ACCEPTED, str(change.first), *chosen.filters)
+    asked = (_ACCEPTED, str(change.first), *chosen.filters)
+    return chosen.analysis("guard", *asked, names_origin=_is_beside_others(chosen))
 
 
 def _answer(

@@ -278,7 +278,8 @@ def test_rows_of_one_night_are_repeats_at_whatever_time(analysis):
 def test_a_regression_of_a_table_is_accepted_by_its_night(analysis):
     table()
     take_in()
-    assert "accept it: python -m analysis guard --accepted 2026-01-21\n" in analysis("guard").stdout
+    accept = "intended? accept them: python -m analysis guard --accepted 2026-01-21\n"
+    assert accept in analysis("guard").stdout
     ended = analysis("guard", "--accepted", "2026-01-21", "--json")
     assert ended.exit_code == 0
     found = change_of(ended)
@@ -287,3 +288,22 @@ def test_a_regression_of_a_table_is_accepted_by_its_night(analysis):
     refused = analysis("guard", "--accepted", "soon")
     assert refused.exit_code == 2
     assert "--accepted soon: no date; wanted one as 2026-03-14" in refused.stderr
+
+
+def test_commands_about_a_table_beside_trials_of_ours_name_its_origin(nights, analysis):
+    table()
+    take_in()
+    text = analysis("guard", "--origin", "elsewhere").stdout
+    assert "next: python -m analysis compare --origin elsewhere " in text
+    assert "accept them: python -m analysis guard --origin elsewhere --accepted 2026-01-21" in text
+
+
+def test_of_two_regressions_one_is_compared_and_accepted(analysis):
+    first = slower(steady(NUM_NIGHTS, 100.0, 1), 10, 0.8)
+    second = slower(steady(NUM_NIGHTS, 200.0, 2), SINCE, 0.8)
+    fill_nights("results.db", {small(): first, small(num_gpus=2): second})
+    text = analysis("guard").stdout
+    assert text.startswith("2 regressions")
+    assert "compare sweep=night-19 sweep=night-21\n" in text
+    assert "are the levels of 2026-01-21 intended?" in text
+    assert f"tag night-{SINCE} accepted" in text
