@@ -1,5 +1,6 @@
 """`python -m analysis predict`: measured curves, carried on to more GPUs."""
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -85,8 +86,10 @@ def _counts(to: str | None) -> list[int]:
         )
     counts = []
     for word in text.split(","):
-        if not (word.isascii() and word.isdecimal() and int(word)):
-            raise StoreError(f"--to {to}: wanted whole numbers of GPUs, as num_gpus=8,16")
+        if not re.fullmatch("0*[1-9][0-9]{0,6}", word):
+            raise StoreError(
+                f"--to {to[:100]}: wanted whole numbers of GPUs of up to 7 digits, as num_gpus=8,16"
+            )
         counts.append(int(word))
     return sorted(set(counts))
 

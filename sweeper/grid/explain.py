@@ -77,6 +77,9 @@ FLAGS = (  # of Hydra
 _SHORT_FLAGS = ("-h", "-c", "-p", "-r", "-m", "-sc", "-cp", "-cn", "-cd", "-i")
 
 
+_TOO_LONG = re.compile(r"\d[\d_]{4300}")  # for Python's int()
+
+
 def check_forms(arguments: Sequence[str]) -> None:
     """Raise SweepRefusedError for the first argument that means something else here."""
     if not arguments:
@@ -97,6 +100,8 @@ def _problem_of_form(argument: str, following: str) -> str | None:
     if problem:
         return problem
     name, equals, value = argument.partition("=")
+    if _TOO_LONG.search(value):
+        return f"{name[:100]}: found a number of more than 4,300 digits; wanted a shorter one"
     if name.startswith("-") and name not in (*FLAGS, *_SHORT_FLAGS):
         return _no_such_flag(name, value or following)
     if name in ("--cfg", "-c") and (value or following) not in ("job", "hydra", "all"):

@@ -163,7 +163,9 @@ def test_counted_steps_are_declined(analysis):
 @pytest.mark.parametrize(
     ("to", "message"),
     [
-        ("num_gpus", "wanted whole numbers of GPUs, as num_gpus=8,16"),
+        ("num_gpus", "wanted whole numbers of GPUs of up to 7 digits, as num_gpus=8,16"),
+        ("num_gpus=" + "9" * 5000, "wanted whole numbers of GPUs"),
+        ("num_gpus=" + "9" * 400, "wanted whole numbers of GPUs"),
         ("num_gpus=many", "wanted whole numbers of GPUs"),
         ("num_gpus=0", "wanted whole numbers of GPUs"),
         ("strategy=ps_cpu", "measure another strategy, or simulate it with engine=simulated"),

@@ -112,6 +112,12 @@ def test_a_flag_without_its_value_names_the_values(arguments):
         check_forms(arguments)
 
 
+def test_a_number_that_python_cannot_read_is_refused():
+    for argument in (f"num_gpus={'9' * 5000}", f"batch_size=1,-{'1_0' * 2000}"):
+        with pytest.raises(SweepRefusedError, match="a number of more than 4,300 digits"):
+            check_forms([argument])
+
+
 @pytest.mark.parametrize("arguments", [["--cfg", "job"], ["-c", "all", "num_gpus=2"]])
 def test_a_flag_with_its_value_is_hydras(arguments):
     check_forms(arguments)
