@@ -21,7 +21,7 @@ from analysis.results import (
 )
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import IMAGES, Outcome, Verdict
+from scalemark.records.measurement import IMAGES, STEPS, Outcome, Verdict
 from scalemark.records.references import Origin
 from scalemark.records.trial import inherited_strategy_axes, strategy_of_free_axes
 from scalemark.stats import welch
@@ -370,6 +370,7 @@ def _result(
         is_valid=all(map(_is_valid, quotable)),
         item=quotable[0]["item"] if quotable else item,
         is_reported=any(attempt["reported"] for attempt in quotable),
+        is_unconfirmed=any(_is_unconfirmed(trial, attempt) for attempt in quotable),
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
         usage=usage_of(quotable),
         found_by=found_by,
@@ -379,6 +380,13 @@ def _result(
 def _outcome(attempt: Mapping[str, Any]) -> str:
     """Return the outcome of an attempt without a number to quote."""
     return str(Outcome.INVALID if attempt["outcome"] == Outcome.COMPLETED else attempt["outcome"])
+
+
+def _is_unconfirmed(trial: Mapping[str, Any], attempt: Mapping[str, Any]) -> bool:
+    """Return whether only the program says how many items a step has, or it prints no steps."""
+    if trial["engine"] != Engine.command or attempt["reported"] or attempt["item"] == STEPS:
+        return False
+    return not trial.get("items_per_step") or attempt["median_step_s"] is None
 
 
 def _is_valid(attempt: Mapping[str, Any]) -> bool:

@@ -194,6 +194,8 @@ class Result:
     # inherits variables which others set
     named_axes: tuple[str, ...] = ()
     is_reported: bool = False  # of a repeat a program of the user's printed this number alone
+    # of a repeat nothing confirms the rate: the items of a step are the program's own word
+    is_unconfirmed: bool = False
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
     of_other_sweeps: int = 0  # repeats by others than the sweep that was asked for, if one was
@@ -356,6 +358,7 @@ class Result:
             "throughput_high": self.high,
             "is_valid": self.is_valid,
             "is_reported": self.is_reported,
+            "is_unconfirmed": self.is_unconfirmed,
             "speed_up": self.speed_up,
             "efficiency": self.efficiency,
             "baseline": self.baseline and self.baseline.trial_id,

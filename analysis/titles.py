@@ -265,13 +265,27 @@ def program_notes(results: Iterable[Result]) -> list[str]:
 def reported_notes(results: Iterable[Result]) -> list[str]:
     """Say which numbers programs reported themselves, so that nothing is known of their steps."""
     able = with_number(results)
-    num = sum(result.is_reported for result in able)
-    if not num:
+    which = _counted_of([result.is_reported for result in able])
+    return [f"as reported by the program, whose steps were not timed: {which}"] if which else []
+
+
+def _counted_of(marked: Sequence[bool]) -> str:
+    """Return `all numbers` or `2 of 3 numbers`; empty for none."""
+    if marked and all(marked):
+        return "all numbers"
+    return f"{sum(marked)} of {counted(len(marked), 'number')}" if any(marked) else ""
+
+
+def unconfirmed_notes(results: Iterable[Result]) -> list[str]:
+    """Say which rates nothing confirms: one that is wrong by a constant factor goes unseen."""
+    able = with_number(results)
+    which = _counted_of([result.is_unconfirmed for result in able])
+    if not which:
         return []
-    which = "all numbers"
-    if num < len(able):
-        which = f"{num} of {counted(len(able), 'number')}"
-    return [f"as reported by the program, whose steps were not timed: {which}"]
+    return [
+        f"rates are the program's own word: {which}; command.items_per_step, with a step in its "
+        "lines, would show a constant factor"
+    ]
 
 
 def sweep_notes(results: Iterable[Result]) -> list[str]:
@@ -303,16 +317,21 @@ def step_notes(results: Iterable[Result]) -> list[str]:
     ]
 
 
+def result_notes(results: Sequence[Result]) -> list[str]:
+    """Return what must stand below these numbers, but for their environments."""
+    return [
+        *program_notes(results),
+        *reported_notes(results),
+        *unconfirmed_notes(results),
+        *step_notes(results),
+        *host_notes(results),
+        *sweep_notes(results),
+    ]
+
+
 def table_facts(table: Table) -> list[str]:
     """Return what must stand below every number of this table, but for what badges say."""
-    return [
-        made_with(table.environment),
-        *program_notes(table.results),
-        *reported_notes(table.results),
-        *step_notes(table.results),
-        *host_notes(table.results),
-        *sweep_notes(table.results),
-    ]
+    return [made_with(table.environment), *result_notes(table.results)]
 
 
 def failed_repeats(result: Result) -> str:

@@ -39,9 +39,8 @@ from analysis.titles import (
     environment_notes,
     host_notes,
     program_name,
-    program_notes,
     reported_notes,
-    step_notes,
+    result_notes,
     sweep_notes,
 )
 from plots import charts
@@ -207,9 +206,7 @@ def details(results: Sequence[Result]) -> list[str]:
     notes: list[str] = []
     for environment in _environments(results):
         notes += environment_notes(environment)
-    notes += program_notes(results) + reported_notes(results)
-    notes += [*step_notes(results), *host_notes(results), *sweep_notes(results)]
-    return list(dict.fromkeys(notes))
+    return list(dict.fromkeys([*notes, *result_notes(results)]))
 
 
 def drawable(text: str) -> str:

@@ -43,8 +43,8 @@ def advise(
         lacking = options.trials_without_number(asked)
     if as_json:
         return print_json({"answers": answers, "not_run": left, "without_number": lacking or None})
-    notes = [*read.notes, lacking] if lacking else read.notes
-    notes = [*notes, *titles.step_notes(read.results)]
+    notes = [*read.notes, lacking] if lacking else [*read.notes]
+    notes += [*titles.unconfirmed_notes(read.results), *titles.step_notes(read.results)]
     console = make_console()
     screen = words.screen(answers, left)
     if shows_all:

@@ -311,18 +311,11 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
     for result in results:
         where = result.environment
         texts += [titles.made_with(where)] if has_badges else titles.environment_notes(where)
-        texts += titles.host_notes([result])
         if not result.is_valid:
             suspect.append(_trial(result))
         if result.failed and result.throughput is not None:
             partly.append(f"{_trial(result)} ({titles.failed_repeats(result)})")
-    for notes_of in (
-        titles.program_notes,
-        titles.reported_notes,
-        titles.step_notes,
-        titles.sweep_notes,
-    ):
-        texts += notes_of(results)
+    texts += titles.result_notes(results)
     if suspect:
         texts.append(f"suspect, see {typed('store')} show: {_shortened(suspect)}")
     if partly:

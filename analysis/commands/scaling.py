@@ -10,7 +10,7 @@ from analysis.results import BaselineRule
 from analysis.scaling import Scaling, scalings
 from analysis.screen import say, say_meanings
 from analysis.selection import Source
-from analysis.titles import reported_notes, table_facts, title
+from analysis.titles import reported_notes, table_facts, title, unconfirmed_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
 from scalemark.records.machine import DeviceKind
 from scalemark.text.wording import counted
@@ -47,8 +47,10 @@ def scaling(
             _print(console, answer)
             for curve in answer.curves:
                 used.update(curve.doubts)
-    reported = [] if shows_all else reported_notes(read.results)  # --all has it in each table
-    for note in (*read.notes, *reported):
+    own_words: list[str] = []
+    if not shows_all:  # --all has them in each table
+        own_words = [*reported_notes(read.results), *unconfirmed_notes(read.results)]
+    for note in (*read.notes, *own_words):
         say(console, note)
     for result in read.results:
         if result.is_suspect and result.attempt_ids:

@@ -74,6 +74,29 @@ def test_answers_on_cpu_devices_speak_of_no_axis_of_ours(analysis, arguments):
     assert "Traceback" not in ended.stderr
 
 
+ITEMS = {"items_per_step": "64*num_gpus"}
+
+
+@pytest.mark.parametrize(
+    ("axes", "measured", "is_said"),
+    [
+        ({}, {}, True),
+        (ITEMS, {}, False),
+        (ITEMS, {"median_step_s": None}, True),  # no line has a step
+        ({}, {"item": "steps"}, False),
+        ({}, REPORTED, False),  # which says so itself
+    ],
+)
+def test_a_rate_that_nothing_confirms_is_said_to_be_the_programs_word(
+    analysis, axes, measured, is_said
+):
+    trials = grid(zeros=[0, 2], counts=[1, 2], **axes)
+    fill_programs(trials, measured={**SEEN_FROM_OUTSIDE, **measured})
+    for command in (["advise"], ["compare", "zero=0", "zero=2"], ["scaling"], ["scaling", "--all"]):
+        text = analysis(*command).stdout
+        assert ("rates are the program's own word: all numbers; command.items" in text) is is_said
+
+
 @pytest.mark.parametrize("shown", [(), ("--all",)], ids=["screen", "all"])
 def test_the_winner_is_a_command_line_ready_to_paste(analysis, shown):
     template = "torchrun --master-port={free_port} train.py --note 'a b' --each {zero // num_gpus}"
