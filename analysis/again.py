@@ -1,15 +1,19 @@
 """Trials to run next: neighbors of a trial, and the commands that run them."""
 
+import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from analysis.results import Result
 from scalemark.abilities import VARIABLE_UPDATES
+from scalemark.host import program_software, refs
+from scalemark.host.software import CODE, COMMIT, DIRTY, facts
 from scalemark.program import template
-from scalemark.records.axes import AxisValue, Engine, env_variables, is_free
+from scalemark.records.axes import REF, AxisValue, Engine, env_variables, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import ID_DIGITS, SETTING, changes_to, overrides, sweep
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names
@@ -31,13 +35,34 @@ def command(spec: TrialSpec, known: Sequence[Result], *settings: str) -> str:
 
     like = min(known, key=num_differing)
     hardware = like.environment.hardware
+    comment, of_its_code = _with_its_code(spec, like)
     wanted = overrides(spec, hardware)
     changes = changes_to(wanted, overrides(like.spec, hardware))
     if changes is not None:
         wanted = [f"{SETTING}={like.trial_id[:ID_DIGITS]}", *like.found_by, *changes]
     else:
         wanted = list(dict.fromkeys([*wanted, *like.found_by]))
-    return sweep([*wanted, *settings])
+    return f"{comment}{sweep([*wanted, *of_its_code, *settings])}"
+
+
+def _with_its_code(spec: TrialSpec, like: Result) -> tuple[str, Sequence[str]]:
+    """Return what a command needs to run the code that was measured, and not another that is here:
+    a comment before it, which no shell runs, or the commit behind it.
+    """
+    software = like.environment.software
+    if not software.get(CODE) or REF in dict(spec.free):
+        return "", ()
+    described = program_software.describe(template.software_words(spec), Path.cwd(), os.environ)
+    if facts(described).get(CODE) == software[CODE]:
+        return "", ()
+    commit = software.get(COMMIT, "")
+    if commit and not commit.endswith(DIRTY):
+        with suppress(refs.RefError):
+            refs.resolved(commit, Path.cwd())
+            return "", (f"+{REF}={commit[:8]}",)
+    if commit:
+        commit = f" (commit {commit.replace(DIRTY, ', with changes')})"
+    return f"# first check out the code that was measured{commit}: ", ()
 
 
 def repeated(num_repeats: int) -> tuple[str, ...]:
@@ -54,8 +79,9 @@ def again(result: Result, num_repeats: int) -> str:
 
 def elsewhere(result: Result, num_repeats: int) -> str:
     """Return what `again` does with every axis, for a reader who has not the database."""
+    comment, of_its_code = _with_its_code(result.spec, result)
     axes = overrides(result.spec, result.environment.hardware)
-    return sweep([*axes, *_rerun(result, num_repeats)])
+    return f"{comment}{sweep([*axes, *of_its_code, *_rerun(result, num_repeats)])}"
 
 
 def filled(result: Result) -> str:

@@ -19,6 +19,7 @@ from analysis.results import (
     usage_of,
     with_baselines,
 )
+from scalemark.host.software import COMMIT, DIRTY, OF_PROGRAM, facts
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES, STEPS, Outcome, Verdict
@@ -28,10 +29,6 @@ from scalemark.stats import welch
 from scalemark.text.wording import listed
 from store.reading.queries import SweepTrials
 
-# and packages and variables, as `scalemark.host.software.key` has them
-_OF_SOFTWARE = ("python", "kernel")
-_DIGITS = 12
-_OF_PROGRAM = "program "  # before what `scalemark.host.program_software` found of its code
 _FRAMEWORKS = {
     "torch": "PyTorch",
     "jax": "JAX",
@@ -64,16 +61,11 @@ def distinguished(rows_of: Mapping[Where, Sequence[Mapping[str, Any]]]) -> dict[
 
 def described(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return by name what numbers depend on; all rows of an environment have the same."""
-    if not rows:
-        return {}
-    description = rows[0]["description"]
-    facts = {name: description.get(name) for name in _OF_SOFTWARE}
-    facts |= description.get("packages") or {}
-    facts |= description.get("variables") or {}
-    for name, value in (description.get("program") or {}).items():
-        if value:
-            facts[f"{_OF_PROGRAM}{name}"] = str(value)[:_DIGITS]
-    return {name: str(value) for name, value in facts.items() if value is not None}
+    every = [facts(row["description"]) for row in rows]
+    for known in every:  # the same code may have been measured before its commit and after it
+        if not known.get(COMMIT, DIRTY).endswith(DIRTY):
+            return known
+    return every[0] if every else {}
 
 
 def differing(environments: Sequence[Mapping[str, str]]) -> list[str]:
@@ -102,7 +94,7 @@ def _said(environment: Mapping[str, str], names: Sequence[str]) -> str:
     for name in names:
         if name in environment:
             words.append(f"{name} {environment[name]}")
-        elif not (has_some and name.startswith(_OF_PROGRAM)):
+        elif not (has_some and name.startswith(OF_PROGRAM)):
             words.append(f"no {name}")
     return ", ".join(words)
 

@@ -38,28 +38,20 @@ class Program:
     """A command line with everything that it needs to be started."""
 
     arguments: Sequence[str]
-    place: refs.Place  # its variables are inherited ones, and values of axes
+    place: refs.RunPlace  # its variables are inherited ones, and values of axes
     set_by_trial: Mapping[str, str]  # those that are axes themselves
     items_per_step: float | None  # of all replicas; None where the trial does not say
     software_words: Sequence[str]  # those that say which software runs
 
     @property
-    def folder(self) -> Path:
-        return self.place.folder
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        return self.place.variables
-
-    @property
     def environment(self) -> dict[str, str]:
-        return {**self.variables, **self.set_by_trial}
+        return {**self.place.variables, **self.set_by_trial}
 
     @property
     def marker(self) -> tuple[bytes, ...]:
         """Return entries of the environment that all its processes have, and no others."""
         names = (template.RUN_DIR_VARIABLE, template.HOST_RANK_VARIABLE)
-        return tuple(f"{name}={self.variables[name]}".encode() for name in names)
+        return tuple(f"{name}={self.place.variables[name]}".encode() for name in names)
 
 
 def program_of(
@@ -89,18 +81,19 @@ def program_of(
 
 def start(program: Program, output: int) -> subprocess.Popen[bytes]:
     """Start it in a session of its own, writing to a descriptor. Raises CannotStartError."""
-    if not program.folder.is_dir():
-        raise CannotStartError(f"{program.folder}, where the sweep was started, is no folder")
+    folder = program.place.folder
+    if not folder.is_dir():
+        raise CannotStartError(f"{folder}, where the sweep was started, is no folder")
     name = program.arguments[0]
-    path = program.variables.get("PATH", os.defpath)
-    executable = template.located(name, path, program.folder)
+    path = program.place.variables.get("PATH", os.defpath)
+    executable = template.located(name, path, folder)
     if executable is None:
-        raise CannotStartError(template.not_found(name, path, program.folder))
+        raise CannotStartError(template.not_found(name, path, folder))
     try:
         return subprocess.Popen(
             program.arguments,
             executable=executable,
-            cwd=program.folder,
+            cwd=folder,
             env=program.environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -1,9 +1,10 @@
 """Runs one sweep: plans it, hands it to what runs it, and reports how it ended."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from datetime import UTC, datetime
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from rich.console import Console
 
 from conf.schema import Config, PlanFormat
 from scalemark.cli.terminal import make_console, silence
-from scalemark.host import files, processes, software
+from scalemark.host import files, processes, program_software, refs, software
+from scalemark.program import template
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
@@ -36,6 +38,9 @@ from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.run_folders import RunFolders, recover
 from sweeper.loop.supervision import Policy, Stop, Tools
 from sweeper.report import Report
+
+# ends are dates plus durations, whose clock starts later than the date is taken
+_AFTER_ITS_END = timedelta(seconds=2)
 
 
 class Sweep:
@@ -101,6 +106,10 @@ class Sweep:
                 if with_others:
                     before = earlier.last_software(engine, with_others[0], key)
                     changed = software.differences(before, self._software)
+                    if software.CODE_DIFFERS in changed:
+                        words = template.software_words(specs[0])
+                        commit = before["program"].get("commit") or ""
+                        changed += program_software.edited_since(words, Path.cwd(), commit)
         return Planned(
             plan=plan,
             estimate=Estimate.of(engine, key),
@@ -109,8 +118,31 @@ class Sweep:
             in_use=GpuUsers(self.inventory.gpu_uuids).look(),
             num_of_other_software=num_of_other_software,
             changed=changed,
+            not_compared=self._not_compared(plan, engine),
             failed_last=failed_last,
         )
+
+    def _not_compared(self, plan: Plan, engine: sa.Engine | None) -> list[str]:
+        """Name files beside programs with finished trials that were edited since, by no attempt."""
+        finished = {}
+        for trial in plan.trials:
+            if trial.spec.command and not trial.num_repeats and not refs.of_trial(trial.spec.free):
+                finished[trial.spec.trial_id] = trial.spec
+        changed_at: dict[Path, datetime] = {}
+        for words, *_ in launchers.programs_of(list(finished.values())):
+            for file in program_software.not_compared(words, Path.cwd()):
+                with suppress(OSError):  # it was removed meanwhile
+                    changed_at[file] = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+        if not changed_at or engine is None:
+            return []
+        spans = earlier.ran_at(engine, self.machine.key)
+        last = max((end for trial_id, _, end in spans if trial_id in finished), default=None)
+        edited = []
+        for file, at in changed_at.items():
+            is_written = any(begin <= at <= end + _AFTER_ITS_END for _, begin, end in spans)
+            if last and at > last and not is_written:
+                edited.append(os.path.relpath(file))
+        return edited
 
     def runner(
         self, planned: Planned, writer: Writer, stack: ExitStack, command: Sequence[str]

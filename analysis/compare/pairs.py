@@ -13,7 +13,8 @@ from analysis.compare.sides import ComparedSide
 from analysis.judgement import Decision, Judgement, judge, more_repeats
 from analysis.labels import FOLLOWERS
 from analysis.measured import differing
-from analysis.results import GlobalBatch, Result, axes_of, global_batch
+from analysis.results import Environment, GlobalBatch, Result, axes_of, global_batch
+from scalemark.host.software import CODE, COMMIT
 from scalemark.records.axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.wording import as_typed, natural
@@ -229,12 +230,21 @@ def _judged(of_a: Result, of_b: Result) -> tuple[Judgement | None, int | None, l
     is_single = min(judgement.ratio.num_a, judgement.ratio.num_b) == 1
     more = 2 if is_single else more_repeats(of_a.repeats, of_b.repeats)
     to_run = []
-    # a command would run both on this machine, with the software that is here now
-    if more and of_a.environment.key == of_b.environment.key:
+    # a command runs both on this machine, with the packages that are here now
+    if more and _differ_in_code_alone(of_a.environment, of_b.environment):
         for result in (of_a, of_b):
             wanted = repeated(len(result.repeats) + more)
             to_run.append(command(result.spec, [result], *wanted))
     return judgement, more, to_run
+
+
+def _differ_in_code_alone(a: Environment, b: Environment) -> bool:
+    """Return whether they are one environment, or one but for the code of a program."""
+    if a.key == b.key:
+        return True
+    apart = set(_apart(a.software, b.software, {**a.software, **b.software}))
+    is_alike = (a.machine, a.shares_host) == (b.machine, b.shares_host)
+    return is_alike and CODE in apart and apart <= {CODE, COMMIT}
 
 
 def _names(

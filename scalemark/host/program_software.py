@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import uuid
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -81,7 +81,11 @@ def code_of(
         code = digest.hexdigest()[:16] if num_files or apart else ""
     except UnknownCodeError:
         code = _never_equal(os.getpid())
-    commit = states[0].commit if states and states[0] else ""
+    commit = ""
+    if states and states[0]:
+        commit = states[0].commit
+        if any(map(is_source, states[0].untracked)) and not commit.endswith(software.DIRTY):
+            commit += software.DIRTY
     return {"commit": commit, "code": code, "files": _files_digest(words, folder, apart)}
 
 
@@ -206,8 +210,39 @@ def is_source(name: str, mode: bytes = b"") -> bool:
     return own_name.endswith(_SOURCES)
 
 
-def _found_below(place: Path) -> Iterator[Path]:
-    """Yield the files of source in a folder and below it, those of upper folders first."""
+def edited_since(words: Sequence[str], folder: Path, commit: str) -> Sequence[str]:
+    """Name the sources of a program that differ from a commit; nothing where git does not tell."""
+    root = software.checkout_of(_folder_of_code(words, folder.resolve()))
+    if root is None or commit.endswith(software.DIRTY):
+        return ()
+    answer = software.git(root, "diff", "--name-only", "-z", commit)
+    state = software.checkout(root)
+    if answer is None or state is None:
+        return ()
+    names = filter(None, os.fsdecode(answer).split("\0"))
+    return [name for name in names if is_source(name, b"-")] + [*filter(is_source, state.untracked)]
+
+
+def not_compared(words: Sequence[str], folder: Path) -> Iterator[Path]:
+    """Yield files near a program that it may read, and which are no part of its code: JSON and
+    configurations that git does not know and the command does not name.
+    """
+    root = _folder_of_code(words, folder.resolve())
+    checkout = software.checkout_of(root)
+    known: Collection[str] = ()
+    if checkout is not None:
+        known = _files_of_checkout(checkout, software.checkout(checkout)) or ()
+    named = {(folder / word.rpartition("=")[2]).resolve() for word in words[:MOST_WORDS]}
+    for file in _found_below(root, lambda name: name.endswith((*_CONFIGURATION, ".json"))):
+        is_known = checkout is not None and str(file.relative_to(checkout)) in known
+        if not (is_known or is_source(str(file.relative_to(root))) or file in named):
+            yield file
+
+
+def _found_below(place: Path, wanted: Callable[[str], bool] = is_source) -> Iterator[Path]:
+    """Yield the files of source in a folder and below it, those of upper folders first; or files
+    whose relative names are `wanted`.
+    """
     level, num_seen = [place], 0
     for _ in range(_DEEPEST + 1):
         below: list[Path] = []
@@ -222,7 +257,7 @@ def _found_below(place: Path) -> Iterator[Path]:
                         continue
                     if entry.is_dir():
                         folders.append(Path(entry.path))
-                    elif is_source(os.path.relpath(entry.path, place)) and entry.is_file():
+                    elif wanted(os.path.relpath(entry.path, place)) and entry.is_file():
                         files.append(Path(entry.path))
             yield from sorted(files)
             below += sorted(folders)

@@ -29,9 +29,12 @@ _INSTALLERS = frozenset({"uv", "poetry", "pixi", "pipenv", "pdm"})
 class RefError(ValueError):
     """Raised for a commit that cannot be run; names the ref and what to do."""
 
+    def __init__(self, ref: str, problem: str) -> None:
+        super().__init__(f"{REF}={ref}: {problem}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RunPlace:
     """Where a program runs, and with which variables."""
 
     folder: Path
@@ -58,11 +61,13 @@ def resolved(ref: str, folder: Path) -> str:
         return ref
     short = software.git(top, "rev-parse", "--short=8", _commit(ref, top))
     if short is None:
-        raise RefError(f"{REF}={ref}: git does not answer in {top}")
+        raise RefError(ref, f"git does not answer in {top}")
     return f"{ref}@{short.decode().strip()}"
 
 
-def place_of(ref: str, words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Place:
+def place_of(
+    ref: str, words: Sequence[str], folder: Path, variables: Mapping[str, str]
+) -> RunPlace:
     """Return where a command line runs that was given in `folder`; `ref` may be empty.
 
     A commit is checked out when it is new, and mended when files of it have changed. Folders of the
@@ -70,19 +75,17 @@ def place_of(ref: str, words: Sequence[str], folder: Path, variables: Mapping[st
     those of the commit. Raises RefError.
     """
     if not ref:
-        return Place(folder=folder, variables=variables)
+        return RunPlace(folder=folder, variables=variables)
     top = _top(ref, folder)
     commit = _commit(ref, top)
     for word in words[:MOST_WORDS]:
         if Path(word).name in _INSTALLERS:
-            raise RefError(
-                f"{REF}={ref}: {word} would install an environment for each commit; name the "
-                "interpreter instead, as .venv/bin/python"
-            )
+            why = f"{word} would install an environment for each commit"
+            raise RefError(ref, f"{why}; name the interpreter instead, as .venv/bin/python")
     root = _worktree(ref, top, commit)
     there = root / folder.resolve().relative_to(top)
     if not there.is_dir():
-        raise RefError(f"{REF}={ref}: that commit has no folder {folder.name}, where you are")
+        raise RefError(ref, f"that commit has no folder {folder.name}, where you are")
     command = program_software.interpreter_of(words, folder, variables)
     imported = program_software.interpreter(command, folder, variables).imported if command else ()
     path: list[Path] = []
@@ -95,10 +98,12 @@ def place_of(ref: str, words: Sequence[str], folder: Path, variables: Mapping[st
     variables = {**variables, "PYTHONPATH": os.pathsep.join(entries)}
     if not entries:
         del variables["PYTHONPATH"]
-    return Place(folder=there, variables=variables, ref=ref, commit=commit, root=root, checkout=top)
+    return RunPlace(
+        folder=there, variables=variables, ref=ref, commit=commit, root=root, checkout=top
+    )
 
 
-def with_program(words: Sequence[str], folder: Path, place: Place) -> list[str]:
+def with_program(words: Sequence[str], folder: Path, place: RunPlace) -> list[str]:
     """Return a command line with the whole path of a program in an environment of the user's
     checkout, as .venv/bin/python, which git does not know.
     """
@@ -109,7 +114,7 @@ def with_program(words: Sequence[str], folder: Path, place: Place) -> list[str]:
     return list(words)
 
 
-def describe(words: Sequence[str], place: Place) -> dict[str, Any]:
+def describe(words: Sequence[str], place: RunPlace) -> dict[str, Any]:
     """Describe the software of a program, as `program_software.describe` does.
 
     Of a commit, which the trial has, its code is no further part.
@@ -121,7 +126,7 @@ def describe(words: Sequence[str], place: Place) -> dict[str, Any]:
     return described | {"checked_out": place.commit}
 
 
-def doubts(words: Sequence[str], folder: Path, place: Place) -> Iterator[str]:
+def doubts(words: Sequence[str], folder: Path, place: RunPlace) -> Iterator[str]:
     """Say where a commit is not run as a reader may think."""
     if not place.ref:
         return
@@ -151,7 +156,7 @@ def _within(entries: Iterable[str], folder: Path, top: Path) -> list[Path]:
 def _top(ref: str, folder: Path) -> Path:
     top = software.checkout_of(folder.resolve())
     if top is None:
-        raise RefError(f"{REF}={ref}: {folder} is in no git checkout; start the sweep in one")
+        raise RefError(ref, f"{folder} is in no git checkout; start the sweep in one")
     return top
 
 
@@ -166,12 +171,10 @@ def _commit(ref: str, top: Path) -> str:
         return answer.decode().strip()
     listed = software.git(top, "for-each-ref", "--format=%(refname:short)")
     if listed is None:
-        raise RefError(f"{REF}={ref}: git does not answer in {top}")
-    hint = "see git log --all"
+        raise RefError(ref, f"git does not answer in {top}")
     near = difflib.get_close_matches(wanted, ["HEAD", *listed.decode().split()], n=1)
-    if near:
-        hint = f"did you mean {near[0]}?"
-    raise RefError(f"{REF}={ref}: no commit of {top}; {hint}")
+    hint = f"did you mean {near[0]}?" if near else "see git log --all"
+    raise RefError(ref, f"no commit of {top}; {hint}")
 
 
 def _worktree(ref: str, top: Path, commit: str) -> Path:
@@ -184,17 +187,12 @@ def _worktree(ref: str, top: Path, commit: str) -> Path:
             fcntl.flock(lock, fcntl.LOCK_EX)
             is_clean = _check_out(top, root, commit)
     except (OSError, RuntimeError) as error:
-        raise RefError(f"{REF}={ref}: {error}; choose another folder by SCALEMARK_CACHE") from None
+        raise RefError(ref, f"{error}; choose another folder by SCALEMARK_CACHE") from None
     if not is_clean:
-        raise RefError(
-            f"{REF}={ref}: git cannot check it out; `git worktree add --detach {root} "
-            f"{commit[:12]}` says why"
-        )
+        by_hand = f"git worktree add --detach {root} {commit[:12]}"
+        raise RefError(ref, f"git cannot check it out; `{by_hand}` says why")
     if (root / ".gitmodules").exists():
-        raise RefError(
-            f"{REF}={ref}: it has submodules, which a worktree lacks; check it out yourself, and "
-            "run the sweep there"
-        )
+        raise RefError(ref, "it has submodules; check it out yourself, and run the sweep there")
     return root
 
 

@@ -18,38 +18,24 @@ from scalemark.records.validation import storable
 from scalemark.run_folder import SWEEP_FILE
 from scalemark.text.untrusted import MASK, names_a_secret, without_secrets
 
-
-def _named(prefix: str, names: str) -> frozenset[str]:
-    return frozenset(f"{prefix}_{name}" for name in names.split())
-
-
-RECORDED = (
-    _named(
-        "TF",
-        """CONFIG CPP_MIN_LOG_LEVEL CUDNN_DETERMINISTIC CUDNN_USE_AUTOTUNE CUDNN_USE_RUNTIME_FUSION
-        DETERMINISTIC_OPS ENABLE_ONEDNN_OPTS ENABLE_WINOGRAD_NONFUSED FORCE_GPU_ALLOW_GROWTH
-        FORCE_UNIFIED_MEMORY GPU_ALLOCATOR GPU_HOST_MEM_LIMIT_IN_MB GPU_THREAD_COUNT GPU_THREAD_MODE
-        NUM_INTEROP_THREADS NUM_INTRAOP_THREADS PER_DEVICE_MEMORY_LIMIT_MB SET_ONEDNN_FPMATH_MODE
-        USE_CUBLASLT USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT XLA_FLAGS""",
-    )
-    | _named("XLA", "FLAGS")
-    | _named(
-        "NCCL",
-        """ALGO BUFFSIZE CROSS_NIC CUMEM_ENABLE DEBUG IB_DISABLE IB_HCA MAX_NCHANNELS MIN_NCHANNELS
-        NET_GDR_LEVEL NTHREADS NVLS_ENABLE P2P_DISABLE P2P_LEVEL PROTO SHM_DISABLE SOCKET_IFNAME
-        SOCKET_NTHREADS TOPO_FILE TUNER_PLUGIN""",
-    )
-    | _named(
-        "CUDA",
-        """CACHE_DISABLE CACHE_PATH DEVICE_MAX_CONNECTIONS HOME LAUNCH_BLOCKING MODULE_LOADING
-        MPS_ACTIVE_THREAD_PERCENTAGE MPS_PIPE_DIRECTORY PATH""",
-    )
-    | _named("OMP", "DYNAMIC NUM_THREADS PLACES PROC_BIND SCHEDULE STACKSIZE WAIT_POLICY")
-    | _named("GOMP", "CPU_AFFINITY SPINCOUNT")
-    | _named("MKL", "DYNAMIC ENABLE_INSTRUCTIONS NUM_THREADS THREADING_LAYER")
-    | _named("KMP", "AFFINITY BLOCKTIME HW_SUBSET LIBRARY SETTINGS")
-    | frozenset({"NVIDIA_TF32_OVERRIDE", "LD_PRELOAD"})
-)
+_RECORDED = """
+    TF_CONFIG TF_CPP_MIN_LOG_LEVEL TF_CUDNN_DETERMINISTIC TF_CUDNN_USE_AUTOTUNE
+    TF_CUDNN_USE_RUNTIME_FUSION TF_DETERMINISTIC_OPS TF_ENABLE_ONEDNN_OPTS
+    TF_ENABLE_WINOGRAD_NONFUSED TF_FORCE_GPU_ALLOW_GROWTH TF_FORCE_UNIFIED_MEMORY TF_GPU_ALLOCATOR
+    TF_GPU_HOST_MEM_LIMIT_IN_MB TF_GPU_THREAD_COUNT TF_GPU_THREAD_MODE TF_NUM_INTEROP_THREADS
+    TF_NUM_INTRAOP_THREADS TF_PER_DEVICE_MEMORY_LIMIT_MB TF_SET_ONEDNN_FPMATH_MODE TF_USE_CUBLASLT
+    TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT TF_XLA_FLAGS XLA_FLAGS NCCL_ALGO NCCL_BUFFSIZE
+    NCCL_CROSS_NIC NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_IB_DISABLE NCCL_IB_HCA NCCL_MAX_NCHANNELS
+    NCCL_MIN_NCHANNELS NCCL_NET_GDR_LEVEL NCCL_NTHREADS NCCL_NVLS_ENABLE NCCL_P2P_DISABLE
+    NCCL_P2P_LEVEL NCCL_PROTO NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME NCCL_SOCKET_NTHREADS
+    NCCL_TOPO_FILE NCCL_TUNER_PLUGIN CUDA_CACHE_DISABLE CUDA_CACHE_PATH CUDA_DEVICE_MAX_CONNECTIONS
+    CUDA_HOME CUDA_LAUNCH_BLOCKING CUDA_MODULE_LOADING CUDA_MPS_ACTIVE_THREAD_PERCENTAGE
+    CUDA_MPS_PIPE_DIRECTORY CUDA_PATH OMP_DYNAMIC OMP_NUM_THREADS OMP_PLACES OMP_PROC_BIND
+    OMP_SCHEDULE OMP_STACKSIZE OMP_WAIT_POLICY GOMP_CPU_AFFINITY GOMP_SPINCOUNT MKL_DYNAMIC
+    MKL_ENABLE_INSTRUCTIONS MKL_NUM_THREADS MKL_THREADING_LAYER KMP_AFFINITY KMP_BLOCKTIME
+    KMP_HW_SUBSET KMP_LIBRARY KMP_SETTINGS NVIDIA_TF32_OVERRIDE LD_PRELOAD
+"""
+RECORDED = frozenset(_RECORDED.split())
 """Exact names. The placement (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER) belongs to the attempt."""
 
 
@@ -64,6 +50,11 @@ SOURCES = (
 )
 UNKNOWN_DIFF = "unknown"
 DIRTY = "+dirty"  # behind the commit of a checkout with changes
+OF_PROGRAM = "program "  # before what `scalemark.host.program_software` finds of its code
+COMMIT, CODE = f"{OF_PROGRAM}commit", f"{OF_PROGRAM}code"
+CODE_DIFFERS = "code of the program"
+_SAID = {CODE: CODE_DIFFERS, f"{OF_PROGRAM}files": "files that the command names"}
+_DIGITS = 12
 _GIT_WITHIN_S = (
     20.0  # it takes hundredths of a second, unless the disk is another host's or all is busy
 )
@@ -105,26 +96,32 @@ def key(software: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def facts(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return by name what numbers depend on, of a description."""
+    known = {name: description.get(name) for name in ("python", "kernel")}
+    known |= description.get("packages") or {}
+    known |= description.get("variables") or {}
+    for name, value in (description.get("program") or {}).items():
+        if value:
+            changed = DIRTY if str(value).endswith(DIRTY) else ""
+            known[f"{OF_PROGRAM}{name}"] = str(value)[:_DIGITS] + changed
+    return {name: str(value) for name, value in known.items() if value is not None}
+
+
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Name what makes two descriptions software of different keys, as `timm 1.0 -> 2.0`."""
     named = []
-    for name in ("python", "kernel"):
-        if before.get(name) != now[name]:
-            named.append(f"{name} {before.get(name)} -> {now[name]}")
-    packages = before.get("packages") or {}
-    for name in sorted(packages.keys() | now["packages"].keys()):
-        first, second = packages.get(name, "none"), now["packages"].get(name, "none")
-        if first != second:
-            named.append(f"{name} {first} -> {second}")
-    variables = before.get("variables") or {}
-    for name in sorted(variables.keys() | now["variables"].keys()):
-        if variables.get(name) != now["variables"].get(name):
+    of_before, of_now = facts(before), facts(now)
+    for name in sorted(of_before.keys() | of_now.keys()):
+        first, second = of_before.get(name, "none"), of_now.get(name, "none")
+        if first == second or name == COMMIT:
+            continue
+        if name in _SAID:
+            named.append(_SAID[name])
+        elif name in (now.get("variables") or {}) or name in (before.get("variables") or {}):
             named.append(name)
-    program, program_now = before.get("program") or {}, now.get("program") or {}
-    if program.get("code") != program_now.get("code"):
-        named.append("code of the program")
-    if program.get("files") != program_now.get("files"):
-        named.append("files that the command names")
+        else:
+            named.append(f"{name} {first} -> {second}")
     return named
 
 
@@ -140,16 +137,12 @@ def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
         shown = without_secrets(storable(value))
         if name in RECORDED:
             recorded[name] = shown
-        elif _may_change_results(name):
+        elif name.startswith(VARIABLES) and not (
+            name in PLACEMENT or name.startswith(TERRAFORM) or names_a_secret(name)
+        ):
             digest = hashlib.sha256(f"{storable(name)}={shown}".encode()).hexdigest()
             recorded[storable(name)] = f"{MASK} {digest[:8]}"
     return recorded
-
-
-def _may_change_results(name: str) -> bool:
-    if name in PLACEMENT or name.startswith(TERRAFORM) or names_a_secret(name):
-        return False
-    return name.startswith(VARIABLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,9 +130,12 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
         begins = sa.select(TrialRow.id, TrialRow.spec).where(filters.id_begins_with(beginning))
         rows = connection.execute(begins.order_by(TrialRow.id)).all()
         if len(rows) != 1:
-            near = list(_near(connection, beginning, [row.id for row in rows]))
             what = "not just one trial" if rows else "no such trial"
-            alike = f"near it are {', '.join(near)}, and " if near else ""
+            alike = ""
+            if rows:
+                digits = max(ID_DIGITS, len(beginning) + 1)
+                ids = [row.id[:digits] for row in rows[:_MOST_NAMED]]
+                alike = f"so begin {', '.join(ids)}, and "
             raise SweepRefusedError(
                 f"{SETTING}={beginning}: {what} in {database.locate(url).name}; "
                 f"{alike}{_listing(url)} shows all"
@@ -150,17 +153,6 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
     except ValueError as error:
         raise SweepRefusedError(f"{SETTING}={beginning}: {error}; name another trial") from None
     return trial_id, arguments
-
-
-def _near(connection: sa.Connection, beginning: str, ambiguous: Sequence[str]) -> Iterator[str]:
-    """Yield trials whose ids begin alike, with as much as tells them apart."""
-    ids = list(ambiguous)
-    for length in range(len(beginning) - 1, 1, -1):
-        if not ids:
-            alike = sa.select(TrialRow.id).where(TrialRow.id.startswith(beginning[:length]))
-            ids = list(connection.scalars(alike.order_by(TrialRow.id).limit(_MOST_NAMED)))
-    for trial_id in ids[:_MOST_NAMED]:
-        yield trial_id[: max(ID_DIGITS, len(beginning) + bool(ambiguous))]
 
 
 _TEXTS = ("command.run", "command.read", "command.items_per_step", "command.name")

@@ -1,6 +1,8 @@
 """`+axes.ref=main,HEAD~1` runs a program at each commit, and what was measured at a commit is finished."""
 
 import json
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,16 +28,20 @@ def sweep(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([*words, *arguments], capture_output=True, text=True, check=False)
 
 
-def compare(*options: str) -> subprocess.CompletedProcess:
-    words = [sys.executable, "-P", "-m", "analysis", "compare", "ref=main", "ref=HEAD~1", *options]
+def compare(*sides: str) -> subprocess.CompletedProcess:
+    words = [sys.executable, "-P", "-m", "analysis", "compare", *sides]
     return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def plan(*arguments: str) -> dict:
+    answer = sweep(*arguments, "sweep.dry_run=true", "sweep.plan_format=json")
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
 
 
 def planned(*arguments: str) -> dict[str, int]:
     """How many repeats of each ref are still to run."""
-    answer = sweep(*arguments, "sweep.dry_run=true", "sweep.plan_format=json")
-    assert answer.returncode == 0, answer.stderr
-    trials = json.loads(answer.stdout)["trials"]
+    trials = plan(*arguments)["trials"]
     return {trial["spec"]["free"]["axes.ref"]: trial["repeats_to_run"] for trial in trials}
 
 
@@ -77,11 +83,53 @@ def test_commits_are_measured_and_compared_by_their_refs(commits):
     assert planned("+axes.ref=main,HEAD~2") == {f"main@{moved}": 1, f"HEAD~2@{old}": 1}
     assert planned(f"+axes.ref=main@{new}") == {f"main@{new}": 0}, "as suggested commands have it"
 
-    assert json.loads(compare("--json").stdout)["pairs"][0]["judgement"]["ratio"][
+    assert json.loads(compare("ref=main", "ref=HEAD~1", "--json").stdout)["pairs"][0]["judgement"][
         "ratio"
-    ] == pytest.approx(2.0)
+    ]["ratio"] == pytest.approx(2.0)
     assert sweep("+axes.ref=main", "sweep.name=moved").returncode == 0
-    assert "ref=main: measured at 2 commits; name one of main@" in compare().stderr
+    assert (
+        "ref=main: measured at 2 commits; name one of main@"
+        in compare("ref=main", "ref=HEAD~1").stderr
+    )
+
+
+@pytest.mark.integration
+def test_what_was_edited_is_named(commits):
+    """The program writes `log.json` itself, and may read `params.json`."""
+    text = PROGRAM + "open('log.json', 'a').write('{}')\n"
+    Path("params.json").write_text("{}")
+    commit(train=text)
+    Path("other.json").write_text("{}")
+    assert sweep().returncode == 0
+    unchanged = plan()
+    assert [trial["repeats_to_run"] for trial in unchanged["trials"]] == [0]
+    assert (unchanged["changed"], unchanged["not_compared"]) == ([], [])
+    Path("other.json").write_text('{"lr": 1}')
+    edited = plan()
+    assert [trial["repeats_to_run"] for trial in edited["trials"]] == [0]
+    assert edited["not_compared"] == ["other.json"]
+    Path("params.json").write_text('{"lr": 1}')
+    edited = plan()
+    assert [trial["repeats_to_run"] for trial in edited["trials"]] == [1]
+    assert edited["changed"] == ["code of the program", "params.json"]
+
+
+@pytest.mark.integration
+def test_a_command_never_runs_old_code_with_new(commits):
+    old = commit(speed="VALUE = 1000\n")
+    assert sweep("sweep.name=old").returncode == 0
+    new = commit(speed="VALUE = 2000\n")
+    assert sweep("sweep.name=new").returncode == 0
+
+    def to_run() -> list[list[str]]:
+        (pair,) = json.loads(compare("sweep=old", "sweep=new", "--json").stdout)["pairs"]
+        return [shlex.split(text, comments=True)[3:] for text in pair["to_run"]]
+
+    assert to_run() == [[f"+axes.ref={old[:8]}", "sweep.repeats=3"], ["sweep.repeats=3"]]
+    Path("speed.py").write_text("VALUE = 3000\n")
+    assert to_run() == [[f"+axes.ref={each[:8]}", "sweep.repeats=3"] for each in (old, new)]
+    shutil.rmtree(".git")
+    assert to_run() == [[], []], "a comment, which runs nothing"
 
 
 @pytest.mark.integration

@@ -48,7 +48,7 @@ def variables() -> dict[str, str]:
     return dict(os.environ, PATH=f"{Path(sys.executable).parent}:/usr/bin:/bin")
 
 
-def place(ref: str, words=WORDS, folder=None, **more: str) -> refs.Place:
+def place(ref: str, words=WORDS, folder=None, **more: str) -> refs.RunPlace:
     folder = folder or Path.cwd()
     return place_of(resolved(ref, folder), words, folder, variables() | more)
 
@@ -159,7 +159,7 @@ def test_several_at_once_make_one(commits):
     assert len(list(Path(".git/worktrees").iterdir())) == 1
 
 
-def run(at: refs.Place, *words: str) -> str:
+def run(at: refs.RunPlace, *words: str) -> str:
     asked = subprocess.run(
         words, cwd=at.folder, env=at.variables, check=True, capture_output=True, text=True
     )

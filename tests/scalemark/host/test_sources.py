@@ -52,6 +52,10 @@ COUNT_NOT = {
     "how its command is written": ("ddp.yaml", "run: python train.py\nread: tqdm\nuses: [x]\n"),
     "an editor's file": (".vscode/settings.json", "{}"),
 }
+CANNOT_BE_KNOWN = {
+    "a JSON file that only the program names": "params.json",
+    "a configuration in a folder of another name": "runs_of_mine/params.yaml",
+}
 WORDS = (
     f"{sys.executable} scripts/train.py named.json --init=weights.bin --out result.json train.log"
 )
@@ -67,6 +71,10 @@ def make(name: str, text: str) -> Path:
 def git(*arguments: str) -> None:
     own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always"]
     subprocess.run(["git", *own, *arguments], check=True, capture_output=True)
+
+
+def code_commit() -> str:
+    return program_software.code_of(WORDS.split(), Path.cwd(), ())["commit"] or "HEAD"
 
 
 def key(words: str = WORDS) -> str:
@@ -108,6 +116,27 @@ def test_an_edit_that_changes_no_numbers_makes_no_other(project):
         assert key() == before, what
 
 
+def test_what_a_program_may_read_is_named_where_nobody_knows_if_it_does(project):
+    before = key()
+    for name in CANNOT_BE_KNOWN.values():
+        make(name, "{}\n")
+    assert key() == before
+    found = program_software.not_compared(WORDS.split(), Path.cwd())
+    named = {os.path.relpath(file) for file in found if "cache" not in file.parts}
+    assert named == set(CANNOT_BE_KNOWN.values())
+
+
+@pytest.mark.parametrize("project", ["checkout", "no git"], indirect=True)
+def test_edited_sources_are_named(project):
+    commit = code_commit()
+    make("mylib/model.py", "layers = 3\n")
+    make("README.md", "Train it.\n")
+    make("new.py", "")
+    edited = program_software.edited_since(WORDS.split(), Path.cwd(), commit)
+    assert list(edited) == (["mylib/model.py", "new.py"] if project == "checkout" else [])
+    assert not program_software.edited_since(WORDS.split(), Path.cwd(), f"{commit}+dirty")
+
+
 def test_the_settings_of_a_command_are_known():
     names = {each.name for each in fields(CommandConfig)}
     assert names == {key.decode() for key in program_software.COMMAND_KEYS}
@@ -119,13 +148,13 @@ def test_what_differs_is_named():
     before |= {"variables": {"NCCL_ALGO": "Ring"}, "program": {"code": "1", "files": "1"}}
     now |= {"variables": {"KERAS_BACKEND": "jax"}, "program": {"code": "2", "files": "2"}}
     assert software.differences(before, now) == [
-        "python 3.11 -> 3.12",
-        "timm 1.0 -> 2.0",
-        "x none -> 1",
         "KERAS_BACKEND",
         "NCCL_ALGO",
         "code of the program",
         "files that the command names",
+        "python 3.11 -> 3.12",
+        "timm 1.0 -> 2.0",
+        "x none -> 1",
     ]
     assert software.differences(now, now) == []
 

@@ -48,9 +48,9 @@ def test_what_begins_no_id_is_refused(beginning):
         with_trial([f"from={beginning}"])
 
 
-def test_an_unknown_id_is_refused_with_what_is_near():
+def test_an_unknown_id_is_refused():
     unknown = CNN.trial_id[:3] + ("0" if CNN.trial_id[3] != "0" else "1")
-    with pytest.raises(SweepRefusedError, match=rf"no such trial .*{CNN.trial_id[:8]}"):
+    with pytest.raises(SweepRefusedError, match=r"no such trial in .* list shows all"):
         with_trial([f"from={unknown}"])
 
 
