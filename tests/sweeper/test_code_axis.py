@@ -121,15 +121,18 @@ def test_a_command_never_runs_old_code_with_new(commits):
     new = commit(speed="VALUE = 2000\n")
     assert sweep("sweep.name=new").returncode == 0
 
-    def to_run() -> list[list[str]]:
-        (pair,) = json.loads(compare("sweep=old", "sweep=new", "--json").stdout)["pairs"]
+    def to_run(other: str = "new") -> list[list[str]]:
+        (pair,) = json.loads(compare("sweep=old", f"sweep={other}", "--json").stdout)["pairs"]
         return [shlex.split(text, comments=True)[3:] for text in pair["to_run"]]
 
     assert to_run() == [[f"+axes.ref={old[:8]}", "sweep.repeats=3"], ["sweep.repeats=3"]]
     Path("speed.py").write_text("VALUE = 3000\n")
     assert to_run() == [[f"+axes.ref={each[:8]}", "sweep.repeats=3"] for each in (old, new)]
+    assert sweep("sweep.name=changed").returncode == 0
+    git("checkout", "speed.py")
+    assert to_run("changed")[1] == [], "no commit has what was measured"
     shutil.rmtree(".git")
-    assert to_run() == [[], []], "a comment, which runs nothing"
+    assert to_run() == [[], ["sweep.repeats=3"]], "a comment, which runs nothing"
 
 
 @pytest.mark.integration
