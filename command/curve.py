@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -471,17 +470,17 @@ class PrintedNumbers:
         if reading := self._reader.read_line(line):
             self._take(reading, arrival_s)
 
-    def read_files(self, folder: Path, started_s: float, ended_s: float) -> None:
+    def read_files(self, folder: Path, started_s: float, ended_s: float, epoch_s: float) -> None:
         """Take what the program left in its run folder, where its lines reported no steps.
 
-        Raises ReadError.
+        1970 began at `epoch_s` of the monotonic clock. Raises ReadError.
         """
         if self.curve.num_readings:
             return
         self.is_file = True
         for reading in self._reader.read_files(folder):
             self._take(reading, ended_s)
-        self.curve.place(time.monotonic() - time.time(), started_s, ended_s)
+        self.curve.place(epoch_s, started_s, ended_s)
 
     def _take(self, reading: Reading, arrival_s: float) -> None:
         self._take_metrics(reading)

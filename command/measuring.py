@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from command import curve
 from command.points import are_other, label
-from command.watch import Moments, TakenResources
+from command.watch import Looks, TakenResources
 from scalemark.records.measurement import (
     LARGEST_THROUGHPUT,
     STEPS,
@@ -73,7 +73,7 @@ class ProgramRun:
 
     spec: TrialSpec
     printed: curve.PrintedNumbers
-    moments: Moments
+    looks: Looks
     started_s: float  # on the monotonic clock
     ended_s: float
 
@@ -244,7 +244,7 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
     if end_s - start_s < curve.LEAST_BETWEEN_S:  # its lines do not say when these steps were
         start_s, end_s = run.started_s, run.ended_s
     window_s = window.length_s
-    taken = run.moments.taken(start_s, end_s)
+    taken = run.looks.taken(start_s, end_s)
     timed = timing.Timed(
         samples=samples,
         steady=window.steady,
@@ -259,7 +259,7 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
         time_to_first_step_s=None if first_s is None else first_s - run.started_s,
         first_loss=_storable(printed.first_loss),
         cores_taken_by_others=_others(run.spec, taken),
-        peak_host_memory_bytes=run.moments.peak_bytes or None,
+        peak_host_memory_bytes=run.looks.peak_bytes or None,
         knows_data_wait=False,
         item=item,
     )
@@ -420,7 +420,7 @@ def _reported(run: ProgramRun, throughput: float, reported_item: str, why: str) 
     step is known, and `why` says what is known instead.
     """
     item = label(run.spec, reported_item, is_known=True, is_reported=True)
-    taken = run.moments.taken(run.started_s, run.ended_s)
+    taken = run.looks.taken(run.started_s, run.ended_s)
     measurement = Measurement(
         throughput=throughput,
         num_steps=0,
@@ -429,7 +429,7 @@ def _reported(run: ProgramRun, throughput: float, reported_item: str, why: str) 
         steady=False,
         cpu_s=None if taken is None else taken.cpu_s,
         cores_taken_by_others=_others(run.spec, taken),
-        peak_host_memory_bytes=run.moments.peak_bytes or None,
+        peak_host_memory_bytes=run.looks.peak_bytes or None,
         first_loss=_storable(run.printed.first_loss),
         item=item,
         reported=True,

@@ -12,19 +12,23 @@ import resource
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 
 from command import children, outcomes, start
 from command.curve import PrintedNumbers
-from command.measuring import MeasuredProgram, NothingReadError, ProgramRun, measured_by
+from command.measuring import NothingReadError, ProgramRun, measured_by
 from command.start import Guard
-from command.watch import Listener, Moments, Output, ProgramEnd, ProgramLog, Signals, Watch
+from command.watch import Listener, Looks, Moments, Output, ProgramEnd, ProgramLog, Signals, Watch
+from scalemark.program import expression
 from scalemark.readers import open_reader
+from scalemark.readers.log_text import Lines
 from scalemark.readers.opening import ReadError
 from scalemark.records.attempt import Placement
-from scalemark.records.measurement import AttemptResult, Doing, Outcome, Verdict
+from scalemark.records.measurement import AttemptResult, Doing, Outcome, StepSample, Verdict
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder import RunFolder
+from scalemark.records.validation import JsonRecord
+from scalemark.run_folder import RunFolder, open_regular, read_regular
+from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import counted
 from trainer import UnsupportedTrialError, own_process
 from trainer.measured import judge
@@ -67,7 +71,7 @@ def run(
         attempt = _Attempt(spec, folder, PrintedNumbers(spec, reader), Moments(ours), doubt)
         try:
             ended = _follow(program, _memory_bytes(spec, given), signals, log, attempt, ours)
-            return attempt.result(ended, program.items_per_step, gpus.num_wanted, given)
+            return attempt.result(ended, log, gpus.num_wanted, given)
         except ReadError as error:
             return outcomes.ended(Outcome.INVALID, f"read={spec.read}: {error}")
 
@@ -170,68 +174,125 @@ class _Attempt(Listener):
                 file.write(json.dumps({"step": step}) + "\n")
 
     def result(
-        self,
-        ended: ProgramEnd,
-        items_per_step: float | None,
-        num_gpus: int,
-        given: Placement | None,
+        self, ended: ProgramEnd, log: ProgramLog, num_gpus: int, given: Placement | None
     ) -> AttemptResult:
-        spec, printed, moments = self._spec, self._printed, self._moments
-        moments.end()
+        looks = self._moments.end()
         self._folder.steps.unlink(missing_ok=True)
         if failed := outcomes.failed(ended):
             return failed
-        printed.read_files(self._folder.path, ended.started_s, ended.ended_s)
-        try:
-            known = ProgramRun(
-                spec=spec,
-                printed=printed,
-                moments=moments,
-                started_s=ended.started_s,
-                ended_s=ended.ended_s,
-            )
-            measured = measured_by(known, items_per_step)
-        except NothingReadError as error:
-            return outcomes.nothing(str(error), spec, ended)
-        lines = [json.dumps(asdict(sample)) + "\n" for sample in measured.samples]
-        self._folder.write(self._folder.steps, "".join(lines))
-        return self._judged(measured, ended, num_gpus, given)
-
-    def _judged(
-        self, measured: MeasuredProgram, ended: ProgramEnd, num_gpus: int, given: Placement | None
-    ) -> AttemptResult:
-        seen = telemetry.summarize(self._folder.telemetry, *measured.window_s)
-        problem = None
-        if self._printed.num_unfinite_losses:
-            problem = (
-                f"the loss is not finite in {counted(self._printed.num_unfinite_losses, 'line')}"
-            )
-        judged, reasons = judge(
-            self._spec,
-            measured.measurement,
-            measured.durations_s,
-            seen,
-            num_gpus,
+        watched = Watched(
+            end=ended,
+            looks=looks,
+            epoch_s=time.monotonic() - time.time(),
+            num_gpus=num_gpus,
             num_cores=len(os.sched_getaffinity(0)),
             shares_host=given is not None and given.shares_host,
-            problem=problem,
+            software_doubt=self._doubt,
+            log_begin_bytes=log.begin_bytes,
+            chunk_ends_bytes=tuple(log.ends_bytes),
+            arrivals_s=tuple(log.arrivals_s),
         )
-        doubts = list(measured.doubts)
-        if self._doubt:
-            doubts.append(self._doubt)
-        if ended.left_behind and self._printed.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
-            doubts.append(_IN_BACKGROUND)
-        if doubts and judged != Verdict.INVALID:
-            judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
-        return AttemptResult(
-            outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
-            message=problem or outcomes.noted(ended, self._spec, num_gpus),
-            measurement=measured.measurement,
-            verdict=judged,
-            verdict_reasons=reasons,
-            gpu_telemetry=seen,
-            metrics=dict(self._printed.metrics) or None,
+        if log.is_whole:
+            left_behind = tuple(map(without_secrets, ended.left_behind))
+            kept = replace(watched, end=replace(ended, last_lines=(), left_behind=left_behind))
+            self._folder.write(self._folder.watched, json.dumps(asdict(kept)))
+        result, steps = _result(self._spec, self._folder, self._printed, watched)
+        if steps:
+            lines = [json.dumps(asdict(sample)) + "\n" for sample in steps]
+            self._folder.write(self._folder.steps, "".join(lines))
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched(JsonRecord):
+    """What is known of a program that ended well, but for its lines: `watched.json`."""
+
+    end: ProgramEnd
+    looks: Looks
+    epoch_s: float  # 1970 on the monotonic clock
+    num_gpus: int  # that were to be watched
+    num_cores: int  # of its watcher
+    shares_host: bool  # with other trials of its sweep
+    software_doubt: str
+    log_begin_bytes: int  # where its output begins in the log
+    # the chunks in which its output came: where each ends in the log, and when it came
+    chunk_ends_bytes: tuple[int, ...]
+    arrivals_s: tuple[float, ...]
+
+
+def read_again(spec: TrialSpec, folder: RunFolder) -> tuple[AttemptResult, Sequence[StepSample]]:
+    """Read the kept log of a program that ended well as `spec` says; write nothing.
+
+    Each line is as old as it was. Raises ReadError, OSError, and ValueError for what no log can be
+    read by.
+    """
+    watched = Watched.from_json(read_regular(folder.watched))
+    printed = PrintedNumbers(spec, open_reader(spec.read, spec.item))
+    lines = Lines()
+    with open_regular(folder.log) as file:
+        begin = file.seek(watched.log_begin_bytes)
+        for chunk_end, arrival_s in zip(watched.chunk_ends_bytes, watched.arrivals_s, strict=True):
+            for line, came_s in lines.feed(file.read(chunk_end - begin), arrival_s):
+                printed.take_line(line, came_s)
+            begin = chunk_end
+        if file.tell() != begin:
+            raise ValueError(f"{folder.log} is shorter than it was")
+    for line, came_s in lines.end():
+        printed.take_line(line, came_s)
+    return _result(spec, folder, printed, watched)
+
+
+def _result(
+    spec: TrialSpec, folder: RunFolder, printed: PrintedNumbers, watched: Watched
+) -> tuple[AttemptResult, Sequence[StepSample]]:
+    """Measure a program that ended well, and judge it. Raises ReadError."""
+    ended = watched.end
+    printed.read_files(folder.path, ended.started_s, ended.ended_s, watched.epoch_s)
+    items_per_step = None
+    if spec.items_per_step:
+        items_per_step = expression.items_per_step(spec.items_per_step, spec.axes)
+    try:
+        run = ProgramRun(
+            spec=spec,
+            printed=printed,
+            looks=watched.looks,
+            started_s=ended.started_s,
+            ended_s=ended.ended_s,
         )
+        measured = measured_by(run, items_per_step)
+    except NothingReadError as error:
+        return outcomes.nothing(str(error), spec, ended), ()
+    seen = telemetry.summarize(folder.telemetry, *measured.window_s)
+    problem = None
+    if printed.num_unfinite_losses:
+        problem = f"the loss is not finite in {counted(printed.num_unfinite_losses, 'line')}"
+    judged, reasons = judge(
+        spec,
+        measured.measurement,
+        measured.durations_s,
+        seen,
+        watched.num_gpus,
+        num_cores=watched.num_cores,
+        shares_host=watched.shares_host,
+        problem=problem,
+    )
+    doubts = list(measured.doubts)
+    if watched.software_doubt:
+        doubts.append(watched.software_doubt)
+    if ended.left_behind and printed.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
+        doubts.append(_IN_BACKGROUND)
+    if doubts and judged != Verdict.INVALID:
+        judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
+    result = AttemptResult(
+        outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
+        message=problem or outcomes.noted(ended, spec, watched.num_gpus),
+        measurement=measured.measurement,
+        verdict=judged,
+        verdict_reasons=reasons,
+        gpu_telemetry=seen,
+        metrics=dict(printed.metrics) or None,
+    )
+    return result, measured.samples
 
 
 def _memory_bytes(spec: TrialSpec, given: Placement | None) -> int | None:

@@ -40,7 +40,6 @@ class Program:
     arguments: Sequence[str]
     place: refs.RunPlace  # its variables are inherited ones, and values of axes
     set_by_trial: Mapping[str, str]  # those that are axes themselves
-    items_per_step: float | None  # of all replicas; None where the trial does not say
     software_words: Sequence[str]  # those that say which software runs
 
     @property
@@ -59,11 +58,10 @@ def program_of(
 ) -> Program:
     """Fill in the trial's command line; `own` is one of several hosts. Raises CannotStartError."""
     filled = template.of_axes(spec.axes) | _place(spec, run_dir, own).values()
-    items_per_step = None
     try:
         arguments = template.filled(spec.command, filled, shell=spec.shell)
-        if spec.items_per_step:
-            items_per_step = expression.items_per_step(spec.items_per_step, spec.axes)
+        if spec.items_per_step:  # before it runs
+            expression.items_per_step(spec.items_per_step, spec.axes)
         words = software_words(spec)
         folder = Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute()
         variables = _environment(inherited) | template.variables(filled)
@@ -74,7 +72,6 @@ def program_of(
         arguments=refs.with_program(arguments, folder, place),
         place=place,
         set_by_trial=env_variables(spec.free),
-        items_per_step=items_per_step,
         software_words=refs.with_program(words, folder, place),
     )
 

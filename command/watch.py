@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import time
+from array import array
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -33,9 +34,16 @@ class ProgramLog:
         self._head_left, self._most_tail = head_bytes, tail_bytes
         self._tail: deque[bytes] = deque()
         self._tail_size = self._num_left_out = 0
+        self.begin_bytes = self._file.tell()
+        # the chunks of the beginning: where each ends in the file, and when it came
+        self.ends_bytes, self.arrivals_s = array("q"), array("d")
 
-    def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes, arrival_s: float) -> None:
         """Write what still belongs to the beginning, and keep the end. Raises OSError."""
+        if len(chunk) <= self._head_left:
+            begin = self.ends_bytes[-1] if self.ends_bytes else self.begin_bytes
+            self.ends_bytes.append(begin + len(chunk))
+            self.arrivals_s.append(arrival_s)
         if self._head_left:
             self._file.write(chunk[: self._head_left])
             left = max(0, self._head_left - len(chunk))
@@ -51,6 +59,12 @@ class ProgramLog:
 
     def flush(self) -> None:
         self._file.flush()
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all that was printed stands in the file, and nothing else in between."""
+        end = self.ends_bytes[-1] if self.ends_bytes else self.begin_bytes
+        return not self._tail and self._file.tell() == end
 
     def close(self) -> None:
         """Write the end. Raises OSError."""
@@ -116,7 +130,7 @@ class Output:
     def pass_on(self) -> None:
         """Log what came, and tell its lines to who listens."""
         for chunk, arrival_s in self._pending:
-            self._log.write(chunk)
+            self._log.write(chunk, arrival_s)
             self._tell(self._lines.feed(chunk, arrival_s))
         self._pending.clear()
         self._num_pending_bytes = 0
@@ -155,8 +169,8 @@ class ProgramEnd:
     started_s: float  # on the monotonic clock
     ended_s: float
     was_told_to: bool  # by a signal to this process
-    left_behind: Sequence[str]  # commands of what it had started and did not end
-    last_lines: Sequence[str]
+    left_behind: tuple[str, ...]  # commands of what it had started and did not end
+    last_lines: tuple[str, ...]
     num_kernel_kills: int  # in this control group, before the program was started
 
 
@@ -221,7 +235,7 @@ class Watch:
             started_s=started_s,
             ended_s=ended_s,
             was_told_to=self._was_told_to,
-            left_behind=left_behind,
+            left_behind=tuple(left_behind),
             last_lines=tuple(self._output.last_lines),
             num_kernel_kills=num_kernel_kills_before,
         )
@@ -295,21 +309,48 @@ class TakenResources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Moment:
-    cpu_s: float  # of the program so far
+class Moment:
+    """A look at what a program has taken so far."""
+
+    cpu_s: float
     host: telemetry.Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """All looks at a program, in their order."""
+
+    peak_bytes: int  # largest sum of resident sizes seen
+    moments: tuple[Moment, ...]
+
+    def taken(self, start_s: float, end_s: float) -> TakenResources | None:
+        """Return what was taken between two moments of the monotonic clock, by the looks around
+        them; None with fewer than two.
+        """
+        moments = self.moments
+        before = [moment for moment in moments if moment.host.time_s <= start_s] or moments[:1]
+        after = [moment for moment in moments if moment.host.time_s >= end_s] or moments[-1:]
+        first, last = before[-1], after[0]
+        if first is last:
+            return None
+        between_s = last.host.time_s - first.host.time_s
+        share = (end_s - start_s) / between_s if between_s > 0 else 0.0
+        return TakenResources(
+            cpu_s=max(0.0, last.cpu_s - first.cpu_s) * share,
+            cores_taken_by_others=telemetry.cores_taken_by_others(first.host, last.host),
+        )
 
 
 class Moments:
     """Looks at all processes of a program now and then. `but` are ours: they are not counted."""
 
     def __init__(self, but: Collection[int]) -> None:
-        self.peak_bytes = 0  # largest sum of resident sizes seen
+        self._peak_bytes = 0
         self._but = but
         self._own_s = _ended_children_s()  # of what this process had run before
         self._began_s = time.monotonic()
         self._due_s = 0.0
-        self._moments: list[_Moment] = []
+        self._moments: list[Moment] = []
         self._note(())  # nothing of it runs yet
 
     def look_if_due(self, now_s: float) -> None:
@@ -329,34 +370,18 @@ class Moments:
         )
         self._due_s = end_s + interval_s
 
-    def end(self) -> None:
+    def end(self) -> Looks:
         """Count once more, when all processes have ended."""
         self._note(())
+        return Looks(peak_bytes=self._peak_bytes, moments=tuple(self._moments))
 
     def _note(self, living: Collection[children.Child]) -> None:
-        self.peak_bytes = max(self.peak_bytes, sum(child.resident_bytes for child in living))
+        self._peak_bytes = max(self._peak_bytes, sum(child.resident_bytes for child in living))
         living_s = sum(child.cpu_s for child in living)
         cpu_s = living_s + _ended_children_s() - self._own_s
         # of the trial's processes this one is one, too: nobody else takes its time
         host = telemetry.now(lambda: cpu_s + time.process_time())
-        self._moments.append(_Moment(cpu_s=cpu_s, host=host))
-
-    def taken(self, start_s: float, end_s: float) -> TakenResources | None:
-        """Return what was taken between two moments of the monotonic clock, by the looks around
-        them; None with fewer than two.
-        """
-        moments = self._moments
-        before = [moment for moment in moments if moment.host.time_s <= start_s] or moments[:1]
-        after = [moment for moment in moments if moment.host.time_s >= end_s] or moments[-1:]
-        first, last = before[-1], after[0]
-        if first is last:
-            return None
-        between_s = last.host.time_s - first.host.time_s
-        share = (end_s - start_s) / between_s if between_s > 0 else 0.0
-        return TakenResources(
-            cpu_s=max(0.0, last.cpu_s - first.cpu_s) * share,
-            cores_taken_by_others=telemetry.cores_taken_by_others(first.host, last.host),
-        )
+        self._moments.append(Moment(cpu_s=cpu_s, host=host))
 
 
 def _ended_children_s() -> float:

@@ -12,7 +12,7 @@ if __name__ == "__main__":
     entry_point.loading()
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 
 from scalemark.host.own_code import import_ours_first
@@ -92,6 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
     command = COMMANDS[word]
+    if word == "read" and any(argument.startswith("--sweep") for argument in arguments):
+        command = replace(command, module="sweeper.__main__", is_subcommand=True)
     program = "scalemark" if command.is_subcommand else f"scalemark {word}"
     subcommand = [word] if command.is_subcommand else []
     # before the import: hints name the command as it was started

@@ -107,6 +107,7 @@ class RunFolder:
     gpu_errors = _File("gpu_errors.jsonl")  # an XidError per line
     profile = _File("profile")  # a folder
     heartbeat = _File("heartbeat.txt")  # of a user's program: touched when it has printed something
+    watched = _File("watched.json")  # of a user's program: by it `log` is read again
     result = _File("result.json")
     rank_limits = _File("rank_limits.json")
     token = _File(".token")  # of an attempt elsewhere: there while it waits for its host

@@ -240,7 +240,7 @@ def _problem_of_trial(row: sa.RowMapping, free: Mapping[str, sa.Column[Any]]) ->
         return f"its spec makes no sense: {error}"
     if spec.to_json() != row["spec"]:
         return "its spec is not canonical JSON"
-    if spec.trial_id != row["id"]:
+    if not spec.has_id(row["id"]):
         return f"its id is not the hash of its spec, which is {spec.trial_id}"
     wanted: dict[str, object] = {name: spec.axes[name] for name in AXES}
     of_spec = dict(spec.free)

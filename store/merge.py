@@ -17,6 +17,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.attempt import spec_of
 from scalemark.records.measurement import IN_FLIGHT
 from scalemark.records.references import Rejected
+from scalemark.records.trial import READING
 from scalemark.records.validation import parsed
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import listed
@@ -207,8 +208,13 @@ class _Merging:
         self._mapped.append(table)
 
     def _add_trials(self) -> None:
-        """Add trials by their specs, so that free axes get their columns."""
-        new = "SELECT id, spec FROM other.trials WHERE id NOT IN (SELECT id FROM main.trials)"
+        """Add trials by their specs, so that free axes get their columns.
+
+        Raises ReadOtherwiseError.
+        """
+        same = " AND ".join(f"here.{name} IS there.{name}" for name in ("id", *READING))
+        here = f"SELECT id FROM main.trials AS here WHERE {same}"
+        new = f"SELECT id, spec FROM other.trials AS there WHERE NOT EXISTS ({here})"
         specs = {row.id: spec_of(parsed(row.spec)) for row in self._sql(new)}
         insert_trials(self._connection, specs)
 

@@ -36,7 +36,7 @@ from store.rows import (
     inserted_ids,
     machine_id_of,
 )
-from store.tables import insert_trials
+from store.tables import ReadOtherwiseError, insert_trials
 from store.writer import add_left_out
 
 _FIRST_FILES = ("trial.json", "machine.json", "placement.json")
@@ -117,7 +117,7 @@ def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> 
                 sweep = _sweep_in(folder, rebuilt, progress)
                 with writing(engine) as connection:
                     add_sweep(connection, sweep, rebuilt)
-            except (ValueError, OSError) as error:
+            except (ValueError, OSError, ReadOtherwiseError) as error:
                 rebuilt.rejected.append(_rejected(folder, error))
     finally:
         engine.dispose()
@@ -168,14 +168,31 @@ def _sweep_in(folder: Path, rebuilt: Rebuilt, progress: Progress) -> FolderSweep
         )
     attempts = sorted(by_identity.values(), key=lambda attempt: attempt.ended_at)
     record = _sweep_record(folder, rebuilt.warnings)
+    trials = _asked_for(record, attempts)
+    attempts = _read_alike(attempts, {spec.trial_id: spec for _, spec in trials}, rebuilt)
     head = _head(folder, attempts, record)
     return FolderSweep(
         head=head,
         left_out=record.left_out if record else (),
-        trials=_asked_for(record, attempts),
+        trials=trials,
         changes=_changes(head["started_at"], attempts),
         attempts=[(attempt.machine, attempt.attempt) for attempt in attempts],
     )
+
+
+def _read_alike(
+    attempts: Sequence[FolderAttempt], specs: Mapping[str, TrialSpec], rebuilt: Rebuilt
+) -> list[FolderAttempt]:
+    """Leave out numbers that are not read as their trial is: reading them again was cut off."""
+    alike = []
+    for attempt in attempts:
+        is_read = attempt.attempt.result.measurement is not None
+        if is_read and attempt.spec.reading != specs[attempt.spec.trial_id].reading:
+            why = "read another way than its trial is by now"
+            rebuilt.rejected.append(Rejected(where=attempt.attempt.run_dir, reason=why))
+        else:
+            alike.append(attempt)
+    return alike
 
 
 def _never_began(folder: Path) -> bool:
@@ -198,7 +215,7 @@ def _attempt_in(folder: RunFolder) -> FolderAttempt:
         parts = {"machine": machine, "placement": placement, "attempt": begin}
         missing = next(name for name, part in parts.items() if part is None)
         raise ValueError(f"{missing}.json is missing: it was made by hand, or is damaged")
-    if begin.trial_id != spec.trial_id:
+    if not spec.has_id(begin.trial_id):
         raise ValueError(
             f"attempt.json is of trial {begin.trial_id}, trial.json of {spec.trial_id}"
         )

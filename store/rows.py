@@ -45,24 +45,14 @@ def add_attempts(
 ) -> None:
     """Insert attempts of a sweep, each with the id of its machine: all that they measured, too."""
     shared: dict[tuple[str, str], int] = {}
-
-    def shared_id(table: _Shared, described: Any, values: dict[str, Any]) -> int:
-        """Return the id of a row that many attempts share, looked up once."""
-        key = digest(described)
-        known = shared.get((table.__tablename__, key))
-        if known is None:
-            known = connection.scalar(sa.select(table.id).where(table.key == key))
-        if known is None:
-            known = inserted_id(connection, table, values | {"key": key})
-        shared[table.__tablename__, key] = known
-        return known
-
     rows = []
     for machine_id, attempt in attempts:
         environment_id = None
         if attempt.environment:
             values = environment_values(attempt.environment)
-            environment_id = shared_id(schema.EnvironmentRow, attempt.environment, values)
+            environment_id = _shared_id(
+                connection, shared, schema.EnvironmentRow, attempt.environment, values
+            )
         placement = asdict(attempt.placement)
         for name in ("devices", "cores", "hosts"):
             placement[name] = ",".join(map(str, placement[name]))
@@ -71,7 +61,9 @@ def add_attempts(
             "sweep_id": sweep_id,
             "machine_id": machine_id,
             "environment_id": environment_id,
-            "placement_id": shared_id(schema.PlacementRow, placement, placement),
+            "placement_id": _shared_id(
+                connection, shared, schema.PlacementRow, placement, placement
+            ),
             "outcome": attempt.result.outcome,
             "message": attempt.result.message,
             "shares_host": attempt.placement.shares_host,
@@ -79,21 +71,66 @@ def add_attempts(
         }
         rows.append(row)
     ids = inserted_ids(connection, schema.AttemptRow, rows)
-    measurements, steps = [], []
+    measured = []
     for attempt_id, (_, attempt) in zip(ids, attempts, strict=True):
-        result = asdict(attempt.result)
+        measured.append((attempt_id, attempt.result, attempt.steps))
+    _add_measured(connection, measured)
+
+
+def replace_measured(
+    connection: sa.Connection, attempt_id: int, result: AttemptResult, steps: Sequence[StepSample]
+) -> None:
+    """Put another result in place of what an attempt has, inside the caller's transaction."""
+    for table in (schema.MeasurementRow, schema.StepArraysRow):
+        connection.execute(sa.delete(table).where(table.attempt_id == attempt_id))
+    row = sa.update(schema.AttemptRow).where(schema.AttemptRow.id == attempt_id)
+    connection.execute(row.values(outcome=result.outcome, message=result.message))
+    _add_measured(connection, [(attempt_id, result, steps)])
+
+
+def _add_measured(
+    connection: sa.Connection,
+    results: Sequence[tuple[int, AttemptResult, Sequence[StepSample]]],
+) -> None:
+    """Insert what attempts measured, each by its id."""
+    shared: dict[tuple[str, str], int] = {}
+    measurements, arrays = [], []
+    for attempt_id, made, steps in results:
+        result = asdict(made)
         if result["measurement"] is not None:
             ops = result["op_placement"]
             row = {name: result[name] for name in BESIDE_A_MEASUREMENT}
-            row["op_placement_id"] = shared_id(schema.OpPlacementRow, ops, {"description": ops})
+            row["op_placement_id"] = _shared_id(
+                connection, shared, schema.OpPlacementRow, ops, {"description": ops}
+            )
             measurements.append(row | result["measurement"] | {"attempt_id": attempt_id})
-        if attempt.steps:
-            steps.append(pack_steps(attempt.steps) | {"attempt_id": attempt_id})
+        if steps:
+            arrays.append(pack_steps(steps) | {"attempt_id": attempt_id})
     insert_all(connection, schema.MeasurementRow, measurements)
-    insert_all(connection, schema.StepArraysRow, steps)
+    insert_all(connection, schema.StepArraysRow, arrays)
 
 
 _Shared = type[schema.EnvironmentRow] | type[schema.PlacementRow] | type[schema.OpPlacementRow]
+
+
+def _shared_id(
+    connection: sa.Connection,
+    shared: dict[tuple[str, str], int],  # those that were looked up already
+    table: _Shared,
+    described: Any,
+    values: dict[str, Any],
+) -> int:
+    """Return the id of a row that many attempts share."""
+    key = digest(described)
+    known = shared.get((table.__tablename__, key))
+    if known is None:
+        known = connection.scalar(sa.select(table.id).where(table.key == key))
+    if known is None:
+        known = inserted_id(connection, table, values | {"key": key})
+    shared[table.__tablename__, key] = known
+    return known
+
+
 _OF_ATTEMPT = ("trial_id", "repeat", "attempt", "exit_code", "started_at", "duration_s")
 
 

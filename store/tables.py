@@ -20,9 +20,21 @@ from scalemark.host.own_code import typed
 from scalemark.records.axes import AxisValue, name_in_records
 from scalemark.records.references import published
 from scalemark.records.trial import AXES, TrialSpec
+from scalemark.text.wording import as_typed
 from store.errors import DamagedError, StoreError
 from store.rows import add_references, in_chunks, insert_all
-from store.schema import Base, Flag, InfoRow, Real, TrialRow, Whole, is_lacked
+from store.schema import (
+    AttemptRow,
+    Base,
+    Flag,
+    InfoRow,
+    MeasurementRow,
+    Real,
+    SweepRow,
+    TrialRow,
+    Whole,
+    is_lacked,
+)
 
 SCHEMA = "5"  # version of the tables, in `database_info`: to be raised with every change of them
 
@@ -295,22 +307,63 @@ _KINDS: Mapping[type[AxisValue], sa.types.TypeEngine[Any]] = {
 def insert_trials(connection: sa.Connection, specs: Mapping[str, TrialSpec]) -> None:
     """Insert those of these trials, by their ids, that are not there yet.
 
-    Of one that is there `compare` may be another now, which is no part of its identity.
+    Of one that is there `compare` may be another now, and how it is read, which are no part of its
+    identity. Raises ReadOtherwiseError as `refuse_other_readings`.
     """
-    new, compared_otherwise = dict(specs), []
+    new, changed = dict(specs), {}
     for ids in in_chunks(list(specs)):
-        known = sa.select(TrialRow.id, _TRIALS.c["compare"]).where(TrialRow.id.in_(ids))
-        for trial_id, compare in connection.execute(known):
+        known = sa.select(TrialRow.id, TrialRow.spec).where(TrialRow.id.in_(ids))
+        for trial_id, text in connection.execute(known):
             spec = new.pop(trial_id)
-            if spec.compare != (compare or ""):
-                compared_otherwise.append(spec)
-    for spec in compared_otherwise:
-        row = sa.update(TrialRow).where(TrialRow.id == spec.trial_id)
-        changed = {"strategy": spec.strategy, "spec": spec.to_json()}
-        connection.execute(row.values(compare=spec.axes["compare"], **changed))
+            if spec.to_json() != text:
+                changed[trial_id] = spec
+    refuse_other_readings(connection, changed.values())
+    for spec in changed.values():
+        update_trial(connection, spec)
     _make_room_for(connection, new.values())
     insert_all(connection, TrialRow, [_values(id_, spec) for id_, spec in new.items()])
     _fill(connection, new)
+
+
+def update_trial(connection: sa.Connection, spec: TrialSpec) -> None:
+    """Write anew what is no part of a trial's identity."""
+    row = sa.update(TrialRow).where(TrialRow.id == spec.trial_id)
+    connection.execute(row.values(_values(spec.trial_id, spec)))
+
+
+class ReadOtherwiseError(StoreError):
+    """Raised for a trial of a program whose numbers were read another way."""
+
+
+def refuse_other_readings(connection: sa.Connection, specs: Iterable[TrialSpec]) -> None:
+    """Raise ReadOtherwiseError where a trial has numbers that were read another way than its spec
+    says: numbers of two readings are never mixed.
+    """
+    from store.database import own_command  # here, because that module needs this one
+
+    programs = {spec.trial_id: spec for spec in specs if spec.read}
+    measured = (
+        sa.select(TrialRow.spec, SweepRow.name)
+        .distinct()
+        .join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
+        .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
+    )
+    for ids in in_chunks(list(programs)):
+        for text, sweep in connection.execute(measured.where(TrialRow.id.in_(ids))):
+            was = TrialSpec.from_json(text)
+            now = programs[was.trial_id].reading
+            changed = []
+            for name, value in now.items():
+                if value != was.reading[name]:
+                    changed.append(f"{name}={as_typed(value)}")
+            if changed:
+                again = own_command(connection.engine, "read", "--sweep", sweep, *changed)
+                raise ReadOtherwiseError(
+                    f"trial {was.trial_id[:8]} has numbers that were read another way; `{again}` "
+                    "reads its kept log again, and nothing runs again. To keep both, give one "
+                    "another command.name"
+                )
 
 
 def free_columns(connection: sa.Connection) -> dict[str, sa.Column[Any]]:

@@ -17,6 +17,7 @@ app = App(
         "status": "sweeper.live.status:status",
         "judge": "sweeper.early_stopping.command:judge",
         "probe": "sweeper.probe:probe",
+        "read": "sweeper.reading:read",
     },
 )
 

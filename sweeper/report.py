@@ -50,17 +50,23 @@ def in_lines(failures: Sequence[Failure]) -> Iterator[str]:
         yield f"and {len(failures) - MOST_SHOWN} more"
 
 
-def first_unread(log: str, read: str) -> list[str]:
-    """Return what to ask where the first trial of a program has no number: how to read its log."""
+def first_unread(log: str, read: str, again: str) -> list[str]:
+    """Return what to ask where the first trial of a program has no number: how to read its log.
+
+    `again` is the command that reads it again, which lacks the settings.
+    """
     said = "the first trial has no number, and nothing more is started; "
     choices: list[str] = []
     with suppress(LogError):
         for choice in search(log_text(Path(log)).lines).choices:
             if choice.read != read:
-                choices.append(choice.overrides)
+                choices.append(f"{again} {choice.overrides}")
+    then = "then repeat the command with the same settings"
     if not choices:
-        return [f"{said}write a pattern for its last lines, as read=regex:img/s ([0-9.]+)"]
-    return [f"{said}repeat the command with one of", *choices]
+        return [
+            f"{said}write a pattern for its last lines, as {again} 'read=regex:img/s ([0-9.]+)'"
+        ]
+    return [f"{said}read its log by one of these, {then}", *choices]
 
 
 @dataclass(slots=True, kw_only=True)

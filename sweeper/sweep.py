@@ -21,10 +21,11 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import storable
 from scalemark.text.untrusted import command_line, quoted, without_secrets
-from store.database import check_writable, file_of, open_existing
+from store.database import check_writable, file_of, open_existing, reading
 from store.errors import StoreError
 from store.ledger import Ledger
 from store.reading import earlier
+from store.tables import refuse_other_readings
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper import SweepRefusedError, launchers
 from sweeper.devices.nvml import GpuUsers
@@ -79,11 +80,16 @@ class Sweep:
         left_out: Sequence[tuple[str, str]],
         engine: sa.Engine | None,
     ) -> Planned:
-        """Plan what is still to run, by what the database has; None: there is none yet."""
+        """Plan what is still to run, by what the database has; None: there is none yet.
+
+        Raises StoreError for trials with numbers that were read another way.
+        """
         settings, shares_host = self.config.sweep, self.config.launcher.share_host
         key, software_key = self.machine.key, self.software_key
         num_completed = {}
         if engine is not None:
+            with reading(engine) as connection:
+                refuse_other_readings(connection, specs)
             num_completed = earlier.num_completed(
                 engine, key, software_key, shares_host=shares_host
             )

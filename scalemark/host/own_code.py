@@ -36,6 +36,7 @@ _TYPED = {
     "status": "python -m sweeper status",
     "judge": "python -m sweeper judge",
     "probe": "python -m sweeper probe",
+    "read": "python -m scalemark read",
     "selfcheck": "python -m trainer selfcheck",
 }
 

@@ -22,6 +22,7 @@ READ, NOTHING, UNREADABLE = 0, 1, 2
 _SHOWN_LINES = 20  # of a log in which nothing is found
 _MOST_ROWS = 8
 _MOST_SHOWN = 300  # characters of a line
+_OF_SWEEPS = "`scalemark read --sweep SWEEP read=...` reads the kept logs of a sweep another way.\n"
 _COLUMNS = ("reader", "number", "readings", "first", "last", "item", "of")
 
 
@@ -64,7 +65,7 @@ def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
         description="Finds what says how fast a program trains in its output, as train.log of\n"
         "`python train.py > train.log`, and prints the arguments of scalemark sweep that read it.\n"
         "Exits with 1 where nothing says so, or where several numbers may be the speed.",
-        epilog="\n".join(["readers:", *readers]).replace("%", "%%"),
+        epilog="\n".join([_OF_SWEEPS, "readers:", *readers]).replace("%", "%%"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(

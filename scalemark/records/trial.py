@@ -138,11 +138,24 @@ class TrialSpec(TrialAxes):
     def trial_id(self) -> str:
         """Return the first 16 hex digits of the SHA-256 of the canonical JSON.
 
-        `compare` is left out: it chooses the rows of tables, and changes nothing of what runs.
+        `compare` and READING are left out: they change nothing of what runs.
         """
+        return self._digest_without("compare", *READING)
+
+    def has_id(self, trial_id: str) -> bool:
+        """Return whether it has this id, or had it when READING was a part of it."""
+        return trial_id in (self.trial_id, self._digest_without("compare"))
+
+    def _digest_without(self, *names: str) -> str:
         values = json.loads(self.to_json())
-        values.pop("compare", None)
+        for name in names:
+            values.pop(name, None)
         return hashlib.sha256(_canonical(values).encode()).hexdigest()[:16]
+
+    @property
+    def reading(self) -> dict[str, AxisValue]:
+        """Return how the output of its program is read, by the settings for it."""
+        return {f"command.{name}": self.value(AXES[name]) for name in READING}
 
     @property
     def curve(self) -> str:
@@ -209,14 +222,17 @@ AXES: Mapping[str, Axis] = {
 PROGRAM_AXES = tuple(axis.name for axis in AXES.values() if axis.engines == (Engine.command,))
 """Axes that say what the program is and how it is read."""
 
+READING = ("read", "item", "items_per_step", "per_gpu")
+"""Axes that only say how the log of a program is read: a kept log can be read again."""
+
 USED_BY_PROGRAMS = ("precision", "optimizer", "learning_rate", "batch_size", "num_steps")
 ALWAYS_OF_COMMANDS = frozenset(
     axis.name
     for axis in AXES.values()
-    if Engine.command in axis.engines and axis.name not in USED_BY_PROGRAMS
+    if Engine.command in axis.engines and axis.name not in ("scaling", *USED_BY_PROGRAMS)
 )
 """Axes that every trial of engine=command has. It lacks those of `USED_BY_PROGRAMS` that its
-program does not use, and all that are of our own models.
+program does not use, weak scaling, and all that are of our own models.
 """
 
 _REQUIRED = frozenset(axis.name for axis in AXES.values() if axis.default is None)

@@ -120,7 +120,11 @@ def resolve_grid(
                 raise SweepRefusedError(f"data.dir={spec.data_dir}: {problem}")
         if ref := refs.of_trial(spec.free):
             spec = _at_commit(spec, ref, commits)
-        specs.setdefault(spec.trial_id, spec)
+        if specs.setdefault(spec.trial_id, spec).reading != spec.reading:
+            raise SweepRefusedError(
+                f"{text_of(cell)}: another cell reads the same trial another way, and a trial is "
+                "read in one; leave one out, or give it another command.name"
+            )
     if refused and sweep.invalid.name == "error":
         raise SweepRefusedError(_refusal(refused))
     if refused and not specs:

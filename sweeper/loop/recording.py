@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from conf.schema import OnFailure
 from scalemark.records.attempt import Placement
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import AttemptResult, Outcome, State, Verdict
 from scalemark.records.trial import TrialSpec
+from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import without_secrets
+from store.database import own_command
 from store.errors import StoreError
 from store.rows import FinishedAttempt
 from sweeper import SweepRefusedError
@@ -112,7 +115,10 @@ class Recorder:
         is_first = self.ran.states.total() == 1 and repeat.open.num_attempts == 1
         if is_first and self._backlog.waiting() and self._is_unread(repeat, result):
             self._stopping.starts_no_more = True
-            for line in first_unread(log, repeat.trial.spec.read):
+            begin = RunFolder(Path(log).parent).read_attempt()
+            sweep = begin.sweep if begin else "SWEEP"
+            again = own_command(self._shared.tools.ledger.engine, "read", "--sweep", sweep)
+            for line in first_unread(log, repeat.trial.spec.read, again):
                 self._progress.note(line)
 
     def _is_unread(self, repeat: Repeat, result: AttemptResult) -> bool:

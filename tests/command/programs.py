@@ -42,7 +42,7 @@ SPEC = TrialSpec.of(
 def run_of(spec: TrialSpec, printed: PrintedNumbers, ended_s: float) -> ProgramRun:
     """Return a program that ran from 0 on, of which nobody looked at what it took."""
     return ProgramRun(
-        spec=spec, printed=printed, moments=Moments(()), started_s=0.0, ended_s=ended_s
+        spec=spec, printed=printed, looks=Moments(()).end(), started_s=0.0, ended_s=ended_s
     )
 
 

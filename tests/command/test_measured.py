@@ -1,6 +1,7 @@
 """What programs print becomes the throughput that they had, or is doubted: their rates, means, totals and files."""
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,7 @@ def of(
     for arrival_s, line in lines:
         printed.take_line(line, arrival_s)
     if files:
-        printed.read_files(files, 0.0, ENDED_S)
+        printed.read_files(files, 0.0, ENDED_S, time.monotonic() - time.time())
     ended_s = ENDED_S if files else lines[-1][0]
     return measured_by(run_of(spec, printed, ended_s), items)
 

@@ -7,10 +7,12 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from command.run import read_again
 from scalemark.records.attempt import RANK_LOST, Placement
 from scalemark.records.measurement import Doing, Phase
 from tests.command.programs import MEANS_AND_TOTAL, ONE, begin, environment_of, run, script, spec_of
@@ -53,6 +55,33 @@ def test_a_program_that_prints_steps_is_measured():
     assert folder.read_doing() is Doing.STEPPING
     assert "--batch 8" in folder.log.read_text()
     assert folder.heartbeat.exists()
+
+
+TIMED_BY_LINES = """
+    import sys, time
+    for step in range(1, 31):
+        time.sleep(0.03)
+        sys.stdout.write(f"step {step} of 30, loss {3 / step}")  # the line ends with the next one
+        sys.stdout.flush()
+        print(f" lr {step}e-5 seen {32 * step}")
+"""
+
+
+def test_a_kept_log_is_read_again_as_it_was_read_while_it_was_written():
+    read = r"regex:step (?P<step>\d+) of 30, loss (?P<loss>\S+)"
+    spec = spec_of(script(TIMED_BY_LINES), read, item="tokens", items_per_step="8")
+    result, folder = run(spec)
+    steps = folder.read_steps()
+    assert read_again(spec, folder) == (result, steps)
+    other = replace(spec, read=r"regex:lr (?P<lr>\S+) seen (?P<step>\d+)", items_per_step="1")
+    again, _ = read_again(other, folder)
+    assert again.metrics == {"lr": 30e-5}
+    ratio = again.measurement.throughput / result.measurement.throughput
+    assert ratio == pytest.approx(4, rel=0.1)
+    with folder.log.open("r+b") as log:
+        log.truncate(100)
+    with pytest.raises(ValueError, match=r"log\.txt is shorter than it was$"):
+        read_again(spec, folder)
 
 
 def test_a_variable_that_is_an_axis_is_in_the_programs_environment_and_recorded(monkeypatch):

@@ -6,13 +6,14 @@ from the sources of the libraries, or from public reports.
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from command import outcomes
 from command.outcomes import CrashedError, failed
-from command.watch import ProgramEnd
+from command.watch import ProgramEnd, ProgramLog
 
 TRACEBACK = "Traceback (most recent call last):"
 ENDS = Path(__file__).parent / "ends"
@@ -331,3 +332,24 @@ def test_a_fork_server_of_programs_loads_every_reader():
 )
 def test_a_line_that_names_an_error_says_why(lines: list[str], wanted: int):
     assert outcomes.last_error(lines) == lines[wanted]
+
+
+@pytest.mark.parametrize(
+    ("second", "other", "is_whole"),
+    [("step 2\n", "", True), ("x" * 100, "", False), ("step 2\n", "a warning\n", False)],
+)
+def test_a_log_is_read_again_where_it_holds_what_was_printed_and_nothing_else(
+    second, other, is_whole
+):
+    path = Path("log.txt")
+    path.write_text("before\n")
+    with closing(ProgramLog(path, head_bytes=50)) as log:
+        log.write(b"step 1\n", 0.5)
+        log.flush()
+        with path.open("a") as watcher:
+            watcher.write(other)
+        log.write(second.encode(), 1.5)
+        log.flush()
+        assert log.is_whole == is_whole
+    if is_whole:
+        assert (list(log.ends_bytes), list(log.arrivals_s)) == ([14, 21], [0.5, 1.5])

@@ -153,6 +153,8 @@ def test_steps_on_several_numbers_of_gpus_are_no_efficiency():
 
 def test_pictures_read_by_two_patterns_have_short_names():
     reads = ["regex:step (?P<step>[0-9]+): (?P<throughput>[0-9.]+) samples/s", "json"]
-    fill_programs([row for read in reads for row in grid(zeros=(0,), read=read)])
+    fill_programs(
+        [row for zero, read in enumerate(reads) for row in grid(zeros=(zero,), read=read)]
+    )
     found = {picture.name for picture in pictures("scaling")}
     assert found == {"train-read=regex-03b859", "train-read=json"}

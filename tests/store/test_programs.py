@@ -1,5 +1,6 @@
 """Trials of a user's own program lack many axes: they are stored, filtered, sorted and exchanged."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from store.errors import StoreError
 from store.merge import merge
 from store.reading import listing, queries
 from store.reading.listing import full_names
+from store.tables import ReadOtherwiseError
 from tests.analysis.gpu_box import on_gpus
 from tests.programs import OTHERS_WORDS, REPORTED, fill_programs, program
 from tests.store.command import store as store_command
@@ -144,6 +146,43 @@ def test_what_is_compared_is_no_part_of_a_trial_and_may_change(db):
     assert listed(db, "trial_id", "strategy") == [(spec.trial_id, "zero=0")] * 2
     checked = store_command("check", "--db", db)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_how_a_program_is_read_is_no_part_of_a_trial_and_changes_until_numbers_are_read(db):
+    spec = MIXED[0][0]
+    other = replace(spec, read="keras", item="samples", per_gpu=True)
+    assert other.trial_id == spec.trial_id
+    fill_programs([(spec, None)], db)  # its output was not read
+    fill_programs([(other, 12.0)], db, name="second")
+    assert listed(db, "trial_id", "read") == [(spec.trial_id, "keras")] * 2
+    assert store_command("check", "--db", db).returncode == 0
+    with pytest.raises(ReadOtherwiseError) as refused:
+        fill_programs([(spec, 10.0)], db, name="third")
+    assert str(refused.value).startswith(
+        f"trial {spec.trial_id[:8]} has numbers that were read another way; `python -m scalemark "
+        "read --sweep second command.read=json command.item=tokens command.per_gpu=false"
+    )
+
+
+def test_numbers_of_two_readings_of_a_trial_are_not_merged(db):
+    spec = MIXED[0][0]
+    fill_programs([(replace(spec, read="keras"), 12.0)], "keras.db")
+    fill_programs([(spec, 10.0)], "json.db")
+    with pytest.raises(ReadOtherwiseError):
+        merge("json.db", ["keras.db"])
+    assert listed("json.db", "read", "throughput") == [("json", 10.0)]
+
+
+def test_the_id_of_a_trial_from_when_its_reading_was_a_part_of_it_is_known():
+    spec = MIXED[0][0]
+    values = {
+        name: value for name, value in json.loads(spec.to_json()).items() if name != "compare"
+    }
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    earlier = hashlib.sha256(text.encode()).hexdigest()[:16]
+    assert earlier != spec.trial_id
+    assert spec.has_id(earlier)
+    assert not replace(spec, read="keras").has_id(earlier)
 
 
 def test_a_list_of_other_items_than_images_names_them(mixed):

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
 from scalemark.records.attempt import SweepRecord
 from scalemark.records.measurement import EXIT_CODES, AttemptResult, GpuTelemetry, Outcome, State
@@ -166,6 +168,9 @@ class FakeLedger:
     """A ledger in memory that refuses what the real one would refuse."""
 
     trials: dict[int, PlannedTrial]  # by repeat
+    engine: sa.Engine = field(  # never opened, only named
+        default_factory=lambda: sa.create_engine("sqlite:///results.db")
+    )
     ended: bool | None = None  # finished or not; None: not ended
     num_beats: int = 0
     states: dict[int, State] = field(default_factory=dict)

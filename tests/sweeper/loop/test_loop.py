@@ -115,7 +115,7 @@ def test_a_first_trial_without_a_number_stops_the_sweep_and_asks(stack):
     assert loop.run() == {State.INVALID: 1}
     assert loop.notes.texts == [
         "the first trial has no number, and nothing more is started; "
-        "write a pattern for its last lines, as read=regex:img/s ([0-9.]+)"
+        "write a pattern for its last lines, as python -m scalemark read --sweep s 'read=regex:img/s ([0-9.]+)'"
     ]
 
 
@@ -133,9 +133,9 @@ def test_a_first_trial_without_a_number_stops_nothing_where_its_pattern_read_one
 def test_the_question_shows_what_would_read_the_log(tmp_path):
     log = tmp_path / "log.txt"
     log.write_text("step 1 | a 40 tokens/s\nstep 2 | a 41 tokens/s\n")
-    headline, choice = first_unread(str(log), "json")
-    assert headline.endswith("repeat the command with one of")
-    assert choice.startswith("'read=regex:")
+    headline, choice = first_unread(str(log), "json", "scalemark read --sweep night")
+    assert headline.endswith("by one of these, then repeat the command with the same settings")
+    assert choice.startswith("scalemark read --sweep night 'read=regex:")
     assert choice.endswith("command.item=tokens")
 
 

@@ -1,0 +1,109 @@
+"""Kept logs of a sweep are read another way, and nothing runs again."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from store import rows
+from store.checks import check
+from store.rebuild import rebuild
+from sweeper import reading
+from sweeper.__main__ import app
+from tests.app import run_app
+from tests.conftest import PROJECT
+
+pytestmark = pytest.mark.integration
+
+PROGRAM = """
+import sys, time
+num_gpus = int(sys.argv[1])
+print("run", file=open("runs.txt", "a"))
+for step in range(1, 31):
+    time.sleep(0.01)
+    print(f"step {step} {640 * num_gpus} tokens/s {10 * num_gpus} images/s loss {3 / step}", flush=True)
+"""
+NONE = r"regex:epoch (?P<step>\d+)"
+TOKENS = r"regex:step (?P<step>\d+) (?P<throughput>\S+) tokens/s .*loss (?P<loss>\S+)"
+IMAGES = r"regex:step (?P<step>\d+) .* (?P<throughput>\S+) images/s"
+RUNS = Path("runs.txt")
+
+
+def sweep(read: str) -> subprocess.CompletedProcess:
+    arguments = [
+        *(sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", "hardware=cpu"),
+        *(f"command={sys.executable} program.py {{num_gpus}}", "num_gpus=1,2", "sweep.name=one"),
+        f"read={read}",
+    ]
+    return subprocess.run(arguments, capture_output=True, text=True, check=False)
+
+
+def stored(db: str = "results.db") -> list[tuple]:
+    query = """
+        SELECT trials.read, attempts.outcome, repeats.state, round(throughput, 6), measurements.item,
+            last_loss IS NOT NULL, json_array_length(duration_over_least)
+        FROM attempts JOIN trials ON trials.id = attempts.trial_id
+        JOIN repeats ON repeats.trial_id = trials.id
+        LEFT JOIN measurements ON measurements.attempt_id = attempts.id
+        LEFT JOIN step_arrays ON step_arrays.attempt_id = attempts.id ORDER BY num_gpus
+    """
+    with closing(sqlite3.connect(db)) as connection:
+        return connection.execute(query).fetchall()
+
+
+@pytest.fixture
+def again(capsys, monkeypatch):
+    return lambda *words: run_app(
+        app, "sweeper", capsys, monkeypatch, "read", "--sweep", "one", *words
+    )
+
+
+def test_a_sweep_whose_first_log_is_not_read_goes_on_once_it_is_read_again(again, monkeypatch):
+    Path("program.py").write_text(PROGRAM)
+    ended = sweep(NONE)
+    assert "read its log by one of these" in ended.stderr, ended.stderr
+    assert stored() == [(NONE, "invalid", "invalid", None, None, 0, None)]
+
+    ended = again(f"read={TOKENS}", "item=tokens")
+    assert ended.exit_code == 0, ended.stderr
+    assert stored() == [(TOKENS, "completed", "completed", 640.0, "tokens", 1, 30)]
+    ended = sweep(TOKENS)
+    assert ended.returncode == 2, "without command.item it is another reading"
+    assert "`python -m scalemark read --sweep one command.item=`" in ended.stderr
+    again("item=")
+    assert sweep(TOKENS).returncode == 0
+    assert RUNS.read_text() == "run\n" * 2, "the first trial did not run again"
+    before = stored()
+    assert [row[3] for row in before] == [640.0, 1280.0]
+
+    def killed(*_):
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            reading.ledger, "exists", lambda *_: patched.setattr(rows, "_add_measured", killed)
+        )
+        with pytest.raises(RuntimeError):
+            again(f"read={IMAGES}")
+    assert stored() == before
+
+    ended = again(f"read={IMAGES}", "--json")
+    assert [one["attempts"] for one in json.loads(ended.stdout)] == [1, 1]
+    assert [row[3:6] for row in stored()] == [(10.0, "items", 0), (20.0, "items", 0)]
+    assert list(check("results.db")) == []
+    rebuild("again.db", ["runs"])
+    assert stored("again.db") == stored()
+
+    assert again("read=keras").exit_code == 1
+    kept = [one["kept"] for one in json.loads(again("read=keras", "--json").stdout)]
+    assert all(why.endswith(": read=keras: found no number.") for why in kept)
+    next(Path("runs").glob("*/*-x2-*/watched.json")).unlink()
+    _, gone = json.loads(again(f"read={TOKENS}", "--json").stdout)
+    assert gone["kept"].endswith("/watched.json is not there: its whole log was not kept")
+    assert [row[3] for row in stored()] == [640.0, 20.0], "each trial by itself, and no mixture"
+    assert again("raed=json").exit_code == 2
+    assert RUNS.read_text() == "run\n" * 2
