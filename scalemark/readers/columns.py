@@ -13,6 +13,7 @@ from scalemark.readers.words import (
     OF_ITEMS,
     SECONDS,
     Role,
+    is_short,
     phase_of,
     role_of,
     usable_rate,
@@ -22,7 +23,8 @@ from scalemark.readers.words import (
 
 STEP_WORDS = r"(?:steps?|iters?|iterations?|its|batch(?:es)?|updates?)"
 COUNTED = re.compile(
-    rf"(?<![\d.])(\d+)\s?-?\s?{STEP_WORDS}\b(?!\s*/\s*s)(?!\s*[=:\[]?\s*\d)", re.IGNORECASE
+    rf"(?<![\d.])(\d+)\s?-?\s?{STEP_WORDS}\b(?!-|\s*(?:/|per)\s*s)(?!\s*[=:\[]?\s*\d)",
+    re.IGNORECASE,
 )
 """A number of steps that a time is of, as in `time/100 steps: 35.2s` or `100 steps take 0.7 s`."""
 
@@ -84,6 +86,12 @@ def step_pattern(lines: Sequence[str]) -> str | None:
         if grows(steps, strictly=False) or begins_anew(steps):
             growing.append(pattern)
     return growing[0] if growing else None
+
+
+def counts_epochs(pattern: str, line: str) -> bool:
+    """Return whether the step that a pattern finds in a line is the number of an epoch."""
+    match = re.search(pattern, line)
+    return bool(match and _OF_EPOCH.search(line[: match.start("step")]))
 
 
 def step_pattern_above(lines: Sequence[str], places: Sequence[int], most_above: int) -> str | None:
@@ -226,10 +234,17 @@ _UNIT = re.compile(
     r"\s?(?:[A-Za-zµ]+|(?=/))(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
 )
 _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec: 22528.2`
-    rf"\s?(?:(?:s|secs?|seconds?|min|minutes?)\s*\)?\s*[:=]|-?\s?{STEP_WORDS}\b(?!/s))", re.I
+    rf"\s?(?:(?:s|secs?|seconds?|min|minutes?)\s*\)?\s*[:=]|-?\s?{STEP_WORDS}\b(?!\s?(?:/|per)\s?s))",
+    re.I,
 )
 _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 iterations`
     rf"\s?[a-zµ]+\s*(?:/|per|for|over|in|\()\s*(?:the\s+)?(?:last\s+)?\d+\s*{STEP_WORDS}\b", re.I
+)
+_NO_RATE = re.compile(  # a percentage, or what is of a longer time, as `1.2 B tokens/day`
+    r"\s?(?:%|(?:[A-Za-z]+\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)", re.I
+)
+_EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`, `x 8 GPUs`
+    r"\s*\(?(?:(?:per|each|on each)\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b", re.I
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t\n{}\[\]]|\s{2,}|\)\s|\s-\s")
@@ -237,6 +252,7 @@ _NEXT_NUMBER = re.compile(rf"\s+{NUMBER}(?!\s?%)")
 _IS_NAME = re.compile(r"['\"]?\s*[:=]")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
 _UNIT_BEFORE = re.compile(r"^\S*/\S+\s*(?=\($)")  # of the number before, as `img/s/GPU (`
+_OF_NUMBER_BEFORE = re.compile(r"^[A-Za-z]+/s(?:ec)?\s+")
 _CLAIMED = re.compile(r"\b(?:on|with|for|using|across|over|after)\s*$", re.IGNORECASE)
 _OF_BARS = ("it/s", "s/it")
 _AFTER_NUMBER = re.compile(r"(?:\d|\b(?:nan|inf)\b)\S*\s+(?=\D)")
@@ -247,7 +263,12 @@ _NO_STEP = re.compile(
     re.IGNORECASE,
 )
 _OF_ESPNET = re.compile(r"iter_time=.*forward_time=")  # the first is the wait for data
-_VALIDATION = re.compile(r"\((?:val|test|eval)\)|^\W*(?:test|eval\w*|valid\w*)\b", re.IGNORECASE)
+_VALIDATION = re.compile(
+    r"^\W*(?:test|eval\w*|valid\w*)\b|[(\[|]\s*(?:test|eval\w*|val|valid\w*)\s*[)\]|]"
+    r"|\b(?:(?:mode|phase|split|stage)\W{1,4}|epoch\W{0,3}\d+\W{0,3})(?:test|eval\w*|val|valid\w*)\b",
+    re.IGNORECASE,
+)
+_OF_EPOCH = re.compile(r"epochs?\W{0,3}$", re.IGNORECASE)
 HEADER = re.compile(  # what loggers put before a line
     r"^(?:\s*(?:\[[^\]]*\d[^\]]*\]|\d{2,4}[-/]\d\d[-/]\S+|\d\d?:\d\d:\S+|[IWE]\d{4}\b.*?\]"
     r"|(?:INFO|DEBUG|WARNING|ERROR|root)\b:?|[a-z_]+(?:\.\w+)+:?|[-|>*])\s*)+",
@@ -349,10 +370,13 @@ def _lead(line: str) -> str:
 def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
     """Yield each number of a line that is a rate: role, texts around it, and the steps it is of."""
     for match in VALUE.finditer(line):
-        if _IN_LABEL.match(line, match.end()) or _OF_SEVERAL.match(line, match.end()):
+        end = match.end()
+        if any(form.match(line, end) for form in (_IN_LABEL, _OF_SEVERAL, _NO_RATE)):
             continue
-        unit = _unit_after(line, match.end())
+        unit = _unit_after(line, end)
         labels = list(labels_before(line, match.start()))
+        if "/" in unit:  # then that of the number before is no part of the label
+            labels = [_OF_NUMBER_BEFORE.sub("", label) for label in labels]
         # of words that name something else, and none, those of the number before it are not its own
         labels.sort(key=lambda label: bool((role := role_of(label, unit)) and role.aside))
         for label in labels:
@@ -371,6 +395,8 @@ def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
             for pattern, changes in _FACTS:
                 if pattern.search(line):
                     role = replace(role, **changes)  # type: ignore[arg-type]
+            if role.name in OF_ITEMS and _EACH.match(line, end + len(unit)):
+                role = replace(role, per_gpu=True)
             is_beside = before.count("(") > before.count(")") and not words_of(label)
             if unit.strip() in _OF_BARS or is_of_bar or is_beside:
                 role = replace(role, is_mean=True)
@@ -421,7 +447,8 @@ def _unit_after(line: str, place: int, most: int = _MOST_NUMBERS) -> str:
         return other[0]
     match = _UNIT.match(after)
     unit = match[0] if match else ""
-    if "/" not in unit and " per " not in unit and unit.strip() not in SECONDS:
+    is_unit = "/" in unit or " per " in unit or unit.strip() in SECONDS or is_short(unit)
+    if not is_unit:
         return ""
     end = place + len(unit)
     if _IS_NAME.match(line, end):

@@ -26,6 +26,7 @@ from scalemark.readers.columns import (
     Column,
     begins_anew,
     columns_of,
+    counts_epochs,
     grows,
     is_other,
     labels_before,
@@ -43,6 +44,7 @@ from scalemark.readers.words import (
     is_elapsed,
     is_step,
     number,
+    seconds,
 )
 
 _MOST_CHARACTERS = 2_000
@@ -57,6 +59,10 @@ _LOSS = re.compile(
     r"([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",
     re.IGNORECASE,
 )
+_CLOCK = re.compile(r"(?<![\d.])(\d\d:\d\d:\d\d(?:\.\d+)?)(?![\d:])")
+_MOST_BEFORE_CLOCK = 40  # characters of a line
+_CLOCK_TICK_S = 1.0  # of clocks that say whole seconds
+_MUCH_LONGER = 2.0
 _COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{STEP_WORDS})", re.IGNORECASE)
 
 
@@ -152,9 +158,13 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
     role, values = column.role, column.values
     if role.is_bare_time and _is_growing(values):
         column.role = replace(role, aside="elapsed")  # a time since something began
+    own = [lines[place] for place in column.places]
+    if role.name in ("step_s", "step_ms") and not role.is_mean and _outlasts_clock(column, own):
+        column.role = replace(role, aside="longer than the lines' clock")
+    if column.label.strip(" \t:=").lower() == "rate" and max(values) < 1:
+        column.role = replace(role, aside="perhaps of learning")
     if role.name != "throughput" or role.per_gpu is not None:
         return
-    own = [lines[place] for place in column.places]
     for other in columns:
         if other.role.name not in ("step_s", "step_ms") or other.role.is_mean:
             continue
@@ -173,10 +183,33 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
                 column.role = replace(role, per_gpu=share > 1, item=item)
 
 
+def _outlasts_clock(column: Column, lines: Sequence[str]) -> bool:
+    """Return whether steps of these times would take much longer than the time between the lines
+    that their loggers name: then a time is of several steps.
+    """
+    pattern = step_pattern(lines)
+    if pattern is None or column.counts_steps or len(column.values) != len(lines):
+        return False
+    compiled = re.compile(pattern)
+    per_ms = 1e-3 if column.role.name == "step_ms" else 1.0
+    outlasting: list[bool] = []
+    before: tuple[float, float] | None = None
+    for line, time in zip(lines, column.values, strict=True):
+        step, clock = compiled.search(line), _CLOCK.search(line[:_MOST_BEFORE_CLOCK])
+        if not step or not clock:
+            continue
+        now = (number(step["step"]) or 0.0, seconds(clock[1]) or 0.0)
+        if before and now[0] > before[0] and now[1] > before[1]:
+            claimed_s = (now[0] - before[0]) * time * per_ms
+            outlasting.append(claimed_s > _MUCH_LONGER * (now[1] - before[1] + _CLOCK_TICK_S))
+        before = now
+    return len(outlasting) > 1 and 2 * sum(outlasting) > len(outlasting)
+
+
 def _is_growing(values: Sequence[float]) -> bool:
     """Return whether numbers go up by about the same amount each time, as a clock does."""
     gaps = _gaps(values)
-    return len(gaps) > 1 and 0 < max(gaps) <= 3 * min(gaps) and values[-1] > 1.5 * values[0]
+    return bool(gaps) and 0 < max(gaps) <= 3 * min(gaps) and values[-1] > 1.5 * values[0]
 
 
 def _labelled(
@@ -266,6 +299,9 @@ def _labels(column: Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     if lead:
         yield rf"\b{literal(lead[0].strip())}\b.*?", own
     before = line[: start - len(column.label)]
+    phase = re.search(r"\btrain(?:ing)?\b", before, re.IGNORECASE)
+    if phase:
+        yield rf"\b{phase[0]}\b.*?", own
     for words in (2, 4):
         more = re.search(rf"(?:\S+\s+){{{words}}}$", f"{before} ")
         if more and start >= len(column.label):
@@ -312,7 +348,8 @@ class _Builder:
         if self._above:
             return f"{self._above}|{rate}"
         column, last = self._column, self._own[-1]
-        if self._step is None and column.role.is_bare_time:
+        has_step = self._step is not None and not counts_epochs(self._step, last)
+        if column.role.is_bare_time and not has_step:
             return None
         if self._step is None and column.role.name == "step_s" and column.counts_steps:
             return rate

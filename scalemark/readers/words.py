@@ -134,7 +134,10 @@ _BARE = _set("throughput ips rate speed")
 _SPEEDS = _set("rate speed")
 # others than these have a rate of something else: sample_rate, clip_rate, success_rate, max_speed
 _BEFORE_SPEEDS = _set("train training avg average token tokens image images img imgs global local")
-_GPU = _set("gpu gpus device devices chip chips core card accelerator worker rank npu local")
+_GPU = _set(
+    "gpu gpus device devices chip chips core card accelerator worker rank npu local replica process"
+)
+_SEVERAL_GPUS = _set("node host machine thread")  # a rate of one is neither of all nor of a GPU
 _TIME = _set("time duration elapsed cost latency timing seconds secs sec ms s avg dt t take takes")
 _BARE_TIMES = (
     *({"time"}, {"seconds"}, {"dt"}, {"time", "ms"}, {"time", "s"}, {"time", "sec"}),
@@ -163,9 +166,10 @@ _OTHER = _PHASES | _set(  # numbers that are of something else than training ste
     " acceptance network disk io memory bandwidth read write loss lr"
     " target peak max maximum min minimum best theoretical ideal expected goal limit baseline"
     " roofline compute map mapping policy simulation simulator reward critic ref reference"
-    " comm communication allreduce init"
+    " comm communication allreduce init actor"
 )
 _PARTS = _set("step policy inference")  # behind a rate, as in rl_games' `fps step`
+_PART_OF_STEP = _set("optimizer optim")  # before its time, as in `optimizer_step_time`
 _GROWING = _set("total num number consumed seen processed trained so far cumulative global env")
 _NAMES = ("throughput", "kitem_s", "item_s", "item_ms", "steps_per_s", "step_ms", "step_s")
 OF_ITEMS = frozenset(("throughput", "kitem_s", "item_s", "item_ms"))
@@ -238,6 +242,11 @@ def is_elapsed(label: str) -> bool:
     return bool(_SINCE.intersection(words)) and _ELAPSED.issuperset(words)
 
 
+def is_short(text: str) -> bool:
+    """Return whether a text is the short name of a rate, as `FPS` or `tps`."""
+    return text.strip().lower() in _SHORT
+
+
 def is_batch(label: str) -> bool:
     """Return whether words are those of the items that all GPUs have in a step."""
     words = set(words_of(label))
@@ -276,7 +285,10 @@ def role_of(label: str, unit: str = "") -> Role | None:
     role = _by_unit(words, units, unit) or _by_label(words, units)
     if role is None:
         return None
-    aside = [word for word in (*words, *units) if word in _OTHER]
+    others = _OTHER | (_SEVERAL_GPUS if role.name in OF_ITEMS else _PART_OF_STEP)
+    if role.name == "steps_per_s":
+        others = _OTHER
+    aside = [word for word in (*words, *units) if word in others]
     known = {*_ITEM_OF, *_STEPS, *_SHORT, *_BARE, *_GPU, *_TIME, *_MEAN, *_ALL_GPUS, *_NEUTRAL}
     extra = [word for word in words if word not in known and not word.isdigit()]
     places = [place for place, word in enumerate(words) if word in _SHORT or word in _BARE]
@@ -290,6 +302,8 @@ def _by_unit(words: Sequence[str], units: Sequence[str], unit: str) -> Role | No
     if of_time:
         return of_time
     item = _numerator(units)
+    if item is None and len(units) == 1:
+        item = _SHORT.get(units[0])
     if item is None and _PER_SECOND.match(unit):
         item = ""
     if item is None:

@@ -22,6 +22,7 @@ _BAR = re.compile(
     r"(?:(?P<time>[\d.]+\s?(?:ms|us|µs|s))/(?P<per>step|sample|epoch))?(?P<after>.*)"
 )
 _TRAIN_ON = re.compile(r"\bTrain on ([\d,]+) samples")
+_FASTEST_S = 1e-3  # of a step of Keras 1
 _METRIC = re.compile(r"(?:^|\s-\s|\s)([A-Za-z_]\w*): ([-+\d.eE]+|nan|inf)")
 
 
@@ -84,11 +85,15 @@ class KerasReader(OutputReader):
         metrics = metrics_of(dict(_METRIC.findall(bar["after"])))
         if bar["per"] == "sample" or total == self._num_samples > 0:  # Keras before 2.3
             rate = 1 / time_s if time_s else None
+            if rate is None and bar["epoch_s"] and total == step:
+                rate = step / max(1, int(bar["epoch_s"]))
             return Reading(
                 throughput=rate, is_mean=True, item="samples", per_gpu=False, metrics=metrics
             )
         if bar["epoch_s"] and not time_s and total == step:  # verbose=2 of Keras 2
             time_s = int(bar["epoch_s"]) / step
+            if "[=" in bar[0] and time_s < _FASTEST_S:  # of Keras 1, which counts samples
+                return Reading(throughput=1 / (time_s or 1 / step), is_mean=True, item="samples")
         return Reading(
             step=self._before + step, step_s=time_s or None, is_mean=True, metrics=metrics
         )

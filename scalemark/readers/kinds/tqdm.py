@@ -54,7 +54,7 @@ _MOST_CHARACTERS = 2_000
 _OTHER = re.compile(  # words of the names of bars, in lower case
     r"(?:download|tokeniz|filter|generat|extract|valid|eval|test|predict|convert|preprocess|cach"
     r"|scan|infer|fetch|dataset|quantiz|compil|captur)\w*|(?:load|sav|pack|mapp)(?:e|ed|ing)?"
-    r"|map|class|sanity|val"
+    r"|map|class|sanity|val|experience|rollouts?|collect(?:ing)?|sampling"
 )
 _FEW = 10  # steps of an epoch, where its bar does not say how many
 
@@ -89,9 +89,12 @@ def bar_of(line: str) -> Bar | None:
     if role is None or role.item == _OF_DATA_SETS:
         return None
     is_of_items = role.name == "throughput"
-    if is_of_items and not BEFORE_RATE.search(line[: match.start("rate")]):
-        return None  # a rate of something else beside a step
     pairs = {name: number(text) for name, text in _PAIR.findall(match["after"] or "")}
+    if not is_of_items and pairs.get("env_step") == done and amount:
+        is_of_items, amount = True, 1 / seconds_per_step(role.name, amount)
+        role = role_of("", "timesteps/s") or role
+    elif is_of_items and not BEFORE_RATE.search(line[: match.start("rate")]):
+        return None  # a rate of something else beside a step
     before = re.split(r"\b\d{1,3}%", match["before"])[0]
     epoch = _EPOCH.search(before)
     # columns of numbers that some put before a bar are no part of its name

@@ -71,19 +71,63 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ),
     ("step {n}: 31{n} images/sec/GPU (249{n} images/sec)", [311, 312, 313], True),
     ("step: {n} | consumed_tokens: {n}.05M | tokens_per_sec: 853{n}", [8531, 8532, 8533], None),
+    # no rates of training: percentages, of learning, of epochs and days, of parts of a step
+    ("iter {n}0: loss 2.1, mfu 31.{n}%, speed 31.{n}%", [], None),
+    ("iter {n}0 loss 2.1 rate 0.000{n}", [], None),
+    ("Epoch {n}/8, train loss 2.1, took 62.{n} seconds", [], None),
+    ("step {n}0 loss 2.1 speed 1.{n} h/epoch", [], None),
+    ("step {n}0 loss 2.1 throughput: 1.{n} B tokens/day", [], None),
+    ("step {n}0 forward 0.10{n}s optimizer_step_time 0.03{n}s loss 2.1", [], None),
+    ("step {n} actor 1{n} samples/s critic 2{n} samples/s", [], None),
+    ("[2024-01-01 10:00:{n}0] step {n}00 loss 2.1 time 10.0{n}s", [], None),  # of 100 steps
+    # of one GPU, or of several that are not all
+    ("step {n}0 loss 2.1 throughput 100{n} tokens/s (each GPU)", [1001, 1002, 1003], True),
+    ("step={n}0 loss=2.1 examples/sec/replica=12{n}", [121, 122, 123], True),
+    ("step {n}0 loss 2.1 120{n} samples/s/node", [], None),
+    ("Progress: {n}2.5% words/sec/thread: 10520{n} lr: 0.08 avg.loss: 2.1", [], None),
+    # of training beside others
+    (
+        "Epoch 1 | Train | step {n} | 81{n} samples/s\nEpoch 1 | Validation | step {n} | 310{n} samples/s",
+        [811, 812, 813],
+        None,
+    ),
+    (
+        "experience: {n}0%|#| {n}/9 [00:30<00:10, 1.9{n}s/it]\n"
+        "Train: {n}0%|#| {n}/9 [00:10<00:10, 1.3{n}s/it]",
+        [1.31, 1.32, 1.33],
+        None,
+    ),
+    ("step {n}0 loss 2.1 net 12.1 GB/s 81{n}.5 samples/s", [811.5, 812.5, 813.5], None),
+    # under short names, and in words
+    ("Steps {n}02400 @ 512{n}.1 SPS. Loss 12.1", [5121.1, 5122.1, 5123.1], None),
+    ("step {n}00 lr 1 step-time 0.13s wps 45.3{n}K ppl 80{n}.1", [45310, 45320, 45330], None),
+    ("step {n}0 running at 2.{n} steps per second", [1 / 2.1, 1 / 2.2, 1 / 2.3], None),
+    # of items that look like steps
+    ("Epoch {n}/3\n60000/60000 [=====] - 1{n}s - loss: 0.2", [60000 / 11, 5000, 60000 / 13], None),
+    (
+        "Epoch #1: {n}0%|##| {n}000/9000 [00:0{n}<00:08, 95{n}.0it/s, env_step={n}000, loss=0.2]",
+        [951, 952, 953],
+        None,
+    ),
 ]
 
 
 @pytest.mark.parametrize(("form", "rates", "per_gpu"), PRINTED)
 def test_a_line_that_was_read_wrong_is_read_right_or_not_at_all(form, rates, per_gpu):
-    result = search([form.format(n=n) for n in (1, 2, 3)])
+    result = search([line for n in (1, 2, 3) for line in form.format(n=n).splitlines()])
     rated = [reading for fit in result.fits[:1] for reading in fit.rated]
     assert not result.is_unsure
-    assert [reading.throughput for reading in rated] == rates
-    assert [reading.items_per_step for reading in rated] == [None] * len(rates)
+    assert [reading.throughput or reading.step_s for reading in rated] == pytest.approx(rates)
+    assert {reading.items_per_step for reading in rated} <= {None, 1}
     assert per_gpu is None or result.fits[0].per_gpu == per_gpu
 
 
 def test_the_items_of_a_step_are_counted_and_not_asked_for():
     path = CASES / "megatron_global_batch.log"
     assert search(log_text(path).lines, path).fits[0].readings[-1].items_per_step == 2
+
+
+def test_a_time_since_the_begin_is_none_of_steps():
+    assert not search(
+        ["time:13s total_exs:4320 steps:270", "time:26s total_exs:8640 steps:540"]
+    ).fits
