@@ -56,10 +56,9 @@ def _with_its_code(spec: TrialSpec, like: Result) -> tuple[str, Sequence[str]]:
     if facts(described).get(CODE) == software[CODE]:
         return "", ()
     commit = software.get(COMMIT, "")
-    if commit and not commit.endswith(DIRTY):
-        with suppress(refs.RefError):
-            refs.resolved(commit, Path.cwd())
-            return "", (f"+{REF}={commit[:8]}",)
+    with suppress(refs.RefError):  # none with changes is one, and none that is not here
+        refs.resolved(commit, Path.cwd())
+        return "", (f"+{REF}={commit[:8]}",)
     if commit:
         commit = f" (commit {commit.replace(DIRTY, ', with changes')})"
     return f"# first check out the code that was measured{commit}: ", ()

@@ -160,10 +160,12 @@ def _with_commits(asked: Filter, stored: Sequence[str]) -> str:
     """Return the filter with commits behind the refs that were measured at a single one."""
     values = []
     for value in several(asked):
-        at = sorted(ref for ref in stored if ref.startswith(f"{value}@"))
+        at = [ref for ref in sorted(stored) if ref.startswith(f"{value}@")]
         if len(at) > 1 and value not in stored:
             raise StoreError(f"{asked}: measured at {len(at)} commits; name one of {', '.join(at)}")
-        values.append(escaped(at[0] if len(at) == 1 else value))
+        if at and value not in stored:
+            value = at[0]
+        values.append(escaped(value))
     return f"{asked.name}{asked.operator}{','.join(values)}"
 
 

@@ -381,7 +381,7 @@ def describe(
     as `code_of` has it.
     """
     command = interpreter_of(words, folder, variables)
-    answer = interpreter(command, folder, variables) if command else NONE
+    answer = interpreter(command, folder, variables)
     packages = dict(answer.packages)
     if own_version() != NOT_INSTALLED:
         packages["scalemark"] = own_version()  # it times the steps
@@ -472,10 +472,13 @@ def _runner(words: Sequence[str]) -> Sequence[str]:
 
 
 def interpreter(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Interpreter:
-    """Ask an interpreter what it has installed, or take what it said before; NONE for no answer.
+    """Ask an interpreter what it has installed, or take what it said before; NONE for no answer,
+    and for no interpreter.
 
     The answer is kept in a file as long as neither it nor the folders of its modules change.
     """
+    if not command:
+        return NONE
     kept_at = _cache_file(command, folder, variables)
     kept = _kept(kept_at)
     if kept:

@@ -87,7 +87,7 @@ def place_of(
     if not there.is_dir():
         raise RefError(ref, f"that commit has no folder {folder.name}, where you are")
     command = program_software.interpreter_of(words, folder, variables)
-    imported = program_software.interpreter(command, folder, variables).imported if command else ()
+    imported = program_software.interpreter(command, folder, variables).imported
     path: list[Path] = []
     for place in _within(imported, folder, top):
         own = root / place.relative_to(top)
@@ -138,19 +138,22 @@ def doubts(words: Sequence[str], folder: Path, place: RunPlace) -> Iterator[str]
         if name and (folder / name).exists() and not (place.folder / name).exists():
             yield f"{name} is not in {place.ref}; name what git does not know by its whole path"
     command = program_software.interpreter_of(words, place.folder, place.variables)
-    if command:
-        answer = program_software.interpreter(command, place.folder, place.variables)
-        if _within(answer.imported, place.folder, place.checkout):
-            yield (
-                f"a package is installed from {place.checkout}: modules that {place.ref} lacks are "
-                "taken from there"
-            )
+    answer = program_software.interpreter(command, place.folder, place.variables)
+    if _within(answer.imported, place.folder, place.checkout):
+        yield (
+            f"a package is installed from {place.checkout}: modules that {place.ref} lacks are "
+            "taken from there"
+        )
 
 
 def _within(entries: Iterable[str], folder: Path, top: Path) -> list[Path]:
     """Return the folders among entries of an import path that are in a checkout."""
-    folders = [(folder / entry).resolve() for entry in entries]
-    return [each for each in folders if each.is_relative_to(top)]
+    within = []
+    for entry in entries:
+        place = (folder / entry).resolve()
+        if place.is_relative_to(top):
+            within.append(place)
+    return within
 
 
 def _top(ref: str, folder: Path) -> Path:
@@ -173,7 +176,9 @@ def _commit(ref: str, top: Path) -> str:
     if listed is None:
         raise RefError(ref, f"git does not answer in {top}")
     near = difflib.get_close_matches(wanted, ["HEAD", *listed.decode().split()], n=1)
-    hint = f"did you mean {near[0]}?" if near else "see git log --all"
+    hint = "see git log --all"
+    if near:
+        hint = f"did you mean {near[0]}?"
     raise RefError(ref, f"no commit of {top}; {hint}")
 
 
