@@ -6,7 +6,6 @@ first. This process is a child subreaper: what loses its parent becomes its chil
 
 import ctypes
 import os
-import select
 import signal
 import time
 from collections.abc import Collection
@@ -82,7 +81,7 @@ def end_all(but: Collection[int] = (), within_s: float = END_WITHIN_S) -> list[s
         if time.monotonic() > until_s:
             break
         if any(not child.is_zombie for child in left):
-            select.select([], [], [], _LOOK_EVERY_S)
+            time.sleep(_LOOK_EVERY_S)
     return list(commands.values())
 
 

@@ -323,7 +323,8 @@ class Far:
         self._request: dict[str, Any] = {}
         self._sent: dict[str, tuple[int, int, int]] = {}  # name -> inode, mtime, size as sent
         self._trainer: subprocess.Popen[bytes] | None = None
-        self._watched = [0]  # descriptors: input, and the end of the trainer
+        self._watched = select.poll()  # input, and the end of the trainer
+        self._watched.register(0, select.POLLIN)
         self._ended_by = 0  # signal that this process got, as at a time limit
         self._private: Path | None = None
         self._held: object = None  # the lock of the host, until the end
@@ -416,7 +417,7 @@ class Far:
                 stderr=log,
                 start_new_session=True,
             )
-        self._watched.append(os.pidfd_open(self._trainer.pid))
+        self._watched.register(os.pidfd_open(self._trainer.pid), select.POLLIN)
 
     def _follow(self) -> int:
         """Return the exit code of the trainer; nothing of it runs then."""
@@ -434,7 +435,7 @@ class Far:
 
     def _hear(self, timeout_s: float) -> None:
         """Obey what near says; return as soon as the trainer has ended."""
-        if 0 not in select.select(self._watched, [], [], timeout_s)[0]:
+        if 0 not in dict(self._watched.poll(1000 * timeout_s)):
             return
         for message in self._near.receive()[0]:
             if not self._request:

@@ -15,6 +15,7 @@ from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, said_of_errors
 from scalemark.records.measurement import (
     INJECTED_REASON,
+    MAX_FOREIGN_SHARE,
     NOISE,
     GpuTelemetry,
     Measurement,
@@ -304,7 +305,6 @@ def _last_loss(timed: Timed) -> float | None:
 MIN_CALLS = FEWEST_STEPS  # fewer durations say too little about their spread
 MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
 MAX_DRIFT = 0.05
-MAX_FOREIGN_SHARE = 0.10  # of the cores this process may use
 MAX_CLOCK_GAP = 0.10  # between a trial's GPUs, each as a share of the highest clock that it can
 MAX_SKIPPED_SHARE = 0.5
 # The power limit is none: many cards work at it, and below their highest clock, all the time.

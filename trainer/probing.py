@@ -27,12 +27,12 @@ from scalemark.abilities import PRECISIONS
 from scalemark.host.processes import available_bytes
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.machine import DeviceKind, Figure, Probed, ProbeRequest
+from scalemark.records.measurement import MAX_FOREIGN_SHARE
 from scalemark.text.untrusted import telling_line
 from trainer import UnsupportedTrialError, own_process
 from trainer import devices as devices_of
 from trainer.all_reduces import nccl, ring
 from trainer.devices import Devices
-from trainer.measured import MAX_FOREIGN_SHARE
 from trainer.watching import telemetry
 from trainer.watching.utilization import fastest_s, peak_flops_per_s
 

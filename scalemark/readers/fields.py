@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -340,10 +339,11 @@ def _rate(fields: Mapping[str, str]) -> tuple[float | None, float | None, str]:
         text = fields.get(name)
         if text is None:
             continue
-        value = words.seconds(text) if name in ("step_s", "item_s") else words.number(text)
-        rate, doubt = _usable(value, text)
-        if rate is None or name in ("throughput", "total"):
-            return rate, None, doubt
+        rate = words.seconds(text) if name in ("step_s", "item_s") else words.number(text)
+        if not words.is_rate(rate):
+            return None, None, quoted(text.strip(), _MOST_SHOWN)
+        if name in ("throughput", "total"):
+            return rate, None, ""
         if name in _ITEMS_OF:
             return _ITEMS_OF[name] / rate, None, ""
         num_steps = None
@@ -365,13 +365,8 @@ def metrics_of(fields: Mapping[str, str]) -> dict[str, float]:
 
 def usable(text: str) -> tuple[float | None, str]:
     """Return a rate, or what stands in its place."""
-    return _usable(words.number(text), text)
-
-
-def _usable(value: float | None, text: str) -> tuple[float | None, str]:
-    if value is None or not math.isfinite(value) or value <= 0:
-        return None, quoted(text.strip(), _MOST_SHOWN)
-    return value, ""
+    rate = words.usable_rate(text)
+    return rate, "" if rate else quoted(text.strip(), _MOST_SHOWN)
 
 
 def first_object(line: str, begin: int = 0) -> object:

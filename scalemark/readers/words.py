@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeGuard
 
 _PLAIN = r"[-+]?(?:\d(?:[\d_]|,(?=\d))*+(?:\.\d++)?+|\.\d++)(?:[eE][-+]?\d+)?+"
 NUMBER = rf"(?:{_PLAIN}(?:[kKMGBT](?![A-Za-z0-9]))?|[-+]?(?:nan|inf)\b)"
@@ -68,9 +69,11 @@ def number(text: str) -> float | None:
 def usable_rate(text: str) -> float | None:
     """Return a positive, finite number; None for all else, as nan, infinity or zero."""
     rate = number(text)
-    if rate is not None and rate > 0 and math.isfinite(rate):
-        return rate
-    return None
+    return rate if is_rate(rate) else None
+
+
+def is_rate(value: float | None) -> TypeGuard[float]:
+    return value is not None and 0 < value < math.inf
 
 
 def whole(text: str) -> int | None:

@@ -267,6 +267,9 @@ class Measurement:
     optimizer_state_bytes: int | None = None
 
 
+MAX_FOREIGN_SHARE = 0.10  # of a process's cores that others take, before its number is in doubt
+
+
 def check_measurement(values: Mapping[str, Any]) -> None:
     """Raises ValueError for fields of a Measurement that are impossible, or too large to store."""
     low, high = values["throughput_low"], values["throughput_high"]

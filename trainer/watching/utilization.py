@@ -24,7 +24,12 @@ from scalemark.host.files import cache_folder, write_whole
 from scalemark.own_model import is_own
 from scalemark.records.attempt import Cluster, Placement
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import GpuTelemetry, Measurement, said_of_others
+from scalemark.records.measurement import (
+    MAX_FOREIGN_SHARE,
+    GpuTelemetry,
+    Measurement,
+    said_of_others,
+)
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import canonical
 from scalemark.run_folder import RunFolder, read_regular
@@ -32,7 +37,6 @@ from simulator.costs.step import network_of
 from trainer import devices as devices_of
 from trainer import measured
 from trainer.devices import Devices
-from trainer.measured import MAX_FOREIGN_SHARE
 from trainer.watching import telemetry
 
 LONG_ENOUGH_S = 0.2
