@@ -16,8 +16,11 @@ from scalemark.program import template
 from scalemark.records.axes import REF, AxisValue, Engine, env_variables, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import ID_DIGITS, SETTING, changes_to, overrides, sweep
-from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names
+from scalemark.records.trial import AXES, STRATEGY_AXES, TrialSpec, free_names
+from scalemark.stats.within_process import FEWEST_STEPS
 
+_LONGER = 4  # times: halves an interval
+_WIDE = 0.1  # half of the 95 % interval, as a share: more makes a verdict suspect
 _USUAL_PORT = 29500  # torchrun's own, since nobody knows which is free where it is pasted
 
 
@@ -72,8 +75,23 @@ def repeated(num_repeats: int) -> tuple[str, ...]:
 
 
 def again(result: Result, num_repeats: int) -> str:
-    """Return the command that runs a result's trial once more, though it is done."""
-    return command(result.spec, [result], *_rerun(result, num_repeats))
+    """Return the command that runs a result's trial once more, though it is done: longer where its
+    one run was too short, as its verdict asks for.
+    """
+    return command(_long_enough(result), [result], *_rerun(result, num_repeats))
+
+
+def _long_enough(result: Result) -> TrialSpec:
+    spec, low, high = result.spec, result.low, result.high
+    if not result.is_suspect or len(result.repeats) > 1 or result.is_reported:
+        return spec
+    if not result.is_settled and not result.is_of_program:
+        spec = replace(spec, min_warm_up_steps=max(_LONGER * spec.min_warm_up_steps, 1))
+    is_wide = low is None or high is None or (high - low) / 2 > _WIDE * (result.throughput or 0.0)
+    if is_wide and not spec.lacks(AXES["num_steps"]):
+        fewest = (FEWEST_STEPS + 1) * spec.steps_per_execution
+        spec = replace(spec, num_steps=max(_LONGER * spec.num_steps, fewest))
+    return spec
 
 
 def elsewhere(result: Result, num_repeats: int) -> str:

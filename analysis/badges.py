@@ -49,6 +49,8 @@ def of_result(result: Result) -> list[str]:
         doubts.append("superlinear")
     if result.failed:
         doubts.append("failures")
+    if result.was_busy:
+        doubts.append("machine busy")
     return doubts
 
 

@@ -22,7 +22,7 @@ from analysis.results import (
 from scalemark.host.software import COMMIT, DIRTY, OF_PROGRAM, facts
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import IMAGES, STEPS, Outcome, Verdict
+from scalemark.records.measurement import IMAGES, MAX_FOREIGN_SHARE, STEPS, Outcome, Verdict
 from scalemark.records.references import Origin
 from scalemark.records.trial import inherited_strategy_axes, strategy_of_free_axes
 from scalemark.stats import welch
@@ -360,6 +360,8 @@ def _result(
         low=low,
         high=high,
         is_valid=all(map(_is_valid, quotable)),
+        was_busy=any(_was_busy(trial, attempt) for attempt in quotable),
+        is_settled=all(attempt["steady"] for attempt in quotable),
         item=quotable[0]["item"] if quotable else item,
         is_reported=any(attempt["reported"] for attempt in quotable),
         is_unconfirmed=any(_is_unconfirmed(trial, attempt) for attempt in quotable),
@@ -379,6 +381,14 @@ def _is_unconfirmed(trial: Mapping[str, Any], attempt: Mapping[str, Any]) -> boo
     if trial["engine"] != Engine.command or attempt["reported"] or attempt["item"] == STEPS:
         return False
     return not trial.get("items_per_step") or attempt["median_step_s"] is None
+
+
+def _was_busy(trial: Mapping[str, Any], attempt: Mapping[str, Any]) -> bool:
+    """Return whether its machine had other work, as verdicts of it say."""
+    most = MAX_FOREIGN_SHARE * attempt["machine"]["num_cores"]
+    is_taken = (attempt["cores_taken_by_others"] or 0.0) > most
+    is_on_cpu = trial["device_kind"] == DeviceKind.CPU_DEVICE  # on GPUs it hardly matters
+    return bool(attempt["shares_host"]) or (is_on_cpu and is_taken)
 
 
 def _is_valid(attempt: Mapping[str, Any]) -> bool:

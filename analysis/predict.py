@@ -20,7 +20,7 @@ it has lost something already. All constants are fitted to published curves:
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from analysis.known_boxes import known_box
 from analysis.results import Environment, Result, setting
+from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES
 from scalemark.stats.welch import typical
@@ -228,6 +229,7 @@ class Prediction:
     strategy: str
     setting: Mapping[str, object]  # all other axes that the curve's trials share
     num_gpus: int
+    counted: str = field(metadata=UNPRINTED)  # as `8 GPUs`
     unit: str
     rests_on: tuple[str, ...]  # trials, or keys of published figures
     num_counts: int  # of GPUs that these have
@@ -287,6 +289,7 @@ def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> P
         strategy=first.way,
         setting=_shared(first),
         num_gpus=num_gpus,
+        counted=curve.environment.counted(num_gpus),
         unit=first.unit,
         rests_on=tuple(result.trial_id for result in known),
         num_counts=len(smaller),

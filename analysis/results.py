@@ -188,6 +188,8 @@ class Result:
     low: float | None
     high: float | None
     is_valid: bool  # nothing is to be said against any of the repeats
+    was_busy: bool = False  # others took cores from one of them, or trials ran beside it
+    is_settled: bool = True  # warm-up had ended in each of them when measuring began
     baseline: Result | None = None  # what it is compared with
     item: str = IMAGES  # what is counted per second; empty where unknown
     # free axes that its strategy names: of a figure of others, and of a program's trial that

@@ -230,9 +230,12 @@ def report(
     origin: OriginOption = None,
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
-    out: Annotated[Path, typer.Option(help="The file; one of this name is replaced.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file; one of this name is replaced.", show_default="figures/report.html"
+        ),
+    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Write it anew every 30 s while the sweep runs.")
     ] = False,
@@ -246,7 +249,7 @@ def report(
 
     failures: dict[str, Exception] = {}
     source: PlotSource | None = None
-    is_running = True
+    path, is_running = Path(), True
     while is_running:
         with one_view(), shown() as progress:
             progress("reading results", 0, 0)
@@ -260,7 +263,8 @@ def report(
                 failures.clear()
                 now, refresh_s = datetime.now(UTC), REFRESH_S if is_running else 0
                 page = render(source, now, failed=failures.setdefault, refresh_s=refresh_s)
-                write_whole(out, page)
+                path = out or Path("figures", f"{source.file_name('report')}.html")
+                write_whole(path, page, makes_folder=out is None)
             except NothingFoundError:
                 source = None
                 if not is_running:  # else there may be a number soon
@@ -268,8 +272,8 @@ def report(
         if is_running:
             time.sleep(REFRESH_S)
     num_trials = len(source.results) if source else 0
-    reported = {"path": str(out), "bytes": out.stat().st_size, "trials": num_trials}
-    print(json.dumps(reported) if as_json else out)
+    reported = {"path": str(path), "bytes": path.stat().st_size, "trials": num_trials}
+    print(json.dumps(reported) if as_json else path)
     _end(failures, "not in the report")
 
 

@@ -16,7 +16,7 @@ from scalemark.own_model import is_own
 from scalemark.records.measurement import Outcome, Verdict
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
-from scalemark.text.wording import as_typed, fixed, shortened
+from scalemark.text.wording import as_typed, counted, fixed, shortened
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters import nearest
@@ -375,8 +375,10 @@ def _attempts_to_see(
                 reasons.setdefault(reason, result)
     for reason, result in list(reasons.items())[:_MOST_NAMED]:
         yield f"{SUSPECT} {reason}: see {show} {result.attempt_ids[0]}"
-    if len(reasons) > _MOST_NAMED:
-        yield f"{SUSPECT} {len(reasons) - _MOST_NAMED} more reasons: see {show}"
+    others = list(reasons.values())[_MOST_NAMED:]
+    if others:
+        more = counted(len(others), "more reason")
+        yield f"{SUSPECT} {more}: see {show} {others[0].attempt_ids[0]}"
     if partly:
         symbols = ", ".join(symbols_of_repeats(partly))
         trial = partly[0].trial_id[:ID_DIGITS]
@@ -548,7 +550,7 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
         yield f"{TIE} {badges.foot(['tie'])}"
     if RowRank.OUT in ranks:
         yield f"{OUT} {badges.foot(['raced out'])}"
-    if RowRank.UNKNOWN in ranks and origin.is_ours:
+    if any("single run" in badges.of_result(result) for result in table.results):
         yield f"{badges.foot(['single run'])} (sweep.repeats=3 tells)"
     if RowRank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
         yield "the fastest is not certain where a trial has one row only"

@@ -154,9 +154,11 @@ def draft_of(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, *, makes_folder: bool = False) -> None:
     """Write the file whole or not at all. Raises StoreError when it cannot."""
     try:
+        if makes_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         with draft_of(path) as draft:
             draft.write_text(text, encoding="utf-8", newline="")
     except OSError as error:

@@ -108,15 +108,21 @@ def checked(text: str, what: str) -> str:
     return text
 
 
+_MOST_LISTED, _FEW_OF_MANY = 24, 8  # names
+
+
 def nearest(name: str, names: Sequence[str]) -> str:
-    """End a message with the nearest known name, or with all where none is near. A free axis is
-    known with and without its prefix.
+    """End a message with the nearest known name, or with all where none is near, of many with the
+    nearest of them. A free axis is known with and without its prefix.
     """
     bare = [bare_name(known) for known in names]
     near = difflib.get_close_matches(name, [*bare, *names], 1)
     if near:
         return f"did you mean {near[0]}?"
-    return f"there are {', '.join(names)}"
+    if len(names) <= _MOST_LISTED:
+        return f"there are {', '.join(names)}"
+    nearest_names = difflib.get_close_matches(name, names, _FEW_OF_MANY, cutoff=0.0)
+    return f"the nearest of {len(names)} names are {', '.join(nearest_names)}"
 
 
 def looks_like_filter(text: str) -> bool:

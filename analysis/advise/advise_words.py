@@ -224,7 +224,7 @@ def _table(answer: Recommendation) -> _Table:
         if has_score:
             row.append(_score(answer, candidate))
         row.append("best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x")
-        doubts = _marks(answer, candidate.result, [answer])
+        doubts = _marks(candidate.result, [answer])
         is_close = standing not in ("best", "worse")
         if is_close and len(candidate.scores) > 1 and not question.is_published:
             doubts.insert(0, "tie")
@@ -258,7 +258,7 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
             if len({choice.axes.get(axis) for choice in able}) > 1:
                 best.append(named(axis, pick.axes[axis]))
         best += unlike(pick, able)
-        doubts = ", ".join(_marks(answer, pick, answers))
+        doubts = ", ".join(_marks(pick, answers))
         rows.append((name, ", ".join(best), throughput, _other_way(ranking), doubts))
     best_heading = "best"
     if len(devices) == 1:
@@ -267,9 +267,9 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
     return ("model", best_heading, f"{unit}{_interval(answers)}", "other way", "doubts"), rows
 
 
-def _marks(answer: Recommendation, result: Result, said: Sequence[Recommendation]) -> list[str]:
+def _marks(result: Result, said: Sequence[Recommendation]) -> list[str]:
     """Return its badges, without those that the headline says of all."""
-    shown = marks(result, answer.reasons.get(result.trial_id, ()))
+    shown = marks(result)
     if _are_single_runs(said):
         shown = [badge for badge in shown if badge not in ("single run", "noisy")]
     return shown

@@ -216,7 +216,6 @@ _NAMED_APART = (
     *("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected"),
     "model_digest",
 )
-_BUSY = ("others took", "other trials")  # begin the reasons why a machine was busy
 _UNSAID = (None, "")  # of a program, or of a table that was taken in
 _ENDED = {
     Outcome.OUT_OF_MEMORY: "ran out of memory",
@@ -226,14 +225,12 @@ _ENDED = {
 }
 
 
-def marks(result: Result, reasons: Sequence[str] = ()) -> list[str]:
-    """Return the badges of a number; `reasons` are those of its verdicts."""
+def marks(result: Result) -> list[str]:
+    """Return the badges of a number."""
     of_result = badges.of_result(result)
     shown = [badge for badge in of_result if badge in SHOWN]
     if "two modes" in of_result and "noisy" not in shown:
         shown.append("noisy")
-    if any(reason.startswith(_BUSY) for reason in reasons):
-        shown.append("machine busy")
     return shown
 
 

@@ -166,6 +166,5 @@ def _declined(predictions: Sequence[Prediction]) -> Iterator[str]:
 def _named(predictions: Sequence[Prediction]) -> str:
     names = []
     for prediction in predictions:
-        where = counted(prediction.num_gpus, "GPU")
-        names.append(f"{prediction.model} {prediction.strategy} on {where}")
+        names.append(f"{prediction.model} {prediction.strategy} on {prediction.counted}")
     return listed(shortened(names, _MOST_NAMED))

@@ -12,7 +12,6 @@ from analysis.screen import say, say_meanings
 from analysis.selection import Source
 from analysis.titles import reported_notes, table_facts, title, unconfirmed_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
-from scalemark.records.machine import DeviceKind
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
 
@@ -99,7 +98,5 @@ def _print(console: Console, answer: Scaling) -> None:
             "throughput": f"{answer.table.unit} [95 % CI]",
             "speed-up": "speed-up [95 % CI]",
         }
-        if kind is DeviceKind.CPU_DEVICE:
-            shown_as["each added"] = "each added (none is paid for)"
         columns = [shown_as.get(name, name) for name in words.POINTS]
         print_columns(console, columns, words.rows(answer), right=frozenset(columns[1:]))

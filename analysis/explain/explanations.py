@@ -376,7 +376,7 @@ def _verdict_rows(worst_first: Sequence[Explanation]) -> Iterator[tuple[str, ...
         if diagnosis.confidence is verdicts.Confidence.LIKELY:
             bound = f"probably {bound}"
         choice = choices[target.environment.key, target.trial_id]
-        doubts = ", ".join(marks(target, explanation.seen.doubts))
+        doubts = ", ".join(marks(target))
         yield str(target.axes["model"]), choice, lost, bound, doubts
 
 

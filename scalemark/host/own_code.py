@@ -23,10 +23,11 @@ def typed(command: str) -> str:
     """Return how a person types one of the commands of `scalemark`, as `sweep` or `plots`.
 
     It is said as this process was started: an installed wheel has no sweep.py, and its `python` may
-    be another than the user's.
+    be another than the user's. A folder without sweep.py cannot start it by its file.
     """
     program = sys.argv[0].partition(" ")[0]
-    if program == "scalemark" or not _is_checkout():
+    is_elsewhere = command == "sweep" and Path.cwd() != ROOT
+    if program == "scalemark" or not _is_checkout() or is_elsewhere:
         return f"scalemark {command}"
     return _TYPED.get(command, f"python -m {command}")
 

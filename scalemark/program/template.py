@@ -226,12 +226,15 @@ def _unbalanced(error: ValueError) -> str:
     return f"command.run: {reason}; close the quote, or write a backslash before it"
 
 
+_NEARLY_SAME = 0.9  # a slip of the keyboard; mode is no slip of model
+
+
 def _nearest(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=_NEARLY_SAME)
     if near:
         return f"did you mean {{{near[0]}}}?"
     listed = ", ".join(f"{{{each}}}" for each in sorted(known))
-    return f"wanted one of {listed}"
+    return f"+axes.{name}=VALUE,VALUE declares it; there are {listed}"
 
 
 VARIABLE_PREFIX = "SCALEMARK_"

@@ -108,8 +108,9 @@ _OF_AN_ATTEMPT = {
     **columns_of(AttemptRow, "sweep_id repeat outcome shares_host"),
     **columns_of(
         MeasurementRow,
-        "throughput throughput_low throughput_high median_step_s verdict steady item reported mfu "
-        "variable_bytes optimizer_state_bytes peak_device_memory_bytes peak_host_memory_bytes",
+        "throughput throughput_low throughput_high median_step_s cores_taken_by_others verdict "
+        "steady item reported mfu variable_bytes optimizer_state_bytes peak_device_memory_bytes "
+        "peak_host_memory_bytes",
     ),
 }
 _MEASURED = sa.select(*_OF_AN_ATTEMPT.values()).outerjoin(

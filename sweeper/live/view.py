@@ -126,7 +126,7 @@ def render(snapshot: Snapshot) -> RenderableType:
     num_left = counts.get(State.RUNNING, 0) + counts.get(State.PENDING, 0)
     num_through = total - num_left - counts.get(State.INTERRUPTED, 0)
     progress = f"{num_through}/{total}"
-    if num_through < total:
+    if num_through < total and snapshot.state is SweepState.RUNNING:
         eta = "no ETA yet" if snapshot.eta_s is None else f"ETA {clock_text(snapshot.eta_s)}"
         progress += f"  {eta}"
     bar = ProgressBar(total=max(1, total), completed=num_through, width=BAR_WIDTH)
@@ -178,7 +178,7 @@ def plain_line(
         line.append(f"{_speed(ended):>18}")
         if ended.median_step_s is not None:  # a program may report one number, and no steps
             step_ms, jitter_ms = ended.median_step_s * 1e3, (ended.jitter_s or 0) * 1e3
-            line.append(f"  step {step_ms:8.1f} ± {jitter_ms:.1f} ms")
+            line.append(f"  step {step_ms:8.1f} ms, jitter {jitter_ms:.1f}")
         if ended.message:
             line.append(f"  ({one_line(ended.message)})")
         doubt = _doubt(ended)

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from analysis import badges
 from analysis.measured import measured
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome
 from store.database import open_for_reading
 from store.reading import queries
@@ -277,3 +279,20 @@ def test_attempts_of_one_trial_share_its_row():
     assert first["trial"] is second["trial"]
     assert first["environment"]["tensorflow"] == "2.21.0"
     assert "spec" not in first["trial"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cores_taken", "shares_host", "was_busy"),
+    [
+        (DeviceKind.CPU_DEVICE, 0.1, False, False),
+        (DeviceKind.CPU_DEVICE, 0.5, False, True),  # of two
+        (DeviceKind.GPU, 0.5, False, False),
+        (DeviceKind.GPU, 0.0, True, True),
+    ],
+)
+def test_a_busy_machine_is_known_by_what_others_took(kind, cores_taken, shares_host, was_busy):
+    fill("r.db", [(small(device_kind=kind), 100)], details=[{"cores_taken_by_others": cores_taken}])
+    with changing("r.db") as connection:
+        connection.exec_driver_sql(f"UPDATE attempts SET shares_host = {shares_host}")
+    (result,) = measured(stored())
+    assert ("machine busy" in badges.of_result(result)) is was_busy

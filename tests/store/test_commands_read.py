@@ -207,7 +207,7 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
         (["list", "modle=x"], "store: modle: nothing to filter by; did you mean model?"),
         (["list", "--columns", "modle"], "store: modle: no such column; did you mean model?"),
         (["list", "--sort", "num_gpu"], "store: num_gpu: no such column; did you mean num_gpus?"),
-        (["list", "--columns", ""], "store: : no such column; there are attempt, trial,"),
+        (["list", "--columns", ""], "store: : no such column; the nearest of "),
         (
             ["show", "nope"],
             "store: nope: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list --db ",

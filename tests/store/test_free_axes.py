@@ -216,6 +216,11 @@ def test_text_like_a_number_is_no_number_to_filters(db):
 
 def test_a_misspelt_name_is_near_with_and_without_the_prefix():
     assert nearest("zeros", ["model", "axes.zero"]) == "did you mean zero?"
+    names = ["model", "num_gpus", *(f"a{number}" for number in range(50)), "foreign"]
+    assert nearest("foo", names[:9]).startswith("there are model, num_gpus, a0")
+    of_many = nearest("foo", names)
+    assert of_many.startswith("the nearest of 53 names are foreign, ")
+    assert of_many.count(",") == 7
     assert nearest("axes.zer", ["model", "axes.zero"]) == "did you mean axes.zero?"
 
 

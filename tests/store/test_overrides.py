@@ -209,7 +209,7 @@ def test_a_pasted_command_plans_the_identical_trial(planned, tmp_path, folder):
     reported = f"{command(wanted, ())} launcher.share_host=true sweep.repeats=3"
     assert reported.isprintable()
     pasted = reported.replace(
-        "python sweep.py", shlex.join([sys.executable, str(PROJECT / "sweep.py")]), 1
+        "scalemark sweep", shlex.join([sys.executable, str(PROJECT / "sweep.py")]), 1
     )
     ended = subprocess.run(
         ["bash", "-c", f"{pasted} sweep.dry_run=true sweep.plan_format=json"],
@@ -250,7 +250,7 @@ def test_a_pasted_command_plans_the_identical_simulated_trial(changes):
     )
     wanted = replace(spec, injected="hang=1 process_noise=0.005")
     found = plan(
-        command(wanted, overrides_of(machine.hardware_profile)).removeprefix("python sweep.py ")
+        command(wanted, overrides_of(machine.hardware_profile)).removeprefix("scalemark sweep ")
     )
     assert found["machine"] == machine.key
     assert [trial["trial"] for trial in found["trials"]] == [wanted.trial_id]

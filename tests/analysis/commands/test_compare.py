@@ -127,7 +127,7 @@ def test_programs_have_short_names_and_the_first_commands_are_named(compare):
     assert len(table) == 4
     assert all("program " in line and "python " not in line for line in table)
     assert max(map(len, table)) < 150
-    assert ended.stdout.count("python sweep.py from=") == 2
+    assert ended.stdout.count("scalemark sweep from=") == 2
     assert "and 6 more commands: --json has them" in ended.stdout
 
 

@@ -112,9 +112,9 @@ def test_the_json_holds_all_of_it(analysis):
     assert parts[1]["seconds"]["low"] < 0.05 < parts[1]["seconds"]["high"]
     assert [*one["missing"]] == ["larger batch"]
     assert all(
-        shlex.split(command)[:2] == ["python", "sweep.py"] for command in one["missing"].values()
+        shlex.split(command)[:2] == ["scalemark", "sweep"] for command in one["missing"].values()
     )
-    named = f"python sweep.py from={one['target']['trial_id'][:8]} "
+    named = f"scalemark sweep from={one['target']['trial_id'][:8]} "
     assert one["remedies"][0]["command"].startswith(named)
 
 

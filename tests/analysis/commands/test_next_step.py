@@ -13,7 +13,7 @@ from scalemark.records.measurement import Verdict
 from tests.analysis.gpu_box import GPU_BOX, NCCL, PS, around, curve, fill_gpus, on_gpus, repeated
 from tests.analysis.interrupted import interrupted
 from tests.filled import NOON, fill
-from tests.programs import fill_programs, program
+from tests.programs import SEEN_FROM_OUTSIDE, fill_programs, program
 from tests.specs import small
 
 SUSPECT = {"verdict": Verdict.SUSPECT}
@@ -124,7 +124,9 @@ def test_all_names_the_same_next_step(analysis, filled):
     fill_gpus(filled)
     whole = analysis("advise", "--all")
     assert step(whole) == step(analysis("advise"))
-    (command, *_) = [one for one in step(whole).splitlines() if one.startswith("  python")]
+    (command, *_) = [
+        one for one in step(whole).splitlines() if one.startswith(("  python", "  scalemark"))
+    ]
     assert whole.stdout.count(f"{command}\n") == 1
 
 
@@ -175,3 +177,33 @@ def test_axes_in_which_one_model_differs_are_not_those_of_others(analysis):
     rows = analysis("explain").stdout.split("\n\n")[1].splitlines()
     names_batch = {line.split()[0]: "batch_size" in line for line in rows[1:]}
     assert names_batch == {"vgg16": True, "trivial": False}
+
+
+@pytest.mark.parametrize(
+    ("changes", "measured", "longer"),
+    [
+        ({}, {}, ""),
+        ({"num_steps": 10}, {"throughput_low": None, "throughput_high": None}, "num_steps=40 "),
+        ({"num_steps": 10}, {"throughput_low": 80.0, "throughput_high": 120.0}, "num_steps=40 "),
+        ({"num_steps": 1}, {"throughput_low": None, "throughput_high": None}, "num_steps=9 "),
+        ({"min_warm_up_steps": 2}, {"steady": False}, "min_warm_up_steps=8 "),
+    ],
+)
+@pytest.mark.parametrize("command", ["advise", "explain"])
+def test_a_run_that_was_too_short_is_longer_in_the_next_step(
+    analysis, command, changes, measured, longer
+):
+    spec = small(**changes)
+    fill("results.db", [(spec, 100.0)], details=[SUSPECT | measured])
+    wanted = f"scalemark sweep from={spec.trial_id[:8]} {longer}sweep.repeats=3 sweep.rerun=true"
+    assert wanted in " ".join(step(analysis(command)).replace("\\\n", "").split())
+
+
+def test_a_program_that_was_too_short_runs_for_longer_where_it_takes_a_number_of_steps(analysis):
+    short = SUSPECT | {"throughput_low": None, "throughput_high": None}
+    for num_steps, longer in ((None, ""), (10, "num_steps=40 ")):
+        given = {} if num_steps is None else {"num_steps": num_steps}
+        spec = program(**given)
+        url = f"{num_steps}.db"
+        fill_programs([(spec, 100.0)], url, measured=SEEN_FROM_OUTSIDE | short)
+        assert f"store.url={url} {longer}sweep.repeats=3" in step(analysis("advise", "--db", url))

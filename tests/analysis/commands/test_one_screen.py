@@ -180,7 +180,7 @@ def test_a_suspect_single_run_is_measured_again_first(analysis, command):
     trial = on_gpus(8, **PS).trial_id[:8]
     step = analysis(command).stdout.partition("Next: ")[2]
     assert "again, it is one suspect run:" in step
-    assert f"python sweep.py from={trial} sweep.repeats=3 sweep.rerun=true\n" in step
+    assert f"scalemark sweep from={trial} sweep.repeats=3 sweep.rerun=true\n" in step
 
 
 def scattered(middle: float, between: float) -> list[float]:

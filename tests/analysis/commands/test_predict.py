@@ -148,7 +148,7 @@ def test_cpu_devices_are_declined_and_gpus_beside_them_are_not(analysis):
     fill("results.db", [(small(device_kind=DeviceKind.CPU_DEVICE, **RESNET), 20.0)])
     alone = analysis("predict", "--to", "num_gpus=8")
     assert alone.exit_code == 2
-    assert "CPU devices share the cores of one machine: measure on GPUs" in alone.stdout
+    assert "on 8 CPU devices: CPU devices share the cores of one machine: measure" in alone.stdout
     fill_gpus(curve((200, 380, 740), **RESNET, **PS))
     assert analysis("predict", "--to", "num_gpus=8").exit_code == 0
 

@@ -341,7 +341,7 @@ def test_without_independent_replicas_a_loss_alone_is_not_called_communication()
         "33% of the step is lost to contention or communication (50 ms); independent replicas "
         "would tell"
     )
-    of_target = f"python sweep.py from={target.trial_id[:8]}"
+    of_target = f"scalemark sweep from={target.trial_id[:8]}"
     assert found.missing[Ablation.INDEPENDENT] == f"{of_target} strategy=independent"
 
 
@@ -356,7 +356,7 @@ def test_one_trial_only_is_no_ground_for_a_verdict():
         Ablation.LARGER_BATCH,
         Ablation.FLOOR,
     }
-    assert all(command.startswith("python sweep.py ") for command in found.missing.values())
+    assert all(command.startswith("scalemark sweep ") for command in found.missing.values())
 
 
 def test_missing_trials_of_strong_scaling_have_the_batch_of_a_replica():

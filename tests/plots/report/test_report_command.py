@@ -39,8 +39,8 @@ def test_it_prints_the_path_of_a_page_that_names_the_command(everything):
 def test_scripts_are_reported_size_and_trials(everything):
     reported = json.loads(run("--json").stdout)
     assert reported == {
-        "path": "report.html",
-        "bytes": Path("report.html").stat().st_size,
+        "path": "figures/report.html",  # where a sweep leaves it
+        "bytes": Path("figures/report.html").stat().st_size,
         "trials": 10,
     }
 
@@ -49,7 +49,7 @@ def test_a_database_without_results_is_named():
     ended = run()
     assert ended.returncode == 2
     assert "results.db: no such database" in ended.stderr
-    assert not Path("report.html").exists()
+    assert not Path("figures").exists()
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
         app.typer()(["report"])
     assert ended.value.code == 1
     reported = capsys.readouterr()
-    assert reported.out == "report.html\n"
-    page = parsed(Path("report.html"))
+    assert reported.out == "figures/report.html\n"
+    page = parsed(Path("figures/report.html"))
     for part in ("answer", "failures", "chart scaling"):
         mistake = f"{part}: ZeroDivisionError: a mistake of ours"
         assert f"plots: {part}: not in the report: ZeroDivision" in reported.err
@@ -117,14 +117,14 @@ def test_it_is_written_anew_while_its_sweep_runs(everything, monkeypatch):
     monkeypatch.setattr("plots.commands._runs", lambda db, sweep: next(rest))
     monkeypatch.setattr(
         "plots.commands.time.sleep",
-        lambda seconds: pages.append((seconds, Path("report.html").read_text())),
+        lambda seconds: pages.append((seconds, Path("figures/report.html").read_text())),
     )
     monkeypatch.setattr(sys, "argv", ["plots", "report"])
     with pytest.raises(SystemExit):
         app.typer()(["report", "--watch"])
     assert [seconds for seconds, _ in pages] == [30, 30]
     assert all('http-equiv="refresh" content="30"' in page for _, page in pages)
-    assert 'http-equiv="refresh"' not in Path("report.html").read_text()
+    assert 'http-equiv="refresh"' not in Path("figures/report.html").read_text()
 
 
 def test_a_sweep_without_a_number_yet_is_waited_for(monkeypatch):
@@ -141,4 +141,4 @@ def test_a_sweep_without_a_number_yet_is_waited_for(monkeypatch):
     with pytest.raises(SystemExit) as ended:
         app.typer()(["report", "--watch"])
     assert ended.value.code == 0
-    assert 'id="t1"' in Path("report.html").read_text()
+    assert 'id="t1"' in Path("figures/report.html").read_text()

@@ -40,7 +40,7 @@ def test_a_trial_has_a_page_with_its_doubts_failures_and_command(everything, mak
     assert "resnet50, replicated_none on 1 CPU device" in first
     assert "images/s 100 (99.0 to 101, n=3)" in first
     assert "repeats 100, 101, 99.0" in first
-    assert "run it again python sweep.py model=resnet50 num_gpus=1" in first
+    assert "run it again scalemark sweep model=resnet50 num_gpus=1" in first
     assert "3 steps of the newest process" in first
     sections = [section(page, f"t{place}") for place in range(10)]
     (suspect,) = [text for text in sections if "others took 1.5 cores" in text]

@@ -245,6 +245,20 @@ def test_a_doubt_about_one_number_is_marked_and_explained_below():
     assert found.doubts == ()
 
 
+def test_of_many_doubts_the_first_that_is_not_shown_names_its_attempt():
+    fill("r.db", [(small(num_gpus=num), 100.0 * num) for num in (1, 2, 4, 8)])
+    for number, reason in enumerate(("drift", "heat", "noise", "swap"), 1):
+        suspect([reason], number)
+    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
+    assert f"* 1 more reason: see {SHOW} 4" in found.tables[0].notes
+
+
+def test_single_runs_of_one_strategy_are_said_to_be_that():
+    fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0)])
+    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
+    assert "single run: one process; the next may differ" in found.tables[0].notes[-1]
+
+
 def test_a_doubt_that_all_numbers_share_is_said_once_above():
     fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0)])
     suspect(["2 of 2 cores were busy"], 1)

@@ -36,7 +36,9 @@ def test_a_wheel_leaves_the_standard_library_in_front(monkeypatch, tmp_path):
     assert python_path(inherited) == f"{tmp_path}/other:/absolute"
 
 
-def test_commands_are_reported_as_they_are_typed_in_a_checkout():
+def test_commands_are_reported_as_they_are_typed_in_a_checkout(monkeypatch):
+    assert (typed("sweep"), typed("plots")) == ("scalemark sweep", "python -m plots")
+    monkeypatch.chdir(PROJECT)  # where sweep.py lies
     assert (typed("sweep"), typed("plots")) == ("python sweep.py", "python -m plots")
 
 

@@ -125,7 +125,7 @@ def test_a_flag_with_its_value_is_hydras(arguments):
 
 def test_no_argument_is_answered_with_what_to_write():
     """A bug: it ended in a traceback."""
-    with pytest.raises(SweepRefusedError, match="found nothing to measure; write python sweep"):
+    with pytest.raises(SweepRefusedError, match="found nothing to measure; write scalemark sweep"):
         check_forms([])
 
 

@@ -98,7 +98,7 @@ def test_a_command_names_the_nearest_trial_and_its_database():
     results = load(Selection(db="other.db"))
     wanted = small(num_gpus=4, precision="fp16", loss_scale="dynamic")
     assert again.command(wanted, results, *again.repeated(3)) == (
-        f"python sweep.py from={FP16.trial_id[:8]} store.url=other.db num_gpus=4 sweep.repeats=3"
+        f"scalemark sweep from={FP16.trial_id[:8]} store.url=other.db num_gpus=4 sweep.repeats=3"
     )
 
 

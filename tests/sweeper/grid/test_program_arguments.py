@@ -168,5 +168,5 @@ def test_a_missing_file_is_refused():
 def test_a_command_that_is_suggested_runs_the_same_trial(run, read, zero):
     spec = spec_of(run, read, free=(("zero", zero),))
     words = shlex.split(overrides.command(spec, ()))
-    arguments = words[words.index("sweep.py") + 1 :]
+    arguments = words[words.index("sweep") + 1 :]
     assert program.trial_of(config(*with_program(arguments)), DeviceKind.CPU_DEVICE) == spec

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import AttemptResult, State
+from store.reading.sweeps import SweepState
 from sweeper.live.view import (
     MOST_OF_MESSAGE,
     EndedAttempt,
@@ -130,6 +131,8 @@ def test_what_was_interrupted_is_no_failure_and_not_done():
         State.PENDING: 2,
     }
     assert drawn(shown_on(counts=counts, eta_s=None))[2].endswith("  2/6  no ETA yet")
+    for state in (SweepState.ENDED, SweepState.KILLED):
+        assert drawn(shown_on(counts=counts, eta_s=None, state=state))[2].endswith("  2/6")
 
 
 def test_failures_are_red_where_there_are_colors():
@@ -200,7 +203,7 @@ def test_a_plain_line_tells_speed_doubt_time_and_eta():
         eta_s=330.0,
     )
     assert line.plain == (
-        f"[ 3/12] {'vgg16-ps_cpu-x1':<36}   1234.50 images/s  step    100.0 ± 2.0 ms  (no profile)  (suspect: hot)"
+        f"[ 3/12] {'vgg16-ps_cpu-x1':<36}   1234.50 images/s  step    100.0 ms, jitter 2.0  (no profile)  (suspect: hot)"
         "  took 12.3 s  ETA 5:30"
     )
 
