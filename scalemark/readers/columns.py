@@ -13,7 +13,6 @@ from scalemark.readers.words import (
     OF_ITEMS,
     SECONDS,
     Role,
-    is_short,
     phase_of,
     role_of,
     usable_rate,
@@ -234,25 +233,28 @@ _UNIT = re.compile(
     r"\s?(?:[A-Za-zµ]+|(?=/))(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
 )
 _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec: 22528.2`
-    rf"\s?(?:(?:s|secs?|seconds?|min|minutes?)\s*\)?\s*[:=]|-?\s?{STEP_WORDS}\b(?!\s?(?:/|per)\s?s))",
+    rf"\s?(?:(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{STEP_WORDS}\b(?!\s?(?:/|per)\s?s))",
     re.I,
 )
 _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 iterations`
     rf"\s?[a-zµ]+\s*(?:/|per|for|over|in|\()\s*(?:the\s+)?(?:last\s+)?\d+\s*{STEP_WORDS}\b", re.I
 )
-_NO_RATE = re.compile(  # a percentage, or what is of a longer time, as `1.2 B tokens/day`
-    r"\s?(?:%|(?:[A-Za-z]+\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)", re.I
+_NO_RATE = re.compile(  # a percentage, a factor, or what is of a longer time: `1.2 B tokens/day`
+    r"x\b|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]+\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
+    re.I,
 )
+_SINCE_BEGIN = re.compile(r"\s*\(?(?:since|so far|overall|on average|cumulative)\b", re.I)
 _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`, `x 8 GPUs`
-    r"\s*\(?(?:(?:per|each|on each)\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b", re.I
+    r"\s*\(?(?:(?:per|each|on each|this)\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b", re.I
 )
-_BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGTP]?FLOP)", re.IGNORECASE)
+_BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t\n{}\[\]]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{NUMBER}(?!\s?%)")
 _IS_NAME = re.compile(r"['\"]?\s*[:=]")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
 _UNIT_BEFORE = re.compile(r"^\S*/\S+\s*(?=\($)")  # of the number before, as `img/s/GPU (`
 _OF_NUMBER_BEFORE = re.compile(r"^[A-Za-z]+/s(?:ec)?\s+")
+_IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IGNORECASE)
 _CLAIMED = re.compile(r"\b(?:on|with|for|using|across|over|after)\s*$", re.IGNORECASE)
 _OF_BARS = ("it/s", "s/it")
 _AFTER_NUMBER = re.compile(r"(?:\d|\b(?:nan|inf)\b)\S*\s+(?=\D)")
@@ -387,7 +389,7 @@ def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
             before = line[: match.start()]
             if not unit and _BESIDE.search(before):
                 break  # the mean of the number before it
-            if _CLAIMED.search(label):
+            if _CLAIMED.search(label) or (role.name in OF_ITEMS and _IS_STEP.search(before)):
                 break  # by another word, as in `images/s on 4 GPUs`
             is_of_bar = bool(BEFORE_RATE.search(before))
             if role.name not in OF_ITEMS and (is_of_bar or bar_of(line)):
@@ -397,6 +399,8 @@ def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
                     role = replace(role, **changes)  # type: ignore[arg-type]
             if role.name in OF_ITEMS and _EACH.match(line, end + len(unit)):
                 role = replace(role, per_gpu=True)
+            if _SINCE_BEGIN.match(line, end + len(unit)):
+                role = replace(role, is_mean=True)
             is_beside = before.count("(") > before.count(")") and not words_of(label)
             if unit.strip() in _OF_BARS or is_of_bar or is_beside:
                 role = replace(role, is_mean=True)
@@ -447,8 +451,8 @@ def _unit_after(line: str, place: int, most: int = _MOST_NUMBERS) -> str:
         return other[0]
     match = _UNIT.match(after)
     unit = match[0] if match else ""
-    is_unit = "/" in unit or " per " in unit or unit.strip() in SECONDS or is_short(unit)
-    if not is_unit:
+    is_unit = "/" in unit or " per " in unit or unit.strip() in SECONDS
+    if not is_unit and not role_of("", unit.strip()):
         return ""
     end = place + len(unit)
     if _IS_NAME.match(line, end):

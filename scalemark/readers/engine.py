@@ -184,9 +184,7 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
 
 
 def _outlasts_clock(column: Column, lines: Sequence[str]) -> bool:
-    """Return whether steps of these times would take much longer than the time between the lines
-    that their loggers name: then a time is of several steps.
-    """
+    """Return whether so many steps of these times take much longer than their lines are apart."""
     pattern = step_pattern(lines)
     if pattern is None or column.counts_steps or len(column.values) != len(lines):
         return False

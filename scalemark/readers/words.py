@@ -138,7 +138,8 @@ _SPEEDS = _set("rate speed")
 # others than these have a rate of something else: sample_rate, clip_rate, success_rate, max_speed
 _BEFORE_SPEEDS = _set("train training avg average token tokens image images img imgs global local")
 _GPU = _set(
-    "gpu gpus device devices chip chips core card accelerator worker rank npu local replica process"
+    "gpu gpus device devices chip chips core card accelerator worker rank npu hpu xpu local"
+    " replica process"
 )
 _SEVERAL_GPUS = _set("node host machine thread")  # a rate of one is neither of all nor of a GPU
 _TIME = _set("time duration elapsed cost latency timing seconds secs sec ms s avg dt t take takes")
@@ -151,7 +152,7 @@ _ELAPSED = _set(
 )
 _SINCE = _set("time elapsed wall runtime uptime duration")
 _MEAN = _set("avg average mean running cumulative overall smoothed")
-_ALL_GPUS = _set("total on all global overall aggregate aggregated cluster whole e2e end2end")
+_ALL_GPUS = _set("total on all global overall aggregate aggregated cluster whole world e2e end2end")
 _NEUTRAL = _set(
     "per is of at the current curr cur inst instant instantaneous now perf model train training"
     " step second sec s ms throughput performance metrics metric speed rate info root epoch and"
@@ -172,14 +173,17 @@ _OTHER = _PHASES | _set(  # numbers that are of something else than training ste
     " comm communication allreduce init actor"
 )
 _PARTS = _set("step policy inference")  # behind a rate, as in rl_games' `fps step`
-_PART_OF_STEP = _set("optimizer optim")  # before its time, as in `optimizer_step_time`
+_PART_OF_STEP = _set(  # before a time, as in `optimizer_step_time`
+    "optimizer optim gc wait waiting idle cpu est estimated sync copy augment augmentation"
+)
 _GROWING = _set("total num number consumed seen processed trained so far cumulative global env")
 _NAMES = ("throughput", "kitem_s", "item_s", "item_ms", "steps_per_s", "step_ms", "step_s")
 OF_ITEMS = frozenset(("throughput", "kitem_s", "item_s", "item_ms"))
 """Names of roles that say how many items there are in a second."""
 
-_WORD = re.compile(r"[a-zµ]+|\d+")
+_WORD = re.compile(r"e2e|[a-zµ]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PER = re.compile(r"\bm?s(?:ec)?/([a-z]+)|/\s?s(?:ec)?/([a-z]+\d*)")
 _PER_SECOND = re.compile(r"\s*/\s*(?:s|sec|second)\b")
 
 
@@ -245,11 +249,6 @@ def is_elapsed(label: str) -> bool:
     return bool(_SINCE.intersection(words)) and _ELAPSED.issuperset(words)
 
 
-def is_short(text: str) -> bool:
-    """Return whether a text is the short name of a rate, as `FPS` or `tps`."""
-    return text.strip().lower() in _SHORT
-
-
 def is_batch(label: str) -> bool:
     """Return whether words are those of the items that all GPUs have in a step."""
     words = set(words_of(label))
@@ -285,12 +284,14 @@ def phase_of(text: str, *, is_bar: bool = False) -> str:
 def role_of(label: str, unit: str = "") -> Role | None:
     """Return what a number is from the words before and after it; None where it is no rate."""
     words, units = words_of(label), words_of(unit)
+    for per in _PER.findall(f"{label} {unit}".lower()):
+        word = "".join(per)
+        if not {word, word.removeprefix("k")} & (_STEPS | _GPU | _SEVERAL_GPUS | _ITEM_OF.keys()):
+            return None  # of what is not known, as s/epoch, samples/s/H100
     role = _by_unit(words, units, unit) or _by_label(words, units)
     if role is None:
         return None
     others = _OTHER | (_SEVERAL_GPUS if role.name in OF_ITEMS else _PART_OF_STEP)
-    if role.name == "steps_per_s":
-        others = _OTHER
     aside = [word for word in (*words, *units) if word in others]
     known = {*_ITEM_OF, *_STEPS, *_SHORT, *_BARE, *_GPU, *_TIME, *_MEAN, *_ALL_GPUS, *_NEUTRAL}
     extra = [word for word in words if word not in known and not word.isdigit()]
@@ -370,7 +371,9 @@ def _time_of(label: Sequence[str], words: Sequence[str]) -> Role | None:
         if after[0] in _STEPS:
             return _time(label, unit_s)
         item, is_thousand = _ITEM_OF.get(after[0]), False
-        if item is None and after[0][:1] == "k":
+        if item and words[place + 1 :].count("1000"):
+            is_thousand = True
+        elif item is None and after[0][:1] == "k":
             item, is_thousand = _ITEM_OF.get(after[0][1:]), True
         names = {(1.0, False): "item_s", (1e-3, False): "item_ms", (1.0, True): "kitem_s"}
         name = names.get((unit_s, is_thousand))

@@ -80,7 +80,13 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 forward 0.10{n}s optimizer_step_time 0.03{n}s loss 2.1", [], None),
     ("step {n} actor 1{n} samples/s critic 2{n} samples/s", [], None),
     ("[2024-01-01 10:00:{n}0] step {n}00 loss 2.1 time 10.0{n}s", [], None),  # of 100 steps
+    ("step {n}0 loss 1.2 speed 1.{n}x, update rate {n} Hz", [], None),
+    ("step {n}0 bus bandwidth 50{n} GB/s, throughput 50{n} Gbps", [], None),
+    ("step {n}0 gc time 0.{n}s, wait time 0.{n}s, est. time 47{n}.1s", [], None),
+    ("step {n}0 loss 2.1 12.{n} s/epoch, 17.{n} s/tick", [], None),
     # of one GPU, or of several that are not all
+    ("step {n}: samples/s/HPU 10{n}, 10{n}.5 samples/s/H100", [101, 102, 103], True),
+    ("step {n}: samples/s: 10{n} (this rank)", [101, 102, 103], True),
     ("step {n}0 loss 2.1 throughput 100{n} tokens/s (each GPU)", [1001, 1002, 1003], True),
     ("step={n}0 loss=2.1 examples/sec/replica=12{n}", [121, 122, 123], True),
     ("step {n}0 loss 2.1 120{n} samples/s/node", [], None),
@@ -98,6 +104,11 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
         None,
     ),
     ("step {n}0 loss 2.1 net 12.1 GB/s 81{n}.5 samples/s", [811.5, 812.5, 813.5], None),
+    ("step {n} model 8{n}12 img/s e2e 7{n}12 img/s", [7112, 7212, 7312], False),
+    # windows, steps and thousands beside the rate
+    ("Frames/s (5s avg) 51{n}.5, loss 2.1", [511.5, 512.5, 513.5], None),
+    ("step {n}00 samples/s (cumulative) 59{n}.3", [591.3, 592.3, 593.3], None),
+    ("step {n} sec per 1000 images: 2{n}", [1000 / 21, 1000 / 22, 1000 / 23], None),
     # under short names, and in words
     ("Steps {n}02400 @ 512{n}.1 SPS. Loss 12.1", [5121.1, 5122.1, 5123.1], None),
     ("step {n}00 lr 1 step-time 0.13s wps 45.3{n}K ppl 80{n}.1", [45310, 45320, 45330], None),
