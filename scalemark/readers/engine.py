@@ -384,7 +384,10 @@ class _Builder:
 
     def _of_line(self) -> dict[str, str]:
         """Return patterns of the items so far, the time since a mean began and the loss."""
-        more = _growing(self._own, ("items",)) or _growing(self._own, ("items_per_step",))
+        item = self._column.role.item
+        more = _growing(self._own, ("items",), item)
+        if not more and item not in ("tokens", "words"):
+            more = _growing(self._own, ("items_per_step",))
         if self._column.role.name == "throughput":
             more |= _growing(self._own, ("elapsed_s",))
         if "elapsed_s" in more and not self._is_mean_by(more, self._own):
@@ -456,17 +459,21 @@ _MEANINGS: Mapping[str, Callable[[str], object]] = {
 }
 
 
-def _growing(texts: Sequence[str], groups: Sequence[str]) -> dict[str, str]:
-    """Return patterns of the numbers that grow from text to text, or of a batch that stays."""
+def _growing(texts: Sequence[str], groups: Sequence[str], item: str = "") -> dict[str, str]:
+    """Return patterns of the numbers that grow from text to text, or of a batch that stays; where
+    a rate is of tokens, none of samples.
+    """
     more: dict[str, str] = {}
     if len(texts) < 2:
         return more
     for group in groups:
-        for _, label, values in _labelled(texts, _MEANINGS[group]):
+        for label, pattern, values in _labelled(texts, _MEANINGS[group]):
+            if item == "tokens" and counted_item(label) not in ("", item):
+                continue
             is_batch_size = group == "items_per_step" and len(set(values)) == 1
             is_of_epoch = group == "elapsed_s" and begins_anew(values)
             if is_batch_size or is_of_epoch or grows(values, strictly=True):
-                more[group] = rf"{label}(?P<{group}>[\d.,]+)"
+                more[group] = rf"{pattern}(?P<{group}>[\d.,]+)"
                 break
     return more
 

@@ -109,6 +109,12 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("Frames/s (5s avg) 51{n}.5, loss 2.1", [511.5, 512.5, 513.5], None),
     ("step {n}00 samples/s (cumulative) 59{n}.3", [591.3, 592.3, 593.3], None),
     ("step {n} sec per 1000 images: 2{n}", [1000 / 21, 1000 / 22, 1000 / 23], None),
+    # whose batch counts others
+    (
+        "iter {n}0 | consumed samples: {n}40 | tok/s: 819{n} | global batch size: 64",
+        [8191, 8192, 8193],
+        None,
+    ),
     # under short names, and in words
     ("Steps {n}02400 @ 512{n}.1 SPS. Loss 12.1", [5121.1, 5122.1, 5123.1], None),
     ("step {n}00 lr 1 step-time 0.13s wps 45.3{n}K ppl 80{n}.1", [45310, 45320, 45330], None),
