@@ -8,7 +8,7 @@ from scalemark.records.overrides import overrides, with_changes
 
 
 def arguments(command: str, known: Iterable[Result]) -> list[str]:
-    named, *changes = shlex.split(command.partition("sweep.py")[2])
+    named, *changes = shlex.split(command.partition("scalemark sweep ")[2])
     if not named.startswith("from="):
         return [named, *changes]
     (like,) = (one for one in known if one.trial_id.startswith(named.removeprefix("from=")))
