@@ -124,6 +124,17 @@ def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> 
     return rebuilt
 
 
+def take_up(engine: sa.Engine, folder: Path) -> int:
+    """Add the attempts of a sweep's folder that the database does not know; return how many.
+    Damaged ones are left to `rebuild`, which names them. Raises StoreError.
+    """
+    rebuilt = Rebuilt()
+    sweep = _sweep_in(folder, rebuilt, silent)
+    with writing(engine) as connection:
+        add_sweep(connection, sweep, rebuilt)
+    return rebuilt.num_new
+
+
 def _sweep_folders(runs_dirs: Iterable[str]) -> Iterator[Path]:
     """Yield folders with a sweep.json, and those around attempts whose sweep.json is lost."""
     for name in runs_dirs:

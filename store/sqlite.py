@@ -70,6 +70,12 @@ class SqliteFile:
         path = self.path
         if path.exists() and not os.access(path, os.W_OK):
             raise StoreError(f"{path}: read-only; make it writable, or {_another()}")
+        # each name has a log of its own, and who opens one does not see what another one's holds
+        if path.is_file() and path.stat().st_nlink > 1:
+            raise StoreError(
+                f"{path}: the file has other names, too (hard links), and sweeps that use "
+                f"different ones would lose results; leave it one name, or {_another()}"
+            )
         if not path.parent.is_dir():
             raise StoreError(f"{path}: there is no folder {path.parent}; make it, or {_another()}")
         if not os.access(path.parent, os.W_OK):
@@ -81,17 +87,23 @@ class SqliteFile:
         """
         import filelock  # here, because only who makes a database needs it
 
+        lock = filelock.FileLock(f"{self.path}.lock", timeout=BUSY_TIMEOUT_S)
         try:
-            with filelock.FileLock(f"{self.path}.lock", timeout=BUSY_TIMEOUT_S):
-                if not self.is_made():
-                    engine = _writing_engine(self.path, poolclass=sa.NullPool)
-                    with engine.begin() as connection:
-                        create(connection)
+            held = lock.acquire()
         except filelock.Timeout:
             raise StoreError(
                 f"{self.path}: another process is making it, for {BUSY_TIMEOUT_S} s; wait "
                 "for it, or end it, and repeat the command"
             ) from None
+        except (OSError, NotImplementedError) as error:
+            raise StoreError(
+                f"{self.path}.lock: cannot be locked ({error}); {_another()} on a local disk"
+            ) from error
+        with held:
+            if not self.is_made():
+                engine = _writing_engine(self.path, poolclass=sa.NullPool)
+                with engine.begin() as connection:
+                    create(connection)
 
     def writer(self) -> sa.Engine:
         engine = _writing_engine(self.path)
@@ -373,11 +385,14 @@ class _StillThere:
     def ended(self, connection: Any, record: Any) -> None:
         """Remember how the file is: what is written into it from now on is by somebody else."""
         if connection is not None:
-            record.info.pop(_SEEN, None)
+            before: tuple[int, _Written] | None = record.info.pop(_SEEN, None)
             # the next transaction meets it again
             with suppress(FileNotFoundError, sqlite3.DatabaseError):
                 (version,) = connection.execute("PRAGMA data_version").fetchone()
-                record.info[_SEEN] = (version, _written(self._path.stat()))
+                now = _written(self._path.stat())
+                if before and before[0] == version and now[0] < before[1][0]:
+                    now = before[1]  # cut off since the commit: the next transaction sees it
+                record.info[_SEEN] = (version, now)
 
     def _stat(self) -> os.stat_result:
         try:

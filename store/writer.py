@@ -70,6 +70,8 @@ class Writer:
         whole.
         """
         with self._database.explained():
+            with self.engine.begin():
+                pass  # a file that was cut off after the last commit shows it
             self._database.settle()
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Runs one sweep: plans it, hands it to what runs it, and reports how it ended."""
 
 import os
+import platform
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -21,6 +22,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import storable
 from scalemark.text.untrusted import command_line, quoted, without_secrets
+from scalemark.text.wording import counted
 from store.database import check_writable, file_of, open_existing, reading
 from store.errors import StoreError
 from store.ledger import Ledger
@@ -36,7 +38,7 @@ from sweeper.grid.plan import Plan, check, check_folders, make_plan, resolve_gri
 from sweeper.grid.plan_view import Estimate, Planned, machine_line, plan_json, print_plan
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
-from sweeper.loop.run_folders import RunFolders, recover
+from sweeper.loop.run_folders import RunFolders, recover, take_up_lost
 from sweeper.loop.supervision import Policy, Stop, Tools
 from sweeper.report import Report
 
@@ -49,6 +51,13 @@ class Sweep:
 
     def __init__(self, config: Config, name: str) -> None:
         """Raises SweepRefusedError."""
+        try:
+            os.close(os.pidfd_open(os.getpid()))
+        except OSError as error:
+            raise SweepRefusedError(
+                f"pidfd_open: {error.strerror}; trials are watched by it, which needs Linux 5.3 or "
+                f"newer (here {platform.release()}), and a container that allows it"
+            ) from error
         self.config, self.name = config, name
         self._launcher = launchers.load(config, name)
         self.machine, self.inventory = self._launcher.machine, self._launcher.inventory
@@ -239,6 +248,13 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
     with ExitStack() as stack:
         writer = open_writer(config.store.url)
         stack.callback(writer.close)
+        runs_dir = Path(config.store.runs_dir).expanduser().resolve()
+        if num_lost := take_up_lost(writer.engine, runs_dir, name):
+            print(
+                f"sweep: the database had lost {counted(num_lost, 'attempt')} of {name}: recorded "
+                "from the run folders",
+                file=sys.stderr,
+            )
         planned = sweep.plan(specs, left_out, writer.engine)
         try:
             _print(make_console(stderr=True), sweep, planned, taken)

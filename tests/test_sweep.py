@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -361,6 +362,36 @@ def test_a_sweep_whose_lines_nobody_reads_any_more_goes_on():
     process.stderr.close()
     assert process.wait() == 0
     assert outcomes() == ["completed", "completed"]
+
+
+def test_attempts_that_a_database_lost_are_taken_from_their_folders():
+    """A bug: where a power cut or a backup had rolled it back, all was measured again."""
+    options = ("-m", "sweep.name=s", "seed=1,2,3")
+    first = scripted(*options, "sweep.exclude=seed > 1")
+    assert first.returncode == 0, first.stderr
+    shutil.copy("results.db", "backup.db")
+    assert scripted(*options).returncode == 0
+    Path("backup.db").replace("results.db")
+    again = scripted(*options)
+    assert again.returncode == 0, again.stderr
+    said = "the database had lost 2 attempts of s: recorded from the run folders"
+    assert said in again.stderr
+    assert "3 finished earlier" in again.stderr
+    assert outcomes() == ["completed"] * 3
+    assert "had lost" not in scripted(*options).stderr
+
+
+@pytest.mark.parametrize("prevented", ["Function not implemented", "Operation not permitted"])
+def test_a_host_on_which_trials_cannot_be_watched_is_refused(prevented, monkeypatch):
+    from sweeper import SweepRefusedError
+    from sweeper.sweep import Sweep
+
+    def fail(_pid):
+        raise OSError(38, prevented)
+
+    monkeypatch.setattr(os, "pidfd_open", fail)
+    with pytest.raises(SweepRefusedError, match=f"pidfd_open: {prevented}.*Linux 5.3 or newer"):
+        Sweep(None, "s")
 
 
 def test_a_database_removed_meanwhile_ends_the_sweep():

@@ -166,6 +166,11 @@ def _nothing(path: Path, text: LogText) -> str:
             f"{quoted(str(path))} has neither lines in {OUTPUT_FILE} nor a file of results that a "
             "reader knows; give the path of the log itself"
         ]
+    elif not text.is_whole and not text.lines:
+        lines = [
+            f"{quoted(str(path))} is one line of {text.num_bytes:,} bytes, as far as it was looked "
+            "at; wanted the output of a training program, which ends lines"
+        ]
     if text.lines:
         last = [visible(line[:_MOST_SHOWN]) for line in text.lines[-_SHOWN_LINES:]]
         lines = [

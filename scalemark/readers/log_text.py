@@ -193,8 +193,11 @@ def _text_of(path: Path) -> LogText:
     if is_whole:
         lines = _lines(begin + end)
     else:  # without the lines that are cut, of which a number may be half
-        whole_begin, whole_end = begin.rpartition(b"\n")[0], end.partition(b"\n")[2]
-        lines = [*_lines(whole_begin), *_lines(whole_end)]
+        last_end = max(begin.rfind(b"\n"), begin.rfind(b"\r"))  # bars may have no other
+        first_end = _ENDS.search(end)
+        lines = _lines(begin[: last_end + 1])
+        if first_end:
+            lines += _lines(end[first_end.end() :])
     if len(lines) > 2 * HALF_LINES:
         is_whole = False
         lines = [*lines[:HALF_LINES], *lines[-HALF_LINES:]]

@@ -310,7 +310,7 @@ def _check_heeded(launcher: LauncherConfig) -> None:
     """Refuse settings that the chosen launcher ignores."""
     defaults = LauncherConfig()
     heeded_by: dict[str, tuple[str, ...]] = {
-        name: (name,) for name, one in LAUNCHERS.items() if one.settings
+        name: (name,) for name, abilities in LAUNCHERS.items() if abilities.settings
     }
     heeded_by |= {"hosts": ("prefix", "ssh"), "python": tuple(sorted({*LAUNCHERS} - {LOCAL}))}
     for setting, launchers in heeded_by.items():

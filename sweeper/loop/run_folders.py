@@ -23,7 +23,8 @@ from scalemark.records.validation import parsed
 from scalemark.run_folder import Left, RunFolder
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import safe_name
-from store import ledger
+from store import ledger, rebuild, schema
+from store.database import reading
 from store.errors import StoreError
 from store.rows import FinishedAttempt
 from sweeper import SweepRefusedError
@@ -145,6 +146,25 @@ class RunFolders:
         except OSError as error:
             raise _refused(folder.path, error) from error
         return folder
+
+
+def take_up_lost(engine: sa.Engine, runs_dir: Path, name: str) -> int:
+    """Add the attempts of a sweep that its folder has and the database does not: a power cut, or a
+    backup that was put back, took them from it. Return how many.
+    """
+    table = schema.SweepRow
+    with reading(engine) as connection:
+        sweep = connection.execute(sa.select(table.id, table.uid).where(table.name == name)).first()
+        if sweep is None:
+            return 0
+        attempts = sa.select(sa.func.count()).where(schema.AttemptRow.sweep_id == sweep.id)
+        num_known = connection.scalar(attempts) or 0
+    num_new = 0
+    for path in itertools.takewhile(Path.is_dir, _candidates(runs_dir, name)):
+        is_ours = _uid_in(path / run_folder.SWEEP_FILE) == sweep.uid
+        if is_ours and sum(entry.is_dir() for entry in os.scandir(path)) > num_known:
+            num_new += rebuild.take_up(engine, path)
+    return num_new
 
 
 def _candidates(parent: Path, name: str) -> Iterator[Path]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import random
 import re
@@ -261,6 +263,42 @@ def test_a_file_that_cannot_be_looked_at_just_now_is_not_lost(
             pass
     assert not isinstance(raised.value, LostDatabaseError)
     engine.dispose()
+
+
+def test_a_file_that_is_cut_off_right_after_the_last_commit_is_lost() -> None:
+    """A bug: a file of 0 bytes was new to SQLite, and the sweep ended as if all were well."""
+    writer = Writer("r.db")
+    writer.settle()
+
+    def cut_off(*_: object) -> None:
+        os.truncate("r.db", 0)
+
+    sa.event.listen(writer.engine, "checkin", cut_off, insert=True)
+    with writing(writer.engine) as connection:
+        connection.execute(sa.text("UPDATE sweeps SET reason = ''"))
+    sa.event.remove(writer.engine, "checkin", cut_off)
+    with pytest.raises(LostDatabaseError, match=r"r\.db: "):
+        writer.settle()
+    writer.close()
+
+
+def test_a_file_system_that_refuses_locks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match=r"r\.db\.lock: cannot be locked .*No locks available"):
+        Writer("r.db")
+
+
+def test_a_file_with_two_names_is_not_written() -> None:
+    Writer("r.db").close()
+    os.link("r.db", "other.db")
+    for name in ("r.db", "other.db"):
+        with pytest.raises(StoreError, match=rf"{name}: .*hard links.*choose another"):
+            Writer(name)
+    Path("other.db").unlink()
+    Writer("r.db").close()
 
 
 @pytest.mark.parametrize("name", ["store list", "store check", "plots tables", "analysis advise"])

@@ -154,6 +154,19 @@ def test_a_line_that_is_cut_is_left_out():
     assert set(log_text(Path("large.log")).lines) == {line}
 
 
+def test_a_large_log_of_one_bar_or_of_one_line_is_no_empty_one(capsys):
+    """Two bugs: both had no lines, since none ended with a newline."""
+    bars = (f"\r{n}/90000 [00:{n // 3000:02}<01:00, 3000.00it/s]" for n in range(1, 90_001))
+    text = "".join(bars) * 2
+    assert len(text) > 2 * HALF_BYTES
+    Path("bar.log").write_text(text)
+    lines = log_text(Path("bar.log")).lines
+    assert {line[-10:] for line in lines} == {"00.00it/s]"}
+    Path("line.log").write_text("x" * 3 * HALF_BYTES)
+    assert main(["line.log"]) == 1
+    assert "line.log is one line of 6,291,456 bytes" in capsys.readouterr().err
+
+
 def test_numbers_that_are_alike_are_left_to_the_user(capsys, snapshot):
     lines = [f"step {n} | a {400 + n} tokens/s | b {800 + n} tokens/s" for n in range(3)]
     assert run("\n".join(lines)) == 1
