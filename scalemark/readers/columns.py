@@ -240,7 +240,7 @@ _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 it
     rf"\s?[a-zµ]+\s*(?:/|per|for|over|in|\()\s*(?:the\s+)?(?:last\s+)?\d+\s*{STEP_WORDS}\b", re.I
 )
 _NO_RATE = re.compile(  # a percentage, a factor, or what is of a longer time: `1.2 B tokens/day`
-    r"x\b|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]+\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
+    r"x\b|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
     re.I,
 )
 _SINCE_BEGIN = re.compile(r"\s*\(?(?:since|so far|overall|on average|cumulative)\b", re.I)

@@ -1,5 +1,6 @@
 """Numbers that were read wrong: each log with what its lines say, or that they cannot tell."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,9 @@ def test_a_time_since_the_begin_is_none_of_steps():
     assert not search(
         ["time:13s total_exs:4320 steps:270", "time:26s total_exs:8640 steps:540"]
     ).fits
+
+
+def test_a_long_word_behind_a_number_takes_no_long_time():
+    began_s = time.process_time()
+    search(["step 5 time 5" + 1_900 * "a"] * 50)
+    assert time.process_time() - began_s < 5  # it takes 0.1 s, and took 12
