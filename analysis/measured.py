@@ -16,6 +16,7 @@ from analysis.results import (
     Gpus,
     Result,
     is_quotable,
+    metrics_of,
     usage_of,
     with_baselines,
 )
@@ -367,6 +368,7 @@ def _result(
         is_unconfirmed=any(_is_unconfirmed(trial, attempt) for attempt in quotable),
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
         usage=usage_of(quotable),
+        metrics=metrics_of(quotable),
         found_by=found_by,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -43,6 +44,24 @@ class Usage:
 
 
 UNKNOWN = Usage()
+
+
+def metrics_of(attempts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
+    """Return by name what all repeats of a trial tell beside their speed: `loss`, and other numbers
+    that a program printed.
+    """
+    metrics: dict[str, list[float]] = defaultdict(list)
+    for attempt in attempts:
+        printed = dict(attempt["metrics"] or {})
+        if attempt["last_loss"] is not None:
+            printed["loss"] = attempt["last_loss"]
+        for name, value in printed.items():
+            metrics[name].append(value)
+    of_all = {}
+    for name, values in metrics.items():
+        if len(values) == len(attempts):
+            of_all[name] = tuple(values)
+    return of_all
 
 
 @cache
@@ -202,6 +221,7 @@ class Result:
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
     of_other_sweeps: int = 0  # repeats by others than the sweep that was asked for, if one was
     usage: Usage = UNKNOWN  # of its devices, by the completed repeats
+    metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # see metrics_of
     # settings by which a sweep finds it: its database, its hardware where it ran on several
     found_by: tuple[str, ...] = ()
 
@@ -361,6 +381,7 @@ class Result:
             "is_valid": self.is_valid,
             "is_reported": self.is_reported,
             "is_unconfirmed": self.is_unconfirmed,
+            "metrics": self.metrics,
             "speed_up": self.speed_up,
             "efficiency": self.efficiency,
             "baseline": self.baseline and self.baseline.trial_id,

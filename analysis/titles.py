@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 
 from analysis.labels import Label
 from analysis.pivot import Table
@@ -10,6 +11,17 @@ from analysis.results import Environment, Result, over, scales_strongly, with_nu
 from scalemark.own_model import is_own
 from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.text.wording import as_typed, counted, fixed, listed
+
+METRICS_ABOUT = "last printed value (loss: median of the last five steps), mean of the repeats"
+"""What numbers are that programs print beside their speed."""
+
+
+def printed(result: Result, name: str) -> str:
+    """Return a number that a program printed beside its speed."""
+    values = result.metrics.get(name)
+    if not values:
+        return "unknown"
+    return f"{fmean(values):.4g}"
 
 
 def number(value: float, *, exactly: bool = False) -> str:

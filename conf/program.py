@@ -47,7 +47,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     # values of the axes that a program lacks unless it uses them
     lacking: dict[str, Any] = {name: AXES[name].lacking for name in LACKED_BY_COMMANDS}
     spec = TrialSpec(
-        **lacking | _given(config, used),
+        **lacking | _given(config, used) | _scaled(config, used),
         engine=axes.Engine.command.value,
         model=_name(program),
         num_gpus=config.num_gpus,
@@ -120,12 +120,30 @@ def _given(config: Config, used: Collection[str]) -> dict[str, Any]:
     return given
 
 
+def _scaled(config: Config, used: Collection[str]) -> dict[str, Any]:
+    """Return what strong scaling changes: the batch is that of all GPUs, and one has its share."""
+    if config.scaling.name == "weak":
+        return {}
+    if "batch_size" not in used:
+        raise ProgramRefusedError(
+            "scaling=strong: it splits batch_size over the GPUs; write {batch_size}, the share of "
+            "one, into the command, or {batch_size*num_gpus} where the program splits it itself"
+        )
+    batch_size = _number_or_text(AXES["batch_size"], _plain(config.batch_size))
+    if int(batch_size) % config.num_gpus:
+        raise ProgramRefusedError(
+            f"batch_size={batch_size}: scaling=strong splits it over num_gpus={config.num_gpus}, "
+            "which does not divide it"
+        )
+    return {"scaling": "strong", "batch_size": int(batch_size) // config.num_gpus}
+
+
 _SECRET = (
     " seems to hold a password or a token, and command lines are stored; pass that by the "
     "environment, which the program inherits"
 )
 # `_problems` looks at hosts; GPUs a program sees; warm-up is a matter of measuring
-_WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps")
+_WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps", "scaling")
 
 
 def _misspelled(config: Config) -> str:

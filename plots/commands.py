@@ -53,7 +53,8 @@ _Columns = typer.Option(
     show_default="num_gpus, or the axis with most values",
 )
 _Show = typer.Option(
-    help=f"What each cell holds, of {', '.join(layout.QUANTITIES)}.",
+    help=f"What each cell holds, of {', '.join(layout.QUANTITIES)}, or a "
+    "number that your program printed.",
     show_default="throughput,speed-up, and the spread where there are repeats",
 )
 _Form = typer.Option(
@@ -85,16 +86,18 @@ def tables(
     if form is None and out is not None and not as_json:
         form = writers.of_file(out)
     write = writers.chosen(form, as_json)
-    quantities = None if show is None else layout.chosen(show)
+    names = (show or "").split(",")
     is_record = as_json or form in ("csv", "json")
-    shows_speed_up = quantities is None or {"speed-up", "efficiency"}.intersection(quantities)
+    shows_speed_up = show is None or {"speed-up", "efficiency"}.intersection(names)
     if baseline is not BaselineRule.SAME and not is_record and not shows_speed_up:
         raise StoreError(
             f"--baseline {baseline}: no speed-up is shown; add speed-up to --show, or leave it out"
         )
     selection = select(db, filters, sweep, origin, source, baseline)
     tell_all_sweeps(selection)
-    pivoted = _pivoted(load(selection), rows, columns)
+    results = load(selection)
+    quantities = None if show is None else layout.chosen(show, results)
+    pivoted = _pivoted(results, rows, columns)
     failures: dict[str, Exception] = {}
     try:
         document = layout.document(pivoted, selection, quantities, failures.setdefault)

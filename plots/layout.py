@@ -89,7 +89,7 @@ def cell_texts(cell: Cell, quantities: Sequence[str], marks: str) -> tuple[str, 
         marks += PARTLY_FAILED
     texts = {}
     for name in quantities:
-        text = QUANTITIES[name].text(result)
+        text = quantity(name).text(result)
         if text:
             texts[name] = text
     rank = RANK_MARKS.get(cell.rank, "")
@@ -103,12 +103,17 @@ def cell_texts(cell: Cell, quantities: Sequence[str], marks: str) -> tuple[str, 
     return f"{number_text}{after_space}{interval}{others}", f"{number_text}{rank}{others}"
 
 
-def chosen(names: str) -> tuple[str, ...]:
-    """Split a list with commas. Raises StoreError for an unknown name."""
+def chosen(names: str, results: Sequence[Result]) -> tuple[str, ...]:
+    """Split a list with commas. Raises StoreError for an unknown name: also numbers that these
+    programs printed are known.
+    """
     wanted = tuple(dict.fromkeys(map(str.strip, names.split(","))))
+    known = dict.fromkeys((*QUANTITIES, "loss"))
+    for result in results:
+        known |= dict.fromkeys(result.metrics)
     for name in wanted:
-        if name not in QUANTITIES:
-            near = nearest(name[:100], list(QUANTITIES))
+        if name not in known:
+            near = nearest(name[:100], list(known))
             raise StoreError(f"{name[:100] or 'an empty name'}: no such quantity; {near}")
     return wanted
 
@@ -163,6 +168,15 @@ def _mebibytes(num_bytes: int | None) -> str:
     if num_bytes is None:
         return UNKNOWN
     return f"{number(num_bytes / 2**20)} MiB"
+
+
+def quantity(name: str) -> Quantity:
+    """Return a known quantity, or a number that programs printed."""
+    if name in QUANTITIES:
+        return QUANTITIES[name]
+    return Quantity(
+        text=lambda result: f"{name} {titles.printed(result, name)}", about=titles.METRICS_ABOUT
+    )
 
 
 QUANTITIES: Mapping[str, Quantity] = {
@@ -278,7 +292,7 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
     yield f"cells: {_cells_in_words(quantities, table.unit)}"
     is_repeated = any(len(result.repeats) > 1 for result in table.results)
     for name in quantities:
-        about = QUANTITIES[name].about
+        about = quantity(name).about
         if table.environment.origin is Origin.ELSEWHERE:
             about = _OF_ROWS.get(name, about)
         if about and (name != THROUGHPUT or is_repeated):

@@ -143,6 +143,7 @@ def attempt(
     started_at: datetime | None = None,
     duration_s: float | None = 9.5,
     truth: dict[str, float] | None = None,
+    metrics: dict[str, float] | None = None,
     **measured: Any,
 ) -> FinishedAttempt:
     """A completed attempt, or with None one that ended with `outcome`; `measured`: of its measurement what is to be different."""
@@ -159,6 +160,7 @@ def attempt(
             profile=profile,
             replica_times=replica_times,
             truth=truth,
+            metrics=metrics,
         )
     )
     return FinishedAttempt(

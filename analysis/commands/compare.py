@@ -22,6 +22,7 @@ from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.records.measurement import Outcome
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
+from store.errors import StoreError
 
 _MOST_COMMANDS = 2
 _MOST_LISTED = 5  # trials, before they are counted
@@ -47,6 +48,9 @@ def compare(
     filters: options.Filters = None,
     sweep: options.Sweep = None,
     origin: options.OriginOption = None,
+    show: Annotated[
+        str | None, typer.Option(help="Also numbers that programs printed, as loss,accuracy.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say which side is faster, by how much, how sure that is, and how many repeats would tell."""
@@ -56,6 +60,12 @@ def compare(
     if not any(side.is_by_name or side.names_an_environment for side in (of_a, of_b)):
         options.tell_all_sweeps(replace(of_a.selection, filters=tuple(filters or ())))
     rows = compared.rows
+    metrics = [name.strip() for name in (show or "").split(",") if name.strip()]
+    known = {name for row in rows for name in (*row.a.metrics, *row.b.metrics)}
+    for name in metrics:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "none"
+            raise StoreError(f"--show {name}: no such number; there are {there}")
     if as_json:
         return print_json(_answer(of_a, of_b, compared))
     console = make_console()
@@ -63,7 +73,7 @@ def compare(
     screen.say(console, f"B: {_title(of_b, [row.name_b for row in rows])}")
     screen.say(console, headline(rows), "bold")
     console.print()
-    _print_table(console, rows)
+    _print_table(console, rows, metrics)
     console.print()
     if of_a.is_by_name and of_b.is_by_name:
         _print_differences(console, rows)
@@ -77,6 +87,8 @@ def compare(
     if len(commands) > _MOST_COMMANDS:
         more = counted(len(commands) - _MOST_COMMANDS, "more command")
         screen.say(console, f"and {more}: --json has them", "dim")
+    if metrics:
+        screen.say(console, f"{', '.join(metrics)}: {titles.METRICS_ABOUT}", "dim")
     for line in notes(compared, has_badges=True):
         screen.say(console, line, "dim")
     used = set(map(answer, rows))
@@ -99,7 +111,7 @@ def _title(side: ComparedSide, names: Sequence[str]) -> str:
     return f"{side.text} ({names[0]})"
 
 
-def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
+def _print_table(console: Console, rows: Sequence[PairRow], metrics: Sequence[str]) -> None:
     """Name A and B in the rows where they are not the same in all."""
     axes: dict[str, None] = {}
     for row in rows:
@@ -112,7 +124,8 @@ def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
     ratio = "A / B [95 % CI]"
     if is_turned:
         ratio = "B / A [95 % CI]"
-    columns = [*axes, "A", "B", ratio, repeats, "answer"]
+    printed = [f"{name} {side}" for name in metrics for side in "AB"]
+    columns = [*axes, "A", "B", *printed, ratio, repeats, "answer"]
     has_names = len({(row.name_a, row.name_b) for row in rows}) > 1
     if has_names:
         columns = ["A is", "B is", *columns]
@@ -121,6 +134,8 @@ def _print_table(console: Console, rows: Sequence[PairRow]) -> None:
         cells = [row.name_a, row.name_b] if has_names else []
         cells += [_value(row, axis) for axis in axes]
         cells += [_speed(row.a), _speed(row.b)]
+        for name in metrics:
+            cells += [titles.printed(row.a, name), titles.printed(row.b, name)]
         if row.judgement is None:
             cells += ["", ""]
         else:
@@ -306,6 +321,8 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
     results: list[Result] = []
     for row in rows:
         texts += row.notes
+        if row.parity:
+            texts.append(f"{_start(row)}{row.parity}")
         results += (row.a, row.b)
     suspect, partly = [], []
     for result in results:

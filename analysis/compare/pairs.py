@@ -18,11 +18,20 @@ from scalemark.host.software import CODE, COMMIT
 from scalemark.records.axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.wording import as_typed, natural
+from store.database import open_for_reading
 from store.errors import StoreError
+from store.reading.queries import losses_apart
 
 _STRATEGY = ("strategy", *STRATEGY_AXES)
 _USUAL = ("model", "num_gpus")
 _SPEAKING = ("strategy", "model", "precision", "data")  # axes whose values need no name beside them
+# of another size, or other examples: losses of as many steps differ then
+_OF_WORK = frozenset(
+    (
+        *("model", "num_gpus", "batch_size", "gradient_accumulation"),
+        *("image_px", "seq_len", "data", "seed"),
+    )
+)
 _MOST_TRIED = 200  # of each side, to find the closest
 
 _Pairs = Sequence[tuple[Result, Result]]
@@ -44,6 +53,7 @@ class PairRow:
     # of each side, that would show the difference seen; None where that is known, or takes too many
     more_repeats: int | None
     to_run: tuple[str, ...]  # commands that would bring them
+    parity: str  # how the loss of the faster one differs; empty where it does not, or is not known
 
     @property
     def is_turned(self) -> bool:
@@ -216,7 +226,21 @@ def _rows(
             judgement=judgement,
             more_repeats=more,
             to_run=tuple(to_run),
+            parity=_parity(a.selection.db, of_a, of_b, compared, judgement),
         )
+
+
+def _parity(
+    db: str, a: Result, b: Result, compared: Sequence[str], judgement: Judgement | None
+) -> str:
+    """Say that the faster one trains otherwise, where both do the same work in a step."""
+    is_known = a.environment.origin.is_ours and b.environment.origin.is_ours
+    if judgement is None or not is_known or _OF_WORK.intersection(compared):
+        return ""
+    faster, slower = a, b
+    if judgement.ratio.ratio < 1:
+        faster, slower = b, a
+    return losses_apart(open_for_reading(db), faster.attempt_ids, slower.attempt_ids)
 
 
 def _judged(of_a: Result, of_b: Result) -> tuple[Judgement | None, int | None, list[str]]:

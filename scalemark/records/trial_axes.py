@@ -162,7 +162,7 @@ class TrainingAxes:
         default="weak",
         choices=("weak", "strong"),
         sets_step_time=False,
-        engines=OWN_MODELS,
+        engines=ENGINES,
     )
     steps_per_execution: int = axis(
         "steps inside one call of the training function", default=1, least=1, engines=OWN_MODELS

@@ -103,6 +103,7 @@ class CompletedRepeat:
 
     throughput: float
     item: str = IMAGES  # what is counted per second
+    attempt_id: int = 0
 
 
 def completed_repeats(
@@ -142,9 +143,11 @@ def completed_repeats_of_sweep(
     return _by_trial(engine, statement.where(SweepRow.name == sweep), trial_ids)
 
 
-def _completed() -> sa.Select[str, float, str]:
+def _completed() -> sa.Select[str, float, str, int]:
     return (
-        sa.select(AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item)
+        sa.select(
+            AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item, AttemptRow.id
+        )
         .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .where(AttemptRow.outcome == "completed", MeasurementRow.throughput > 0, deleted_at(False))
         .order_by(AttemptRow.id)
@@ -152,15 +155,15 @@ def _completed() -> sa.Select[str, float, str]:
 
 
 def _by_trial(
-    engine: sa.Engine, statement: sa.Select[str, float, str], trial_ids: Sequence[str]
+    engine: sa.Engine, statement: sa.Select[str, float, str, int], trial_ids: Sequence[str]
 ) -> dict[str, tuple[CompletedRepeat, ...]]:
     repeats: dict[str, tuple[CompletedRepeat, ...]] = {}
     with reading(engine) as connection:
         for ids in in_chunks(trial_ids):
-            for trial_id, throughput, item in connection.execute(
+            for trial_id, throughput, item, attempt_id in connection.execute(
                 statement.where(AttemptRow.trial_id.in_(ids))
             ):
-                repeat = CompletedRepeat(throughput=throughput, item=item)
+                repeat = CompletedRepeat(throughput=throughput, item=item, attempt_id=attempt_id)
                 repeats[trial_id] = (*repeats.get(trial_id, ()), repeat)
     return repeats
 

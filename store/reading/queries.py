@@ -3,12 +3,14 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import sqlalchemy as sa
 
 from scalemark.records.attempt import unpack_steps
 from scalemark.records.measurement import StepSample
+from scalemark.stats.welch import known_ratio_interval, typical
 from store.database import reading
 from store.errors import NoSweepError, StoreError
 from store.filters import attempt_ids, checked, deleted_at
@@ -110,7 +112,7 @@ _OF_AN_ATTEMPT = {
         MeasurementRow,
         "throughput throughput_low throughput_high median_step_s cores_taken_by_others verdict "
         "steady item reported mfu variable_bytes optimizer_state_bytes peak_device_memory_bytes "
-        "peak_host_memory_bytes",
+        "peak_host_memory_bytes last_loss metrics",
     ),
 }
 _MEASURED = sa.select(*_OF_AN_ATTEMPT.values()).outerjoin(
@@ -207,6 +209,37 @@ def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepS
     statement = sa.select(*StepArraysRow.__table__.columns)
     arrays = in_parts(engine, statement, StepArraysRow.attempt_id.expression, attempt_ids)
     return {row["attempt_id"]: unpack_steps(row) for row in arrays}
+
+
+_LEAST_LOSS_GAP = 0.01  # repeats of one seed differ by rounding alone, or not at all
+_LOSSES = 5  # at the end, of which the median counts
+
+
+def losses_apart(engine: sa.Engine, faster: Sequence[int], slower: Sequence[int]) -> str:
+    """Say that two trials train otherwise: after as many steps their losses differ beyond their own
+    repeats. Empty where they do not, and where a side has no two attempts with losses above 0.
+    """
+    curves = steps(engine, [*faster, *slower])
+    num_steps = min((run[-1].step + run[-1].num_steps for run in curves.values()), default=0)
+    losses: list[list[float]] = []
+    for side in (faster, slower):
+        of_side = []
+        for run in (curves[attempt_id] for attempt_id in side if attempt_id in curves):
+            known = [call.loss for call in run if call.step + call.num_steps <= num_steps]
+            last = [loss for loss in known if loss is not None][-_LOSSES:]
+            if last and median(last) > 0:
+                of_side.append(median(last))
+        losses.append(of_side)
+    low, high = known_ratio_interval(*losses)
+    if low is None or high is None or low <= 1 <= high:
+        return ""
+    of_faster, of_slower = map(typical, losses)
+    if abs(of_faster / of_slower - 1) < _LEAST_LOSS_GAP:
+        return ""
+    return (
+        f"the faster one trains otherwise: after {num_steps} steps its loss is {of_faster:.4g} and "
+        f"that of the other {of_slower:.4g}, which is more than their own repeats differ"
+    )
 
 
 def in_parts(

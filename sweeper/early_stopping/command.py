@@ -122,6 +122,8 @@ def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
             f"other work: the two differ in {', '.join(answer.other_work)}, so that a gain of "
             "throughput may be of easier items and not of a faster way"
         )
+    if answer.parity:
+        yield answer.parity
     if answer.verdict is not None:
         yield from _result_lines(answer)
     series = "this database"

@@ -23,6 +23,7 @@ from store import database, judgements
 from store.errors import StoreError
 from store.judgements import JudgedProposal, NewJudgement
 from store.reading.earlier import completed_repeats, completed_repeats_of_sweep
+from store.reading.queries import losses_apart
 from sweeper import SweepRefusedError
 from sweeper.early_stopping import rule as stopping_rule
 from sweeper.early_stopping.contests import Contest, ReadResults
@@ -68,6 +69,7 @@ class JudgeAnswer:
     change_throughputs: tuple[float, ...] = ()
     baseline_throughputs: tuple[float, ...] = ()
     failures: tuple[str, ...] = ()  # a line per run that did not complete
+    parity: str = ""  # how the loss of a faster change differs; empty where it does not
     baseline_failed: bool = False  # nothing can be judged beside it
     baseline: str  # id of a trial
     change: str
@@ -234,6 +236,15 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
         if runner.failure is not None:
             raise StoreError(str(runner.failure))
         proposal.verdict = proposal.verdict or ChangeVerdict.INTERRUPTED
+        parity = ""
+        is_alike = len({spec.examples_per_step for spec in trials.values()}) == 1
+        if proposal.verdict is ChangeVerdict.BETTER and is_alike and not planned.answer.other_work:
+            completed = completed_repeats_of_sweep(writer.engine, list(ids.values()), sweep.name)
+            attempts = []
+            for side in (JudgedSide.CHANGE, JudgedSide.BASELINE):
+                repeats = completed.get(ids[side], ())
+                attempts.append([repeat.attempt_id for repeat in repeats])
+            parity = losses_apart(writer.engine, *attempts)
         judged = _judged(proposal)
         judgements.end(writer.engine, asked.series, place.number, judged, datetime.now(UTC))
         writer.settle()
@@ -252,6 +263,7 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
         baseline_throughputs=proposal.runs.baseline,
         failures=tuple(failure.line for failure in runner.ran.failures),
         baseline_failed=proposal.baseline_failed,
+        parity=parity,
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -16,9 +17,9 @@ from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import natural
 from tests.analysis.commands.command import advised
 from tests.analysis.commands.command import analysis as run
-from tests.analysis.gpu_box import around, fill_gpus, on_gpus, repeated
+from tests.analysis.gpu_box import GPU_BOX, around, fill_gpus, on_gpus, repeated
 from tests.app import Ended
-from tests.filled import MACHINE, fill
+from tests.filled import MACHINE, STEPS, fill
 from tests.programs import (
     COMMAND,
     ENVIRONMENT,
@@ -359,6 +360,28 @@ def test_pairs_are_in_the_order_of_free_axes(analysis):
     fill_programs(rows)
     pairs = json.loads(analysis("compare", "offload=cpu", "offload=none", "--json").stdout)["pairs"]
     assert [pair["setting"]["axes.zero"] for pair in pairs] == [0, 2, 10]
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_said"),
+    [
+        ((2.0, 2.02, 2.6, 2.62), True),
+        ((2.0, 2.6, 2.5, 2.1), False),
+        ((2.0, 2.0, 2.01, 2.01), False),  # of one seed each, with other rounding
+    ],
+)
+def test_a_faster_one_whose_loss_differs_beyond_its_repeats_is_told(analysis, losses, is_said):
+    slower, faster = program(zero=0), program(zero=1)
+    rows = [(slower, 10.0), (slower, 10.1), (faster, 20.0), (faster, 20.1)]
+    details = []
+    for loss in losses:
+        steps = [replace(step, loss=loss) for step in STEPS]
+        details.append(SEEN_FROM_OUTSIDE | {"last_loss": loss, "steps": steps})
+    fill("results.db", rows, machine=GPU_BOX, environment=ENVIRONMENT, details=details)
+    shown = analysis("compare", "zero=1", "zero=0", "--show", "loss").stdout
+    assert f"{(losses[2] + losses[3]) / 2:.4g}" in shown
+    said = "after 3 steps its loss is 2.61 and that of the other 2.01, which is more than their"
+    assert (said in " ".join(shown.split())) == is_said
 
 
 def counting_steps(*throughputs):

@@ -121,12 +121,31 @@ def test_a_program_is_named_by_its_script(run, name):
         ("python t.py", ("command.read=regx",), "regex"),
         ("python t.py", ("command.read=regex:abc",), "group"),
         ("python t.py", ("command.item=Tok",), "item=Tok: wanted a word"),
+        (
+            "python t.py {num_gpus}",
+            ("scaling=strong",),
+            r"splits batch_size over the GPUs; write \{b",
+        ),
+        (
+            "python t.py {num_gpus} {batch_size}",
+            ("scaling=strong", "batch_size=10", "num_gpus=4"),
+            "batch_size=10: scaling=strong splits it over num_gpus=4, which does not divide it",
+        ),
         ("python t.py", ("hosts=2", "num_gpus=2"), r"hosts=2: nothing uses it.*\{host_rank\}"),
     ],
 )
 def test_what_means_nothing_is_refused_with_what_to_do(run, arguments, message):
     with pytest.raises(ValueError, match=message):
         resolved(run, *arguments)
+
+
+def test_strong_scaling_shares_one_batch_and_is_one_curve():
+    run, asked = "x {num_gpus} {batch_size}", ("scaling=strong", "batch_size=64")
+    one, four = resolved(run, *asked), resolved(run, *asked, "num_gpus=4")
+    assert (one.batch_size, four.batch_size) == (64, 16)
+    assert one.axes["scaling"] == four.axes["scaling"] == "strong"
+    assert one.curve == four.curve != resolved(run, "batch_size=64").curve
+    assert TrialSpec.from_json(four.to_json()) == four
 
 
 def test_axes_read_from_the_environment_are_named():

@@ -54,6 +54,19 @@ def test_tables_name_no_axis_that_a_program_lacks(plots, snapshot, form):
         assert ended.stdout == snapshot
 
 
+def test_numbers_that_programs_print_are_quantities(plots):
+    printed = SEEN_FROM_OUTSIDE | {"metrics": {"accuracy": 0.75}, "last_loss": 1.25}
+    fill_programs([(program(), 10.0), (program(), 12.0)], measured=printed)
+    shown = plots("tables", "--show", "loss,accuracy").stdout
+    assert "loss 1.25, accuracy 0.75" in shown
+    assert "accuracy: last printed value (loss: median of the last five steps), mean of" in shown
+    ended = plots("tables", "--show", "acuracy")
+    assert ended.exit_code == 2
+    assert ended.stderr == "plots: acuracy: no such quantity; did you mean accuracy?\n"
+    fill_programs([(program(num_gpus=2), 20.0)], name="second")  # which printed none
+    assert "accuracy unknown" in plots("tables", "--show", "accuracy").stdout
+
+
 def test_free_axes_may_be_down_and_across(plots, snapshot):
     fill_programs(grid())
     shown = plots("tables", "num_gpus=8", "--rows", "zero", "--columns", "offload").stdout

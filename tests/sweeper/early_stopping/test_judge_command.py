@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sweeper.__main__ import app
+from sweeper.early_stopping import judge as judging
 from tests.app import Ended, run_app
 from tests.conftest import PROJECT
 from tests.sweeper.processes import wait_until
@@ -87,7 +88,12 @@ def test_a_faster_simulated_trial_is_better(judge):
     assert rows("SELECT count(*) FROM judgements") == [(1,)], "a plan spends nothing"
 
 
-def test_a_change_of_the_users_own_program_is_judged(judge):
+def test_a_change_of_the_users_own_program_is_judged(judge, monkeypatch):
+    def losses_apart(_: object, faster: list[int], slower: list[int]) -> str:
+        assert set(faster).isdisjoint(slower)
+        return f"the faster one trains otherwise: {min(len(faster), len(slower)) > 1}"
+
+    monkeypatch.setattr(judging, "losses_apart", losses_apart)
     program("best", 1000.0)
     trial = sweep("command=python3 best/train.py", "read=metric")
     program("new", 1100.0)
@@ -97,7 +103,10 @@ def test_a_change_of_the_users_own_program_is_judged(judge):
 
     ended = judge("--baseline", trial, "command.run=python3 new/train.py", "--margin", "5")
     assert ended.exit_code == 0, ended.stderr
-    assert ended.stdout.startswith("better: it is faster\nthroughput +")
+    better, parity, gain = ended.stdout.splitlines()[:3]
+    assert better == "better: it is faster"
+    assert parity == "the faster one trains otherwise: True"
+    assert gain.startswith("throughput +")
     assert re.search(r"\[ 1/60\] .* ETA (?!0:00)", ended.stderr), "of 59 more runs at most"
 
     program("new", 900.0)
