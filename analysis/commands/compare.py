@@ -59,16 +59,27 @@ def compare(
     compared = comparison(of_a, of_b)
     if not any(side.is_by_name or side.names_an_environment for side in (of_a, of_b)):
         options.tell_all_sweeps(replace(of_a.selection, filters=tuple(filters or ())))
-    rows = compared.rows
-    metrics = [name.strip() for name in (show or "").split(",") if name.strip()]
+    metrics = _metrics(show or "", compared.rows)
+    if as_json:
+        return print_json(_answer(of_a, of_b, compared))
+    return _print(of_a, of_b, compared, metrics)
+
+
+def _metrics(show: str, rows: Sequence[PairRow]) -> list[str]:
+    """Raise StoreError for a number that no program printed."""
+    metrics = [name.strip() for name in show.split(",") if name.strip()]
     known = {name for row in rows for name in (*row.a.metrics, *row.b.metrics)}
     for name in metrics:
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
             raise StoreError(f"--show {name}: no such number; there are {there}")
-    if as_json:
-        return print_json(_answer(of_a, of_b, compared))
-    console = make_console()
+    return metrics
+
+
+def _print(
+    of_a: ComparedSide, of_b: ComparedSide, compared: Comparison, metrics: Sequence[str]
+) -> None:
+    rows, console = compared.rows, make_console()
     screen.say(console, f"A: {_title(of_a, [row.name_a for row in rows])}")
     screen.say(console, f"B: {_title(of_b, [row.name_b for row in rows])}")
     screen.say(console, headline(rows), "bold")

@@ -236,15 +236,7 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
         if runner.failure is not None:
             raise StoreError(str(runner.failure))
         proposal.verdict = proposal.verdict or ChangeVerdict.INTERRUPTED
-        parity = ""
-        is_alike = len({spec.examples_per_step for spec in trials.values()}) == 1
-        if proposal.verdict is ChangeVerdict.BETTER and is_alike and not planned.answer.other_work:
-            completed = completed_repeats_of_sweep(writer.engine, list(ids.values()), sweep.name)
-            attempts = []
-            for side in (JudgedSide.CHANGE, JudgedSide.BASELINE):
-                repeats = completed.get(ids[side], ())
-                attempts.append([repeat.attempt_id for repeat in repeats])
-            parity = losses_apart(writer.engine, *attempts)
+        parity = _parity(planned, proposal, writer.engine)
         judged = _judged(proposal)
         judgements.end(writer.engine, asked.series, place.number, judged, datetime.now(UTC))
         writer.settle()
@@ -265,6 +257,19 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
         baseline_failed=proposal.baseline_failed,
         parity=parity,
     )
+
+
+def _parity(planned: PlannedProposal, proposal: Proposal, engine: sa.Engine) -> str:
+    """Say that a faster change trains otherwise, where both sides do the same work in a step."""
+    is_alike = len({spec.examples_per_step for spec in planned.trials.values()}) == 1
+    if proposal.verdict is not ChangeVerdict.BETTER or not is_alike or planned.answer.other_work:
+        return ""
+    ids = {side: spec.trial_id for side, spec in planned.trials.items()}
+    completed = completed_repeats_of_sweep(engine, list(ids.values()), planned.sweep.name)
+    attempts = []
+    for side in (JudgedSide.CHANGE, JudgedSide.BASELINE):
+        attempts.append([repeat.attempt_id for repeat in completed.get(ids[side], ())])
+    return losses_apart(engine, *attempts)
 
 
 def _begin(planned: PlannedProposal, engine: sa.Engine, change: str) -> judgements.SeriesPlace:
