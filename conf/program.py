@@ -1,6 +1,5 @@
 """Turns one composed config with engine=command into a trial of the user's own program."""
 
-import difflib
 import re
 from collections.abc import Collection, Iterator
 from enum import Enum
@@ -14,7 +13,7 @@ from scalemark.records import axes
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
 from scalemark.text.untrusted import without_secrets
-from scalemark.text.wording import as_typed
+from scalemark.text.wording import as_typed, did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", re.ASCII)
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
@@ -82,10 +81,7 @@ def _derived(config: Config) -> dict[str, str]:
     for name, value in derived.items():
         for other in expression.names(value):
             if other not in known:
-                near = difflib.get_close_matches(other, known, n=1)
-                hint = "wanted axes of this sweep"
-                if near:
-                    hint = f"did you mean {near[0]}?"
+                hint = did_you_mean(other, known, "wanted axes of this sweep")
                 raise ProgramRefusedError(f"axes.{name}={value}: {other} is no axis; {hint}")
         users = [config.command.run, config.command.items_per_step, *derived.values()]
         if not any(re.search(rf"\b{name}\b", text) for text in users):

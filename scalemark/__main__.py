@@ -121,11 +121,10 @@ def _help() -> str:
 
 
 def _no_such(word: str) -> str:
-    from difflib import get_close_matches
+    from scalemark.text.wording import did_you_mean
 
-    close = get_close_matches(word, COMMANDS, n=1)
-    meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
-    return f"no command {word[:100]!r}; {meant}"
+    hint = did_you_mean(word, COMMANDS, f"choose one of {', '.join(COMMANDS)}")
+    return f"no command {word[:100]!r}; {hint}"
 
 
 def _print(text: str) -> int:

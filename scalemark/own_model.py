@@ -5,7 +5,6 @@ file is another trial.
 """
 
 import ast
-import difflib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from scalemark.models import ModelError
 from scalemark.records.attempt import WORKDIR_VARIABLE
+from scalemark.text.wording import did_you_mean
 
 WANTED = "wanted FILE.py:FUNCTION, as my_model.py:build"
 _DIGITS = 12  # of the digest: enough to tell the versions of one file apart
@@ -55,7 +55,7 @@ def find(reference: str, folder: Path) -> OwnModel:
         shown = path.relative_to(folder)
     reference = f"{shown.as_posix()}:{function}"
     if not path.exists():
-        raise ModelError(f"model={reference}: {path}: there is no such file{_nearest_file(path)}")
+        raise ModelError(f"model={reference}: {path}: there is no such file; {_nearest_file(path)}")
     try:
         source = path.read_bytes()
     except OSError as error:
@@ -69,11 +69,8 @@ def _nearest_file(path: Path) -> str:
     try:
         names = sorted(each.name for each in path.parent.iterdir() if each.suffix == ".py")
     except OSError:
-        return f"; there is no folder {path.parent}"
-    near = difflib.get_close_matches(path.name, names, n=1)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return ""
+        return f"there is no folder {path.parent}"
+    return did_you_mean(path.name, names, f"{path.parent} has no file of a name like it")
 
 
 @cache
@@ -95,9 +92,8 @@ def _check_defined(reference: str, path: Path, source: bytes, function: str) -> 
     except (ValueError, RecursionError) as error:
         raise ModelError(f"model={reference}: {path}: {error}; wanted source of Python") from None
     if function not in known and "*" not in known:  # from somewhere import *
-        near = difflib.get_close_matches(function, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ModelError(f"model={reference}: {path.name} does not define {function}{hint}")
+        hint = did_you_mean(function, known, "define it there, or name another function")
+        raise ModelError(f"model={reference}: {path.name} does not define {function}; {hint}")
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -37,7 +37,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scalemark.host.variables import VARIABLES
+from scalemark.host.software import VARIABLES
 
 if TYPE_CHECKING:
     from scalemark.run_folder import RunFolder

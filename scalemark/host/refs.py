@@ -4,7 +4,6 @@ The checkout of the user, its index, HEAD and stash stay as they are; nothing is
 library only.
 """
 
-import difflib
 import fcntl
 import hashlib
 import os
@@ -19,6 +18,7 @@ from scalemark.host import program_software, software
 from scalemark.host.files import cache_folder
 from scalemark.host.program_software import MOST_WORDS
 from scalemark.records.axes import REF, FreeAxes
+from scalemark.text.wording import did_you_mean
 
 _WITH_COMMIT = re.compile(r"(.+)@([0-9a-f]{8,40})", re.DOTALL)
 _WITHIN_S = 600.0  # of a checkout, which may be large
@@ -175,10 +175,7 @@ def _commit(ref: str, top: Path) -> str:
     listed = software.git(top, "for-each-ref", "--format=%(refname:short)")
     if listed is None:
         raise RefError(ref, f"git does not answer in {top}")
-    near = difflib.get_close_matches(wanted, ["HEAD", *listed.decode().split()], n=1)
-    hint = "see git log --all"
-    if near:
-        hint = f"did you mean {near[0]}?"
+    hint = did_you_mean(wanted, ["HEAD", *listed.decode().split()], "see git log --all")
     raise RefError(ref, f"no commit of {top}; {hint}")
 
 

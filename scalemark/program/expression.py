@@ -4,7 +4,6 @@ They say how many items a step has, fill placeholders, make derived axes, and le
 """
 
 import ast
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +14,7 @@ import simpleeval
 
 from scalemark.records.axes import PREFIX, AxisValue, is_free, whole_if_equal
 from scalemark.records.trial import USED_BY_PROGRAMS
+from scalemark.text.wording import did_you_mean
 
 MOST_CHARACTERS = 200
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
@@ -141,10 +141,7 @@ def _hint(name: str, axes: Mapping[str, AxisValue]) -> str:
     if name in USED_BY_PROGRAMS:
         return f"as nothing uses it; give {name}=, and write {{{name}}} into the command"
     known = [other for other, value in axes.items() if _is_number(value)]
-    near = difflib.get_close_matches(name, [*known, *USED_BY_PROGRAMS], n=1)
-    if near:
-        return f"did you mean {near[0]}?"
-    return f"wanted one of {', '.join(known)}"
+    return did_you_mean(name, [*known, *USED_BY_PROGRAMS], f"wanted one of {', '.join(known)}")
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -1,6 +1,5 @@
 """Fills the placeholders of a command line, and finds its program and its software."""
 
-import difflib
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ from pathlib import Path
 from scalemark.program import expression
 from scalemark.records.axes import PREFIX, AxisValue, is_env_variable, number_written_as
 from scalemark.records.trial import AXES, PROGRAM_AXES, TrialSpec
-from scalemark.text.wording import as_typed
+from scalemark.text.wording import as_typed, did_you_mean
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}\n]+)\}|[{}]")  # an axis, or an expression of axes
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
@@ -230,11 +229,9 @@ _NEARLY_SAME = 0.9  # a slip of the keyboard; mode is no slip of model
 
 
 def _nearest(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=_NEARLY_SAME)
-    if near:
-        return f"did you mean {{{near[0]}}}?"
     listed = ", ".join(f"{{{each}}}" for each in sorted(known))
-    return f"+axes.{name}=VALUE,VALUE declares it; there are {listed}"
+    otherwise = f"+axes.{name}=VALUE,VALUE declares it; there are {listed}"
+    return did_you_mean(name, known, otherwise, form="{{{}}}", cutoff=_NEARLY_SAME)
 
 
 VARIABLE_PREFIX = "SCALEMARK_"

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -11,6 +10,7 @@ from typing import Protocol
 from scalemark.readers.log_text import cleaned, named_rank
 from scalemark.readers.words import without_grouping
 from scalemark.text.untrusted import quoted
+from scalemark.text.wording import did_you_mean
 
 
 class ReadError(Exception):
@@ -82,10 +82,8 @@ def open_reader(text: str, item: str = "") -> Reader:
     kind, colon, argument = text.partition(":")
     kind, argument = kind.strip(), argument.strip()
     if kind not in KINDS:
-        close = get_close_matches(kind.lower(), KINDS, n=1)
-        meant = f"choose one of {', '.join(KINDS)}, and `scalemark read LOG` says which"
-        if close:
-            meant = f"did you mean {close[0]}?"
+        otherwise = f"choose one of {', '.join(KINDS)}, and `scalemark read LOG` says which"
+        meant = did_you_mean(kind.lower(), KINDS, otherwise)
         raise ReadError(f"found read={quoted(kind, _MOST_QUOTED)}, which is no reader; {meant}")
     if colon and not argument:
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
@@ -171,11 +169,10 @@ def settings(kind: str, argument: str, names: Collection[str]) -> tuple[str, dic
         elif name in names and value:
             given[name] = value
         else:
-            close = get_close_matches(name, list(names), n=1)
-            meant = f"choose one of {', '.join(names)}"
+            otherwise = f"choose one of {', '.join(names)}"
             raise ReadError(
                 f"found {quoted(part.strip(), _MOST_QUOTED)!r} in read={kind}:..., wanted "
-                f"NAME=VALUE; {f'did you mean {close[0]}=...?' if close else meant}"
+                f"NAME=VALUE; {did_you_mean(name, names, otherwise, form='{}=...')}"
             )
     return first, given
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections import defaultdict
@@ -28,6 +27,7 @@ from scalemark.records.axes import (
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import check_item, read_injected
 from scalemark.records.trial_axes import TrialAxes
+from scalemark.text.wording import did_you_mean
 
 STRATEGY_AXES = ("variable_update", "local_parameter_device", "all_reduce")
 """The axes that together are one strategy: a row of the article's tables."""
@@ -301,8 +301,8 @@ def _check_names(values: Mapping[str, Any]) -> None:
     missing = sorted(required - set(values))
     problems = [f"missing {', '.join(missing)}"] if missing else []
     for name in sorted(set(values) - {"free", *AXES}):
-        near = difflib.get_close_matches(name, AXES, n=1) or [f"one of {', '.join(AXES)}"]
-        problems.append(f"{name!r} is no axis, did you mean {near[0]}?")
+        hint = did_you_mean(name, AXES, f"choose one of {', '.join(AXES)}")
+        problems.append(f"{name!r} is no axis, {hint}")
     if problems:
         raise ValueError(f"not a trial spec: {'; '.join(problems)}")
 

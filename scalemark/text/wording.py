@@ -1,6 +1,7 @@
 """Writes names, counts, numbers, shell commands and CSV rows as people and programs read them."""
 
 import csv
+import difflib
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -33,6 +34,16 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
     if len(distinct) <= most:
         return distinct
     return [*distinct[: most - 1], f"{len(distinct) - most + 1} more"]
+
+
+def did_you_mean(
+    name: str, known: Iterable[str], otherwise: str = "", *, form: str = "{}", cutoff: float = 0.6
+) -> str:
+    """Ask for the nearest known name, written in a form; return `otherwise` where none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    if near:
+        return f"did you mean {form.format(near[0])}?"
+    return otherwise
 
 
 def single(items: str) -> str:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Mapping
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from scalemark.text.wording import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +169,8 @@ def profile(name: str) -> Hardware:
     """Read a profile, those that ship before the user's own. Raises ProfileError."""
     file = FOLDER / f"{name}{_ENDING}" if name in profiles() else own_profile_file(name)
     if file is None or not file.is_file():
-        close = difflib.get_close_matches(name, profiles(), n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        raise ProfileError(
-            f"hardware={name}: no such profile; {meant}there are {', '.join(profiles())}"
-        )
+        hint = did_you_mean(name, profiles(), f"there are {', '.join(profiles())}")
+        raise ProfileError(f"hardware={name}: no such profile; {hint}")
     return Hardware.from_values(read_profile(file))
 
 
