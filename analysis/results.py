@@ -1,8 +1,6 @@
 """Results: whole trials with all their repeats, each on one machine with one software, and its
 baseline."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict
@@ -209,7 +207,7 @@ class Result:
     is_valid: bool  # nothing is to be said against any of the repeats
     was_busy: bool = False  # others took cores from one of them, or trials ran beside it
     is_settled: bool = True  # warm-up had ended in each of them when measuring began
-    baseline: Result | None = None  # what it is compared with
+    baseline: "Result | None" = None  # what it is compared with
     item: str = IMAGES  # what is counted per second; empty where unknown
     # free axes that its strategy names: of a figure of others, and of a program's trial that
     # inherits variables which others set

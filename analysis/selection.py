@@ -1,7 +1,5 @@
 """Chooses results, by default of the origin of the newest sweep, and loads them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -316,7 +314,7 @@ class Source:
     def _read(self) -> tuple[list[Result], list[Row]]:
         return _ours(self.selection)
 
-    def of_sweep(self, name: str) -> Source:
+    def of_sweep(self, name: str) -> "Source":
         """Return those of our results that a sweep asked for, without reading them again."""
         results, attempts = self._read
         own = belonging(results, attempts, queries.asked_for(self.engine, name))

@@ -1,7 +1,5 @@
 """Follows the steps that a program tells of, and cuts its readings into calls of equal size."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence
@@ -116,7 +114,7 @@ class Readings(NamedTuple):
     arrivals: Column  # on the monotonic clock
     losses: Column
 
-    def where(self, chosen: NDArray[np.bool_]) -> Readings:
+    def where(self, chosen: NDArray[np.bool_]) -> "Readings":
         """Return those that are chosen."""
         return Readings(*[column[chosen] for column in self])
 

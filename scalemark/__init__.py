@@ -4,8 +4,6 @@ For notebooks and programs it is also the entry: `scalemark.open()` and `scalema
 in `scalemark.api`, which is imported when one of them is used, as the commands are.
 """
 
-from __future__ import annotations
-
 # to import that of `typing` takes a hundredth of a second, in which Ctrl-C would show a traceback
 TYPE_CHECKING = False
 if TYPE_CHECKING:

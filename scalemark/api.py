@@ -1,7 +1,5 @@
 """The Python API, for notebooks and programs: results as frames."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys
@@ -171,7 +169,7 @@ def _lists(columns: Sequence[FrameColumn]) -> Callable[[_Method], _Method]:
 
 def open(  # noqa: A001  # as scalemark.open it shadows nothing
     path_or_url: str | Path | None = None, *filters: str, **wanted: Wanted
-) -> Results:
+) -> "Results":
     """Open a results database: a file, a `sqlite:///` or a `postgresql://` URL; without one
     `SCALEMARK_DB`, else `results.db`. Filters choose of it, as `Results.where` says.
 
@@ -190,7 +188,7 @@ def open(  # noqa: A001  # as scalemark.open it shadows nothing
     return results
 
 
-def sweep(*overrides: str) -> Results:
+def sweep(*overrides: str) -> "Results":
     """Run the sweep that `overrides` ask for, as `python sweep.py -m` does, and return its results.
 
     `overrides` are those of the command line: `"model=resnet50,vgg16", "num_gpus=1,2,4,8"`. Each
@@ -242,7 +240,7 @@ class Results:
     source: str | None = None  # of figures of others
     baseline: BaselineRule = BaselineRule.SAME
 
-    def where(self, *filters: str, **wanted: Wanted) -> Results:
+    def where(self, *filters: str, **wanted: Wanted) -> "Results":
         """Choose results, with the names and meanings of the command line.
 
         A keyword is an axis or another name that `store list` filters by: `model="vgg16"`,

@@ -16,8 +16,6 @@ x = tied_logits(x, table)        # (1024, 50257)
 counts it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import count
@@ -189,7 +187,7 @@ class Tensor:
     """Holds the output of one layer and, by its inputs, the whole network up to there."""
 
     layer: Layer
-    inputs: tuple[Tensor, ...]
+    inputs: "tuple[Tensor, ...]"
     shape: Shape
     serial: int = field(default_factory=count().__next__)  # later tensors have larger ones
 

@@ -1,7 +1,5 @@
 """The run folder: the files of one attempt, written by engines and read by the rest."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -80,7 +78,7 @@ class _File:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, folder: RunFolder, owner: type[RunFolder]) -> Path:
+    def __get__(self, folder: "RunFolder", owner: "type[RunFolder]") -> Path:
         return folder.path / self._name
 
 
@@ -197,7 +195,7 @@ class RunFolder:
         newest = self.newest_step()
         return newest.step if newest else None
 
-    def newest_step(self) -> NewestStep | None:
+    def newest_step(self) -> "NewestStep | None":
         """Read the last step from the end of the file only: a measurement runs."""
         try:
             with open_regular(self.steps) as file:

@@ -4,8 +4,6 @@ A process of its own measures and prints a line of JSON per figure; this one rea
 where it hangs, and keeps and prints what is whole.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -180,7 +178,7 @@ def _probe(
     inventory: Inventory,
     gpus: tuple[Gpu, ...],
     request: ProbeRequest,
-    measured: Measured,
+    measured: "Measured",
 ) -> Probe:
     names, all_reduce = tuple(gpu.name for gpu in gpus), "nccl"
     if inventory.kind is DeviceKind.CPU_DEVICE:

@@ -1,7 +1,5 @@
 """Names the devices of a trial and claims them: GPUs or CPU devices, of one host or of many."""
 
-from __future__ import annotations
-
 import re
 import socket
 import sys
@@ -71,7 +69,7 @@ class Devices:
     # where every worker trains its own replicas: number of its first one among all of the trial
     first: int = 0
     num_elsewhere: int = 0  # replicas of the trial that other workers train
-    lockstep: Lockstep | None = None  # with those
+    lockstep: "Lockstep | None" = None  # with those
 
     @property
     def num_all(self) -> int:
@@ -79,7 +77,7 @@ class Devices:
         return len(self.replicas) + self.num_elsewhere
 
     @property
-    def by_host(self) -> tuple[Devices, ...]:
+    def by_host(self) -> "tuple[Devices, ...]":
         """The devices of each host alone."""
         replicas: dict[str, tuple[str, ...]] = {}
         for replica in self.replicas:

@@ -1,7 +1,5 @@
 """Makes a Keras model of a definition, and holds it with what training it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
@@ -38,12 +36,12 @@ class Example:
     num_classes: int = 0  # labels are the whole numbers below it; 0 = real numbers from 0 to 1
 
     @classmethod
-    def of(cls, spec: TrialSpec) -> Example:
+    def of(cls, spec: TrialSpec) -> "Example":
         """Return that of the trial's model. Raises UnsupportedTrialError."""
         return cls.of_model(definition(spec), spec)
 
     @classmethod
-    def of_model(cls, logits: Tensor, spec: TrialSpec) -> Example:
+    def of_model(cls, logits: Tensor, spec: TrialSpec) -> "Example":
         """Return that of a model of ours: an image and its class, or tokens and those to guess."""
         if not models.takes_tokens(logits):
             return cls(input_shape=(spec.image_px, spec.image_px, 3), num_classes=spec.num_classes)

@@ -1,7 +1,5 @@
 """Reads which rank of a distributed trial this process is; its heartbeat, and its ports."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import itertools
@@ -39,7 +37,7 @@ class Flags:
     ps_hosts: str = ""
 
     @classmethod
-    def of(cls, cluster: Cluster, rank: Rank) -> Flags:
+    def of(cls, cluster: Cluster, rank: Rank) -> "Flags":
         """Return the flags with which a process is this rank."""
         return cls(
             job_name=rank.job_name,
@@ -66,7 +64,7 @@ class Flags:
             group.add_argument(f"--{name}", type=_not_empty, metavar=metavar, help=text)
 
     @classmethod
-    def from_arguments(cls, arguments: argparse.Namespace) -> Flags:
+    def from_arguments(cls, arguments: argparse.Namespace) -> "Flags":
         return cls(**{name: getattr(arguments, name) or "" for name in asdict(NO_FLAGS)})
 
     def arguments(self) -> list[str]:

@@ -11,8 +11,6 @@ Worker 0 trains and writes, as any trainer does; others hold devices and variabl
 forks where TensorFlow is imported, else new Pythons. The supervisor touches no device.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -87,7 +85,7 @@ class RanksJob:
 
 
 @contextmanager
-def start_ranks(job: RanksJob) -> Iterator[StartedRanks]:
+def start_ranks(job: RanksJob) -> "Iterator[StartedRanks]":
     """Start them all; at the end of the block, kill what still runs. Raises UnsupportedTrialError
     for what this machine cannot do, OSError for what cannot be started; nothing runs then.
     """

@@ -18,8 +18,6 @@ Updates with parameter servers share owners, staging, and sums per host:
 ```
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -82,7 +80,7 @@ class Placed:
         return (self.variable,)
 
     @classmethod
-    def create(cls, value: np.ndarray, device: str, optimizer: Optimizer) -> Placed:
+    def create(cls, value: np.ndarray, device: str, optimizer: Optimizer) -> "Placed":
         with tf.device(device):
             variable = tf.Variable(value, dtype=tf.float32)
             return cls(variable, optimizer.create_slots(variable))

@@ -1,7 +1,5 @@
 """`analysis conclusions`: published claims held against results, each by rules in a table."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter, defaultdict
@@ -76,7 +74,7 @@ class Statement:
     share: float
     tie_holds: bool
 
-    def pairs(self, results: Iterable[Result]) -> Iterator[Contrast]:
+    def pairs(self, results: Iterable[Result]) -> "Iterator[Contrast]":
         """Yield the pairs that speak for the statement, against it, or decide nothing."""
         chosen = []
         for result in results:
@@ -103,7 +101,7 @@ class Statement:
                 of_kind.append(result)
         return max(of_kind, key=lambda result: result.throughput or 0.0, default=None)
 
-    def _holds(self, contrast: Contrast) -> bool | None:
+    def _holds(self, contrast: "Contrast") -> bool | None:
         """Return None for a tie that decides nothing, and for single runs."""
         relation = contrast.relation(self.share)
         if relation is Relation.UNKNOWN:

@@ -2,8 +2,6 @@
 known beside step times: waiting for input, clocks, neighbors, and a profile.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -182,7 +180,7 @@ class Seconds:
         """Return whether the interval may decide something."""
         return self.over_processes and self.low is not None
 
-    def times(self, factor: float, plus: float = 0.0) -> Seconds:
+    def times(self, factor: float, plus: float = 0.0) -> "Seconds":
         """Return it times a factor, plus seconds that are known for certain."""
         low, high = self.low, self.high
         if low is not None and high is not None:

@@ -8,8 +8,6 @@ A column that a pattern cannot tell from others is no candidate, and two that ar
 choice to the user.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics
@@ -105,7 +103,7 @@ class LineCandidate:
     def usual(self) -> float:
         return _median(self.values)
 
-    def is_like(self, other: LineCandidate) -> bool:
+    def is_like(self, other: "LineCandidate") -> bool:
         """Return whether nothing says which of both is the speed, and they differ."""
         apart = max(self.usual, other.usual) > APART * min(self.usual, other.usual)
         return apart and self.class_ == other.class_ and self.role.item == other.role.item

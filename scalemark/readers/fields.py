@@ -1,7 +1,5 @@
 """Makes readings of named values, which patterns, `METRIC` lines and JSON share; counts steps."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -33,7 +31,7 @@ class _Lines:
             self.last = step
         self.epoch_steps = epoch_steps
 
-    def followed_by(self, step: int) -> _Lines:
+    def followed_by(self, step: int) -> "_Lines":
         """Return the lines of the next epoch, which begin with a step.
 
         It is due a gap after the last line. But a shorter last gap tells that the last step of an

@@ -8,8 +8,6 @@ and means. Counted so it is 1 % more than what each layer needs by itself, at mo
 normalization and the loss compute in float32 under every precision, as in `trainer/`.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping, Sequence
@@ -36,7 +34,7 @@ class Kept:
     num: int
     num_float32: int  # of them, under every precision
 
-    def __add__(self, other: Kept) -> Kept:
+    def __add__(self, other: "Kept") -> "Kept":
         return Kept(self.num + other.num, self.num_float32 + other.num_float32)
 
     def num_bytes(self, element_bytes: float) -> float:

@@ -12,8 +12,6 @@ nothing runs beside a measurement. Sweeps take turns: one that has had the host 
 another one waits for it.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -52,7 +50,7 @@ class Held:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
-    def __enter__(self) -> Held:
+    def __enter__(self) -> "Held":
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -7,8 +7,6 @@
 ```
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from abc import ABC, abstractmethod
@@ -384,7 +382,7 @@ class Connections:
     scores: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, inventory: Inventory) -> Connections:
+    def of(cls, inventory: Inventory) -> "Connections":
         by_pair: dict[frozenset[str], int] = {}
         for link in inventory.links:
             by_pair[frozenset(link.between)] = 10 * link.num_nvlinks

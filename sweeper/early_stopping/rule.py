@@ -25,8 +25,6 @@ Pairs of runs one after the other alone make a change win. Nothing old, and no r
 can make a win false: giving up risks missing a gain.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -194,7 +192,7 @@ class JudgedSide(StrEnum):
     BASELINE = "baseline"
 
     @property
-    def other(self) -> JudgedSide:
+    def other(self) -> "JudgedSide":
         if self is JudgedSide.CHANGE:
             return JudgedSide.BASELINE
         return JudgedSide.CHANGE
@@ -241,7 +239,7 @@ class Runs:
         pairs = zip(self.earlier[::2], self.earlier[1::2], strict=False)
         return [math.log(after / before) for before, after in pairs][-MOST_IDLE:]
 
-    def with_run(self, side: JudgedSide, throughput: float) -> Runs:
+    def with_run(self, side: JudgedSide, throughput: float) -> "Runs":
         if side is JudgedSide.CHANGE:
             return replace(self, change=(*self.change, throughput))
         return replace(self, baseline=(*self.baseline, throughput))
@@ -331,7 +329,7 @@ class _Seen:
     freedom: int
 
     @classmethod
-    def of(cls, runs: Runs) -> _Seen | None:
+    def of(cls, runs: Runs) -> "_Seen | None":
         """Return None for too few runs to know how far they spread."""
         earlier = runs.earlier if runs.num_alone > 1 else ()
         baseline = (*earlier, *runs.baseline)

@@ -1,7 +1,5 @@
 """Estimates how long a plan will take, and shows it to people as a table, to scripts as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -71,7 +69,7 @@ class Estimate(Durations):
         super().__init__(recorded, step_work)
 
     @classmethod
-    def of(cls, engine: sa.Engine | None, machine_key: str) -> Estimate:
+    def of(cls, engine: sa.Engine | None, machine_key: str) -> "Estimate":
         """Read the durations on this machine; without a database there are none."""
         return cls(recorded_durations_s(engine, machine_key) if engine else ())
 

@@ -2,8 +2,6 @@
 of `sweeper/live/view.py` below them, redrawn while the sweep runs.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -49,7 +47,7 @@ class Progress:
         labels = [self.label(trial) for trial in plan.trials if trial.num_repeats]
         self._label_width = max([view.LABEL_WIDTH, *map(len, labels)])
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> "Progress":
         if self.is_live:
             self._live.start()
         return self

@@ -10,8 +10,6 @@ GPU 4              vgg16-ps_cpu-x1              attempt 2: building  0:05
 out_of_memory      vgg16-ps_cpu-x8              no room for it
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -76,7 +74,7 @@ class EndedAttempt:
     verdict_reasons: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, label: str, result: AttemptResult, duration_s: float) -> EndedAttempt:
+    def of(cls, label: str, result: AttemptResult, duration_s: float) -> "EndedAttempt":
         figures = {}
         if result.measurement and result.outcome == Outcome.COMPLETED:
             for name in ("throughput", "item", "median_step_s", "jitter_s"):

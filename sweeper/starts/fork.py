@@ -5,8 +5,6 @@ another environment get another server. Where forking is not safe, or servers di
 spawned instead.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -91,7 +89,7 @@ class Fork(Start):
         self._supervisor.close()
         self._spawn.close()
 
-    def _server(self, variables: Mapping[str, str], *, waits: bool) -> Server | None:
+    def _server(self, variables: Mapping[str, str], *, waits: bool) -> "Server | None":
         """Return a living server, loaded if one `waits`; None when trainers are to be spawned."""
         key = _key(variables)
         while self.problem is None:
@@ -105,7 +103,7 @@ class Fork(Start):
                 self.problem = str(error)
         return None
 
-    def _kept(self, key: Key, variables: Mapping[str, str]) -> Server:
+    def _kept(self, key: Key, variables: Mapping[str, str]) -> "Server":
         server = self._servers.pop(key, None)
         if server is not None and server.has_ended:
             server.close()
@@ -116,7 +114,7 @@ class Fork(Start):
         self._servers[key] = server
         return server
 
-    def _lose(self, key: Key, error: ServerLostError) -> None:
+    def _lose(self, key: Key, error: "ServerLostError") -> None:
         self._num_lost[key] += 1
         if self._num_lost[key] >= _TRIES:
             self.problem = str(error)

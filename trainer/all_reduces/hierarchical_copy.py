@@ -8,8 +8,6 @@ For boxes whose GPUs are closely linked in halves (DGX-1); each gradient meets o
 replicas, in turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalemark.abilities import AllReduceAbilities, Traffic
@@ -38,7 +36,7 @@ from trainer.all_reduces.pscpu import copies_on
 from trainer.devices import Devices
 
 
-def create(devices: Devices) -> HierarchicalCopy:
+def create(devices: Devices) -> "HierarchicalCopy":
     return HierarchicalCopy(devices)
 
 

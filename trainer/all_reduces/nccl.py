@@ -1,7 +1,5 @@
 """Sums every gradient on all GPUs at once by NCCL, which needs one physical GPU per replica."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import count
 
@@ -24,7 +22,7 @@ from trainer.devices import Devices
 _builds = count()  # names are shared by all graphs of the process
 
 
-def create(devices: Devices) -> Nccl:
+def create(devices: Devices) -> "Nccl":
     """Raises UnsupportedTrialError unless every replica has its own physical GPU."""
     devices.check_own_gpus()
     return Nccl(devices)

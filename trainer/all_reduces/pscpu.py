@@ -1,7 +1,5 @@
 """Sums the copies of every gradient on the host and copies the sum back to all replicas."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalemark.abilities import HOST, AllReduceAbilities, Traffic
@@ -22,7 +20,7 @@ import tensorflow as tf
 from trainer.devices import Devices
 
 
-def create(devices: Devices) -> SumOnOneDevice:
+def create(devices: Devices) -> "SumOnOneDevice":
     return SumOnOneDevice(devices, (devices.host,))
 
 

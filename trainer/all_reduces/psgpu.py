@@ -3,8 +3,6 @@
 This is tf_cnn_benchmarks' shuffle with the GPUs as gather devices: no device sums a whole tensor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalemark.abilities import AllReduceAbilities, Traffic
@@ -25,7 +23,7 @@ import tensorflow as tf
 from trainer.devices import Devices
 
 
-def create(devices: Devices) -> Shuffle:
+def create(devices: Devices) -> "Shuffle":
     return Shuffle(devices)
 
 

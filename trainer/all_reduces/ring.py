@@ -1,7 +1,5 @@
 """TensorFlow's collective ring: no device sees more traffic than another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalemark.abilities import AllReduceAbilities, Traffic
@@ -23,7 +21,7 @@ from trainer.collectives import CollectiveGroup
 from trainer.devices import Devices
 
 
-def create(devices: Devices) -> Ring:
+def create(devices: Devices) -> "Ring":
     return Ring(devices)
 
 

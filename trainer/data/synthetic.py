@@ -1,7 +1,5 @@
 """One random batch per replica, kept on its device: training without any input cost."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
@@ -10,7 +8,7 @@ from trainer.keras_model import WHOLE_NUMBERS, Example
 from trainer.model_tower import Batch
 
 
-def open_input(spec: TrialSpec, devices: Devices) -> Synthetic:
+def open_input(spec: TrialSpec, devices: Devices) -> "Synthetic":
     return Synthetic(spec, devices, Example.of(spec))
 
 

@@ -1,7 +1,5 @@
 """Adam (Kingma and Ba 2015) with tf_cnn_benchmarks' defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +15,7 @@ from trainer.optimizers import LearningRate, own_variable
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
-def create(spec: TrialSpec) -> Adam:
+def create(spec: TrialSpec) -> "Adam":
     return Adam(LearningRate(spec))
 
 

@@ -5,8 +5,6 @@ TensorFlow 2.21 has no op that fuses both. So weights are scaled by 1 - lr weigh
 Adam's fused op, as PyTorch does: one pass over them, where w - lr weight_decay w takes two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,7 +26,7 @@ from trainer.optimizers.adam import Adam
 from trainer.optimizers.adam import create as create_adam
 
 
-def create(spec: TrialSpec) -> AdamW:
+def create(spec: TrialSpec) -> "AdamW":
     return AdamW(create_adam(spec), spec.weight_decay)
 
 

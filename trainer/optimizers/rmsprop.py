@@ -3,8 +3,6 @@
 Decay 0.9 and epsilon 1.0 are tf_cnn_benchmarks' defaults, with which Inception was trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +19,7 @@ DECAY = 0.9
 EPSILON = 1.0
 
 
-def create(spec: TrialSpec) -> RmsProp:
+def create(spec: TrialSpec) -> "RmsProp":
     return RmsProp(LearningRate(spec), spec.momentum)
 
 

@@ -1,7 +1,5 @@
 """Stochastic gradient descent: v = v - lr g."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +13,7 @@ from scalemark.records.trial import TrialSpec
 from trainer.optimizers import LearningRate, RatedOptimizer
 
 
-def create(spec: TrialSpec) -> Sgd:
+def create(spec: TrialSpec) -> "Sgd":
     return Sgd(LearningRate(spec))
 
 

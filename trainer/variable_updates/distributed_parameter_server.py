@@ -9,8 +9,6 @@ the network once per host, not once per replica. Synchronous: no step begins bef
 is applied. `staged_vars` as with parameter_server.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalemark.abilities import Sends, VariableUpdateAbilities
@@ -35,7 +33,7 @@ from trainer.model_tower import Batch
 
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: towers.Optimizer
-) -> DistributedParameterServer:
+) -> "DistributedParameterServer":
     """Raise UnsupportedTrialError without parameter servers."""
     owners = towers.owners(spec, initial, devices)
     hosts = [host.host for host in devices.by_host]

@@ -8,8 +8,6 @@ tf_cnn_benchmarks' distributed_replicated: the forward pass waits for no network
 the way within each host. A sum of gradients and the new weights cross the network once per host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -38,7 +36,7 @@ from trainer.towers import Optimizer, Placed, Tower, TowerResult, load, run_expl
 
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
-) -> DistributedReplicated:
+) -> "DistributedReplicated":
     """Raise UnsupportedTrialError without parameter servers, or without GPUs for nccl."""
     owners = towers.owners(spec, initial, devices)
     create_all_reduce = load("all_reduces", spec.all_reduce).create

@@ -5,8 +5,6 @@ are those of every other mode, so that only the way of sharing differs. all_redu
 it nothing: that is what users have who choose nothing themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -40,7 +38,7 @@ _strategies = count(1)  # collective keys must differ within the process
 
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
-) -> Mirrored:
+) -> "Mirrored":
     """Raise UnsupportedTrialError for an all-reduce that tf.distribute does not have."""
     if spec.all_reduce not in _ALL_REDUCES:
         raise UnsupportedTrialError(

@@ -9,8 +9,6 @@ every other mode, so that only the way of sharing differs. On CPUs the strategy 
 each process.
 """
 
-from __future__ import annotations
-
 import math
 import signal
 from collections.abc import Sequence
@@ -139,7 +137,7 @@ def create(
     devices: Devices,
     optimizer: Optimizer,
     bytes_per_pack: int = 0,
-) -> MultiWorkerMirrored:
+) -> "MultiWorkerMirrored":
     """Send packs of so many bytes; 0 = one, tf.distribute's default, which waits for all gradients.
 
     Raises UnsupportedTrialError for devices that did not join others.

@@ -8,8 +8,6 @@ With staged_vars a replica computes on the weights fetched during the step befor
 hides behind computing: another algorithm than SGD, one step stale.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalemark.abilities import Sends, VariableUpdateAbilities
@@ -33,7 +31,7 @@ from trainer.model_tower import Batch
 
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: towers.Optimizer
-) -> ParameterServer:
+) -> "ParameterServer":
     # "gpu": tf_cnn_benchmarks' greedy rule
     places = devices.replicas
     if spec.local_parameter_device == "cpu":

@@ -6,8 +6,6 @@
 ```
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -38,7 +36,7 @@ from trainer.towers import Optimizer, Placed, Tower, TowerResult, load, run_expl
 
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
-) -> Replicated:
+) -> "Replicated":
     all_reduce = load("all_reduces", spec.all_reduce).create(devices)
     packs = GradientPacks(all_reduce, spec.gradient_repacking, spec.compact_gradients)
     return Replicated(initial, devices, optimizer, packs)

@@ -17,8 +17,6 @@ ring are TensorFlow's collectives, which want shards of equal size: see
 `trainer/collectives.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -135,7 +133,7 @@ class _Shard:
         pieces: Sequence[Piece],
         packs: GradientPacks,
         optimizer: Optimizer,
-    ) -> _Shard:
+    ) -> "_Shard":
         placed = []
         for piece in pieces:
             value = initial[piece.tensor].reshape(-1)[piece.begin : piece.end]

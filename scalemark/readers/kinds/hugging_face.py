@@ -7,8 +7,6 @@ all_results.json, train_results.json, trainer_state.json                       i
 ```
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -40,7 +38,7 @@ _MOST_ROUNDED = 0.002  # of the samples of a step
 FILES = ("all_results.json", "train_results.json", "trainer_state.json")
 
 
-def create(argument: str) -> HuggingFaceReader:
+def create(argument: str) -> "HuggingFaceReader":
     """Raises ReadError for an argument."""
     refuse_argument("hugging_face", argument)
     return HuggingFaceReader()

@@ -1,7 +1,5 @@
 """Reads JSON: objects that lines of the output hold, or a file that the program writes, or CSV."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator, Mapping
@@ -23,7 +21,7 @@ _MOST_DEPTH = 6
 _MOST_SHOWN = 20  # names in a message
 
 
-def create(argument: str) -> JsonReader:
+def create(argument: str) -> "JsonReader":
     """Raises ReadError for a setting that there is not, or a file outside of the run folder."""
     file, given = settings("json", argument, _SETTINGS)
     return JsonReader(path_below("json", file) if file else None, given)

@@ -6,8 +6,6 @@ ranks the first counts: as long as not all have begun an epoch, bars in its seco
 epoch before.
 """
 
-from __future__ import annotations
-
 import re
 
 from scalemark.readers.fields import metrics_of
@@ -26,7 +24,7 @@ _FASTEST_S = 1e-3  # of a step of Keras 1
 _METRIC = re.compile(r"(?:^|\s-\s|\s)([A-Za-z_]\w*): ([-+\d.eE]+|nan|inf)")
 
 
-def create(argument: str) -> KerasReader:
+def create(argument: str) -> "KerasReader":
     """Raises ReadError for an argument."""
     refuse_argument("keras", argument)
     return KerasReader()

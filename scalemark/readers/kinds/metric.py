@@ -1,7 +1,5 @@
 """Reads lines `METRIC name=value ...`, the simplest thing that a program can print for us."""
 
-from __future__ import annotations
-
 import re
 
 from scalemark.readers.fields import RATES, FieldReader
@@ -15,7 +13,7 @@ _LINE = re.compile(r"\bMETRIC[:\s]\s*(\S.*)")
 _PAIR = re.compile(r"([A-Za-z_][\w./-]*)\s*=\s*(\"[^\"]*\"|\S+)")
 
 
-def create(argument: str) -> MetricReader:
+def create(argument: str) -> "MetricReader":
     """Raises ReadError for an argument that is no name."""
     if argument and not re.fullmatch(r"[A-Za-z_][\w./-]*", argument):
         raise ReadError(f"found read=metric:{argument[:60]}, wanted the name of a metric, as img_s")

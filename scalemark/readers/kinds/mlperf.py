@@ -4,8 +4,6 @@ Throughput is what `tracked_stats` says (samples/s). Where a program logs none, 
 the samples between `block_start` and `block_stop`, on the log's own clock.
 """
 
-from __future__ import annotations
-
 from scalemark.readers.fields import first_object, metrics_of, usable
 from scalemark.readers.opening import OutputReader, Reading, refuse_argument
 from scalemark.readers.words import usable_rate
@@ -14,7 +12,7 @@ ABOUT = "mlperf reads :::MLLOG lines: throughput of tracked_stats, or samples pe
 _MARK = ":::MLLOG"
 
 
-def create(argument: str) -> MlperfReader:
+def create(argument: str) -> "MlperfReader":
     """Raises ReadError for an argument."""
     refuse_argument("mlperf", argument)
     return MlperfReader()

@@ -8,8 +8,6 @@ step=(?P<step>[0-9]+)|tok/s=(?P<throughput>[0-9.]+)              the step stands
 ```
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import threading
@@ -34,7 +32,7 @@ ABOUT = (
 )
 
 
-def create(argument: str) -> PatternReader:
+def create(argument: str) -> "PatternReader":
     """Raises ReadError for a pattern without a group, or that cannot be used."""
     return PatternReader(argument)
 

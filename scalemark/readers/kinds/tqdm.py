@@ -10,8 +10,6 @@ Their rate is smoothed: windows come from the steps and when the bar was redrawn
 shows its own bar, the one that is ahead counts.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -119,7 +117,7 @@ def _count(text: str) -> int | None:
     return whole(text)
 
 
-def create(argument: str) -> BarReader:
+def create(argument: str) -> "BarReader":
     """Return a reader of the bars that have a text before them."""
     return BarReader(argument)
 
