@@ -429,7 +429,11 @@ def _make_room_for(connection: sa.Connection, specs: Iterable[TrialSpec]) -> Non
     known = _columns(connection)
     new: dict[str, sa.types.TypeEngine[Any]] = {}
     wider: dict[str, sa.types.TypeEngine[Any]] = {}
-    for name, kinds in _kinds_of_free_axes(specs).items():
+    kinds_of: dict[str, set[type[AxisValue]]] = {}
+    for spec in specs:
+        for name, value in spec.free:
+            kinds_of.setdefault(name, set()).add(type(value))
+    for name, kinds in kinds_of.items():
         if name not in known:
             new[name] = _KINDS[_widest(kinds)]
             continue
@@ -451,18 +455,12 @@ def _make_room_for(connection: sa.Connection, specs: Iterable[TrialSpec]) -> Non
             _alter(connection, "DROP", name)
             _alter(connection, "ADD", name, kind)
         replace_views(connection)
+        free = sa.select(TrialRow.id, TrialRow.spec).where(TrialRow.spec.contains('"free":'))
+        rows = connection.execute(free).all()
         for name in wider:
-            _fill(connection, _trials_with_free_axes(connection), only=name)
+            _fill(connection, {row.id: TrialSpec.from_json(row.spec) for row in rows}, only=name)
     elif missing or new:
         replace_views(connection)
-
-
-def _kinds_of_free_axes(specs: Iterable[TrialSpec]) -> dict[str, set[type[AxisValue]]]:
-    kinds: dict[str, set[type[AxisValue]]] = {}
-    for spec in specs:
-        for name, value in spec.free:
-            kinds.setdefault(name, set()).add(type(value))
-    return kinds
 
 
 def _kind_of(column_type: Any) -> type[AxisValue]:
@@ -492,11 +490,6 @@ def _alter(
     connection.exec_driver_sql(
         f"ALTER TABLE {_TRIALS.name} {what} COLUMN {quoted} {of_kind} {more}"
     )
-
-
-def _trials_with_free_axes(connection: sa.Connection) -> dict[str, TrialSpec]:
-    statement = sa.select(TrialRow.id, TrialRow.spec).where(TrialRow.spec.contains('"free":'))
-    return {row.id: TrialSpec.from_json(row.spec) for row in connection.execute(statement)}
 
 
 def _fill(connection: sa.Connection, specs: Mapping[str, TrialSpec], only: str = "") -> None:

@@ -87,7 +87,8 @@ class Writer:
         StoreError when one runs this sweep, or was killed and what it ran is not closed yet; and
         when the sweep of this name was measured into another database.
         """
-        machine_id = self.add_machine(sweep.machine)
+        with writing(self.engine) as connection:
+            machine_id = machine_id_of(connection, sweep.machine)
         with writing(self.engine) as connection:
             sweep_id = self._open(connection, sweep, is_alive)
             runner = {
@@ -147,11 +148,6 @@ class Writer:
         _add_trials(connection, sweep_id, {spec.trial_id: spec for spec in sweep.trials})
         add_left_out(connection, sweep_id, sweep.left_out)
         return sweep_id
-
-    def add_machine(self, machine: Machine) -> int:
-        """Return the id of this machine, which is added when it is new."""
-        with writing(self.engine) as connection:
-            return machine_id_of(connection, machine)
 
 
 def _check_nobody_runs(

@@ -285,17 +285,14 @@ def prepare_folder(
                 "another folder"
             )
         if files.damage(folder):
-            _make(folder, name, list(examples()))
+            every, paths = list(examples()), []
+            for shard in range(NUM_SHARDS):
+                paths.append(folder / f"train-{shard:05d}-of-{NUM_SHARDS:05d}")
+                with tf.io.TFRecordWriter(str(paths[-1])) as writer:
+                    for example in every[shard::NUM_SHARDS]:
+                        writer.write(example.SerializeToString())
+            files.write_index(folder, name, paths)
     return folder
-
-
-def _make(folder: Path, name: str, examples: list[tf.train.Example]) -> None:
-    paths = [folder / f"train-{shard:05d}-of-{NUM_SHARDS:05d}" for shard in range(NUM_SHARDS)]
-    for shard, path in enumerate(paths):
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for example in examples[shard::NUM_SHARDS]:
-                writer.write(example.SerializeToString())
-    files.write_index(folder, name, paths)
 
 
 def example(image: tf.Tensor, filename: str, *, label: int, text: str) -> tf.train.Example:

@@ -114,7 +114,11 @@ def _print(
         command = next_command(newest, chosen)
         if command:
             say_command(console, f"next: {command}", "")
-        accept = _accept(newest, chosen)
+        asked = (_ACCEPTED, str(newest.first), *chosen.filters)
+        accept = chosen.analysis("guard", *asked, names_origin=_is_beside_others(chosen))
+        if newest.sweeps:
+            words = command_line(["tag", *chosen.named_db, newest.sweeps[-1], ACCEPTED])
+            accept = f"{typed('store')} {words}"
         say(console, f"are the levels of {newest.first} intended? accept them: {accept}")
     if shown:
         chart = command_line(["charts", *chosen.named_db, "--chart", "history"])
@@ -168,14 +172,6 @@ def _sweeps(change: Change) -> tuple[str, ...]:
         if old != new and num_shared > most_shared:
             best, most_shared = (f"sweep={old}", f"sweep={new}"), num_shared
     return best
-
-
-def _accept(change: Change, chosen: Selection) -> str:
-    if change.sweeps:
-        words = command_line(["tag", *chosen.named_db, change.sweeps[-1], ACCEPTED])
-        return f"{typed('store')} {words}"
-    asked = (_ACCEPTED, str(change.first), *chosen.filters)
-    return chosen.analysis("guard", *asked, names_origin=_is_beside_others(chosen))
 
 
 def _answer(

@@ -103,7 +103,10 @@ def _picture(
     source: PlotSource,
     palette: Palette,
 ) -> Picture:
-    series = _fastest_on_most(stepped)
+    most = max(trial.result.num_gpus for trial in stepped)
+    on_most = [trial for trial in stepped if trial.result.num_gpus == most]
+    on_most.sort(key=lambda trial: trial.result.throughput or 0.0, reverse=True)
+    series = on_most[:MOST_SERIES]
     num_rows = (len(series) + 1) // 2
     figure, grid = drawing.panels(1 + num_rows, 1.5)
     rows_height_in = rows_in([trial.name for trial in stepped])
@@ -128,13 +131,6 @@ def _picture(
     return Picture(
         name=name, figure=figure, setting=setting, results=table.results, marks=marks, about=about
     )
-
-
-def _fastest_on_most(stepped: Sequence[Stepped]) -> list[Stepped]:
-    most = max(trial.result.num_gpus for trial in stepped)
-    on_most = [trial for trial in stepped if trial.result.num_gpus == most]
-    on_most.sort(key=lambda trial: trial.result.throughput or 0.0, reverse=True)
-    return on_most[:MOST_SERIES]
 
 
 def _draw_distributions(

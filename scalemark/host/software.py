@@ -79,11 +79,15 @@ def describe(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
     Call it before TensorFlow is imported, which sets variables of its own. `driver` is what the
     kernel has loaded, `cuda` and `cudnn` are installed packages; each is empty where there is none.
     """
-    packages = _packages()
+    packages = {}
+    for distribution in distributions():
+        name = distribution.metadata["Name"].lower().replace("-", "_")
+        if name in PACKAGES or name.startswith("nvidia_"):
+            packages[name] = distribution.version
     return {
         "python": platform.python_version(),
         "kernel": platform.release(),
-        "packages": packages,
+        "packages": dict(sorted(packages.items())),
         "variables": result_changing(variables),
         "driver": driver(),
         "cuda": of_nvidia(packages, "cuda_runtime"),
@@ -265,12 +269,3 @@ def of_nvidia(packages: Mapping[str, str], what: str) -> str:
         if re.fullmatch(rf"nvidia_{what}(_cu\d+)?", name):
             return version
     return ""
-
-
-def _packages() -> dict[str, str]:
-    packages = {}
-    for distribution in distributions():
-        name = distribution.metadata["Name"].lower().replace("-", "_")
-        if name in PACKAGES or name.startswith("nvidia_"):
-            packages[name] = distribution.version
-    return dict(sorted(packages.items()))

@@ -69,9 +69,12 @@ def problems(template: str, known: Collection[str], *, shell: bool) -> Iterator[
     except TemplateError as error:
         yield str(error)
         return
+    listed = ", ".join(f"{{{each}}}" for each in sorted(known))
     for name in used:
         if name not in known:
-            yield f"command.run: {{{name}}} is no placeholder, {_nearest(name, known)}"
+            otherwise = f"+axes.{name}=VALUE,VALUE declares it; there are {listed}"
+            hint = did_you_mean(name, known, otherwise, form="{{{}}}", cutoff=_NEARLY_SAME)
+            yield f"command.run: {{{name}}} is no placeholder, {hint}"
 
 
 def check_values(template: str, axes: Mapping[str, str]) -> None:
@@ -226,12 +229,6 @@ def _unbalanced(error: ValueError) -> str:
 
 
 _NEARLY_SAME = 0.9  # a slip of the keyboard; mode is no slip of model
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    listed = ", ".join(f"{{{each}}}" for each in sorted(known))
-    otherwise = f"+axes.{name}=VALUE,VALUE declares it; there are {listed}"
-    return did_you_mean(name, known, otherwise, form="{{{}}}", cutoff=_NEARLY_SAME)
 
 
 VARIABLE_PREFIX = "SCALEMARK_"

@@ -1,11 +1,11 @@
 """Opens the reader that `read=KIND[:ARGUMENT]` names; the folder `kinds/` is the registry."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 from scalemark.readers.log_text import cleaned, named_rank
 from scalemark.readers.words import without_grouping
@@ -40,12 +40,13 @@ class Reading:
         return self.throughput is not None or self.step_s is not None
 
 
-class Reader(Protocol):
+class Reader(ABC):
     """Reads the output of one kind of program. It keeps state: use a new one for each attempt."""
 
-    wanted_item: str  # what the trial counts: chooses where a program tells of several items
-    takes_prefixes: bool  # it gets what launchers put before lines: the user's words may name it
+    wanted_item = ""  # what the trial counts: chooses where a program tells of several items
+    takes_prefixes = False  # it gets what launchers put before lines: the user's words may name it
 
+    @abstractmethod
     def read_line(self, line: str) -> Reading | None:
         """Return what a line says, without its newline and of bounded length; None: nothing.
 
@@ -54,15 +55,6 @@ class Reader(Protocol):
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         """Yield what the files say that the program left in its run folder once it has ended."""
-
-
-class OutputReader:
-    """A reader whose program leaves no files, unless it says so: its output says all."""
-
-    wanted_item = ""
-    takes_prefixes = False
-
-    def read_files(self, folder: Path) -> Iterator[Reading]:
         return iter(())
 
 
@@ -103,7 +95,7 @@ def bare(line: str) -> str:
     return without_grouping(named_rank(line)[1])
 
 
-class _Cleaned:
+class _Cleaned(Reader):
     """Hands lines to a reader: without colors, and with plain numbers. Of ranks that are named each
     has a reader of its own until the lowest that tells anything is known: the others say the same.
     """

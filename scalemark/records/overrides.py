@@ -82,7 +82,11 @@ _USES = {
 
 
 def _of_program(spec: TrialSpec) -> list[str]:
-    run = _in_further_quotes(spec.command)
+    run = spec.command
+    # the command line drops one pair of quotes around one quoted word
+    if re.fullmatch(r"""(['"])(?:(?!\1).)*\1""", run, re.DOTALL):
+        quote = '"' if run.startswith("'") else "'"
+        run = f"{quote}{run}{quote}"
     words = [f"command.run={run}", f"command.name={spec.model}", f"read={spec.read}"]
     for name in PROGRAM_AXES:
         axis = AXES[name]
@@ -107,14 +111,6 @@ def _of_program(spec: TrialSpec) -> list[str]:
     for name, value in spec.free:
         words.append(_added(name, value))
     return words
-
-
-def _in_further_quotes(command: str) -> str:
-    """Quote a command that is one quoted word, because the command line drops one pair."""
-    if not re.fullmatch(r"""(['"])(?:(?!\1).)*\1""", command, re.DOTALL):
-        return command
-    quote = '"' if command.startswith("'") else "'"
-    return f"{quote}{command}{quote}"
 
 
 def _strategy(spec: TrialSpec) -> list[str]:

@@ -123,19 +123,13 @@ def _room_for_nccl(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, s
     variable = "TF_DEVICE_MIN_SYS_MEMORY_IN_MB"
     all_reduce = ALL_REDUCES.get(spec.all_reduce)
     uses_nccl = all_reduce is not None and all_reduce.uses_nccl
-    num_gpus = _gpus_of_host(spec)
+    num_gpus = spec.gpus_per_host
+    update = VARIABLE_UPDATES.get(spec.variable_update)
+    if update is not None and update.is_of_one_host:
+        num_gpus = spec.num_gpus  # processes that stand for hosts are on one
     if not uses_nccl or num_gpus < _MANY_GPUS or variable in inherited:
         return {}
     return {variable: str(_LEFT_MIB + _LEFT_MIB_PER_GPU * num_gpus)}
-
-
-def _gpus_of_host(spec: TrialSpec) -> int:
-    """Count the GPUs of the trial on a host; processes that stand for hosts are on one."""
-    update = VARIABLE_UPDATES.get(spec.variable_update)
-    is_of_one_host = update is not None and update.is_of_one_host
-    if is_of_one_host:
-        return spec.num_gpus
-    return spec.gpus_per_host
 
 
 def kernel_cache(inherited: Mapping[str, str]) -> dict[str, str]:

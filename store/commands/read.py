@@ -166,7 +166,12 @@ def print_sections(record: Row) -> None:
     """Print a sweep, or a trial with each of its attempts."""
     console = make_console()
     if "sweep" in record:
-        return _print_sweep(console, record)
+        sweep = record["sweep"]
+        _facts(console, f"sweep {sweep['name']}", _without(sweep, ("name",)))
+        _facts(console, "repeats", record["counts"])
+        _table(console, "left out", record["left_out"])
+        _annotations(console, record)
+        return
     trial = record["trial"]
     # an axis that the trial lacks is none
     lacked = [name for name, value in trial.items() if value is None]
@@ -226,14 +231,6 @@ def _rounds(times: Row | None) -> list[Row]:
 def _annotations(console: Console, row: Row) -> None:
     _table(console, "tags", row["tags"])
     _table(console, "notes", row["notes"])
-
-
-def _print_sweep(console: Console, record: Row) -> None:
-    sweep = record["sweep"]
-    _facts(console, f"sweep {sweep['name']}", _without(sweep, ("name",)))
-    _facts(console, "repeats", record["counts"])
-    _table(console, "left out", record["left_out"])
-    _annotations(console, record)
 
 
 def _without(row: Row, names: Sequence[str]) -> Row:

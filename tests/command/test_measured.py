@@ -12,7 +12,7 @@ from command.curve import PrintedNumbers
 from command.measuring import REPORTED, MeasuredProgram, NothingReadError, measured_by
 from scalemark.readers import Lines as CutLines
 from scalemark.readers import open_reader
-from scalemark.readers.opening import OutputReader, Reading
+from scalemark.readers.opening import Reader, Reading
 from tests.command.programs import run_of, spec_of
 
 STEPS = r"regex:step (?P<step>\d+)"
@@ -263,7 +263,7 @@ def test_rates_of_a_file_are_compared_with_its_times(tmp_path):
     assert "the second counts" in found.doubts[0]
 
 
-class RunSummary(OutputReader):
+class RunSummary(Reader):
     """Reads lines that are the names of readings."""
 
     def __init__(self, **readings: Reading) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from scalemark.readers.fields import ObjectReader, is_in_the_midst, metrics_of, usable
 from scalemark.readers.kinds.tqdm import BarReader
 from scalemark.readers.log_text import named_below, read_json
-from scalemark.readers.opening import OutputReader, Reading, refuse_argument
+from scalemark.readers.opening import Reader, Reading, refuse_argument
 from scalemark.readers.words import Role, chosen, item_of, number, usable_rate
 
 ABOUT = (
@@ -44,7 +44,7 @@ def create(argument: str) -> "HuggingFaceReader":
     return HuggingFaceReader()
 
 
-class HuggingFaceReader(OutputReader):
+class HuggingFaceReader(Reader):
     """Reads lines, and files only where no line gave the rate of the whole run."""
 
     def __init__(self) -> None:

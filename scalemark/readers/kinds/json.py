@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from scalemark.readers.fields import ObjectReader, first_object
 from scalemark.readers.log_text import read_text
-from scalemark.readers.opening import OutputReader, ReadError, Reading, path_below, settings
+from scalemark.readers.opening import Reader, ReadError, Reading, path_below, settings
 
 ABOUT = (
     "json[:FILE][,key=NAME,step=NAME,...] reads JSON objects of the output's lines, or of FILE "
@@ -27,7 +27,7 @@ def create(argument: str) -> "JsonReader":
     return JsonReader(path_below("json", file) if file else None, given)
 
 
-class JsonReader(OutputReader):
+class JsonReader(Reader):
     """Reads objects of lines, or of a file."""
 
     def __init__(self, file: PurePosixPath | None, given: Mapping[str, str]) -> None:

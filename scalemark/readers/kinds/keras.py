@@ -9,7 +9,7 @@ epoch before.
 import re
 
 from scalemark.readers.fields import metrics_of
-from scalemark.readers.opening import OutputReader, Reading, refuse_argument
+from scalemark.readers.opening import Reader, Reading, refuse_argument
 from scalemark.readers.words import seconds, whole
 
 ABOUT = "keras reads progress lines of fit: steps over all epochs, and their time where it is shown"
@@ -30,7 +30,7 @@ def create(argument: str) -> "KerasReader":
     return KerasReader()
 
 
-class KerasReader(OutputReader):
+class KerasReader(Reader):
     """Follows the bar of each epoch."""
 
     def __init__(self) -> None:

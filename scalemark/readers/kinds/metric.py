@@ -3,7 +3,7 @@
 import re
 
 from scalemark.readers.fields import RATES, FieldReader
-from scalemark.readers.opening import OutputReader, ReadError, Reading
+from scalemark.readers.opening import Reader, ReadError, Reading
 
 ABOUT = (
     "metric[:NAME] reads lines METRIC name=value, of which several may stand on a line: NAME "
@@ -20,7 +20,7 @@ def create(argument: str) -> "MetricReader":
     return MetricReader(argument or "throughput")
 
 
-class MetricReader(OutputReader):
+class MetricReader(Reader):
     """Reads the pairs of each `METRIC` line."""
 
     def __init__(self, throughput: str) -> None:

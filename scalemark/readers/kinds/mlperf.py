@@ -5,7 +5,7 @@ the samples between `block_start` and `block_stop`, on the log's own clock.
 """
 
 from scalemark.readers.fields import first_object, metrics_of, usable
-from scalemark.readers.opening import OutputReader, Reading, refuse_argument
+from scalemark.readers.opening import Reader, Reading, refuse_argument
 from scalemark.readers.words import usable_rate
 
 ABOUT = "mlperf reads :::MLLOG lines: throughput of tracked_stats, or samples per second of blocks"
@@ -18,7 +18,7 @@ def create(argument: str) -> "MlperfReader":
     return MlperfReader()
 
 
-class MlperfReader(OutputReader):
+class MlperfReader(Reader):
     """Reads the events of a run."""
 
     def __init__(self) -> None:

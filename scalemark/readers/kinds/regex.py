@@ -22,7 +22,7 @@ from scalemark.readers.fields import (
     FieldReader,
     refuse_misspelt,
 )
-from scalemark.readers.opening import OutputReader, ReadError, Reading, bare
+from scalemark.readers.opening import Reader, ReadError, Reading, bare
 from scalemark.text.untrusted import quoted
 
 ABOUT = (
@@ -37,7 +37,7 @@ def create(argument: str) -> "PatternReader":
     return PatternReader(argument)
 
 
-class PatternReader(OutputReader):
+class PatternReader(Reader):
     """Reads the first match of a pattern in each line, which may name the rank before it."""
 
     takes_prefixes = True

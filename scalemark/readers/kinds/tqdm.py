@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 
 from scalemark.readers.fields import StepCounter
-from scalemark.readers.opening import OutputReader, Reading, bare
+from scalemark.readers.opening import Reader, Reading, bare
 from scalemark.readers.words import NUMBER, number, role_of, seconds_per_step, whole, words_of
 
 ABOUT = (
@@ -122,7 +122,7 @@ def create(argument: str) -> "BarReader":
     return BarReader(argument)
 
 
-class BarReader(OutputReader):
+class BarReader(Reader):
     """Reads the bar that shows how far training is."""
 
     def __init__(self, text: str = "", *, is_of_run: bool = False) -> None:
