@@ -10,12 +10,9 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-import argparse
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 from command import outcomes, start
 from command.run import accompany, run
@@ -90,18 +87,5 @@ def preload() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        prog="python -m command",
-        description=(
-            "Runs a user's program as one trial; writes steps and result to its run folder."
-        ),
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "spec", type=Path, metavar="TRIAL.json", help="the trial: the trial.json of any run folder"
-    )
-    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="the run folder")
-    Flags.add_to(parser)
-    asked = parser.parse_args()
-    ranked = partial(main, flags=Flags.from_arguments(asked))
-    own_process.run_by_command(ranked, asked.spec, asked.folder)
+    what = "Runs a user's program as one trial; writes steps and result to its run folder."
+    own_process.run_by_command(main, "python -m command", what, has_ranks=True)

@@ -10,12 +10,10 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-import argparse
 import json
 import os
 import traceback
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
@@ -72,15 +70,9 @@ def _ended(outcome: Outcome, message: str) -> AttemptResult:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        prog="python -m simulator",
-        description=(
-            "Simulates one trial on the hardware that its run folder names, and leaves there "
-            "what a trainer would."
-        ),
-        allow_abbrev=False,
+    own_process.run_by_command(
+        main,
+        "python -m simulator",
+        "Simulates one trial on the hardware that its run folder names, and leaves there what a "
+        "trainer would.",
     )
-    parser.add_argument("spec", type=Path, metavar="TRIAL.json", help="the trial.json of a trial")
-    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="the run folder")
-    asked = parser.parse_args()
-    own_process.run_by_command(main, asked.spec, asked.folder)

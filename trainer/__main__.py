@@ -1,4 +1,4 @@
-"""`python -m trainer SPEC.json RUN_DIR`: runs one trial, and exits with the code of its outcome.
+"""`python -m trainer TRIAL.json RUN_DIR`: runs one trial, and exits with the code of its outcome.
 
 Launchers start this. A trainer that is not given a rank of a distributed trial starts the ranks,
 which are trainers that are.
@@ -11,13 +11,10 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-import argparse
 import os
 import re
 import traceback
-from functools import partial
 from importlib import import_module
-from pathlib import Path
 from pkgutil import walk_packages
 
 import trainer
@@ -208,27 +205,11 @@ def _ended(outcome: Outcome, message: str) -> AttemptResult:
     return AttemptResult(outcome=outcome, message=message)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m trainer",
-        description="Runs one trial; writes steps, result and more to its run folder.",
-        epilog=(
-            "`python -m trainer selfcheck` proves every mode on the devices of this machine; see "
-            "its --help."
-        ),
-        allow_abbrev=False,
-    )
-    parser.add_argument("spec", type=Path, metavar="SPEC.json", help="a run folder's trial.json")
-    parser.add_argument(
-        "folder", type=Path, metavar="RUN_DIR", help="the run folder; one that all ranks see"
-    )
-    Flags.add_to(parser)
-    return parser
-
-
 if __name__ == "__main__":
     if sys.argv[1:2] == ["selfcheck"]:
         sys.exit(entry_point.run(lambda: selfcheck.main(sys.argv[2:])))
-    asked = _parser().parse_args()
-    run_trial = partial(main, flags=Flags.from_arguments(asked))
-    own_process.run_by_command(run_trial, asked.spec, asked.folder)
+    what = (
+        "Runs one trial; writes steps, result and more to its run folder. `python -m trainer "
+        "selfcheck` proves every mode on the devices of this machine; see its --help."
+    )
+    own_process.run_by_command(main, "python -m trainer", what, has_ranks=True)

@@ -1,5 +1,6 @@
 """What a trainer does with its own process: placement, parent, log, environment, and end."""
 
+import argparse
 import ctypes
 import json
 import os
@@ -8,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +23,7 @@ from scalemark.records.validation import storable
 from scalemark.run_folder import RunFolder, open_regular
 from scalemark.text.untrusted import without_secrets
 from trainer import UnsupportedTrialError
-from trainer.own_rank import OwnRank
+from trainer.own_rank import Flags, OwnRank
 
 
 def num_threads() -> int:
@@ -179,14 +181,24 @@ BAD_USAGE = 2
 
 
 def run_by_command(
-    main: Callable[[TrialSpec, RunFolder], int], trial: Path, folder: Path
+    main: Callable[..., int], program: str, about: str, *, has_ranks: bool = False
 ) -> NoReturn:
-    """Do as `run_and_exit`, in a process of its own, which dies with the orchestrator's."""
+    """Do as `run_and_exit` with the trial and the folder of the command line, in a process of its
+    own, which dies with the orchestrator's. Where a trial `has_ranks`, `main` takes their flags.
+    """
+    parser = argparse.ArgumentParser(prog=program, description=about, allow_abbrev=False)
+    parser.add_argument("spec", type=Path, metavar="TRIAL.json", help="of any run folder")
+    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="one that all ranks see")
+    if has_ranks:
+        Flags.add_to(parser)
+    asked = parser.parse_args()
+    if has_ranks:
+        main = partial(main, flags=Flags.from_arguments(asked))
     orchestrator = os.environ.get(ORCHESTRATOR_VARIABLE)
     if orchestrator:
         die_with(int(orchestrator))
         heed_signals()
-    sys.exit(entry_point.run(lambda: run_and_exit(main, trial, RunFolder(folder))))
+    sys.exit(entry_point.run(lambda: run_and_exit(main, asked.spec, RunFolder(asked.folder))))
 
 
 def run_and_exit(

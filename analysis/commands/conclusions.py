@@ -197,7 +197,7 @@ def statements() -> tuple[Statement, ...]:
     return tuple(made)
 
 
-def _rows(name: str) -> csv.DictReader[str]:
+def _rows(name: str) -> "csv.DictReader[str]":
     text = files("store").joinpath("published", name).read_text(encoding="utf-8")
     return csv.DictReader(text.splitlines())
 

@@ -196,7 +196,7 @@ def test_the_help_tells_every_flag_and_the_variable(tmp_path):
         [sys.executable, "-m", "trainer", "--help"], capture_output=True, text=True, check=True
     ).stdout
     for flag in (
-        "SPEC.json",
+        "TRIAL.json",
         "RUN_DIR",
         "--job_name",
         "--task_index",
