@@ -13,7 +13,7 @@ _NOISY = 0.1  # width of a 95 % CI, as a share of the number
 _MOST_EFFICIENT = 1.1  # speed-up per GPU; caches and noise explain less
 
 MEANINGS = {
-    "single run": "one process; the next may differ",
+    "single run": "one run each; use sweep.repeats=3 to see the spread",
     "tie": "the repeats cannot tell it from the best",
     "unclear": "it may be as good as the best, or better",
     "raced out": "a race stopped it: it was unlikely to win",

@@ -565,7 +565,7 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
     if RowRank.OUT in ranks:
         yield f"{OUT} {badges.foot(['raced out'])}"
     if any("single run" in badges.of_result(result) for result in table.results):
-        yield f"{badges.foot(['single run'])} (sweep.repeats=3 tells)"
+        yield badges.foot(["single run"])
     if RowRank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
         yield "the fastest is not certain where a trial has one row only"
     if not origin.is_ours and not all(result.is_valid for result in table.results):

@@ -50,8 +50,8 @@ class PostgresDatabase:
             self._url = make_url(url).set(drivername="postgresql+psycopg")
         except (ArgumentError, ValueError) as error:
             raise StoreError(
-                f"{which} is none; wanted postgresql://USER:PASSWORD@HOST:PORT/NAME, with %40 for "
-                "@, %2F for / and %3A for : in a password"
+                f"{which} is not a valid URL; wanted postgresql://USER:PASSWORD@HOST:PORT/NAME, "
+                "with %40 for @, %2F for / and %3A for : in a password"
             ) from error
         after_user = url.partition("://")[2].partition(":")[2]
         if self._url.password is not None and "@" in after_user.partition("@")[2]:
@@ -180,7 +180,7 @@ _AWAY = ("08", "57P01", "57P02", "57P03")
 _REMEDIES: dict[type[Exception], tuple[type[StoreError], str]] = {
     psycopg.errors.LockNotAvailable: (
         LockedError,
-        "another program kept it so for long; end that and repeat the command",
+        "another program has held the lock too long; stop it and repeat the command",
     ),
     psycopg.errors.DiskFull: (
         StoreError,

@@ -111,7 +111,8 @@ def _headline(answer: Recommendation) -> str:
         return f"No advice for {question.model} by --goal {goal}: {answer.refusal}."
     if ranking is None:
         if not question.choices:
-            return f"No advice for {question.model}: all that was run trains replicas apart."
+            apart = "in every trial the replicas trained independently"
+            return f"No advice for {question.model}: {apart}."
         choices = counted(len(question.choices), "choice")
         ended = ways([choice.outcome for choice in question.choices])
         return f"No advice for {question.model}: none of {choices} has a number ({ended})."
@@ -174,7 +175,7 @@ def _headline_of_several(answers: Sequence[Recommendation]) -> str:
         for answer in answers:
             outcomes += [choice.outcome for choice in answer.question.choices]
         if not outcomes:
-            return "No advice: all that was run trains replicas apart."
+            return "No advice: in every trial the replicas trained independently."
         return f"No advice: nothing that was tried has a number ({ways(outcomes)})."
     ordered = sorted(models_of.items(), key=lambda item: -len(item[1]))
     bests = []

@@ -337,7 +337,8 @@ def _environments(of_a: Result, of_b: Result) -> Iterator[str]:
     if own_a != own_b:
         yield f"different software: {own_a} against {own_b}; repeat each with its own"
     if a.shares_host != b.shares_host:
-        yield f"others ran beside {'A' if a.shares_host else 'B'} alone"
+        shared, other = "AB" if a.shares_host else "BA"
+        yield f"{shared} shared its host with other trials, {other} did not"
     if (a.machine, own_a) == (b.machine, own_b):
         yield "the machine or its software is not quite the same"
 

@@ -67,7 +67,7 @@ def load(config: Config, name: str) -> Launcher:
     chosen = config.launcher.name
     if chosen not in LAUNCHERS:
         there_are = ", ".join(LAUNCHERS)
-        raise SweepRefusedError(f"launcher={chosen}: no such launcher; there are {there_are}")
+        raise SweepRefusedError(f"launcher={chosen}: unknown launcher; choose one of {there_are}")
     module = import_module(f"{__name__}.{chosen}")
     return cast(Launcher, module.Launcher(config, name))
 

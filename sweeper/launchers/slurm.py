@@ -44,7 +44,7 @@ ENDS = (
     (
         r"DUE TO TIME LIMIT",
         Outcome.TIMED_OUT.value,
-        "the time limit of its Slurm job came; raise launcher.slurm.time_min",
+        "its Slurm job reached its time limit; raise launcher.slurm.time_min",
     ),
     (r"(?i)node failure|NODE_FAIL|launch (for \S+ )?failed", _LOST, "its node failed"),
     (
@@ -86,7 +86,9 @@ class Launcher(prefix.Launcher):
                 limit_min = max(limit_min, minutes(limit))
                 if not _NOT_UP.search(state):
                     gpus[name] = num_gpus(gres)
-        where = f"the partition {settings.partition or 'that is the default'}"
+        where = "the default partition"
+        if settings.partition:
+            where = f"the partition {settings.partition}"
         if not asked <= names or not limit_min:
             raise SweepRefusedError(
                 f"launcher.slurm.partition={settings.partition or 'null'}: no such partition; "

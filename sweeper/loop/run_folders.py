@@ -236,11 +236,10 @@ class Recovered:
     def __str__(self) -> str:
         parts = [f"earlier sweeps that were cut off: {self.num_orchestrators}"]
         if self.num_completed:
-            parts.append(f"{self.num_completed} had ended and is recorded from the run folders")
+            parts.append(f"{self.num_completed} had finished: recorded from their run folders")
         if self.num_interrupted:
             parts.append(
-                f"{self.num_interrupted} had not ended and is run by the next command that asks "
-                "for it"
+                f"{self.num_interrupted} had not: the next command that asks for them runs them"
             )
         if len(parts) == 1 and not self.problems:
             parts.append("none of their processes were running")

@@ -289,7 +289,7 @@ def test_where_all_replicas_train_apart_it_does_not_say_that_no_number_is_there(
     for_itself = {"variable_update": "independent"}
     fill_gpus([(on_gpus(4, model=model, **for_itself), 900.0) for model in ("trivial", "vgg16")])
     headline = analysis("advise", "num_gpus=4").stdout.splitlines()[0]
-    assert headline == "No advice: all that was run trains replicas apart."
+    assert headline == "No advice: in every trial the replicas trained independently."
 
 
 def test_work_that_a_goal_cannot_judge_says_so_in_its_row(analysis):

@@ -43,7 +43,7 @@ def test_from_one_process_each_nothing_is_sure(analysis):
 
 
 def test_a_badge_stands_only_where_a_number_has_it(analysis):
-    alone = "single run: one process; the next may differ"
+    alone = "single run: one run each; use sweep.repeats=3 to see the spread"
     fill_gpus(curve([100.0, 190.0], **PS))
     asked = (("scaling", "--all"), ("advise", "--all", "--origin", "measured"))
     assert [alone in analysis(*one).stdout for one in asked] == [False, False]

@@ -256,7 +256,10 @@ def test_of_many_doubts_the_first_that_is_not_shown_names_its_attempt():
 def test_single_runs_of_one_strategy_are_said_to_be_that():
     fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0)])
     found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
-    assert "single run: one process; the next may differ" in found.tables[0].notes[-1]
+    assert (
+        "single run: one run each; use sweep.repeats=3 to see the spread"
+        in found.tables[0].notes[-1]
+    )
 
 
 def test_a_doubt_that_all_numbers_share_is_said_once_above():

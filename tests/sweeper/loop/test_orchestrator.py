@@ -163,7 +163,9 @@ def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monke
     assert rows("SELECT state FROM repeats") == [("running",)]
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(world.tools.ledger.engine).num_completed == 1
+    recovered = recover(world.tools.ledger.engine)
+    assert recovered.num_completed == 1
+    assert "; 1 had finished: recorded from their run folders" in str(recovered)
     ((outcome, exit_code, duration_s, run_dir),) = rows(
         "SELECT outcome, exit_code, duration_s, sweeps.run_dir || '/' || attempts.run_dir "
         "FROM attempts JOIN sweeps ON sweeps.id = sweep_id"
@@ -210,7 +212,9 @@ def test_what_a_damaged_folder_holds_is_run_again(stack):
     tools.ledger.run(repeat, str(Path("runs/x").resolve()), PLACEMENT, NOON)
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(tools.ledger.engine).num_interrupted == 1
+    assert "; 1 had not: the next command that asks for them runs them" in str(
+        recover(tools.ledger.engine)
+    )
     ((message,),) = rows("SELECT message FROM attempts")
     assert message.startswith("its orchestrator was killed, and what it left cannot be read: ")
 
@@ -425,7 +429,9 @@ def test_the_end_of_a_killed_orchestrators_attempt_is_in_its_folder(stack):
     tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(tools.ledger.engine).num_interrupted == 1
+    assert "; 1 had not: the next command that asks for them runs them" in str(
+        recover(tools.ledger.engine)
+    )
     end = folder.read_ended()
     assert (end.exit_code, end.duration_s, end.placement, end.outcome) == (
         None,
@@ -453,7 +459,9 @@ def test_a_full_disk_ends_the_sweep_and_keeps_the_result(stack):
     draft.rmdir()
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE orchestrators SET pid = 4194305")
-    assert recover(world.tools.ledger.engine).num_completed == 1
+    recovered = recover(world.tools.ledger.engine)
+    assert recovered.num_completed == 1
+    assert "; 1 had finished: recorded from their run folders" in str(recovered)
 
 
 def test_a_secret_in_a_message_is_neither_stored_nor_reported(stack, capsys, monkeypatch):
