@@ -78,7 +78,9 @@ def code_of(
             num_files += len(files)
             for name, content in sorted(files.items()):
                 digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
-        code = digest.hexdigest()[:16] if num_files or apart else ""
+        code = ""
+        if num_files or apart:
+            code = digest.hexdigest()[:16]
     except UnknownCodeError:
         code = _never_equal(os.getpid())
     commit = ""
@@ -454,7 +456,9 @@ def interpreter_of(
         return ()
     path = variables.get("PATH", os.defpath)
     program = shutil.which("python", path=path) or shutil.which("python3", path=path)
-    return (program,) if program else ()
+    if program:
+        return (program,)
+    return ()
 
 
 def _runner(words: Sequence[str]) -> Sequence[str]:
@@ -509,12 +513,14 @@ def _file(word: str, folder: Path, variables: Mapping[str, str]) -> Path | None:
         return None
     with suppress(OSError):
         if word.endswith(SCRIPTS):
-            script = folder / word
-            return script if script.is_file() else None
+            if (folder / word).is_file():
+                return folder / word
+            return None
         if "/" not in word and ("=" in word or word.startswith("-")):
             return None
         program = template.located(word, variables.get("PATH", os.defpath), folder)
-        return Path(program) if program else None
+        if program:
+            return Path(program)
     return None
 
 
@@ -532,7 +538,9 @@ def _shebang(file: Path, folder: Path, variables: Mapping[str, str]) -> str | No
     if Path(named).name == "env" and match[2]:
         named = os.fsdecode(match[2])
     inner = _file(named, folder, variables)
-    return str(inner) if inner else named
+    if inner:
+        return str(inner)
+    return named
 
 
 def _cache_file(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Path | None:

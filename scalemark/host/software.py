@@ -117,8 +117,10 @@ def facts(description: Mapping[str, Any]) -> dict[str, str]:
     known |= description.get("variables") or {}
     for name, value in (description.get("program") or {}).items():
         if value:
-            changed = DIRTY if str(value).endswith(DIRTY) else ""
-            known[f"{OF_PROGRAM}{name}"] = str(value)[:_DIGITS] + changed
+            shown = str(value)[:_DIGITS]
+            if str(value).endswith(DIRTY):
+                shown += DIRTY
+            known[f"{OF_PROGRAM}{name}"] = shown
     return {name: str(value) for name, value in known.items() if value is not None}
 
 

@@ -321,8 +321,9 @@ SCRIPTS = (".py", ".sh")
 def located(name: str, path: str, folder: Path) -> str | None:
     """Return the file; None where there is none. `path` is the variable PATH of the program."""
     if "/" in name:
-        at = folder / name
-        return str(at) if at.is_file() else None
+        if (folder / name).is_file():
+            return str(folder / name)
+        return None
     entries = [str(folder / entry) for entry in path.split(os.pathsep)]
     return shutil.which(name, path=os.pathsep.join(entries))
 
