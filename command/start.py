@@ -96,6 +96,7 @@ def start(program: Program, output: int) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=output,
             start_new_session=True,
+            pass_fds=program.place.locks,
         )
     except OSError as error:
         raise CannotStartError(_not_started(executable, error)) from error

@@ -46,6 +46,7 @@ _UID = re.compile("[0-9a-f]{16}")
 
 RENAMED = re.compile(r" \(\d+\)$")
 """What the name of a sweep of another database may end with, because another had its name."""
+BEING_RUN = "it is being run here; rebuild again once it has ended"
 
 
 @dataclass(slots=True)
@@ -113,26 +114,22 @@ def rebuild(url: str, runs_dirs: Sequence[str], progress: Progress = silent) -> 
     engine = open_for_writing(url)
     try:
         for folder in folders:
-            try:
-                sweep = _sweep_in(folder, rebuilt, progress)
-                with writing(engine) as connection:
-                    add_sweep(connection, sweep, rebuilt)
-            except (ValueError, OSError, ReadOtherwiseError) as error:
-                rebuilt.rejected.append(_rejected(folder, error))
+            take_up(engine, folder, rebuilt, progress)
     finally:
         engine.dispose()
     return rebuilt
 
 
-def take_up(engine: sa.Engine, folder: Path) -> int:
-    """Add the attempts of a sweep's folder that the database does not know; return how many.
-    Damaged ones are left to `rebuild`, which names them. Raises StoreError.
+def take_up(engine: sa.Engine, folder: Path, rebuilt: Rebuilt, progress: Progress = silent) -> None:
+    """Add the attempts of a sweep's folder that the database does not know; the folder is rejected
+    where it cannot be read. Raises StoreError.
     """
-    rebuilt = Rebuilt()
-    sweep = _sweep_in(folder, rebuilt, silent)
-    with writing(engine) as connection:
-        add_sweep(connection, sweep, rebuilt)
-    return rebuilt.num_new
+    try:
+        sweep = _sweep_in(folder, rebuilt, progress)
+        with writing(engine) as connection:
+            add_sweep(connection, sweep, rebuilt)
+    except (ValueError, OSError, ReadOtherwiseError) as error:
+        rebuilt.rejected.append(_rejected(folder, error))
 
 
 def _sweep_folders(runs_dirs: Iterable[str]) -> Iterator[Path]:
@@ -477,7 +474,9 @@ def _new_attempts(
                     f"{attempt.run_dir}: began or ended otherwise than the database says; what "
                     "is in the database stays"
                 )
-        elif key[:2] not in running:
+        elif key[:2] in running:
+            rebuilt.rejected.append(Rejected(where=attempt.run_dir, reason=BEING_RUN))
+        else:
             if machine not in machine_ids:
                 machine_ids[machine] = machine_id_of(connection, machine)
             new.append((machine_ids[machine], attempt))

@@ -27,6 +27,7 @@ from store.database import check_writable, file_of, open_existing, reading
 from store.errors import StoreError
 from store.ledger import Ledger
 from store.reading import earlier
+from store.rebuild import BEING_RUN
 from store.tables import refuse_other_readings
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper import SweepRefusedError, launchers
@@ -249,12 +250,16 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
         writer = open_writer(config.store.url)
         stack.callback(writer.close)
         runs_dir = Path(config.store.runs_dir).expanduser().resolve()
-        if num_lost := take_up_lost(writer.engine, runs_dir, name):
-            print(
-                f"sweep: the database had lost {counted(num_lost, 'attempt')} of {name}: recorded "
-                "from the run folders",
-                file=sys.stderr,
-            )
+        rebuilt = take_up_lost(writer.engine, runs_dir, name)
+        if rebuilt.num_new:
+            lost = counted(rebuilt.num_new, "attempt")
+            said = f"the database had lost {lost} of {name}: recorded from the run folders"
+            print(f"sweep: {said}", file=sys.stderr)
+        rejected = [each for each in rebuilt.rejected if each.reason != BEING_RUN]
+        if rejected:
+            said = f"{counted(len(rejected), 'run folder')} of {name} cannot be recorded"
+            first = f"{rejected[0].where}: {rejected[0].reason}"
+            print(f"sweep: {said}: {quoted(first)}", file=sys.stderr)
         planned = sweep.plan(specs, left_out, writer.engine)
         try:
             _print(make_console(stderr=True), sweep, planned, taken)

@@ -379,6 +379,12 @@ def test_attempts_that_a_database_lost_are_taken_from_their_folders():
     assert "3 finished earlier" in again.stderr
     assert outcomes() == ["completed"] * 3
     assert "had lost" not in scripted(*options).stderr
+    whole = sorted(Path("runs/s").glob("*-r1-a1"))[0]
+    damaged = whole.with_name(whole.name.replace("-a1", "-a2"))
+    shutil.copytree(whole, damaged)
+    (damaged / "trial.json").write_text("{")
+    said = f"1 run folder of s cannot be recorded: {damaged.resolve()}: trial.json is damaged"
+    assert said in scripted(*options).stderr
 
 
 @pytest.mark.parametrize("prevented", ["Function not implemented", "Operation not permitted"])

@@ -183,8 +183,11 @@ def _files_of_checkout(root: Path, state: software.Checkout | None) -> dict[str,
         mode, content, _ = described.split()
         name = os.fsdecode(encoded)
         if mode == _SUBMODULE:
-            inner = _files_of_checkout(root / name, software.checkout(root / name)) or {}
-            files |= {f"{name}/{own_name}": content for own_name, content in inner.items()}
+            inner = _files_of_checkout(root / name, software.checkout(root / name))
+            if inner is None and (root / name / ".git").exists():
+                raise UnknownCodeError
+            for own_name, digest in (inner or {}).items():
+                files[f"{name}/{own_name}"] = digest
         elif is_source(name, mode):
             files[name] = content.decode()
     for name in state.edited:
@@ -233,7 +236,8 @@ def not_compared(words: Sequence[str], folder: Path) -> Iterator[Path]:
     checkout = software.checkout_of(root)
     known: Collection[str] = ()
     if checkout is not None:
-        known = _files_of_checkout(checkout, software.checkout(checkout)) or ()
+        with suppress(UnknownCodeError):
+            known = _files_of_checkout(checkout, software.checkout(checkout)) or ()
     named = {(folder / word.rpartition("=")[2]).resolve() for word in words[:MOST_WORDS]}
     for file in _found_below(root, lambda name: name.endswith((*_CONFIGURATION, ".json"))):
         is_known = checkout is not None and str(file.relative_to(checkout)) in known
@@ -408,8 +412,8 @@ def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
     """
     if is_unknown(described["program"]["code"]):
         return (
-            "its folder has too many sources to compare, and git does not answer there, so its "
-            "code is not known; no earlier trial counts as finished"
+            "its folder has too many sources to compare, or a submodule in which git does not "
+            "answer, so its code is not known; no earlier trial counts as finished"
         )
     if described["python"]:
         return ""

@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,13 @@ class RunPlace:
     commit: str = ""
     root: Path = Path()  # of the worktree
     checkout: Path = Path()  # of the user
+    # who has one of these descriptors open, as the program has, keeps the worktree from changes
+    locks: tuple[int, ...] = field(default=(), compare=False)
+
+    def close(self) -> None:
+        """Let others change the worktree."""
+        for lock in self.locks:
+            os.close(lock)
 
 
 def of_trial(free: FreeAxes) -> str:
@@ -66,13 +74,19 @@ def resolved(ref: str, folder: Path) -> str:
 
 
 def place_of(
-    ref: str, words: Sequence[str], folder: Path, variables: Mapping[str, str]
+    ref: str,
+    words: Sequence[str],
+    folder: Path,
+    variables: Mapping[str, str],
+    *,
+    mends: bool = True,
 ) -> RunPlace:
     """Return where a command line runs that was given in `folder`; `ref` may be empty.
 
-    A commit is checked out when it is new, and mended when files of it have changed. Folders of the
-    user's checkout in PYTHONPATH, and packages of it that are installed as editable, give way to
-    those of the commit. Raises RefError.
+    A commit is checked out when it is new, and mended when files of it have changed, unless it is
+    in use or `mends` is false. Folders of the user's checkout in PYTHONPATH, and packages of it
+    that are installed as editable, give way to those of the commit. Close the place when nothing
+    runs there any more. Raises RefError.
     """
     if not ref:
         return RunPlace(folder=folder, variables=variables)
@@ -82,12 +96,14 @@ def place_of(
         if Path(word).name in _INSTALLERS:
             why = f"{word} would install an environment for each commit"
             raise RefError(ref, f"{why}; name the interpreter instead, as .venv/bin/python")
-    root = _worktree(ref, top, commit)
-    there = root / folder.resolve().relative_to(top)
-    if not there.is_dir():
-        raise RefError(ref, f"that commit has no folder {folder.name}, where you are")
-    command = program_software.interpreter_of(words, folder, variables)
-    imported = program_software.interpreter(command, folder, variables).imported
+    with ExitStack() as stack:
+        root, lock = _worktree(ref, top, commit, stack, mends=mends)
+        there = root / folder.resolve().relative_to(top)
+        if not there.is_dir():
+            raise RefError(ref, f"that commit has no folder {folder.name}, where you are")
+        command = program_software.interpreter_of(words, folder, variables)
+        imported = program_software.interpreter(command, folder, variables).imported
+        stack.pop_all()
     path: list[Path] = []
     for place in _within(imported, folder, top):
         own = root / place.relative_to(top)
@@ -99,7 +115,13 @@ def place_of(
     if not entries:
         del variables["PYTHONPATH"]
     return RunPlace(
-        folder=there, variables=variables, ref=ref, commit=commit, root=root, checkout=top
+        folder=there,
+        variables=variables,
+        ref=ref,
+        commit=commit,
+        root=root,
+        checkout=top,
+        locks=(lock,),
     )
 
 
@@ -179,48 +201,75 @@ def _commit(ref: str, top: Path) -> str:
     raise RefError(ref, f"no commit of {top}; {hint}")
 
 
-def _worktree(ref: str, top: Path, commit: str) -> Path:
-    """Return the worktree of a commit. Only one process at a time makes or mends it."""
+def _worktree(
+    ref: str, top: Path, commit: str, stack: ExitStack, *, mends: bool
+) -> tuple[Path, int]:
+    """Return the worktree of a commit, and the descriptor of its shared lock."""
     named = hashlib.sha256(os.fsencode(top)).hexdigest()[:8]
     try:
         root = cache_folder().resolve() / "code" / f"{top.name}-{named}" / commit[:12]
         root.parent.mkdir(parents=True, exist_ok=True)
-        with root.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            is_clean = _check_out(top, root, commit)
+        lock = os.open(root.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        stack.callback(os.close, lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            may_change = mends or not root.exists()
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)  # waits while another process makes or mends it
+            may_change = False
+        if may_change:
+            is_there = _check_out(ref, top, root, commit)
+        else:  # it is used as it is
+            state = _state(ref, root)
+            is_there = state is not None and state.commit.removesuffix(software.DIRTY) == commit
+        fcntl.flock(lock, fcntl.LOCK_SH)
     except (OSError, RuntimeError) as error:
         raise RefError(ref, f"{error}; choose another folder by SCALEMARK_CACHE") from None
-    if not is_clean:
-        by_hand = f"git worktree add --detach {root} {commit[:12]}"
-        raise RefError(ref, f"git cannot check it out; `{by_hand}` says why")
+    if not is_there:
+        by_hand = f"git worktree add --force --detach {root} {commit[:12]}"
+        raise RefError(ref, f"{root} is not at that commit; `{by_hand}` says why")
     if (root / ".gitmodules").exists():
         raise RefError(ref, "it has submodules; check it out yourself, and run the sweep there")
-    return root
+    return root, lock
 
 
-def _check_out(top: Path, root: Path, commit: str) -> bool:
+def _check_out(ref: str, top: Path, root: Path, commit: str) -> bool:
     """Have git make a worktree, unless it is there and clean; return whether it is.
 
     What a program changed in it is undone. What it wrote and is no source stays.
     """
-    if _is_clean(root, commit):
+    if _is_clean(ref, root, commit):
         return True
     software.git(root, "reset", "--hard", "--quiet", commit, within_s=_WITHIN_S)
-    if state := software.checkout(root):
+    if state := _state(ref, root):
         for name in filter(program_software.is_source, state.untracked):
             (root / name).unlink(missing_ok=True)
-    if _is_clean(root, commit):
+    if _is_clean(ref, root, commit):
         return True
     # a process was killed while it made this, or somebody has removed the folder
     software.git(top, "worktree", "remove", "--force", "--force", str(root))
     shutil.rmtree(root, ignore_errors=True)
     add = ("worktree", "add", "--force", "--force", "--detach", str(root), commit)
     software.git(top, "-c", "core.hooksPath=/dev/null", *add, within_s=_WITHIN_S)
-    return _is_clean(root, commit)
+    return _is_clean(ref, root, commit)
 
 
-def _is_clean(root: Path, commit: str) -> bool:
+def _state(ref: str, root: Path) -> software.Checkout | None:
+    """Return the state of a worktree; None where there is none, or git has no record of it.
+
+    Raises RefError where git does not answer: nothing is known of the files then.
+    """
     state = software.checkout(root)
+    link = root / ".git"
+    if state is None and link.exists():
+        record = link.read_text().removeprefix("gitdir:").strip()
+        if (root / record / "HEAD").exists():
+            raise RefError(ref, f"git does not answer in {root}; try again when it does")
+    return state
+
+
+def _is_clean(ref: str, root: Path, commit: str) -> bool:
+    state = _state(ref, root)
     if state is None or state.commit != commit:
         return False
     return not any(map(program_software.is_source, state.untracked))

@@ -21,6 +21,7 @@ all with that command, also for trials over several hosts, whose supervisor runs
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -85,13 +86,14 @@ def programs_of(specs: Sequence[TrialSpec]) -> Programs:
 
 
 def describe_programs(
-    programs: Programs, variables: Mapping[str, str]
+    programs: Programs, variables: Mapping[str, str], *, mends: bool = True
 ) -> tuple[dict[str, Any], list[str]]:
     """Return what attempts at them will record of their software on this host, and what is not
     known of it, in a sentence each; nothing without any.
 
-    `variables` are those of an attempt. Raises SweepRefusedError for a program or script that is
-    not here, and for programs of several environments: a sweep has one.
+    `variables` are those of an attempt, `mends` as `refs.place_of` has it. Raises
+    SweepRefusedError for a program or script that is not here, and for programs of several
+    environments: a sweep has one.
     """
     folder = Path(variables[WORKDIR_VARIABLE])
     variables = dict(variables)
@@ -102,19 +104,20 @@ def describe_programs(
     doubts: dict[str, None] = {}
     for given, is_named, ref in programs:
         try:
-            place = refs.place_of(ref, given, folder, variables)
+            place = refs.place_of(ref, given, folder, variables, mends=mends)
         except refs.RefError as error:
             raise SweepRefusedError(str(error)) from None
-        words = refs.with_program(given, folder, place)
-        path = variables.get("PATH", os.defpath)
-        if is_named and (problem := template.problem(words, path, place.folder)):
-            raise SweepRefusedError(f"command.run: {problem}")
-        described = refs.describe(words, place)
-        command = quoted(" ".join(words), 200)
-        if doubt := program_software.doubt(words, described):
-            doubts[f"`{command}`: {doubt}"] = None
-        doubts.update(dict.fromkeys(refs.doubts(words, folder, place)))
-        kinds.setdefault(software.key(described), (command, described))
+        with closing(place):
+            words = refs.with_program(given, folder, place)
+            path = variables.get("PATH", os.defpath)
+            if is_named and (problem := template.problem(words, path, place.folder)):
+                raise SweepRefusedError(f"command.run: {problem}")
+            described = refs.describe(words, place)
+            command = quoted(" ".join(words), 200)
+            if doubt := program_software.doubt(words, described):
+                doubts[f"`{command}`: {doubt}"] = None
+            doubts.update(dict.fromkeys(refs.doubts(words, folder, place)))
+            kinds.setdefault(software.key(described), (command, described))
     if len(kinds) > 1:
         first, second, *_ = (command for command, _ in kinds.values())
         raise SweepRefusedError(

@@ -35,7 +35,8 @@ class Launcher:
         self.software = software.describe()
 
     def software_of(self, programs: Programs) -> tuple[Mapping[str, Any], Sequence[str]]:
-        return describe_programs(programs, environment(os.environ, ""))
+        mends = not self._config.sweep.dry_run
+        return describe_programs(programs, environment(os.environ, ""), mends=mends)
 
     def slots(self) -> DeviceSlots:
         launcher = self._config.launcher

@@ -253,6 +253,7 @@ class Launcher:
             "pool": config.launcher.name,
             "environment": elsewhere.sent_variables(environment(os.environ, "")),
             "programs": programs,
+            "mends": not config.sweep.dry_run,
         }
         ended = ask(
             elsewhere.command(asdict(where), own_code.python_path(os.environ)),
@@ -325,7 +326,9 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
         machine = replace(describe_machine(hardware), pool=asked["pool"])
         inventory = take_inventory(machine, hardware, {})
         if asked["programs"]:
-            described, doubts = describe_programs(asked["programs"], os.environ)
+            described, doubts = describe_programs(
+                asked["programs"], os.environ, mends=asked["mends"]
+            )
     except SweepRefusedError as error:
         return {"problem": str(error)}
     facts = {

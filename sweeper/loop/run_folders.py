@@ -19,6 +19,7 @@ from scalemark.host.processes import is_alive, is_visible, this_process
 from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement, RankLimits, SweepRecord
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import AttemptResult, Outcome
+from scalemark.records.references import Rejected
 from scalemark.records.validation import parsed
 from scalemark.run_folder import Left, RunFolder
 from scalemark.text.untrusted import without_secrets
@@ -148,23 +149,28 @@ class RunFolders:
         return folder
 
 
-def take_up_lost(engine: sa.Engine, runs_dir: Path, name: str) -> int:
+def take_up_lost(engine: sa.Engine, runs_dir: Path, name: str) -> rebuild.Rebuilt:
     """Add the attempts of a sweep that its folder has and the database does not: a power cut, or a
-    backup that was put back, took them from it. Return how many.
+    backup that was put back, took them from it. Raises StoreError.
+
+    While a folder has no attempt that can be recorded, each command reads all of them again.
     """
+    rebuilt = rebuild.Rebuilt()
     table = schema.SweepRow
     with reading(engine) as connection:
         sweep = connection.execute(sa.select(table.id, table.uid).where(table.name == name)).first()
         if sweep is None:
-            return 0
+            return rebuilt
         attempts = sa.select(sa.func.count()).where(schema.AttemptRow.sweep_id == sweep.id)
         num_known = connection.scalar(attempts) or 0
-    num_new = 0
     for path in itertools.takewhile(Path.is_dir, _candidates(runs_dir, name)):
-        is_ours = _uid_in(path / run_folder.SWEEP_FILE) == sweep.uid
-        if is_ours and sum(entry.is_dir() for entry in os.scandir(path)) > num_known:
-            num_new += rebuild.take_up(engine, path)
-    return num_new
+        try:
+            is_ours = _uid_in(path / run_folder.SWEEP_FILE) == sweep.uid
+            if is_ours and sum(entry.is_dir() for entry in os.scandir(path)) > num_known:
+                rebuild.take_up(engine, path, rebuilt)
+        except OSError as error:
+            rebuilt.rejected.append(Rejected(where=str(path), reason=str(error.strerror)))
+    return rebuilt
 
 
 def _candidates(parent: Path, name: str) -> Iterator[Path]:

@@ -96,6 +96,18 @@ def test_commits_are_measured_and_compared_by_their_refs(commits):
 
 
 @pytest.mark.integration
+def test_a_dry_run_changes_nothing_in_a_worktree(commits, tmp_path, monkeypatch):
+    monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path / "cache"))
+    assert planned("+axes.ref=main") == {f"main@{commits[1]}": 1}
+    (module,) = (tmp_path / "cache/code").glob("*/*/speed.py")
+    module.write_text("VALUE = 5000\n")
+    assert planned("+axes.ref=main") == {f"main@{commits[1]}": 1}
+    assert module.read_text() == "VALUE = 5000\n"
+    assert sweep("+axes.ref=main").returncode == 0
+    assert module.read_text() == "VALUE = 2000\n"
+
+
+@pytest.mark.integration
 def test_what_was_edited_is_named(commits):
     """The program writes `log.json` itself, and may read `params.json`."""
     text = PROGRAM + "open('log.json', 'a').write('{}')\n"

@@ -1,13 +1,17 @@
 """Commits run in worktrees of their own: nothing of the user's checkout is touched, and nothing that is not committed is run."""
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from command import start
 from scalemark.host import refs, software
 from scalemark.host.refs import RefError, describe, doubts, place_of, resolved, with_program
 
@@ -49,8 +53,16 @@ def variables() -> dict[str, str]:
 
 
 def place(ref: str, words=WORDS, folder=None, **more: str) -> refs.RunPlace:
+    """Where it runs, used by nobody."""
+    at = used(ref, words, folder, **more)
+    at.close()
+    return at
+
+
+def used(ref: str, words=WORDS, folder=None, *, mends=True, **more: str) -> refs.RunPlace:
     folder = folder or Path.cwd()
-    return place_of(resolved(ref, folder), words, folder, variables() | more)
+    given = variables() | more
+    return place_of(resolved(ref, folder), words, folder, given, mends=mends)
 
 
 def test_a_ref_is_stored_with_its_commit(commits):
@@ -118,7 +130,7 @@ def test_what_git_sets_for_a_hook_is_not_heeded(commits, monkeypatch):
 def test_a_worktree_is_used_again_and_mended(commits):
     first = place("main")
     (first.folder / "checkpoint.bin").touch()
-    assert place("HEAD") == place_of(f"HEAD@{commits[1][:8]}", WORDS, Path.cwd(), variables())
+    assert place("HEAD").ref == f"HEAD@{commits[1][:8]}"
     assert (first.folder / "checkpoint.bin").exists(), "it was not made anew"
     (first.folder / "lib.py").write_text("x = 9\n")
     (first.folder / "train.py").unlink()
@@ -150,6 +162,63 @@ def test_one_that_was_lost_or_half_made_is_made_again(commits, gone):
     git("worktree", "prune")
     assert place("main") == first
     assert (first.folder / "lib.py").read_text() == "x = 2\n"
+
+
+def test_a_worktree_in_use_is_not_changed(commits):
+    """A bug: another start undid what a running program had written, or removed all of it."""
+    program = start.Program(
+        arguments=["sleep", "60"], place=used("main"), set_by_trial={}, software_words=["sleep"]
+    )
+    process = start.start(program, subprocess.DEVNULL)
+    program.place.close()
+    root = program.place.root
+    (root / "lib.py").write_text("x = 9\n")
+    (root / "written.py").touch()
+    with ended_at_last(process):
+        assert place("main") == program.place
+        assert ((root / "lib.py").read_text(), (root / "written.py").exists()) == ("x = 9\n", True)
+        git("-C", str(root), "checkout", "--force", "--detach", commits[0])
+        with pytest.raises(RefError, match=f"{root} is not at that commit"):
+            place("main")
+        assert (root / "written.py").exists()
+    assert place("main") == program.place
+    assert ((root / "lib.py").read_text(), (root / "written.py").exists()) == ("x = 2\n", False)
+
+
+@contextmanager
+def ended_at_last(process: subprocess.Popen) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_one_of_which_git_says_nothing_is_refused_and_kept(commits, tmp_path, monkeypatch):
+    """A bug: where `git status` took too long, all was removed that a program had written."""
+    root = place("main").root
+    (root / "checkpoint.bin").touch()
+    shim = tmp_path / "shims/git"
+    shim.parent.mkdir()
+    shim.write_text(
+        f'#!/bin/sh\ncase " $* " in *" status "*) exit 1;; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+    with pytest.raises(RefError, match=f"git does not answer in {root}"):
+        place("main")
+    assert (root / "checkpoint.bin").exists()
+
+
+def test_a_plan_changes_no_worktree_and_makes_new_ones(commits):
+    root = place("main").root
+    (root / "lib.py").write_text("x = 9\n")
+    (root / "left.py").touch()
+    used("main", mends=False).close()
+    assert ((root / "lib.py").read_text(), (root / "left.py").exists()) == ("x = 9\n", True)
+    new = used("older", mends=False)
+    new.close()
+    assert (new.folder / "lib.py").read_text() == "x = 1\n"
 
 
 def test_several_at_once_make_one(commits):

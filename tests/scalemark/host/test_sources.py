@@ -181,7 +181,7 @@ def test_contents_count_and_not_commits(project):
 
 
 @pytest.mark.parametrize("project", ["checkout"], indirect=True)
-def test_code_of_a_submodule_counts(project):
+def test_code_of_a_submodule_counts(project, monkeypatch):
     git("-C", "../elsewhere", "init")
     git("-C", "../elsewhere", "add", ".")
     git("-C", "../elsewhere", "commit", "-m", "a")
@@ -189,6 +189,13 @@ def test_code_of_a_submodule_counts(project):
     before = key()
     make("below/shared.py", "y = 3\n")
     assert key() != before
+    asked = software.checkout
+    monkeypatch.setattr(
+        software, "checkout", lambda root: None if root.name == "below" else asked(root)
+    )
+    unanswered = describe([sys.executable, "scripts/train.py"], Path.cwd(), os.environ | HERE)
+    assert program_software.is_unknown(unanswered["program"]["code"])
+    assert "submodule in which git does not answer" in doubt(["python"], unanswered)
 
 
 def test_a_module_beside_the_folder_of_a_script_counts_where_it_changes_the_path(monkeypatch):

@@ -19,7 +19,7 @@ from scalemark.records.measurement import Outcome, State
 from store.checks import check
 from store.errors import StoreError
 from store.merge import merge
-from store.rebuild import rebuild
+from store.rebuild import BEING_RUN, rebuild
 from store.sqlite import copy_whole
 from sweeper.grid.plan import make_plan
 from sweeper.loop.run_folders import recover
@@ -218,6 +218,19 @@ def test_an_attempt_that_the_database_says_otherwise_is_named(lost):
     assert again.warnings == [
         f"{folder}: began or ended otherwise than the database says; what is in the database stays"
     ]
+
+
+def test_an_attempt_of_a_repeat_in_flight_is_rejected(lost):
+    """A bug: it was neither new, known nor rejected."""
+    rebuild("r.db", ["runs"])
+    with changing("r.db") as connection:
+        for table in ("step_arrays", "measurements", "attempts"):
+            connection.exec_driver_sql(f"DELETE FROM {table}")
+        connection.exec_driver_sql("UPDATE repeats SET state = 'running'")
+    rebuilt = rebuild("r.db", ["runs"])
+    assert rebuilt.num_new == 0
+    assert {each.reason for each in rebuilt.rejected} == {BEING_RUN}
+    assert len(rebuilt.rejected) == len(lost["attempts"])
 
 
 def test_a_rebuilt_repeat_stands_where_its_last_attempt_left_it(db, lost):
