@@ -162,9 +162,17 @@ class CrashedError(Exception):
     """
 
 
-def failed(end: ProgramEnd) -> AttemptResult | None:
+_KILLED = re.compile(  # as shells, launchers and Python tell of a child that SIGKILL has ended
+    r"(?<!via )SIGKILL|\bKilled\b|\bsignal 9\b|exitcode *: -9\b|exited unexpectedly"
+    r"|terminated abruptly"
+)
+
+
+def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | None:
     """Return the result of a program that did not end well; None for exit code 0.
 
+    The kernel counts its kills for all of a control group: one counts where the program tells of
+    it, and for certain where no other trial shares the host.
     Raises CrashedError.
     """
     if end.was_told_to:
@@ -172,7 +180,12 @@ def failed(end: ProgramEnd) -> AttemptResult | None:
     if end.exit_code == 0:
         return None
     how = _how(end.exit_code)
-    if end.num_kernel_kills < num_kernel_kills():
+    is_killed = _signal_of(end.exit_code) == signal.SIGKILL
+    is_killed = is_killed or _KILLED.search("\n".join(end.last_lines)) is not None
+    is_by_kernel = is_killed and end.num_kernel_kills < num_kernel_kills()
+    if is_by_kernel and shares_host:
+        how += ", perhaps by the kernel: it lacked host memory, for this trial or one beside it"
+    elif is_by_kernel:
         message = f"killed by the kernel for lack of host memory ({how})"
         return ended(Outcome.OUT_OF_MEMORY, f"{message}{_and_left(end)}")
     why = reason(end.last_lines)

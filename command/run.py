@@ -91,7 +91,9 @@ def accompany(
         signals = Signals()
         log = stack.enter_context(closing(ProgramLog(folder.rank_log(own.rank))))
         ended = _follow(program, _memory_bytes(spec, given), signals, log, Listener(), ours)
-        return outcomes.failed(ended) or outcomes.ended(Outcome.COMPLETED, "")
+        shares_host = given is not None and given.shares_host
+        failed = outcomes.failed(ended, shares_host=shares_host)
+        return failed or outcomes.ended(Outcome.COMPLETED, "")
 
 
 def _guarded(
@@ -178,7 +180,8 @@ class _Attempt(Listener):
     ) -> AttemptResult:
         looks = self._moments.end()
         self._folder.steps.unlink(missing_ok=True)
-        if failed := outcomes.failed(ended):
+        shares_host = given is not None and given.shares_host
+        if failed := outcomes.failed(ended, shares_host=shares_host):
             return failed
         watched = Watched(
             end=ended,
@@ -186,7 +189,7 @@ class _Attempt(Listener):
             epoch_s=time.monotonic() - time.time(),
             num_gpus=num_gpus,
             num_cores=len(os.sched_getaffinity(0)),
-            shares_host=given is not None and given.shares_host,
+            shares_host=shares_host,
             software_doubt=self._doubt,
             log_begin_bytes=log.begin_bytes,
             chunk_ends_bytes=tuple(log.ends_bytes),

@@ -34,8 +34,10 @@ class _Lines:
     def followed_by(self, step: int) -> "_Lines":
         """Return the lines of the next epoch, which begin with a step.
 
-        It is due a gap after the last line. But a shorter last gap tells that the last step of an
-        epoch is printed, and a first step beside the row, as 1 before 10 and 20, is no due one.
+        They begin one gap after the last line: after 1 11 21, the next 1 is step 31, so the epoch
+        had 30 steps. Two rows are different. After 10 20 25, the epoch had 25 steps: its last gap
+        is short, as its last step is printed. After 1 10 20, the next 1 is not in line with 10 20
+        and tells nothing: the epoch counts 20 steps.
         """
         if self.epoch_steps:
             return _Lines(before=self.before + max(self.last, self.epoch_steps), unsure=self.unsure)
@@ -55,8 +57,10 @@ class _Lines:
 class StepCounter:
     """Turns the step numbers that a program prints into steps done so far.
 
-    A number that is not above the one before takes back what was counted from there on: of what
-    begins anew, nothing is counted before as many steps as training has between two lines.
+    Numbers that begin anew are of an epoch or of an evaluation. Of 10 20 30 10 20 40, the second 10
+    and 20 count as steps 40 and 50 at first. Then 40 follows on 30: they were an evaluation, and
+    this is step 40. Of 100 200 300 10 50 100, neither 10 nor 50 counts: they are less than the gap
+    of 100 steps.
     """
 
     def __init__(self) -> None:

@@ -56,6 +56,36 @@ def test_a_rank_that_a_signal_ended_is_named_and_worth_another_attempt():
         failed(ended(lines))
 
 
+@pytest.mark.parametrize("shares_host", [False, True])
+@pytest.mark.parametrize(
+    ("exit_code", "last", "is_killed"),
+    [
+        (1, "KeyError: 'lr'", False),
+        (-15, "step 3", False),
+        (1, "Unable to shutdown process 42 via 15, forcefully exiting via SIGKILL", False),
+        (-9, "step 3", True),
+        (137, "step 3", True),
+        (1, "train.sh: line 3:    42 Killed                  python train.py", True),
+        (1, "mpirun noticed that process rank 1 exited on signal 9 (Killed).", True),
+        (1, "  exitcode  : -9 (pid: 24677)", True),
+        (1, "died with <Signals.SIGKILL: 9>.", True),
+        (1, "RuntimeError: DataLoader worker (pid(s) 42) exited unexpectedly", True),
+    ],
+)
+def test_a_kill_by_the_kernel_counts_where_the_program_tells_of_one(
+    exit_code, last, is_killed, shares_host, monkeypatch
+):
+    """A neighbor in the same control group may be the one that was killed."""
+    monkeypatch.setattr(outcomes, "num_kernel_kills", lambda: 1_000_001)
+    try:
+        result = failed(ended([last], exit_code), shares_host=shares_host)
+        is_lack, message = result.outcome == "out_of_memory", result.message
+    except CrashedError as error:
+        is_lack, message = False, str(error)
+    assert is_lack == (is_killed and not shares_host)
+    assert ("perhaps by the kernel" in message) == (is_killed and shares_host)
+
+
 @pytest.mark.parametrize(
     ("line", "outcome"),
     [
