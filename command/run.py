@@ -53,7 +53,7 @@ def run(
     if given:
         own_process.take(given)
     try:
-        reader = open_reader(spec.read, spec.item)
+        reader = open_reader(spec.read, spec.item, spec.num_gpus)
     except ReadError as error:
         raise UnsupportedTrialError(str(error)) from error
     program = start.program_of(spec, folder.path, os.environ, own)
@@ -230,7 +230,7 @@ def read_again(spec: TrialSpec, folder: RunFolder) -> tuple[AttemptResult, Seque
     read by.
     """
     watched = Watched.from_json(read_regular(folder.watched))
-    printed = PrintedNumbers(spec, open_reader(spec.read, spec.item))
+    printed = PrintedNumbers(spec, open_reader(spec.read, spec.item, spec.num_gpus))
     lines = Lines()
     with open_regular(folder.log) as file:
         begin = file.seek(watched.log_begin_bytes)

@@ -4,8 +4,9 @@ import codecs
 import json
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from scalemark.run_folder import open_regular, read_regular
@@ -35,16 +36,48 @@ _NAMED_RANKS = re.compile(  # as launchers put them before lines
 )
 
 
-def named_rank(line: str) -> tuple[int | str | None, str]:
-    """Return the rank or the host that a launcher names before a line, and the rest of it."""
+def named_rank(line: str, num_ranks: int | None = None) -> tuple[int | str | None, str]:
+    """Return the rank or the host that a launcher names before a line, and the rest of it.
+
+    A mere number, as `10: ` or `[10]: `, may be a step as well: of `num_ranks` or more it is one.
+    """
     match = _NAMED_RANKS.match(line)
-    if not match:
+    if not match or _is_number_from(num_ranks, match):
         return None, line
     kind = match.lastgroup or ""
     name = match[kind]
-    inner = _NAMED_RANKS.match(line, match.end())  # of PyTorch below a launcher
-    rest = line[inner.end() if inner else match.end() :]
-    return (int(name) if name.isdigit() else name), rest
+    end = match.end()
+    inner = _NAMED_RANKS.match(line, end)  # of PyTorch below a launcher
+    if inner and not _is_number_from(0, inner):
+        end = inner.end()
+    return (int(name) if name.isdigit() else name), line[end:]
+
+
+def _is_number_from(least: int | None, prefix: re.Match[str]) -> bool:
+    kind = prefix.lastgroup or ""
+    is_mere = kind in ("mpi", "srun") and not set(prefix[0]) & {"<", ","}
+    return is_mere and least is not None and int(prefix[kind]) >= least
+
+
+_MOST_MERE_RANKS = 64
+_COUNTS_UP = 0.9  # of neighbors
+
+
+def ranks_of(lines: Sequence[str]) -> int | None:
+    """Return 0 where mere numbers before the lines of a whole log are no ranks: ranks come again,
+    and many do not come in their order, as steps of each epoch do. Else None.
+    """
+    numbers = []
+    for line in lines:
+        number, rest = named_rank(line)
+        if isinstance(number, int) and rest != named_rank(line, 0)[1]:
+            numbers.append(number)
+    num_distinct = len(set(numbers))
+    num_counting = sum(after == before + 1 for before, after in pairwise(numbers))
+    counts_up = num_distinct > _MOST_MERE_RANKS and num_counting > _COUNTS_UP * len(numbers)
+    if 2 * num_distinct > len(numbers) or counts_up:
+        return 0
+    return None
 
 
 class Lines:

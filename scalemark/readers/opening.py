@@ -44,6 +44,7 @@ class Reader(ABC):
     """Reads the output of one kind of program. It keeps state: use a new one for each attempt."""
 
     wanted_item = ""  # what the trial counts: chooses where a program tells of several items
+    num_ranks: int | None = None  # of the program, where that is known: see named_rank
     takes_prefixes = False  # it gets what launchers put before lines: the user's words may name it
 
     @abstractmethod
@@ -65,10 +66,11 @@ KINDS = tuple(sorted(path.stem for path in _FOLDER.glob("[a-z]*.py")))
 _MOST_QUOTED = 60
 
 
-def open_reader(text: str, item: str = "") -> Reader:
+def open_reader(text: str, item: str = "", num_ranks: int | None = None) -> Reader:
     """Return a new reader, as `keras` or `regex:images/sec: ([0-9.]+)`.
 
-    Where a program tells of several items, as samples and tokens, `item` chooses.
+    Where a program tells of several items, as samples and tokens, `item` chooses. `num_ranks` are
+    the most that print.
     Raises ReadError for an unknown kind, with the nearest one, and for a wrong argument.
     """
     kind, colon, argument = text.partition(":")
@@ -80,7 +82,7 @@ def open_reader(text: str, item: str = "") -> Reader:
     if colon and not argument:
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
     reader: Reader = import_module(f"scalemark.readers.kinds.{kind}").create(argument)
-    reader.wanted_item = item
+    reader.wanted_item, reader.num_ranks = item, num_ranks
     return _Cleaned(reader)
 
 
@@ -90,9 +92,9 @@ def about(kind: str) -> str:
     return said
 
 
-def bare(line: str) -> str:
+def bare(line: str, num_ranks: int | None) -> str:
     """Return a line without what a launcher puts before it, and with plain numbers."""
-    return without_grouping(named_rank(line)[1])
+    return without_grouping(named_rank(line, num_ranks)[1])
 
 
 class _Cleaned(Reader):
@@ -102,14 +104,15 @@ class _Cleaned(Reader):
 
     def __init__(self, reader: Reader) -> None:
         self.wanted_item, self.takes_prefixes = reader.wanted_item, reader.takes_prefixes
+        self.num_ranks = reader.num_ranks
         self._readers: dict[int | str | None, Reader] = {None: reader}
         self._rank: int | str | None = None  # the one that is read, or may be
         self._has_told = False
 
     def read_line(self, line: str) -> Reading | None:
         line = cleaned(line)
-        text = line if self.takes_prefixes else bare(line)
-        rank, _ = named_rank(line)
+        text = line if self.takes_prefixes else bare(line, self.num_ranks)
+        rank, _ = named_rank(line, self.num_ranks)
         if rank is None:  # as of a bar that is drawn anew without a prefix, or of all ranks
             readings = {name: reader.read_line(text) for name, reader in self._readers.items()}
             return self._taken(readings[self._rank], self._rank)

@@ -10,7 +10,7 @@ from pathlib import Path
 from scalemark.readers.engine import LineCandidate, candidates
 from scalemark.readers.kinds.hugging_face import FILES, HuggingFaceReader
 from scalemark.readers.kinds.json import is_document
-from scalemark.readers.log_text import named_rank, read_text
+from scalemark.readers.log_text import named_rank, ranks_of, read_text
 from scalemark.readers.opening import KINDS, ReadError, Reading, open_reader
 from scalemark.readers.words import without_grouping
 
@@ -128,15 +128,19 @@ def search(lines: Sequence[str], path: Path | None = None) -> Search:
     if not sampled.fits:
         return _search(lines, folder)
     best, *rest = sampled.fits
-    whole = replace(best, readings=readings_of(best.read, lines, folder))
+    whole = replace(best, readings=readings_of(best.read, lines, folder, ranks_of(lines)))
     return replace(sampled, fits=(whole, *rest), is_sampled=bool(rest))
 
 
 def _search(lines: Sequence[str], folder: Path | None) -> Search:
-    of_one_rank, num_ranks = _of_one_rank(lines)
+    most_ranks = ranks_of(lines)
+    of_one_rank, num_ranks = _of_one_rank(lines, most_ranks)
     derived = candidates(list(map(without_grouping, of_one_rank)))
     fits = []
-    for reader in (*_by_kinds(lines, folder), *_by_patterns(derived, lines)):
+    for reader in (
+        *_by_kinds(lines, folder, most_ranks),
+        *_by_patterns(derived, lines, most_ranks),
+    ):
         if any(reading.has_rate or reading.step is not None for reading in reader.readings):
             fits.append(reader)
     others = [candidate for candidate in derived if not candidate.pattern]
@@ -167,11 +171,11 @@ def _of_results(file: Path) -> FoundReader | None:
     return FoundReader(read=read, readings=readings, file=file.name)
 
 
-def _of_one_rank(lines: Sequence[str]) -> tuple[list[str], int]:
+def _of_one_rank(lines: Sequence[str], most_ranks: int | None) -> tuple[list[str], int]:
     """Return the lines without what a launcher puts before them; of several ranks those of one:
     the first that prints more than half as much as the one that prints most. And how many do.
     """
-    named = list(map(named_rank, lines))
+    named = [named_rank(line, most_ranks) for line in lines]
     counts = Counter(rank for rank, _ in named if rank is not None)
     most = max(counts.values(), default=0)
     talkative = [rank for rank, count in counts.items() if 2 * count > most]
@@ -200,9 +204,11 @@ def _rank(reader: FoundReader) -> int:
     return 5
 
 
-def _by_kinds(lines: Sequence[str], folder: Path | None) -> Iterator[FoundReader]:
+def _by_kinds(
+    lines: Sequence[str], folder: Path | None, most_ranks: int | None
+) -> Iterator[FoundReader]:
     for kind in _TRIED:
-        readings = readings_of(kind, lines, folder)
+        readings = readings_of(kind, lines, folder, most_ranks)
         # the Trainer of Hugging Face says more than its progress bar, which others show too
         is_of_trainer = any(
             reading.is_total or _TRAINER_SAYS & reading.metrics.keys() for reading in readings
@@ -211,21 +217,25 @@ def _by_kinds(lines: Sequence[str], folder: Path | None) -> Iterator[FoundReader
             yield FoundReader(read=kind, readings=readings)
 
 
-def _by_patterns(derived: Sequence[LineCandidate], lines: Sequence[str]) -> Iterator[FoundReader]:
+def _by_patterns(
+    derived: Sequence[LineCandidate], lines: Sequence[str], most_ranks: int | None
+) -> Iterator[FoundReader]:
     fits = [candidate for candidate in derived if candidate.pattern]
     for candidate in fits:
         read = f"regex:{candidate.pattern}"
         like = [other.label for other in fits if other.is_like(candidate)]
         try:
-            readings = readings_of(read, lines, None)
+            readings = readings_of(read, lines, None, most_ranks)
         except ReadError:
             continue  # a pattern that takes too long for this log
         yield FoundReader(read=read, readings=readings, candidate=candidate, like=tuple(like))
 
 
-def readings_of(read: str, lines: Iterable[str], folder: Path | None) -> tuple[Reading, ...]:
+def readings_of(
+    read: str, lines: Iterable[str], folder: Path | None, num_ranks: int | None = None
+) -> tuple[Reading, ...]:
     """Return what one reader reads in a log. Raises ReadError."""
-    reader = open_reader(read)
+    reader = open_reader(read, num_ranks=num_ranks)
     readings = list(map(reader.read_line, lines))
     if folder:
         readings += reader.read_files(folder)

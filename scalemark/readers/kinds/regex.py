@@ -67,7 +67,7 @@ class PatternReader(Reader):
         self._awaited = frozenset({"items"} & set(self._names)) or ALL_RATES & set(self._names)
 
     def read_line(self, line: str) -> Reading | None:
-        text = bare(line)
+        text = bare(line, self.num_ranks)
         match = matched(self._pattern, text)
         if not match and text != line:
             match = matched(self._pattern, line)

@@ -137,7 +137,7 @@ class BarReader(Reader):
         self._steps = StepCounter()
 
     def read_line(self, line: str) -> Reading | None:
-        bar = bar_of(bare(line) if self._text else line)
+        bar = bar_of(bare(line, self.num_ranks) if self._text else line)
         if bar is None or not self._is_ours(bar, line):
             return None
         epoch: int | None = 0

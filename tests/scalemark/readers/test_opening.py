@@ -5,6 +5,7 @@ import pytest
 from scalemark.readers import KINDS, ReadError, open_reader
 from scalemark.readers.fields import PLACES, RATES
 from scalemark.readers.opening import about
+from scalemark.readers.search import search
 from tests.conftest import PROJECT
 
 
@@ -117,3 +118,33 @@ def test_the_page_for_users_lists_every_kind_and_every_group():
     page = (PROJECT / "docs" / "your_program.md").read_text()
     assert [kind for kind in KINDS if f"| `{kind}" not in page] == []
     assert [name for name in (*RATES, *PLACES) if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("prefix", ["[{}]: ", "{}: ", "[rank0]: {}: "])
+@pytest.mark.parametrize("first", [0, 10])
+def test_a_step_before_a_line_is_no_rank(prefix: str, first: int) -> None:
+    """A bug: the first step was the only rank that was read, and its rate was that of the run."""
+    lines = [f"{prefix.format(first + n)}loss 0.5, {100 if n else 20} images/s" for n in range(39)]
+    best = search(lines).fits[0]
+    assert [reading.step for reading in best.readings] == list(range(first, first + 39))
+    assert {reading.throughput for reading in best.readings[1:]} == {100.0}
+    reader = open_reader("regex:([0-9.]+) images/s", num_ranks=2)
+    rates = [reading.throughput for line in lines if (reading := reader.read_line(line))]
+    assert rates.count(100.0) >= 36
+    assert rates[0] == 20.0
+
+
+def test_steps_that_begin_anew_with_each_epoch_are_no_ranks() -> None:
+    lines = [f"{n}: loss 0.5, 100 images/s" for _ in range(5) for n in range(100)]
+    assert len(search(lines).fits[0].readings) > 490
+
+
+def test_numbers_that_come_again_are_ranks() -> None:
+    lines = [f"{rank}: step {n}, {100 + rank} images/s" for n in range(9) for rank in (1, 0, 2)]
+    answer = search(lines)
+    assert answer.num_ranks == 3
+    rates = [reading.throughput for reading in answer.fits[0].readings]
+    assert rates[-9:] == [100.0] * 9
+    reader = open_reader("regex:([0-9.]+) images/s", num_ranks=4)
+    rates = [reading.throughput for line in lines if (reading := reader.read_line(line))]
+    assert rates[-8:] == [100.0] * 8
