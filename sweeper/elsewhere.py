@@ -35,9 +35,9 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from scalemark.host.software import VARIABLES
+from scalemark.host.variables import TERRAFORM, VARIABLES
 
 if TYPE_CHECKING:
     from scalemark.run_folder import RunFolder
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 MARK = b"\x1e scalemark "  # begins a message, a line of JSON: what else comes is a greeting
 TOKEN = ".token"
 WHERE = ".where"
+RESULT = "result.json"
 ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
 END_WITHIN_S = 30.0  # of the command, once the attempt has ended
@@ -61,6 +62,8 @@ _NO_HOST = re.compile(
 )
 LOST = 255  # exit code of ssh, and of our Ray task: what became of the program is not known
 LOOK_EVERY_S = 0.5
+PART_BYTES = 2**20  # of a file, in one message
+_PIPE_BYTES = 2**16
 
 
 class Channel:
@@ -68,7 +71,7 @@ class Channel:
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self._incoming, self._outgoing = incoming, outgoing
-        self.heard_s = time.monotonic()
+        self.heard_s = self.wrote_s = time.monotonic()
         self.has_ended = False  # nothing more comes
         self.is_gone = False  # the other half, or the way to it
         self._parts: list[bytes] = []
@@ -77,7 +80,9 @@ class Channel:
         view = memoryview(MARK + json.dumps({"kind": kind, **values}).encode() + b"\n")
         try:
             while view and not self.is_gone:
-                view = view[os.write(self._outgoing, view) :]
+                view = view[os.write(self._outgoing, view[:_PIPE_BYTES]) :]
+                if view:  # more than a pipe holds: somebody takes it
+                    self.wrote_s = time.monotonic()
         except OSError:
             self.is_gone = True
 
@@ -113,9 +118,14 @@ def command(where: Mapping[str, Any], python_path: str) -> list[str]:
 
 def sent_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that an attempt needs wherever it runs; no secrets are among them."""
+    from scalemark.text.untrusted import names_a_secret
+
     chosen = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     for name, value in variables.items():
-        if name.startswith(_SENT) and name not in _KEPT_BACK:
+        if name in _KEPT_BACK or name.startswith(TERRAFORM):
+            continue
+        # the tokens of TOKENIZERS_PARALLELISM are none
+        if name.startswith(_SENT) and not names_a_secret(name.removeprefix("TOKENIZERS_")):
             chosen[name] = value
     return chosen
 
@@ -186,9 +196,15 @@ class Near:
             status = self.process.wait()
         exit_code: int | None = self.end.get("exit_code")
         if exit_code is None and self.where["rank"]:
-            from scalemark.records.attempt import RANK_CRASHED
+            from scalemark.records.attempt import RANK_CRASHED, WORKER_0
 
-            return RANK_CRASHED
+            problem = self.end.get("problem")
+            if not problem:
+                return RANK_CRASHED
+            print(f"Error: {problem}", file=sys.stderr)  # the supervisor quotes it
+            if self.where["rank"] == WORKER_0.name:
+                return self._leave(FAILED, problem)
+            return 1
         if exit_code != 0 and not self.where["rank"]:
             outcome, message = self._why(exit_code, status)
             if message:
@@ -268,15 +284,18 @@ class Near:
             if not path.is_relative_to(self.folder.resolve()):
                 return  # no file of an attempt
             path.parent.mkdir(parents=True, exist_ok=True)
-            if message["appends"]:
-                with path.open("ab") as file:
-                    file.write(content)
-            elif name.startswith("beat-"):
-                path.write_bytes(content)
-            else:
+            draft = path
+            if not message["in_place"] and not name.startswith("beat-"):
                 draft = path.with_name(f"{path.name}.near")
-                draft.write_bytes(content)
+            with draft.open("ab" if message["appends"] else "wb") as file:
+                file.write(content)
+            if draft != path and message["is_last"]:
                 draft.replace(path)
+            if self.where["rank"] and self.token.exists():
+                beat = self.folder / f"beat-{self.where['rank']}.txt"
+                beat.write_text(f"{time.monotonic()}")
+        elif message["kind"] == "sending":  # what an ended trainer left: no deadline is for that
+            self.token.touch()
 
     def _why(self, exit_code: int | None, status: int) -> tuple[str, str]:
         """Return outcome and message of an attempt whose trainer left no result that counts; an
@@ -430,7 +449,8 @@ class Far:
             self._signal(signal.SIGKILL)
         exit_code = self._trainer.wait()
         self._signal(signal.SIGKILL)  # what it left in its group
-        self._send_files()
+        self._near.send("sending")
+        self._send_files(is_over=True)
         return exit_code
 
     def _hear(self, timeout_s: float) -> None:
@@ -454,27 +474,49 @@ class Far:
             with suppress(ProcessLookupError):  # it has ended
                 os.killpg(self._trainer.pid, number)
 
-    def _send_files(self) -> None:
-        """Send what is new in a private folder: of a file that grew the rest, of others all."""
+    def _send_files(self, *, is_over: bool = False) -> None:
+        """Send what is new in a private folder: of the log, and of lines of JSON, what was added;
+        of others all, but large ones and the result only once the trainer `is_over`.
+        """
         if not self._private:
             return
-        for path in sorted(self._private.rglob("*")):
+        for path in sorted(self._private.rglob("*"), key=lambda each: (each.name == RESULT, each)):
             name = str(path.relative_to(self._private))
+            is_log, has_lines = name == self._request["log"], path.suffix == ".jsonl"
             try:
                 before, now = self._sent.get(name), _state(path)
-                if path.is_symlink() or not path.is_file() or before == now:
+                if path.is_symlink() or not path.is_file():
+                    continue
+                # lines may have been written anew, in the same place: in the end all count
+                if before == now and not (is_over and has_lines):
                     continue
                 grows = before is not None and before[0] == now[0] and before[2] < now[2]
-                offset = before[2] if before and grows else 0
+                adds = is_log or (has_lines and grows and not is_over)
+                if not adds and not is_over and (now[2] > PART_BYTES or name == RESULT):
+                    continue
+                offset = before[2] if before and grows and adds else 0
                 with path.open("rb") as file:
                     file.seek(offset)
-                    content = file.read(now[2] - offset)
+                    sent = self._send_file(name, file, now[2] - offset, adds=adds)
             except OSError:
                 continue  # it was renamed just now
-            self._sent[name] = (now[0], now[1], offset + len(content))
-            appends = grows or (before is None and name.startswith("log"))
+            self._sent[name] = (now[0], now[1], offset + sent)
+
+    def _send_file(self, name: str, file: BinaryIO, num_bytes: int, *, adds: bool) -> int:
+        """Send so much of a file, in parts; return how much there was."""
+        sent = 0
+        while not self._near.is_gone:
+            content = file.read(min(PART_BYTES, num_bytes - sent))
+            appends = adds or sent > 0
+            sent += len(content)
+            is_last = not content or sent == num_bytes
             encoded = base64.b64encode(content).decode()
-            self._near.send("file", name=name, appends=appends, content=encoded)
+            how = {"appends": appends, "in_place": adds, "is_last": is_last}
+            self._near.send("file", name=name, **how, content=encoded)
+            if is_last:
+                break
+            self._hear(0.0)
+        return sent
 
     def _remove_private(self) -> None:
         if self._private:
@@ -484,7 +526,8 @@ class Far:
 
     def _watch(self) -> None:
         """Kill all when near was silent for too long, also while a write to it blocks."""
-        while time.monotonic() - self._near.heard_s < self._request["orphan_timeout_s"]:
+        near, limit_s = self._near, self._request["orphan_timeout_s"]
+        while time.monotonic() - max(near.heard_s, near.wrote_s) < limit_s:
             time.sleep(1.0)
         self._signal(signal.SIGKILL)
         self._remove_private()

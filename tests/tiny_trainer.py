@@ -11,6 +11,7 @@
 | 906 | completes with 9,000 images/s once, and says that it failed in later repeats |
 | 907 | completes once there is a file `go` beside the folder of all runs |
 | 908 | completes, and copies what the folder `poison` beside the folder of all runs holds over what it left |
+| 909 | completes, and leaves a large file |
 | 1000 and more | completes with as many images/s, a quarter with a parameter server, but for 1 % by which repeats differ |
 | else | completes with 100 images/s per GPU, and two steps |
 """
@@ -53,6 +54,8 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
             outcome=outcome, message=message, measurement=measured, op_placement={}
         ).to_json(),
     )
+    if spec.seed == 909:
+        (folder.path / "model.bin").write_bytes(bytes(range(256)) * 2**14)
     if spec.seed == 908:
         shutil.copytree(folder.path.parents[2] / "poison", folder.path, dirs_exist_ok=True)
     return EXIT_CODES[outcome]

@@ -13,20 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host.own_code import ROOT
+from scalemark.host.variables import TERRAFORM, VARIABLES
 from scalemark.records.validation import storable
 from scalemark.run_folder import SWEEP_FILE
 from scalemark.text.untrusted import MASK, names_a_secret, without_secrets
-
-# what begins the names of variables that change numbers
-_OF_DEVICES = ("CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "ROCM_", "HSA_", "MIOPEN_")
-_OF_LINKS = ("NCCL_", "UCX_", "FI_", "GLOO_", "HOROVOD_")
-_OF_THREADS = ("OMP_", "GOMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "MALLOC_")
-_OF_FRAMEWORKS = (
-    *("TF_", "XLA_", "TORCH", "PYTORCH_", "JAX_", "KERAS_", "ONEDNN_", "DNNL_", "TRITON_"),
-    *("NVTE_", "ACCELERATE_", "DS_", "DEEPSPEED_", "MEGATRON_", "FSDP_", "FLASH_ATTENTION_"),
-    *("TRANSFORMERS_", "TOKENIZERS_", "BITSANDBYTES_", "PYTHONHASHSEED", "PYTHONOPTIMIZE"),
-)
-VARIABLES = (*_OF_DEVICES, *_OF_LINKS, *_OF_THREADS, *_OF_FRAMEWORKS, "LD_PRELOAD")
 
 _RECORDED = """
     TF_CONFIG TF_CPP_MIN_LOG_LEVEL TF_CUDNN_DETERMINISTIC TF_CUDNN_USE_AUTOTUNE
@@ -52,7 +42,6 @@ RECORDED = frozenset(_RECORDED.split())
 PACKAGES = ("tensorflow", "tf_nightly", "keras", "numpy", "ml_dtypes", "scalemark")  # and NVIDIA's
 # these belong to the attempt, not to the software
 PLACEMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
 # of what is installed
 SOURCES = (
     *("analysis", "command", "conf", "hydra_plugins", "plots", "scalemark", "simulator", "store"),

@@ -155,7 +155,7 @@ class Launcher:
         values = {"host": host, "num_gpus": num_gpus, "command": "{command}"}
         try:
             return tuple(word.format(**values) for word in shlex.split(text))
-        except (ValueError, KeyError, IndexError) as error:
+        except (ValueError, KeyError, IndexError, AttributeError, TypeError) as error:
             raise SweepRefusedError(
                 f"launcher.prefix.command={text}: {error}; wanted words with {{host}}, "
                 "{num_gpus} and {command}"
@@ -234,8 +234,8 @@ class Launcher:
         names = list(dict.fromkeys(self.hosts))
         with ThreadPoolExecutor() as threads:
             answers = list(threads.map(partial(self._ask, programs=programs), names))
-        first, commit = answers[0], software.own_checkout()["commit"] or "unknown"
-        here = {**first, "facts": {**first["facts"], "commit": commit}}
+        first = answers[0]
+        here = {**first, "facts": {**first["facts"], **_own_code()}}
         name = names[0] or "its host"
         _check_alike("this host", here, name, first)
         for other, answer in zip(names, answers, strict=True):
@@ -332,7 +332,7 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
     except SweepRefusedError as error:
         return {"problem": str(error)}
     facts = {
-        "commit": software.own_checkout()["commit"] or "unknown",
+        **_own_code(),
         "kind of host": elsewhere.host_kind(),
         "cores": machine.num_cores,
         "machine": machine.key,
@@ -344,6 +344,14 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
         "software": described,
         "doubts": doubts,
         "facts": facts,
+    }
+
+
+def _own_code() -> dict[str, str]:
+    own = software.own_checkout()
+    return {
+        "commit": own["commit"] or "unknown",
+        "changes since the commit": own["diff"] or "none",
     }
 
 

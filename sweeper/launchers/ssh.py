@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from sweeper import SweepRefusedError
 from sweeper.launchers import prefix
 
+# ssh keeps the first value that it is given, so a user's own come before these;
 # a link that is silent for 15 s is lost; nothing asks at a terminal that is not there
 OPTIONS = (
     *("-T", "-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=5"),
@@ -37,7 +38,7 @@ class Launcher(prefix.Launcher):
         return super().find_hosts()
 
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
-        return ("ssh", *OPTIONS, *self.config.launcher.ssh.options, host, "{command}")
+        return ("ssh", *self.config.launcher.ssh.options, *OPTIONS, host, "{command}")
 
     def address(self, host: str) -> str:
         """Return the host name that ssh's configuration has for this host."""

@@ -3,14 +3,16 @@
 import pytest
 
 from scalemark.host import software
-from scalemark.host.software import VARIABLES
+from scalemark.host.variables import VARIABLES
 from sweeper import SweepRefusedError
 from sweeper.elsewhere import sent_variables
+from sweeper.launchers import ssh
 from sweeper.launchers.prefix import Launcher
 from tests.conf.test_resolve import config
 from tests.filled import MACHINE
 
-FACTS = {"commit": "0" * 40, "kind of host": "A", "cores": 4, "machine": "k"}
+CHANGES = "changes since the commit"
+FACTS = {"commit": "0" * 40, CHANGES: "none", "kind of host": "A", "cores": 4, "machine": "k"}
 ANSWER = {
     "machine": MACHINE.to_json(),
     "devices": "cpu_device",
@@ -23,13 +25,15 @@ ANSWER = {
 def test_variables_that_change_numbers_travel_and_those_of_the_host_do_not():
     sent = sent_variables(dict.fromkeys((f"{name}X" for name in VARIABLES), "1"))
     assert {f"{name}X" for name in VARIABLES} - set(sent) == {"LD_PRELOADX"}
+    kept = ("TF_VAR_password", "TF_TOKEN_app", "TF_CLI_ARGS", "TORCH_API_KEY", "SCALEMARK_SECRET")
+    assert sent_variables(dict.fromkeys(kept, "1")) == sent_variables({})
     assert sent_variables({"CUDA_VISIBLE_DEVICES": "1", "PATH": "/bin"}) == sent_variables({})
 
 
 @pytest.fixture
 def launcher_of(monkeypatch):
     """launcher_of(answer, ...): one of hosts whose answers differ so from the usual one."""
-    monkeypatch.setattr(software, "own_checkout", lambda: {"commit": FACTS["commit"]})
+    monkeypatch.setattr(software, "own_checkout", lambda: {"commit": FACTS["commit"], "diff": ""})
 
     def launcher_of(*answers: dict[str, dict[str, object]]) -> Launcher:
         answer_of = {}
@@ -58,6 +62,7 @@ UNKNOWN_CODE = {"software": {"program": {"code": "unknown-1", "files": ""}}}
         ([{}, OTHER_NUMPY], "a and b differ: cores 4 -> 9, numpy 2 -> 0.1; results of"),
         ([{}, {}, OTHER_CODE], "a and c differ: code of the program"),
         ([{"facts": {"commit": "2" * 40}}], f"this host and a differ: commit {'0' * 40} -> 22"),
+        ([{"facts": {CHANGES: "ab"}}], f"this host and a differ: {CHANGES} none -> ab"),
     ],
 )
 def test_what_differs_is_named(launcher_of, answers, said):
@@ -67,6 +72,22 @@ def test_what_differs_is_named(launcher_of, answers, said):
 
 def test_code_that_no_host_knows_does_not_differ(launcher_of):
     launcher_of(UNKNOWN_CODE, {})
+
+
+@pytest.mark.parametrize("word", ["{nope}", "{host.x}", "{host[x]}", "{"])
+def test_words_that_a_command_cannot_have_are_refused(launcher_of, word):
+    launcher = launcher_of({})
+    launcher.config.launcher.prefix.command = f"ssh {word}"
+    with pytest.raises(SweepRefusedError, match="wanted words with"):
+        launcher.prefix("a", 0)
+
+
+def test_options_of_a_user_win_over_our_own(launcher_of):
+    """ssh keeps the first value that it is given."""
+    launcher = launcher_of({})
+    launcher.config.launcher.ssh.options = ["-oConnectTimeout=60"]
+    words = ssh.Launcher.prefix(launcher, "a", 0)
+    assert words.index("-oConnectTimeout=60") < words.index("-oConnectTimeout=10")
 
 
 def test_more_gpus_than_a_host_has_are_refused(launcher_of, monkeypatch):

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,7 +14,8 @@ import pytest
 from scalemark.records.attempt import HOST_LOST
 from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
-from sweeper.elsewhere import WHERE
+from sweeper import elsewhere
+from sweeper.elsewhere import WHERE, Channel, Far, Near
 from sweeper.launchers.prefix import Elsewhere, Remote
 from sweeper.starts import environment
 from tests.filled import PLACEMENT
@@ -155,6 +157,87 @@ def test_an_attempt_ends_when_near_is_silent_for_too_long(world):
     assert world.folder.read_result().outcome == Outcome.INTERRUPTED
 
 
+LEAVES_MUCH = 909
+SLOW = """
+import os, time
+while part := os.read(0, 2**16):
+    os.write(1, part)
+    time.sleep(0.07)
+"""
+
+
+def test_a_large_file_is_sent_however_long_that_takes(world):
+    """A bug: nothing was heard meanwhile, and the attempt ended each time as if it were lost."""
+    slowly = f"\"$@\" | {sys.executable} -c '{SLOW}'"
+    prefix = (*HIDES_FOLDER[:4], f"mount -t tmpfs none {{parent}}; cd /; {slowly}", "-")
+    world.start(prefix, LEAVES_MUCH, orphan_timeout_s=2.0)
+    assert world.end() == 0, world.folder.log.read_text()
+    assert world.folder.read_result().outcome == Outcome.COMPLETED
+    assert (world.folder.path / "model.bin").read_bytes() == bytes(range(256)) * 2**14
+    assert not world.folder.token.exists()
+
+
+class Halves:
+    """A far half with a private folder, and the run folder that near fills from what it sends."""
+
+    def __init__(self, path: Path) -> None:
+        self.there, self.here = path / "there", path / "here"
+        self.there.mkdir()
+        self.here.mkdir()
+        self._read, write = os.pipe()
+        os.set_blocking(self._read, False)
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 2**20)
+        self._far = Far(Channel(self._read, write))
+        self._far._private, self._far._request = self.there, {"log": "log.txt"}
+        self._far._hear = lambda timeout_s: self.receive()
+        self._near = Near.__new__(Near)
+        self._near.where, self._near.folder, self._near.token = {"rank": ""}, self.here, Path("no")
+        self._channel = Channel(self._read, write)
+
+    def send(self, *, is_over: bool = False) -> None:
+        self._far._send_files(is_over=is_over)
+        self.receive()
+
+    def receive(self) -> None:
+        with suppress(BlockingIOError):
+            while True:
+                for message in self._channel.receive()[0]:
+                    self._near._heed(message)
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "steps.jsonl"])
+def test_a_file_that_is_written_anew_in_its_place_arrives_as_it_is(tmp_path, name):
+    """A bug: larger and in the same place, it was taken for one that grew."""
+    halves = Halves(tmp_path)
+    for text in ('{"a": 1}\n', '{"bb": 12}\n{"cc": 3}\n'):
+        (halves.there / name).write_text(text)
+        halves.send()
+    halves.send(is_over=True)
+    assert (halves.here / name).read_text() == text
+
+
+def test_lines_are_seen_while_they_are_added_and_large_files_in_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(elsewhere, "PART_BYTES", 10)
+    halves = Halves(tmp_path)
+    (halves.here / "log.txt").write_text("from near\n")
+    for number in (1, 2):
+        for name in ("log.txt", "steps.jsonl"):
+            with (halves.there / name).open("a") as file:
+                file.write(f"{number}\n" * 3 * number)
+        halves.send()
+    (halves.there / "model.bin").write_bytes(b"m" * 25)
+    (halves.there / "result.json").write_text("{}")
+    halves.send()
+    steps = "1\n" * 3 + "2\n" * 6
+    assert (halves.here / "log.txt").read_text() == f"from near\n{steps}"
+    assert (halves.here / "steps.jsonl").read_text() == steps
+    assert sorted(path.name for path in halves.here.iterdir()) == ["log.txt", "steps.jsonl"]
+    halves.send(is_over=True)
+    assert (halves.here / "steps.jsonl").read_text() == steps
+    assert (halves.here / "model.bin").read_bytes() == b"m" * 25
+    assert (halves.here / "result.json").read_text() == "{}"
+
+
 RELAY = ("sh", "-c", 'cat | "$@" | cat', "relay")
 
 
@@ -197,6 +280,13 @@ ENDS = ((r"TIME LIMIT", "timed_out", "its time limit came"),)
         (("sh", "-c", "echo nope >&2; exit 3", "-"), {}, 1, "failed", ": nope"),
         (("env",), {"python": "/nowhere/python"}, 1, "failed", "/nowhere/python"),
         (("env",), {"host_kind": "other"}, 1, "failed", "another kind of host"),
+        (
+            ("env",),
+            {"host_kind": "other", "rank": "worker-0"},
+            1,
+            "failed",
+            "another kind of host",
+        ),
         (
             ("sh", "-c", "echo ssh: connect to host b: Connection refused >&2; exit 255", "-"),
             {"host": "b"},

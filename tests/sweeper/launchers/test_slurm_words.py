@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from sweeper.launchers.slurm import minutes, num_gpus
+from sweeper.launchers import slurm
+from sweeper.launchers.slurm import gpus_of_job, minutes, num_gpus
+from tests.conf.test_resolve import config
 
 
 @pytest.mark.parametrize(
@@ -13,6 +15,33 @@ from sweeper.launchers.slurm import minutes, num_gpus
 )
 def test_gpus_are_counted_among_generic_resources(gres, num):
     assert num_gpus(gres) == num
+
+
+@pytest.mark.parametrize(
+    ("variables", "num"),
+    [
+        ({"SLURM_GPUS_ON_NODE": "2", "SLURM_JOB_GPUS": "0,1,2"}, 2),
+        ({"SLURM_JOB_GPUS": "0,5"}, 2),
+        ({"SLURM_GPUS_PER_NODE": "a100:2"}, 2),
+        ({"SLURM_GPUS_PER_NODE": "4"}, 4),
+        ({"SLURM_GPUS_ON_NODE": "9"}, 8),
+        ({}, 8),
+    ],
+)
+def test_a_job_has_the_gpus_that_it_asked_for(variables, num):
+    assert gpus_of_job(variables, 8) == num
+
+
+def test_inside_a_job_its_gpus_count_not_those_of_the_node(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "2")
+    rows = [["n1", "p", "idle", "1:00", "gpu:8"], ["n2", "p", "idle", "1:00", "gpu:8"]]
+    monkeypatch.setattr(slurm, "_nodes", lambda of: rows)
+    monkeypatch.setattr(slurm, "PROGRAMS", ())
+    launcher = slurm.Launcher.__new__(slurm.Launcher)
+    launcher.config = config("launcher=slurm")
+    launcher.config.hardware.device_kind = "gpu"
+    assert launcher.find_hosts() == (["n1", "n2"], 2)
 
 
 @pytest.mark.parametrize(

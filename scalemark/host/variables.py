@@ -1,0 +1,12 @@
+"""Names the environment variables that change numbers, by how they begin. It imports nothing."""
+
+_OF_DEVICES = ("CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_TF32", "ROCM_", "HSA_", "MIOPEN_")
+_OF_LINKS = ("NCCL_", "UCX_", "FI_", "GLOO_", "HOROVOD_")
+_OF_THREADS = ("OMP_", "GOMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "MALLOC_")
+_OF_FRAMEWORKS = (
+    *("TF_", "XLA_", "TORCH", "PYTORCH_", "JAX_", "KERAS_", "ONEDNN_", "DNNL_", "TRITON_"),
+    *("NVTE_", "ACCELERATE_", "DS_", "DEEPSPEED_", "MEGATRON_", "FSDP_", "FLASH_ATTENTION_"),
+    *("TRANSFORMERS_", "TOKENIZERS_", "BITSANDBYTES_", "PYTHONHASHSEED", "PYTHONOPTIMIZE"),
+)
+VARIABLES = (*_OF_DEVICES, *_OF_LINKS, *_OF_THREADS, *_OF_FRAMEWORKS, "LD_PRELOAD")
+TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
