@@ -129,7 +129,7 @@ def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster,
         (["launcher.slurm.partition=nope"], "no such partition; there are high, main"),
         (
             ["launcher.slurm.num_hosts=5"],
-            "num_hosts=5: 4 hosts of the partition",
+            "num_hosts=5: 4 hosts of the default partition are up",
         ),
         (["launcher.slurm.time_min=61"], "time_min=61: wanted 1 to 60 minutes"),
         (["launcher.python=/nowhere/python"], "cannot run this project with /nowhere/python"),
