@@ -36,6 +36,11 @@ def visible(page: Page) -> list[str]:
 
 def go(page: Page, address: str) -> None:
     page.evaluate("address => { location.hash = address }", address)
+    arrive(page, address)
+
+
+def arrive(page: Page, address: str) -> None:
+    """Wait until the page has followed a link: it does so a moment after the click."""
     page.wait_for_function("address => document.querySelector(`${address}.shown`)", arg=address)
 
 
@@ -59,11 +64,14 @@ def test_tabs_and_links_lead_to_views_and_trials(everything, show):
     page = show().page
     assert visible(page) == ["results"]
     page.get_by_role("link", name="Failures (2)").click()
+    arrive(page, "#failures")
     assert visible(page) == ["failures"]
     page.locator("#failures ul a").first.click()
+    arrive(page, "#t5")
     assert visible(page) == ["t5"]
     assert texts(page, "nav a[aria-current]") == ["Trials (10)"]
     page.go_back()
+    arrive(page, "#failures")
     assert visible(page) == ["failures"]
 
 
