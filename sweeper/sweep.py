@@ -249,17 +249,7 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
     with ExitStack() as stack:
         writer = open_writer(config.store.url)
         stack.callback(writer.close)
-        runs_dir = Path(config.store.runs_dir).expanduser().resolve()
-        rebuilt = take_up_lost(writer.engine, runs_dir, name)
-        if rebuilt.num_new:
-            lost = counted(rebuilt.num_new, "attempt")
-            said = f"the database had lost {lost} of {name}: recorded from the run folders"
-            print(f"sweep: {said}", file=sys.stderr)
-        rejected = [each for each in rebuilt.rejected if each.reason != BEING_RUN]
-        if rejected:
-            said = f"{counted(len(rejected), 'run folder')} of {name} cannot be recorded"
-            first = f"{rejected[0].where}: {rejected[0].reason}"
-            print(f"sweep: {said}: {quoted(first)}", file=sys.stderr)
+        _take_up_lost(writer.engine, config, name)
         planned = sweep.plan(specs, left_out, writer.engine)
         try:
             _print(make_console(stderr=True), sweep, planned, taken)
@@ -286,6 +276,21 @@ def _print(console: Console, sweep: Sweep, planned: Planned, taken: Taken | None
     if taken:
         console.print(taken.line, markup=False, soft_wrap=True)
     print_plan(console, planned, sweep.machine, sweep.inventory)
+
+
+def _take_up_lost(engine: sa.Engine, config: Config, name: str) -> None:
+    """Record what the database lost of the sweep, and say so. Raises StoreError."""
+    runs_dir = Path(config.store.runs_dir).expanduser().resolve()
+    rebuilt = take_up_lost(engine, runs_dir, name)
+    if rebuilt.num_new:
+        lost = counted(rebuilt.num_new, "attempt")
+        said = f"the database had lost {lost} of {name}: recorded from the run folders"
+        print(f"sweep: {said}", file=sys.stderr)
+    rejected = [each for each in rebuilt.rejected if each.reason != BEING_RUN]
+    if rejected:
+        said = f"{counted(len(rejected), 'run folder')} of {name} cannot be recorded"
+        first = f"{rejected[0].where}: {rejected[0].reason}"
+        print(f"sweep: {said}: {quoted(first)}", file=sys.stderr)
 
 
 def open_writer(url: str) -> Writer:
