@@ -101,6 +101,12 @@ def place_of(
         there = root / folder.resolve().relative_to(top)
         if not there.is_dir():
             raise RefError(ref, f"that commit has no folder {folder.name}, where you are")
+        for word in words[:MOST_WORDS]:
+            file = Path(word.rpartition("=")[2])
+            known = _within([str(file)], folder, top) if file.is_absolute() else []
+            if known and (root / known[0].relative_to(top)).is_file():
+                why = f"{file} is of your checkout, not of that commit"
+                raise RefError(ref, f"{why}; name it from {folder}")
         command = program_software.interpreter_of(words, folder, variables)
         imported = program_software.interpreter(command, folder, variables).imported
         stack.pop_all()

@@ -104,6 +104,16 @@ def test_a_ref_that_cannot_be_run_is_refused(commits, tmp_path):
         place("main")
 
 
+def test_a_script_of_the_checkout_by_its_whole_path_is_refused(commits):
+    """A bug: the checkout's code ran under the name of the commit."""
+    script = str(Path("train.py").resolve())
+    for words in (["python", script], ["python", "train.py", f"--model={script}"]):
+        with pytest.raises(RefError, match="is of your checkout, not of that commit"):
+            place("older", words)
+    Path("data.bin").write_text("git does not know it")
+    place("older", ["python", "train.py", str(Path("data.bin").resolve())])
+
+
 def test_each_commit_is_run_where_nothing_of_the_user_is(commits):
     before = git("status", "--porcelain=v2", "--branch"), Path(".git/index").read_bytes()
     hook = Path(".git/hooks/post-checkout")
