@@ -111,8 +111,8 @@ class _Cleaned(Reader):
 
     def read_line(self, line: str) -> Reading | None:
         line = cleaned(line)
-        text = line if self.takes_prefixes else bare(line, self.num_ranks)
-        rank, _ = named_rank(line, self.num_ranks)
+        rank, rest = named_rank(line, self.num_ranks)
+        text = line if self.takes_prefixes else without_grouping(rest)
         if rank is None:  # as of a bar that is drawn anew without a prefix, or of all ranks
             readings = {name: reader.read_line(text) for name, reader in self._readers.items()}
             return self._taken(readings[self._rank], self._rank)
