@@ -13,7 +13,7 @@ from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.text.wording import as_typed, counted, fixed, listed
 
 METRICS_ABOUT = "last printed value (loss: median of the last five steps), mean of the repeats"
-"""What numbers are that programs print beside their speed."""
+"""How a number that programs print beside their speed is made of its values."""
 
 
 def printed(result: Result, name: str) -> str:

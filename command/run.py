@@ -208,7 +208,7 @@ class _Attempt(Listener):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched(JsonRecord):
-    """What is known of a program that ended well, but for its lines: `watched.json`."""
+    """What `watched.json` keeps of a program that ended well: all but its lines."""
 
     end: ProgramEnd
     looks: Looks

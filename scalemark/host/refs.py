@@ -101,12 +101,7 @@ def place_of(
         there = root / folder.resolve().relative_to(top)
         if not there.is_dir():
             raise RefError(ref, f"that commit has no folder {folder.name}, where you are")
-        for word in words[:MOST_WORDS]:
-            file = Path(word.rpartition("=")[2])
-            known = _within([str(file)], folder, top) if file.is_absolute() else []
-            if known and (root / known[0].relative_to(top)).is_file():
-                why = f"{file} is of your checkout, not of that commit"
-                raise RefError(ref, f"{why}; name it from {folder}")
+        _refuse_whole_paths(ref, words, folder, top, root)
         command = program_software.interpreter_of(words, folder, variables)
         imported = program_software.interpreter(command, folder, variables).imported
         stack.pop_all()
@@ -129,6 +124,20 @@ def place_of(
         checkout=top,
         locks=(lock,),
     )
+
+
+def _refuse_whole_paths(
+    ref: str, words: Sequence[str], folder: Path, top: Path, root: Path
+) -> None:
+    """Raise RefError where a command names a file of the commit by its whole path in the user's
+    checkout, whose code would run.
+    """
+    for word in words[:MOST_WORDS]:
+        file = Path(word.rpartition("=")[2])
+        known = _within([str(file)], folder, top) if file.is_absolute() else []
+        if known and (root / known[0].relative_to(top)).is_file():
+            why = f"{file} is of your checkout, not of that commit"
+            raise RefError(ref, f"{why}; name it from {folder}")
 
 
 def with_program(words: Sequence[str], folder: Path, place: RunPlace) -> list[str]:
