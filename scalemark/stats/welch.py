@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import accumulate
 from statistics import fmean
 
 LEVEL = 0.05
@@ -293,8 +294,11 @@ def two_modes(speeds: Sequence[float]) -> TwoModes | None:
         return None
     ordered = sorted(speeds)
     logs = [math.log(speed) for speed in ordered]
+    center = math.fsum(logs) / num
+    sums = [0.0, *accumulate(log - center for log in logs)]
     cuts = range(FEWEST_OF_A_MODE, num - FEWEST_OF_A_MODE + 1)
-    cut = min(cuts, key=lambda place: _squares(logs[:place]) + _squares(logs[place:]))
+    # the sums of both sides cancel, so the squares between them are sum ** 2 * num / (left * right)
+    cut = max(cuts, key=lambda left: sums[left] ** 2 / (left * (num - left)))
     within = _squares(logs[:cut]) + _squares(logs[cut:])
     gap = logs[cut] - logs[cut - 1]
     if gap < LEAST_GAP or _squares(logs) < math.exp(_clear(num)) * within:
