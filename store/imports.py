@@ -9,6 +9,7 @@ import fnmatch
 import io
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -628,9 +629,14 @@ def _add_row(table: ForeignTable, where: str, cells: Sequence[str]) -> None:
 
 
 def _of_parquet(path: str) -> ForeignTable:
-    import pyarrow as pa  # here, because it is slow to import, and other formats need none
-    import pyarrow.parquet as pq
-
+    try:
+        import pyarrow as pa  # here, because other formats need none
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise StoreError(
+            f"{path}: Parquet is read by pyarrow, which is not installed; run "
+            f"`{sys.executable} -m pip install pyarrow`, or save the table as CSV"
+        ) from error
     try:
         parquet = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:

@@ -1,5 +1,6 @@
 """Tables of other programs are read row by row, whatever wrote them, and each fault has its place."""
 
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -98,3 +99,11 @@ def test_parquet_is_read_with_its_types():
     assert columns == ("gpus", "opt")
     assert (rows[0], rows[-1]) == ({"gpus": 0, "opt": "adam"}, {"gpus": 24_999, "opt": None})
     assert (len(rows), rejected) == (25_000, [])
+
+
+def test_parquet_without_its_package_is_refused_with_what_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        StoreError, match=r"^t\.csv: Parquet is read by pyarrow, which is not installed; run"
+    ):
+        read(b"PAR1 and no more")
