@@ -14,6 +14,7 @@ with it. The standard library's forkserver has one environment for all, and impo
 in each.
 """
 
+import gc
 import json
 import os
 import signal
@@ -38,6 +39,7 @@ def main(descriptor: int, module_name: str) -> NoReturn:
     leave_out_idle_libraries()
     module = import_module(module_name)
     module.preload()
+    gc.freeze()  # a collection would write to all of it, and so copy it into each trainer
     _stop_idle_threads()
     connection = socket.socket(fileno=descriptor)
     orders = connection.makefile("r")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import numpy.ma  # np.median loads it: once here, and not in each forked process
 from numpy.typing import NDArray
 
 from scalemark.stats.welch import log_quantile
