@@ -38,7 +38,7 @@ class Screen:
     rows: Sequence[tuple[str, ...]]
     right: frozenset[str] = frozenset()  # columns of numbers
     most_rows: int
-    # of the pick: a heading, and its command line, ready to paste
+    # of the pick: a heading, and its command line, ready to paste, if it has one
     winner: tuple[str, tuple[str, ...]] | None = None
     next_step: NextStep | None
     badges: frozenset[str]
@@ -57,10 +57,11 @@ def show(
     shown = screen.rows[: screen.most_rows]
     say_table(console, screen, shown)
     if screen.winner:
-        heading, (command_line,) = screen.winner
+        heading, commands = screen.winner
         console.print()
         say(console, heading)
-        say_command(console, command_line)
+        for command in commands:
+            say_command(console, command)
     if screen.next_step:
         console.print()
     say_foot(console, screen.next_step, notes, screen.badges)

@@ -247,6 +247,9 @@ class VariableUpdateAbilities:
     all_reduces: tuple[str, ...]  # the first that the devices can run is what `auto` means
     why: str  # no other all-reduce or device will do; completes "because ..."
     sends: Sends
+    # what comes nearest in a Keras or PyTorch program, by all-reduce or local parameter device;
+    # "" is any other
+    in_your_code: Mapping[str, str]
     repacks_with: tuple[str, ...] = ()  # all-reduces whose messages can be packed
     # all-reduces that are right for even numbers of replicas only, and why
     even_only: Mapping[str, str] = field(default_factory=dict)
@@ -294,6 +297,24 @@ def trains_apart(variable_update: str) -> bool:
     """Return whether replicas exchange nothing; False for a name of others, as horovod."""
     abilities = VARIABLE_UPDATES.get(variable_update)
     return abilities is not None and not abilities.exchanges
+
+
+_MIRRORED_BY = "tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute"
+MIRRORED = {
+    "nccl": f"{_MIRRORED_BY}.NcclAllReduce())",
+    "hierarchical_copy": f"{_MIRRORED_BY}.HierarchicalCopyAllReduce())",
+    "pscpu": f'{_MIRRORED_BY}.ReductionToOneDevice("/cpu:0"))',
+    "none": f"{_MIRRORED_BY}.ReductionToOneDevice())",
+}
+"""By all-reduce, the tf.distribute.MirroredStrategy that reduces so."""
+
+MULTI_WORKER = "tf.distribute.MultiWorkerMirroredStrategy with CommunicationImplementation"
+
+
+def in_your_code(variable_update: str, local_parameter_device: str, all_reduce: str) -> str:
+    """Return how a Keras or PyTorch program trains that way, or that neither can."""
+    forms = VARIABLE_UPDATES[variable_update].in_your_code
+    return forms.get(all_reduce) or forms.get(local_parameter_device) or forms[""]
 
 
 def least_replicas(variable_update: str) -> int:

@@ -42,7 +42,7 @@ def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Scr
     """
     if len(answers) == 1:
         columns, rows = _table(answers[0])
-        headline, winner = _headline(answers[0]), _command_line(answers[0])
+        headline, winner = _headline(answers[0]), _to_paste(answers[0])
     else:
         columns, rows = _table_of_several(answers)
         headline, winner = _headline_of_several(answers), None
@@ -84,9 +84,9 @@ def details(answer: Recommendation, step: NextStep | None) -> Iterator[tuple[str
     """Yield sentences, each with commands: the pick's command line, doubts, and the trials that
     could change the answer beside the next step.
     """
-    command_line = _command_line(answer)
-    if command_line is not None:
-        yield command_line
+    to_paste = _to_paste(answer)
+    if to_paste is not None:
+        yield to_paste
     for doubt in answer.doubts:
         yield doubt, ()
     for note in host_notes(answer.question.able):
@@ -96,11 +96,17 @@ def details(answer: Recommendation, step: NextStep | None) -> Iterator[tuple[str
             yield f"{trial.why} ({cost_text(answer.question, trial)}):", trial.commands
 
 
-def _command_line(answer: Recommendation) -> tuple[str, tuple[str, ...]] | None:
-    """Return the pick's command line below a heading; None where there is none."""
-    if answer.pick is None or not answer.command:
+def _to_paste(answer: Recommendation) -> tuple[str, tuple[str, ...]] | None:
+    """Return the pick's command line below a heading, or what comes nearest to its strategy in a
+    program of one's own; None where there is neither.
+    """
+    if answer.pick is None:
         return None
-    return f"Command line of {described(answer.pick)}:", (answer.command,)
+    if answer.command:
+        return f"Command line of {described(answer.pick)}:", (answer.command,)
+    if answer.in_your_code:
+        return f"{answer.pick.strategy} in your code: {answer.in_your_code}.", ()
+    return None
 
 
 def _headline(answer: Recommendation) -> str:

@@ -22,13 +22,13 @@ from analysis.results import Environment, Result, setting
 from analysis.screen import NextStep
 from analysis.selection import Selection, Source
 from analysis.titles import ITEMS_OF_STEPS, number
-from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES
+from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES, in_your_code
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
-from scalemark.records.trial import STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
+from scalemark.records.trial import STRATEGY_AXES, STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
 from scalemark.text.wording import counted, listed, shortened
 from simulator.costs.box import Hardware
 from simulator.costs.step import step_work
@@ -311,6 +311,7 @@ class Recommendation:
     certainty: str | None = None
     ranking: Ranking | None = None  # None: there is nothing to judge
     command: str = ""  # the pick's command line, ready to paste, where it is of a program
+    in_your_code: str = ""  # else what comes nearest to its strategy in a program of one's own
     doubts: tuple[str, ...] = ()
     next_trials: tuple[NextTrial, ...] = ()
     # trial -> why its number is suspect
@@ -379,8 +380,17 @@ def _answer(question: Question, objective: Objective, machines: Machines) -> Rec
         answer,
         certainty=ranking.certainty if is_judged else None,
         command=again.filled(pick),
+        in_your_code=_in_your_code(pick),
         explain=_explain(source.selection, question, pick),
     )
+
+
+def _in_your_code(pick: Result) -> str:
+    """Return it of strategies that the trainer has; empty of others."""
+    update, *others = (str(pick.axes.get(axis, "")) for axis in STRATEGY_AXES)
+    if pick.is_of_program or update not in VARIABLE_UPDATES:
+        return ""
+    return in_your_code(update, *others)
 
 
 def _explain(selection: Selection, question: Question, pick: Result) -> str:

@@ -42,6 +42,7 @@ STRATEGY_COLUMNS = {
 """The strategies of the cloud article (source 004): values of STRATEGY_AXES -> name."""
 
 STRATEGY_NAMES = STRATEGY_COLUMNS | {
+    ("mirrored", "gpu", "collective"): "mirrored",
     ("sharded", "gpu", "none"): "sharded",
     ("sharded", "gpu", "nccl"): "sharded_nccl",
     ("distributed_parameter_server", "cpu", "none"): "distributed_ps",

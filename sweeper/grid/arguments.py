@@ -13,7 +13,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from conf.schema import CommandConfig
-from scalemark.abilities import choices_of
+from scalemark.abilities import VARIABLE_UPDATES, choices_of
 from scalemark.host.own_code import ROOT, typed
 from scalemark.program import expression, template
 from scalemark.records.axes import PREFIX, REF, Engine
@@ -25,7 +25,7 @@ from scalemark.records.overrides import (
     overrides,
     with_changes,
 )
-from scalemark.records.trial import AXES, TrialSpec
+from scalemark.records.trial import AXES, STRATEGY_NAMES, TrialSpec
 from scalemark.text import untrusted, wording
 from simulator.costs.box import overrides_of
 from store import database, filters
@@ -213,7 +213,8 @@ def with_expressions(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with quotes around expressions, whose brackets Hydra would refuse.
 
     These are a rule of sweep.exclude without a list around it, and axes that are derived. Refs are
-    quoted, too: HEAD~1, or a commit that reads as a number.
+    quoted, too: HEAD~1, or a commit that reads as a number. strategy=all is a list of all that one
+    host can run.
     """
     quoted = []
     for argument in arguments:
@@ -224,8 +225,17 @@ def with_expressions(arguments: Sequence[str]) -> list[str]:
             argument = f"{name}={exact_value(text)}"
         elif name.lstrip("+") == REF and not re.search(r"""['"()\[]""", text):
             argument = f"{name}={','.join(map(exact_value, text.split(',')))}"
+        elif argument == "strategy=all":
+            argument = f"{name}={','.join(_of_one_host())}"
         quoted.append(argument)
     return quoted
+
+
+def _of_one_host() -> Iterator[str]:
+    """Yield the strategies by which the replicas of one host share what they learn."""
+    for (update, _, _), name in STRATEGY_NAMES.items():
+        if VARIABLE_UPDATES[update].exchanges and not VARIABLE_UPDATES[update].goes_over_hosts:
+            yield name
 
 
 def _check_words(arguments: Sequence[str]) -> None:

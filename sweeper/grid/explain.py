@@ -277,6 +277,17 @@ def _free_axis_name(override: str) -> str:
     return ""
 
 
+_OF_OTHERS = {
+    **dict.fromkeys(("ddp", "distributeddataparallel", "horovod"), "process_per_gpu_nccl"),
+    **dict.fromkeys(("fsdp", "fullyshard", "fullyshardeddataparallel", "zero"), "sharded"),
+    **dict.fromkeys(("dp", "dataparallel"), "ps_gpu"),
+    "centralstorage": "ps_cpu",
+    "parameterserver": "ps_cpu, or distributed_ps over several hosts",
+    "multiworkermirrored": "multi_worker_mirrored_nccl",
+}
+"""Names of PyTorch and tf.distribute, without `strategy` at their ends -> our strategies."""
+
+
 def _no_such_choice(error: errors.MissingConfigException) -> str:
     group, _, name = (error.missing_cfg_file or "").partition("/")
     choices = among(name, error.options or [])
@@ -290,6 +301,9 @@ def _no_such_choice(error: errors.MissingConfigException) -> str:
     if group == "hardware" and name.endswith(".yaml"):
         return f"hardware={name}: there is no such file; wanted the path of a profile"
     if group == "strategy":
+        known_here = _OF_OTHERS.get(re.sub("[^a-z]|strategy$", "", name.lower()))
+        if known_here:
+            return f"strategy={name}: here it is called {known_here}; all has those of one host"
         for update in abilities.choices_of(AXES["variable_update"]):
             if name == update:
                 return f"strategy={name}: no such strategy; did you mean variable_update={update}?"

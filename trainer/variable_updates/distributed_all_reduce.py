@@ -11,13 +11,17 @@ variable_update=multi_worker_mirrored).
 
 from collections.abc import Callable, Sequence
 
-from scalemark.abilities import Sends, VariableUpdateAbilities
+from scalemark.abilities import MULTI_WORKER, Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
     all_reduces=("ring", "nccl"),
     why="every replica of every host keeps its own copy, and all of them reduce together",
     sends=Sends.UNKNOWN,
+    in_your_code={
+        "nccl": f"{MULTI_WORKER}.NCCL, or DistributedDataParallel of PyTorch",
+        "": f"{MULTI_WORKER}.RING, or DistributedDataParallel of PyTorch on gloo",
+    },
     repacks_with=("ring", "nccl"),
     compacts=True,
     rank_jobs=("worker",),

@@ -18,6 +18,9 @@ ABILITIES = VariableUpdateAbilities(
     all_reduces=("none",),
     why="variables live on the parameter servers of all hosts, and gradients meet there",
     sends=Sends.UNKNOWN,
+    in_your_code={
+        "": "nothing synchronous; tf.distribute.ParameterServerStrategy updates without waiting"
+    },
     stages=True,
     rank_jobs=("worker", "ps"),
 )

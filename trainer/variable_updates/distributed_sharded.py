@@ -18,6 +18,7 @@ ABILITIES = VariableUpdateAbilities(
     all_reduces=("ring",),
     why="each replica of each host keeps one shard, and gradients are summed on their way to it",
     sends=Sends.UNKNOWN,
+    in_your_code={"": "fully_shard (FSDP) of PyTorch; nothing in tf.distribute"},
     repacks_with=("ring",),
     least_replicas=2,
     rank_jobs=("worker",),

@@ -9,6 +9,7 @@ ABILITIES = VariableUpdateAbilities(
     all_reduces=("none",),
     why="replicas train alone and exchange nothing",
     sends=Sends.NOTHING,
+    in_your_code={"": "nothing: it trains as many models as there are replicas"},
     is_synchronous=False,
 )
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
 
-from scalemark.abilities import Sends, VariableUpdateAbilities
+from scalemark.abilities import MIRRORED, Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
     all_reduces=("collective", "nccl", "ring", "none", "pscpu", "hierarchical_copy"),
     why="these are the ways of tf.distribute.MirroredStrategy",
     sends=Sends.ALL_REDUCE,
+    in_your_code={**MIRRORED, "": "tf.distribute.MirroredStrategy()"},
     repacks_with=("nccl", "hierarchical_copy"),
     even_only={"hierarchical_copy": "tf.distribute sums wrongly over an odd number of replicas"},
 )

@@ -14,13 +14,14 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scalemark.abilities import Sends, VariableUpdateAbilities
+from scalemark.abilities import MULTI_WORKER, Sends, VariableUpdateAbilities
 
 ABILITIES = VariableUpdateAbilities(
     local_parameter_devices=("gpu",),
     all_reduces=("ring", "nccl"),
     why="these are the ways of tf.distribute.MultiWorkerMirroredStrategy",
     sends=Sends.UNKNOWN,
+    in_your_code={"nccl": f"{MULTI_WORKER}.NCCL", "": f"{MULTI_WORKER}.RING"},
     rank_jobs=("worker",),
     every_worker_trains=True,
     one_cpu_device_per_host=True,

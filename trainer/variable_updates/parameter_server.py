@@ -17,6 +17,11 @@ ABILITIES = VariableUpdateAbilities(
     all_reduces=("none",),
     why="gradients meet at the variable's owner, so there is nothing to all-reduce",
     sends=Sends.TO_OWNERS,
+    in_your_code={
+        "cpu": "tf.distribute.experimental.CentralStorageStrategy(), which trains no Keras 3 model "
+        "with batch normalization",
+        "": "DataParallel of PyTorch, with all variables on one GPU; nothing in tf.distribute",
+    },
     stages=True,
 )
 

@@ -17,6 +17,10 @@ ABILITIES = VariableUpdateAbilities(
     all_reduces=("nccl", "ring"),
     why="these are the ways of tf.distribute.MultiWorkerMirroredStrategy",
     sends=Sends.UNKNOWN,
+    in_your_code={
+        "nccl": "DistributedDataParallel of PyTorch",
+        "": "DistributedDataParallel of PyTorch on gloo",
+    },
     repacks_with=("nccl", "ring"),
     rank_jobs=("worker",),
     every_worker_trains=True,

@@ -9,7 +9,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from scalemark.abilities import Sends, VariableUpdateAbilities, names, preferring
+from scalemark.abilities import MIRRORED, Sends, VariableUpdateAbilities, names, preferring
 
 _ALL_REDUCES = preferring(("nccl", "none"), names("trainer/all_reduces"))
 ABILITIES = VariableUpdateAbilities(
@@ -20,6 +20,11 @@ ABILITIES = VariableUpdateAbilities(
         "all_reduce=pscpu"
     ),
     sends=Sends.ALL_REDUCE,
+    in_your_code={
+        **MIRRORED,
+        "nccl": f"{MIRRORED['nccl']}, or DistributedDataParallel of PyTorch",
+        "": MIRRORED["none"],
+    },
     repacks_with=_ALL_REDUCES,
     compacts=True,
 )

@@ -27,6 +27,7 @@ ABILITIES = VariableUpdateAbilities(
     all_reduces=("none", "nccl", "ring"),
     why="each GPU keeps one shard of the variables, and gradients are summed at their shard",
     sends=Sends.REDUCE_SCATTER,
+    in_your_code={"": "fully_shard (FSDP) of PyTorch; nothing in tf.distribute"},
     repacks_with=("none", "nccl", "ring"),
     compacts=True,
     least_replicas=2,

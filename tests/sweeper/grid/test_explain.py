@@ -47,6 +47,29 @@ def test_a_wrong_line_of_a_hardware_profile_is_named_with_its_value(tmp_path, li
     assert explain(raised.value) == said
 
 
+@pytest.mark.parametrize(
+    ("strategy", "called"),
+    [
+        ("ddp", "process_per_gpu_nccl"),
+        ("FSDP", "sharded"),
+        ("zero3", "sharded"),
+        ("CentralStorageStrategy", "ps_cpu"),
+    ],
+)
+def test_a_strategy_of_others_leads_to_ours(strategy, called):
+    register()
+    with (
+        initialize_config_dir(str(FOLDER), version_base=None),
+        pytest.raises(HydraException) as raised,
+    ):
+        compose("config", overrides=[f"strategy={strategy}"])
+    GlobalHydra.instance().clear()
+    assert (
+        explain(raised.value)
+        == f"strategy={strategy}: here it is called {called}; all has those of one host"
+    )
+
+
 def test_a_free_axis_that_is_given_twice_is_named():
     register()
     with (

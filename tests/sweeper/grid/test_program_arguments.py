@@ -9,7 +9,7 @@ from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper import SweepRefusedError
-from sweeper.grid.arguments import with_program
+from sweeper.grid.arguments import with_expressions, with_program
 from tests.command.programs import spec_of
 from tests.conf.test_resolve import config
 
@@ -170,3 +170,10 @@ def test_a_command_that_is_suggested_runs_the_same_trial(run, read, zero):
     words = shlex.split(overrides.command(spec, ()))
     arguments = words[words.index("sweep") + 1 :]
     assert program.trial_of(config(*with_program(arguments)), DeviceKind.CPU_DEVICE) == spec
+
+
+def test_all_strategies_are_those_of_one_host_that_share_what_they_learn():
+    (argument,) = with_expressions(["strategy=all"])
+    chosen = argument.removeprefix("strategy=").split(",")
+    assert {"ps_cpu", "mirrored", "sharded", "process_per_gpu_ring"} <= set(chosen)
+    assert not {"independent", "distributed_ps", "multi_worker_mirrored_ring"} & set(chosen)
