@@ -454,8 +454,10 @@ class PrintedNumbers:
     def __init__(self, spec: TrialSpec, reader: Reader) -> None:
         self.curve = StepCurve()
         self.summary = RunSummary(spec.item)
-        self.metrics: dict[str, float] = {}  # the last value of each, but the loss
+        # the last value of each, but the loss; none of what is not finite at the end
+        self.metrics: dict[str, float] = {}
         self.first_loss: float | None = None
+        self.last_loss: float | None = None
         self.is_file = False  # it was read after the end: nothing is known of when it was written
         self.first_arrival_s: float | None = None  # of a line that tells of steps
         self.unusable: list[str] = []  # what stood where rates were expected
@@ -531,8 +533,11 @@ class PrintedNumbers:
                     self.num_unfinite_losses += 1
                 elif self.first_loss is None:
                     self.first_loss = value
+                self.last_loss = value if math.isfinite(value) else None
                 continue
             name = name[:_LONGEST_NAME]
             has_room = name in self.metrics or len(self.metrics) < MOST_METRICS
-            if math.isfinite(value) and has_room:
+            if not math.isfinite(value):
+                self.metrics.pop(name, None)  # an earlier value is not the last one
+            elif has_room:
                 self.metrics[name] = float(value)

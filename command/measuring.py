@@ -431,6 +431,7 @@ def _reported(run: ProgramRun, throughput: float, reported_item: str, why: str) 
         cores_taken_by_others=_others(run.spec, taken),
         peak_host_memory_bytes=run.looks.peak_bytes or None,
         first_loss=_storable(run.printed.first_loss),
+        last_loss=_storable(run.printed.last_loss),
         item=item,
         reported=True,
     )

@@ -135,6 +135,17 @@ def test_the_output_may_say_how_many_items_a_step_has():
     assert found.throughput * found.window_s / found.num_steps == pytest.approx(48)
 
 
+def test_a_number_that_is_not_finite_at_the_end_is_unknown():
+    lines = [
+        "METRIC throughput=9 loss=3.5 acc=0.5 val=1.5",
+        "METRIC throughput=9 loss=2.5 acc=0.6 val=nan",
+    ]
+    result, _ = run(spec_of(script(f"print({chr(10).join(lines)!r})"), "metric"))
+    found = result.measurement
+    assert (found.reported, found.first_loss, found.last_loss) == (True, 3.5, 2.5)
+    assert result.metrics == {"acc": 0.6}, "1.5 is not the last value of val"
+
+
 def test_one_number_is_kept_as_reported_by_the_program():
     result, folder = run(spec_of("printf 'total: 12.5\\n'", ONE))
     found = result.measurement
