@@ -28,6 +28,7 @@ from scalemark.records.measurement import (
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names, strategy_axes
 from scalemark.stats import welch
+from store.reading.queries import printed_numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +46,10 @@ UNKNOWN = Usage()
 
 
 def metrics_of(attempts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
-    """Return by name what all repeats of a trial tell beside their speed: `loss`, and other numbers
-    that a program printed.
-    """
+    """Return by name the numbers that all repeats of a trial have beside their speed."""
     metrics: dict[str, list[float]] = defaultdict(list)
     for attempt in attempts:
-        printed = dict(attempt["metrics"] or {})
-        if attempt["last_loss"] is not None:
-            printed["loss"] = attempt["last_loss"]
-        for name, value in printed.items():
+        for name, value in printed_numbers(attempt["metrics"], attempt["last_loss"]).items():
             metrics[name].append(value)
     of_all = {}
     for name, values in metrics.items():

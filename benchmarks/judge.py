@@ -15,9 +15,12 @@ proposals; each draws runs of its own. Kinds differ in one thing:
     noisier changes  what changes nothing spreads twice as far as the baseline
     flukes           one run of twenty loses a tenth of its speed
     spread 0.5 %, spread 2 %, gains of 5 %
+    falls            judged by --metric step_ms --lower --keep loss=0.5%: a tenth of the proposals
+                     gain, and another tenth gains as much with a broken loss: 1 % or 5 % above, or
+                     none at all in half of the runs; losses spread by 0.2 %
 
 `false` is the share of proposals without a gain that were called better, and `of wins` that share
-among all that were called better.
+among all that were called better; `broken wins` counts those with a broken loss.
 """
 
 from __future__ import annotations
@@ -35,11 +38,15 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)  # beside this file li
 
 from benchmarks.asking import head, parser, row
 from scalemark.stats.welch import level_of
+from store.reading.earlier import CompletedRepeat
+from sweeper.early_stopping.judge import Proposal as Contest
+from sweeper.early_stopping.metric import Metric
 from sweeper.early_stopping.rule import (
     MOST_EARLIER,
     Aim,
     ChangeVerdict,
     JudgedSide,
+    Kept,
     Runs,
     decide,
     next_side,
@@ -50,6 +57,7 @@ NUM_PROPOSALS = 1000
 MARGIN = 0.02
 ALLOWED = 0.05  # share of wins that may be false, as `judge` has it
 BUDGET = 60  # attempts of a proposal, as `judge` has it
+STEP_MS = Metric(name="step_ms", lower=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +74,7 @@ class Kind:
     wander: float = 0.0  # a standard deviation per run
     fluke_rate: float = 0.0
     fresh: bool = False
+    share_broken: float = 0.0  # that gain, with a broken loss
 
 
 KINDS = (
@@ -83,6 +92,9 @@ KINDS = (
     Kind(name="spread 2 %", spread=0.02),
     Kind(name="gains of 5 %", gain=0.05),
 )
+FALLS = Kind(name="falls", share_gaining=0.1, share_broken=0.1)
+LOSS_LIMIT, LOSS_SPREAD = 0.005, 0.002
+BROKEN_LOSSES = (1.01, 1.05, math.nan)
 
 
 @dataclass(slots=True)
@@ -108,6 +120,11 @@ class Proposal:
 
     gain: float
     spread: float
+    loss: float = 1.0  # of that of the baseline; nan: half of the runs have none
+
+    @property
+    def is_broken(self) -> bool:
+        return self.loss != 1.0
 
 
 @dataclass(slots=True)
@@ -141,12 +158,15 @@ class Score:
     num_gaining: int = 0
     num_found: int = 0
     num_false: int = 0
+    num_broken: int = 0
+    num_broken_wins: int = 0
     num_runs: int = 0
     num_clean: int = 0  # sequences without a false win
     num_sequences: int = 0
 
     def cells(self) -> list[str]:
-        num_null, num_wins = self.num - self.num_gaining, self.num_found + self.num_false
+        num_null = self.num - self.num_gaining - self.num_broken
+        num_wins = self.num_found + self.num_false
         found = f"{100 * self.num_found / self.num_gaining:.0f}%" if self.num_gaining else ""
         of_wins = f"{100 * self.num_false / num_wins:.2f}%" if num_wins else ""
         return [
@@ -155,6 +175,7 @@ class Score:
             f"{100 * self.num_false / num_null:.3f}%",
             of_wins,
             f"{self.num_sequences - self.num_clean} of {self.num_sequences}",
+            f"{self.num_broken_wins} of {self.num_broken}" if self.num_broken else "",
         ]
 
 
@@ -172,6 +193,38 @@ def by_judge(series: Series, proposal: Proposal) -> tuple[bool, list[float]]:
         verdict = decide(runs, aim)
     series.earlier += runs.baseline
     return verdict is ChangeVerdict.BETTER, list(runs.change)
+
+
+def by_metric_that_falls(series: Series, proposal: Proposal) -> tuple[bool, list[float]]:
+    """The contest of `judge --metric step_ms --lower --keep loss=0.5%`."""
+    completed: dict[str, list[CompletedRepeat]] = {side: [] for side in JudgedSide}
+    contest = Contest(
+        trials={side: str(side) for side in JudgedSide},
+        aim=Aim(
+            level=level_of(series.number, series.num_wins, ALLOWED), margin=STEP_MS.gain(MARGIN)
+        ),
+        budget=BUDGET,
+        metric=STEP_MS,
+        kept=(Kept(name="loss", limit=LOSS_LIMIT),),
+        runs=Runs(earlier=tuple(series.earlier[-MOST_EARLIER:])),
+        read=lambda _: {side: tuple(repeats) for side, repeats in completed.items()},
+    )
+    speeds: list[float] = []
+    while contest.verdict is None and sum(map(len, completed.values())) < BUDGET:
+        side = next_side(contest.runs)
+        loss = math.exp(LOSS_SPREAD * series.machine.rng.standard_normal())
+        if side is JudgedSide.CHANGE:
+            speeds.append(series.run(proposal))
+            speed, loss = speeds[-1], loss * proposal.loss
+            if math.isnan(loss) and series.machine.rng.random() < 0.5:
+                loss = 1.0
+        else:
+            speed = series.run_baseline()
+            series.earlier.append(speed)
+        metrics = {"step_ms": 1 / speed} | ({} if math.isnan(loss) else {"loss": loss})
+        completed[side].append(CompletedRepeat(throughput=speed, metrics=metrics))
+        contest.learn()
+    return contest.verdict is ChangeVerdict.BETTER, speeds
 
 
 def keep_if_better(series: Series, proposal: Proposal) -> tuple[bool, list[float]]:
@@ -207,6 +260,9 @@ def drawn(kind: Kind, rng: np.random.Generator, num: int) -> list[Proposal]:
             proposals.append(Proposal(gain=kind.gain, spread=kind.spread))
         elif place < kind.share_gaining + kind.share_losing:
             proposals.append(Proposal(gain=-0.03, spread=kind.spread))
+        elif place > 1 - kind.share_broken:
+            loss = BROKEN_LOSSES[len(proposals) % len(BROKEN_LOSSES)]
+            proposals.append(Proposal(gain=kind.gain, spread=kind.spread, loss=loss))
         else:
             proposals.append(Proposal(gain=0.0, spread=kind.spread * kind.spread_of_others))
     return proposals
@@ -221,10 +277,12 @@ def play(kind: Kind, rule: Rule, seed: int, score: Score, num_proposals: int) ->
     for proposal in proposals:
         series.number += 1
         is_win, runs = rule(series, proposal)
-        is_gain = proposal.gain > 0
+        is_gain = proposal.gain > 0 and not proposal.is_broken
         score.num_gaining += is_gain
         score.num_found += is_win and is_gain
-        num_false += is_win and not is_gain
+        score.num_broken += proposal.is_broken
+        score.num_broken_wins += is_win and proposal.is_broken
+        num_false += is_win and proposal.gain <= 0
         if is_win:
             series.num_wins += 1
             series.speed += math.log1p(proposal.gain)
@@ -244,7 +302,10 @@ def scored(kind: Kind, rule: Rule, num_sequences: int, num_proposals: int) -> Sc
 
 
 def main(num_sequences: int, num_proposals: int) -> None:
-    columns = ("runs per proposal", "found", "false", "of wins", "sequences with a false win")
+    columns = (
+        *("runs per proposal", "found", "false", "of wins", "sequences with a false win"),
+        "broken wins",
+    )
     head("rule", *columns)
     for name, rule in RULES.items():
         row(name, *scored(KINDS[0], rule, num_sequences, num_proposals).cells())
@@ -252,6 +313,8 @@ def main(num_sequences: int, num_proposals: int) -> None:
     head("judge, other kinds", *columns)
     for kind in KINDS[1:]:
         row(kind.name, *scored(kind, by_judge, num_sequences, num_proposals).cells())
+    falling = scored(FALLS, by_metric_that_falls, num_sequences, num_proposals)
+    row(FALLS.name, *falling.cells())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Writes tables as text for a terminal or Markdown, or as records in CSV or JSON."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,7 +14,7 @@ from plots.layout import Document, Layout
 from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
-from scalemark.text.untrusted import visible
+from scalemark.text.untrusted import for_markdown, visible
 from scalemark.text.wording import CsvLines, as_typed, guarded
 from store.errors import StoreError
 from store.filters import nearest
@@ -125,11 +124,11 @@ def _write_markdown(document: Document, out: TextIO) -> None:
     """Write what GitHub shows as tables: for READMEs, issues and chats."""
     blocks = []
     if document.heading:
-        blocks.append(f"**{_for_markdown(document.heading)}**")
-    blocks += map(_for_markdown, document.doubts)
+        blocks.append(f"**{for_markdown(document.heading)}**")
+    blocks += map(for_markdown, document.doubts)
     for layout in document.tables:
         if layout.title:
-            blocks.append(f"### {_for_markdown(layout.title)}")
+            blocks.append(f"### {for_markdown(layout.title)}")
         blocks.append("\n".join(_markdown_grid(layout)))
         blocks.append(_markdown_notes(layout.notes))
     blocks.append(_markdown_notes(document.notes))
@@ -137,12 +136,12 @@ def _write_markdown(document: Document, out: TextIO) -> None:
 
 
 def _markdown_grid(layout: Layout) -> Iterator[str]:
-    yield _markdown_row(map(_for_markdown, (*layout.heads, *layout.columns)))
+    yield _markdown_row(map(for_markdown, (*layout.heads, *layout.columns)))
     yield f"|{' --- |' * len(layout.heads)}{' ---: |' * len(layout.columns)}"
     for heads, cells in layout.rows:
-        texts = list(map(_for_markdown, heads))
+        texts = list(map(for_markdown, heads))
         for cell in cells:
-            text = _for_markdown(cell.text)
+            text = for_markdown(cell.text)
             texts.append(f"**{text}**" if cell.is_bold else text)
         yield _markdown_row(texts)
 
@@ -152,12 +151,7 @@ def _markdown_row(texts: Iterable[str]) -> str:
 
 
 def _markdown_notes(notes: Sequence[str]) -> str:
-    return "\n".join(f"- {_for_markdown(note)}" for note in notes)
-
-
-def _for_markdown(text: str) -> str:
-    """Escape what Markdown and HTML obey; both leave underscores within words alone."""
-    return re.sub(r"[\\`*|<>\[\]#~&]|(?<!\w)_|_(?!\w)", r"\\\g<0>", visible(text))
+    return "\n".join(f"- {for_markdown(note)}" for note in notes)
 
 
 def _write_csv(document: Document, out: TextIO) -> None:

@@ -4,12 +4,12 @@ for all that follow.
 The table is made by the first that needs it; no other part of the database depends on it.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
+from scalemark.stats.welch import level_of
 from store.database import reading, writing
 from store.errors import StoreError
 from store.schema import UtcDateTime
@@ -23,7 +23,7 @@ _TABLE = sa.Table(
     sa.Column("sweep", sa.Text, nullable=False),  # the name of the sweep that has its attempts
     sa.Column("baseline_trial", sa.Text, nullable=False),
     sa.Column("change_trial", sa.Text, nullable=False),
-    sa.Column("change", sa.Text, nullable=False),  # as on the command line
+    sa.Column("change", sa.Text, nullable=False),  # as on the command line, with --metric
     sa.Column("margin", sa.Double, nullable=False),  # the gain that matters, as 0.02
     sa.Column("allowed", sa.Double, nullable=False),  # share of the series' wins that may be false
     sa.Column("level", sa.Double, nullable=False),  # of a false win of this proposal
@@ -31,7 +31,7 @@ _TABLE = sa.Table(
     sa.Column("ended_at", UtcDateTime),  # null while it is judged, and after a crash
     sa.Column("verdict", sa.Text),  # as what follows; sweeper.early_stopping.rule.ChangeVerdict
     sa.Column("num_attempts", sa.Integer),
-    sa.Column("gain", sa.Double),  # of throughput, as 0.02; null without two numbers
+    sa.Column("gain", sa.Double),  # as 0.02; null without two numbers
     sa.Column("gain_low", sa.Double),  # of the interval that holds it at all looks
     sa.Column("gain_high", sa.Double),
 )
@@ -72,11 +72,7 @@ class SeriesPlace:
     level: float
 
 
-LevelOf = Callable[[int, int, float], float]
-"""Number, wins before and what is allowed -> level."""
-
-
-def begin(engine: sa.Engine, new: NewJudgement, level_of: LevelOf) -> SeriesPlace:
+def begin(engine: sa.Engine, new: NewJudgement) -> SeriesPlace:
     """Give a proposal the next number of its series, and with it its level, in one transaction: two
     that begin at once have two numbers.
 
@@ -84,7 +80,7 @@ def begin(engine: sa.Engine, new: NewJudgement, level_of: LevelOf) -> SeriesPlac
     """
     with writing(engine) as connection:
         _METADATA.create_all(connection)
-        place = _next_place(connection, new.series, new.allowed, level_of)
+        place = _next_place(connection, new.series, new.allowed)
         row = asdict(new) | {"number": place.number, "level": place.level}
         connection.execute(sa.insert(_TABLE).values(row))
     return place
@@ -96,17 +92,15 @@ def end(engine: sa.Engine, series: str, number: int, judged: JudgedProposal, at:
         connection.execute(sa.update(_TABLE).where(*which).values(ended_at=at, **asdict(judged)))
 
 
-def next_place(engine: sa.Engine, series: str, allowed: float, level_of: LevelOf) -> SeriesPlace:
+def next_place(engine: sa.Engine, series: str, allowed: float) -> SeriesPlace:
     """Return the place that a proposal would have now. Raises StoreError as `begin`."""
     with reading(engine) as connection:
         if not sa.inspect(connection).has_table(_TABLE.name):
             return SeriesPlace(number=1, num_wins=0, level=level_of(1, 0, allowed))
-        return _next_place(connection, series, allowed, level_of)
+        return _next_place(connection, series, allowed)
 
 
-def _next_place(
-    connection: sa.Connection, series: str, allowed: float, level_of: LevelOf
-) -> SeriesPlace:
+def _next_place(connection: sa.Connection, series: str, allowed: float) -> SeriesPlace:
     won = sa.func.count().filter(_TABLE.c.verdict == WON)
     known = sa.select(sa.func.max(_TABLE.c.number), won, sa.func.max(_TABLE.c.allowed))
     last, num_wins, before = connection.execute(known.where(_TABLE.c.series == series)).one()

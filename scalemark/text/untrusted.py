@@ -428,3 +428,8 @@ def telling_line(text: str) -> str:
         if not _WHERE.match(line):
             return line
     return lines[0] if lines else ""
+
+
+def for_markdown(text: str) -> str:
+    """Escape what Markdown and HTML obey; both leave underscores within words alone."""
+    return re.sub(r"[\\`*|<>\[\]#~&]|(?<!\w)_|_(?!\w)", r"\\\g<0>", visible(text))

@@ -4,7 +4,7 @@ took, how they ended, and which trials a race stopped.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
@@ -16,7 +16,7 @@ from scalemark.records.measurement import IMAGES, Outcome, State
 from scalemark.records.trial import TrialSpec
 from store.database import reading
 from store.filters import deleted_at
-from store.reading.queries import Row, rows, selected
+from store.reading.queries import Row, printed_numbers, rows, selected
 from store.rows import in_chunks
 from store.schema import (
     AttemptRow,
@@ -104,6 +104,8 @@ class CompletedRepeat:
     throughput: float
     item: str = IMAGES  # what is counted per second
     attempt_id: int = 0
+    # loss, and other numbers that a program printed: the last values
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 def completed_repeats(
@@ -143,10 +145,26 @@ def completed_repeats_of_sweep(
     return _by_trial(engine, statement.where(SweepRow.name == sweep), trial_ids)
 
 
-def _completed() -> sa.Select[str, float, str, int]:
+def printed_by(engine: sa.Engine, trial_id: str) -> set[str] | None:
+    """Return the names of the numbers that any completed repeat of a trial has beside its speed;
+    None where none completed.
+    """
+    repeats = _by_trial(engine, _completed(), [trial_id]).get(trial_id)
+    return {name for repeat in repeats for name in repeat.metrics} if repeats else None
+
+
+_Completed = tuple[str, float, str, int, dict[str, Any] | None, float | None]
+
+
+def _completed() -> sa.Select[*_Completed]:
     return (
         sa.select(
-            AttemptRow.trial_id, MeasurementRow.throughput, MeasurementRow.item, AttemptRow.id
+            AttemptRow.trial_id,
+            MeasurementRow.throughput,
+            MeasurementRow.item,
+            AttemptRow.id,
+            MeasurementRow.metrics,
+            MeasurementRow.last_loss,
         )
         .join(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .where(AttemptRow.outcome == "completed", MeasurementRow.throughput > 0, deleted_at(False))
@@ -155,15 +173,20 @@ def _completed() -> sa.Select[str, float, str, int]:
 
 
 def _by_trial(
-    engine: sa.Engine, statement: sa.Select[str, float, str, int], trial_ids: Sequence[str]
+    engine: sa.Engine, statement: sa.Select[*_Completed], trial_ids: Sequence[str]
 ) -> dict[str, tuple[CompletedRepeat, ...]]:
     repeats: dict[str, tuple[CompletedRepeat, ...]] = {}
     with reading(engine) as connection:
         for ids in in_chunks(trial_ids):
-            for trial_id, throughput, item, attempt_id in connection.execute(
+            for trial_id, throughput, item, attempt_id, metrics, loss in connection.execute(
                 statement.where(AttemptRow.trial_id.in_(ids))
             ):
-                repeat = CompletedRepeat(throughput=throughput, item=item, attempt_id=attempt_id)
+                repeat = CompletedRepeat(
+                    throughput=throughput,
+                    item=item,
+                    attempt_id=attempt_id,
+                    metrics=printed_numbers(metrics, loss),
+                )
                 repeats[trial_id] = (*repeats.get(trial_id, ()), repeat)
     return repeats
 

@@ -211,6 +211,16 @@ def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepS
     return {row["attempt_id"]: unpack_steps(row) for row in arrays}
 
 
+def printed_numbers(metrics: Mapping[str, Any] | None, last_loss: float | None) -> dict[str, Any]:
+    """Return by name what an attempt tells beside its speed: `loss`, and other numbers that a
+    program printed.
+    """
+    printed = dict(metrics or {})
+    if last_loss is not None:
+        printed["loss"] = last_loss
+    return printed
+
+
 _LEAST_LOSS_GAP = 0.01  # repeats of one seed differ by rounding alone, or not at all
 _LOSSES = 5  # at the end, of which the median counts
 

@@ -1,7 +1,7 @@
-"""`scalemark judge`: whether a change makes a trial faster."""
+"""`scalemark judge`: whether a change makes a trial faster, or another metric better."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -14,41 +14,60 @@ from store.errors import StoreError
 from sweeper import SweepRefusedError
 from sweeper.early_stopping import judge as judging
 from sweeper.early_stopping.judge import JudgeAnswer
-from sweeper.early_stopping.rule import LEAST_EARLIER, ChangeVerdict, Runs
+from sweeper.early_stopping.metric import THROUGHPUT, Metric, parse_kept
+from sweeper.early_stopping.rule import FINDABLE, LEAST_EARLIER, ChangeVerdict, Kept, Runs
 
 NOT_BETTER = 1
-MOST_ATTEMPTS = 1000
+USUAL_ATTEMPTS, OF_ITSELF, MOST_ATTEMPTS = 60, 20, 1000
 _LONGEST = 5000  # characters of what a program printed last
 
 MEANINGS = {
-    ChangeVerdict.BETTER: "it is faster",
-    ChangeVerdict.WORSE: "it is slower",
-    ChangeVerdict.NO_GAIN: "a gain of {margin:g} % is unlikely; it may be slower",
+    ChangeVerdict.BETTER: "{better}",
+    ChangeVerdict.WORSE: "{worse}",
+    ChangeVerdict.BROKEN: "{broken} is worse than --keep allows",
+    ChangeVerdict.NO_GAIN: "a gain of {margin:g} % is unlikely; it may be {slower}",
     ChangeVerdict.UNDECIDED: "{why}",
     ChangeVerdict.FAILED: "{why}",
     ChangeVerdict.INTERRUPTED: "its number in the series is spent; the same command begins anew",
+    ChangeVerdict.QUIET: "four of five gains of {margin:g} % are found here",
+    ChangeVerdict.NOISY: "fewer than four of five gains of {margin:g} % are found here",
 }
 
 
 def judge(
-    changes: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="CHANGE...",
-            help="What differs, as for a sweep: batch_size=128 xla=on, or +axes.foo=2.",
-            show_default=False,
-        ),
-    ],
     db: Db,
     baseline: Annotated[
         str, typer.Option(metavar="TRIAL", help="The trial to beat: the beginning of its id.")
     ],
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="CHANGE...",
+            help="What differs, as for a sweep: batch_size=128 xla=on, or +axes.ref=my-branch.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="Judge by a number that the program prints, as val_loss.")
+    ] = THROUGHPUT,
+    lower: Annotated[bool, typer.Option("--lower", help="Less of the metric is better.")] = False,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PERCENT",
+            help="No win unless this rises by less (loss=0.5%) or falls by less (acc=-1%).",
+        ),
+    ] = None,
     budget: Annotated[
-        int, typer.Option(min=1, max=MOST_ATTEMPTS, help="Most attempts, of both sides together.")
-    ] = 60,
-    margin: Annotated[
-        float, typer.Option(help="The gain that matters, in percent of throughput.")
-    ] = 2.0,
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_ATTEMPTS,
+            help="Most attempts, of both sides together.",
+            show_default=f"{USUAL_ATTEMPTS}, or {OF_ITSELF} with --aa",
+        ),
+    ] = None,
+    margin: Annotated[float, typer.Option(help="The gain that matters, in percent.")] = 2.0,
     false_wins: Annotated[
         float, typer.Option(help="Percent of a series' wins that may be false.")
     ] = 5.0,
@@ -58,10 +77,16 @@ def judge(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Look at no earlier runs of the baseline.")
     ] = False,
+    aa: Annotated[
+        bool, typer.Option("--aa", help="Run the baseline against itself: which gains are found?")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Markdown, for a pull request.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Judge whether a change makes a trial faster: run both in turn until that is sure. Exit codes:
+    """Judge whether a change makes a trial better: run both in turn until that is sure. Exit codes:
     0 better, 1 not better, 2 cannot be judged, 70 an error of scalemark, 130 interrupted.
     """
     for option, percent in (("--margin", margin), ("--false-wins", false_wins)):
@@ -69,44 +94,68 @@ def judge(
             raise typer.BadParameter(
                 f"{option} {percent:g}: wanted percent, more than 0 and below 100"
             )
+    if lower and metric == THROUGHPUT:
+        raise typer.BadParameter("--lower: more throughput is better; name a number by --metric")
+    if markdown and as_json:
+        raise typer.BadParameter("--markdown and --json: choose one")
+    if aa and (series or fresh):
+        raise typer.BadParameter("--aa: nothing can win; leave out --series and --fresh")
     asked = judging.Asked(
         db=db,
         baseline=baseline,
-        changes=tuple(changes),
-        budget=budget,
+        changes=tuple(changes or ()),
+        budget=budget or (OF_ITSELF if aa else USUAL_ATTEMPTS),
         margin=margin / 100,
         allowed=false_wins / 100,
         series=series,
         fresh=fresh,
+        metric=Metric(name=metric, lower=lower),
+        kept=_kept(keep or ()),
+        aa=aa,
     )
-    _judge(asked, dry_run=dry_run, as_json=as_json)
+    _judge(asked, dry_run=dry_run, as_json=as_json, markdown=markdown)
 
 
-def _judge(asked: judging.Asked, *, dry_run: bool, as_json: bool) -> None:
+def _kept(given: Sequence[str]) -> tuple[Kept, ...]:
+    try:
+        kept = {each.name: each for each in map(parse_kept, given)}
+    except SweepRefusedError as error:
+        raise typer.BadParameter(str(error)) from error
+    if len(kept) < len(given):
+        raise typer.BadParameter("--keep: one limit for each metric")
+    return tuple(kept.values())
+
+
+def _judge(asked: judging.Asked, *, dry_run: bool, as_json: bool, markdown: bool) -> None:
     """Print the plan, run it, print the answer, and end with its exit code."""
     try:
         proposal = judging.plan(asked)
         if dry_run:
-            return _print(proposal.answer, as_json=as_json)
+            return _print(proposal.answer, as_json=as_json, markdown=markdown)
         for line in answer_lines(proposal.answer):
             print(f"judge: {untrusted.quoted_lines(line, _LONGEST)}", file=sys.stderr)
         answer = judging.judge(proposal, ["scalemark", *sys.argv[1:]])
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
     with terminal.reader_may_leave():
-        _print(answer, as_json=as_json)
+        _print(answer, as_json=as_json, markdown=markdown)
     if answer.verdict is ChangeVerdict.INTERRUPTED:
         raise typer.Exit(entry_point.INTERRUPTED)
     if answer.baseline_failed:
         raise typer.Exit(USAGE)
-    raise typer.Exit(OK if answer.verdict is ChangeVerdict.BETTER else NOT_BETTER)
+    is_good = answer.verdict in (ChangeVerdict.BETTER, ChangeVerdict.QUIET)
+    raise typer.Exit(OK if is_good else NOT_BETTER)
 
 
-def _print(answer: JudgeAnswer, *, as_json: bool) -> None:
+def _print(answer: JudgeAnswer, *, as_json: bool, markdown: bool) -> None:
     if as_json:
-        terminal.print_json(answer)
-    else:
-        print(untrusted.quoted_lines("\n".join(answer_lines(answer)), _LONGEST))
+        return terminal.print_json(answer)
+    lines = "\n".join(answer_lines(answer)).splitlines()
+    if markdown:
+        change = f"change: {wording.joined(answer.changes)}"
+        first, *others = map(untrusted.for_markdown, [*lines, change, answer.machine])
+        lines = [f"**{first}**", "", *(f"- {line}" for line in others)]
+    print(untrusted.quoted_lines("\n".join(lines), _LONGEST))
 
 
 def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
@@ -114,18 +163,19 @@ def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
     if answer.verdict is None:
         yield from _plan_lines(answer)
     else:
-        meaning = MEANINGS[answer.verdict].format(margin=answer.margin_percent, why=answer.why)
-        yield f"{answer.verdict.replace('_', ' ')}: {meaning}"
+        yield f"{answer.verdict.replace('_', ' ')}: {_meaning(answer, answer.verdict)}"
         yield from answer.failures
     if answer.other_work:
         yield (
             f"other work: the two differ in {', '.join(answer.other_work)}, so that a gain of "
-            "throughput may be of easier items and not of a faster way"
+            f"{answer.metric} may be of easier items and not of a better way"
         )
     if answer.parity:
         yield answer.parity
     if answer.verdict is not None:
         yield from _result_lines(answer)
+    if answer.change == answer.baseline:
+        return
     series = "this database"
     if answer.series:
         series = f"series {answer.series}"
@@ -136,17 +186,43 @@ def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
     )
 
 
+def _meaning(answer: JudgeAnswer, verdict: ChangeVerdict) -> str:
+    """Say what the verdict means for the metric."""
+    better, worse, slower = "it is faster", "it is slower", "slower"
+    if answer.metric != THROUGHPUT:
+        better, worse, slower = f"{answer.metric} is better", f"{answer.metric} is worse", "worse"
+    kept = ", ".join(each.name for each in answer.kept)
+    if kept:
+        better += f", and {kept} is kept"
+    broken = ", ".join(each.name for each in answer.kept if each.is_kept is False)
+    return MEANINGS[verdict].format(
+        margin=answer.margin_percent,
+        why=answer.why,
+        better=better,
+        worse=worse,
+        slower=slower,
+        broken=broken,
+    )
+
+
 def _plan_lines(answer: JudgeAnswer) -> Iterator[str]:
     took = "of unknown duration"
     if answer.expected_s is not None:
         took = f"{wording.duration_text(answer.expected_s)} per attempt"
     yield f"baseline  {answer.baseline[:ID_DIGITS]}, {took}"
+    if answer.metric != THROUGHPUT:
+        yield f"metric    {answer.metric}, {'less' if answer.lower else 'more'} is better"
+    for each in answer.kept:
+        yield f"keep      {_kept_text(each)}"
+    if answer.change == answer.baseline:
+        yield f"{wording.counted(answer.budget, 'attempt')} of it, against itself"
+        return
     yield f"change    {answer.change[:ID_DIGITS]}: {wording.joined(answer.changes)}"
     yield (
         f"at most {wording.counted(answer.budget, 'attempt')}; a win of this proposal takes "
         f"{answer.least_attempts} or more"
     )
-    earlier = answer.earlier_throughputs
+    earlier = answer.earlier_values
     order = ", which drift: both sides take turns from the beginning"
     if Runs(earlier=earlier).num_alone > 1:
         order = ": the change runs alone first, and may be given up beside them"
@@ -158,17 +234,43 @@ def _plan_lines(answer: JudgeAnswer) -> Iterator[str]:
 
 def _result_lines(answer: JudgeAnswer) -> Iterator[str]:
     if answer.gain_percent is not None:
-        interval = ""
-        if answer.low_percent is not None and answer.high_percent is not None:
-            interval = f" [{answer.low_percent:+.1f}, {answer.high_percent:+.1f}]"
+        percents = [answer.gain_percent, answer.low_percent, answer.high_percent]
+        if answer.lower:  # it falls by what it gains
+            gain, low, high = (None if each is None else -each for each in percents)
+            percents = [gain, high, low]
         beside = ", beside earlier runs of the baseline"
-        if answer.baseline_throughputs:
+        if answer.baseline_values:
             beside = ""
-        yield f"throughput {answer.gain_percent:+.1f} %{interval}{beside}"
+        yield f"{answer.metric} {_interval_text(*percents)}{beside}"
+    for each in answer.kept:
+        if each.pairs:
+            yield _kept_text(each)
+    if answer.spread_percent is not None and answer.change == answer.baseline:
+        spread = answer.spread_percent
+        yield f"runs spread by {spread:.2g} %: ask for a gain of {FINDABLE * spread:.2g} % or more"
     yield (
         f"{wording.counted(answer.attempts, 'attempt')} of {answer.budget}: "
-        f"{len(answer.change_throughputs)} of the change and {len(answer.baseline_throughputs)} of "
+        f"{len(answer.change_values)} of the change and {len(answer.baseline_values)} of "
         f"the baseline completed, in sweep {answer.sweep}"
     )
     if answer.budget_is_spent:
         yield "these runs leave it open: judge it again with a larger budget"
+
+
+def _kept_text(kept: Kept) -> str:
+    """Return `loss +0.1 % [-0.3, +0.4], may rise by less than 0.5 %: kept`."""
+    limit = f"may {'rise' if kept.limit > 0 else 'fall'} by less than {100 * abs(kept.limit):g} %"
+    moved = kept.moved
+    if moved is None:
+        return f"{kept.name} {limit}"
+    shares = (moved.value, moved.low, moved.high)
+    moved_text = _interval_text(*(None if share is None else 100 * share for share in shares))
+    answer = {True: "kept", False: "broken", None: "not known"}[kept.is_kept]
+    return f"{kept.name} {moved_text}, {limit}: {answer}"
+
+
+def _interval_text(percent: float | None, low: float | None, high: float | None) -> str:
+    interval = ""
+    if low is not None and high is not None:
+        interval = f" [{low:+.1f}, {high:+.1f}]"
+    return f"{percent:+.1f} %{interval}"

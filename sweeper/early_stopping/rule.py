@@ -157,6 +157,14 @@ def _why_out(
 WORSE_LEVEL = 0.05
 """How often a change that is not slower may be called worse."""
 
+KEPT_LEVEL = 0.01
+"""How often a metric that leaves its limit may be called kept, and one that keeps it broken. Where
+repeats agree in the metric, it is known to be kept before a change can win."""
+
+FINDABLE = 2.0
+"""Spreads of one run that a gain must have for four of five to be found, and a limit for as many
+changes to be known to keep it (benchmarks/judge.py)."""
+
 ODDS = 2.2
 """A change is given up when its runs are so many times as likely without a gain as with one of the
 margin. By simulation that makes a thousand proposals cheapest, most of which change nothing, and
@@ -179,10 +187,13 @@ class ChangeVerdict(StrEnum):
 
     BETTER = "better"
     WORSE = "worse"
+    BROKEN = "broken"  # another metric left its limit, however fast the change is
     NO_GAIN = "no_gain"  # no gain of the margin; it may be slower
     UNDECIDED = "undecided"  # the budget is spent, or the baseline failed
     FAILED = "failed"  # the change does not run
     INTERRUPTED = "interrupted"
+    QUIET = "quiet"  # a trial against itself: a gain of the margin would be found
+    NOISY = "noisy"  # it would not
 
 
 class JudgedSide(StrEnum):
@@ -207,8 +218,41 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A metric that a change may move only so far, and its values in completed runs."""
+
+    name: str
+    limit: float  # of the change's value over the baseline's: 0.005 above 1, or -0.01 below 1
+    pairs: tuple[tuple[float, float], ...] = ()  # of the change and the baseline
+
+    @property
+    def differences(self) -> list[float]:
+        return [math.log(change / baseline) for change, baseline in self.pairs]
+
+    @property
+    def is_kept(self) -> bool | None:
+        """Return whether the limit holds; None while that is not known."""
+        sign = math.copysign(1.0, self.limit)
+        room = [sign * (math.log1p(self.limit) - moved) for moved in self.differences]
+        if log_evidence(room) >= -math.log(KEPT_LEVEL):
+            return True
+        if log_evidence([-each for each in room]) >= -math.log(KEPT_LEVEL):
+            return False
+        return None
+
+    @property
+    def moved(self) -> "Gain | None":
+        return _mean_of(self.differences) if self.pairs else None
+
+    def facts(self) -> dict[str, object]:
+        """Return what `--json` has of it."""
+        limit = {"name": self.name, "limit": self.limit}
+        return limit | {"is_kept": self.is_kept, "moved": self.moved, "pairs": self.pairs}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Throughput of completed runs, oldest first."""
+    """Speeds of completed runs, oldest first: throughput, or a metric of which more is better."""
 
     change: tuple[float, ...] = ()
     baseline: tuple[float, ...] = ()
@@ -227,10 +271,16 @@ class Runs:
         drifts = spread.squares / spread.freedom > MOST_DRIFT * of_neighbors
         return 1 if drifts else MOST_ALONE
 
+    def pairs(
+        self, change: Sequence[float], baseline: Sequence[float]
+    ) -> tuple[tuple[float, float], ...]:
+        """Return complete pairs of values of these runs."""
+        return tuple(zip(change[self.num_alone - 1 :], baseline, strict=False))
+
     @property
     def differences(self) -> list[float]:
         """Return log(change / baseline) of each complete pair."""
-        pairs = zip(self.change[self.num_alone - 1 :], self.baseline, strict=False)
+        pairs = self.pairs(self.change, self.baseline)
         return [math.log(change / baseline) for change, baseline in pairs]
 
     @property
@@ -278,8 +328,21 @@ def most_runs(runs: Runs, budget: int) -> Mapping[JudgedSide, int]:
     return nums
 
 
-def decide(runs: Runs, aim: Aim) -> ChangeVerdict | None:
-    """Return the verdict where it is sure; None where another run is needed."""
+def decide(runs: Runs, aim: Aim, metrics: Sequence[Kept] = ()) -> ChangeVerdict | None:
+    """Return the verdict where it is sure; None where another run is needed. A change wins only
+    once all of these metrics are known to be kept.
+    """
+    verdict = _decide(runs, aim)
+    if verdict in (None, ChangeVerdict.BETTER):
+        kept = [metric.is_kept for metric in metrics]
+        if False in kept:
+            return ChangeVerdict.BROKEN
+        if None in kept:
+            return None
+    return verdict
+
+
+def _decide(runs: Runs, aim: Aim) -> ChangeVerdict | None:
     differences, idle = runs.differences, runs.idle
     if log_evidence(differences, idle) >= -math.log(aim.level):
         return ChangeVerdict.BETTER
@@ -303,8 +366,29 @@ def gain_of(runs: Runs) -> Gain | None:
         if seen:
             return Gain(value=math.expm1(seen.gain), low=None, high=None)
         return None
+    return _mean_of(differences, runs.idle)
+
+
+def spread_of(runs: Runs) -> float | None:
+    """Return the standard deviation of one run, of logarithms; None of too few runs."""
+    spread = Spread.sum((Spread.of(runs.change), Spread.of(runs.baseline)))
+    return math.sqrt(spread.squares / spread.freedom) if spread.freedom else None
+
+
+def noise_of(runs: Runs, aim: Aim, metrics: Sequence[Kept]) -> ChangeVerdict:
+    """Judge runs of one trial, dealt to two sides: whether gains of the margin would be found."""
+    spread, gain = spread_of(runs), gain_of(runs)
+    is_small = spread is not None and FINDABLE * spread <= aim.margin
+    differs = gain is None or not (gain.low or 0) <= 0 <= (gain.high or 0)
+    if is_small and not differs and all(metric.is_kept for metric in metrics):
+        return ChangeVerdict.QUIET
+    return ChangeVerdict.NOISY
+
+
+def _mean_of(differences: Sequence[float], idle: Sequence[float] = ()) -> Gain:
+    """Return the mean of one or more differences with its interval."""
     value = math.expm1(fmean(differences))
-    interval = always_valid_interval(differences, runs.idle)
+    interval = always_valid_interval(differences, idle)
     if interval is None:
         return Gain(value=value, low=None, high=None)
     low, high = interval

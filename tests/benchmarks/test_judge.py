@@ -21,3 +21,11 @@ def test_judge_finds_gains_without_false_wins_in_three_times_the_runs():
 def test_a_machine_that_drifts_makes_no_false_wins():
     (drifting,) = [kind for kind in judge.KINDS if kind.name == "steady drift"]
     assert score(judge.by_judge, drifting).num_false == 0
+
+
+def test_no_broken_loss_wins_on_a_metric_that_falls():
+    falling = judge.Score()
+    judge.play(judge.FALLS, judge.by_metric_that_falls, 0, falling, num_proposals=300)
+    assert (falling.num_false, falling.num_broken_wins) == (0, 0)
+    assert falling.num_broken > 20
+    assert falling.num_found >= 0.7 * falling.num_gaining > 20

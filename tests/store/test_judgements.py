@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from scalemark.stats.welch import level_of
 from store import judgements
 from store.checks import check
 from store.database import open_for_reading, open_for_writing
@@ -15,10 +16,6 @@ from store.reading import queries
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 BETTER = JudgedProposal(verdict="better", num_attempts=14, gain=0.03, gain_low=0.01, gain_high=0.05)
 WORSE = JudgedProposal(verdict="worse", num_attempts=4, gain=-0.3, gain_low=None, gain_high=None)
-
-
-def level_of(number: int, num_wins: int, allowed: float) -> float:
-    return allowed * (num_wins + 1) / number
 
 
 def new(series: str = "", allowed: float = 0.05) -> NewJudgement:
@@ -37,7 +34,7 @@ def new(series: str = "", allowed: float = 0.05) -> NewJudgement:
 def begin(url: str, **changes: object) -> SeriesPlace:
     engine = open_for_writing(url)
     try:
-        return judgements.begin(engine, new(**changes), level_of)  # type: ignore[arg-type]
+        return judgements.begin(engine, new(**changes))  # type: ignore[arg-type]
     finally:
         engine.dispose()
 
@@ -49,11 +46,11 @@ def end(url: str, number: int, judged: JudgedProposal, series: str = "") -> None
 
 
 def test_each_proposal_has_the_next_number_and_the_wins_before_it(db):
-    assert begin(db) == SeriesPlace(number=1, num_wins=0, level=0.05)
+    assert begin(db) == SeriesPlace(number=1, num_wins=0, level=level_of(1, 0, 0.05))
     end(db, 1, BETTER)
-    assert begin(db) == SeriesPlace(number=2, num_wins=1, level=0.05)
+    assert begin(db) == SeriesPlace(number=2, num_wins=1, level=level_of(2, 1, 0.05))
     end(db, 2, WORSE)
-    assert begin(db) == SeriesPlace(number=3, num_wins=1, level=0.05 * 2 / 3)
+    assert begin(db) == SeriesPlace(number=3, num_wins=1, level=level_of(3, 1, 0.05))
 
 
 def test_one_that_was_killed_has_spent_its_number(db):
@@ -76,9 +73,9 @@ def test_a_plan_takes_no_number(db):
     open_for_writing(db).dispose()
     reader = open_for_reading(db)
     for _ in range(2):
-        assert judgements.next_place(reader, "", 0.05, level_of).number == 1
+        assert judgements.next_place(reader, "", 0.05).number == 1
     begin(db)
-    assert judgements.next_place(reader, "", 0.05, level_of).number == 2
+    assert judgements.next_place(reader, "", 0.05).number == 2
 
 
 def test_what_was_found_can_be_queried(db):

@@ -14,13 +14,15 @@ from sweeper.devices.slots import Blocks
 from sweeper.early_stopping import contests as races
 from sweeper.early_stopping.contests import Contest, Observer, Saved, make_races
 from sweeper.early_stopping.judge import Proposal
-from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, Runs
+from sweeper.early_stopping.metric import Metric
+from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, Kept, Runs
 from sweeper.grid.plan import PlannedTrial
 from sweeper.loop.backlog import Backlog, planned_repeats
 from tests.specs import small
 
-Shown = float | tuple[float, str] | Outcome | None
-"""What a repeat brings: its speed, with what it counts, how it fails for good, or None: it is tried again."""
+Shown = float | tuple[float, str] | dict[str, float] | Outcome | None
+"""What a repeat brings: its speed, with what it counts, what it printed, how it fails for good, or None: it is tried
+again."""
 
 
 class Played:
@@ -66,8 +68,12 @@ class Played:
             if shown is None:
                 backlog.queue.push(task)
             elif not isinstance(shown, Outcome):
+                printed = shown if isinstance(shown, dict) else {}
+                shown = printed.get("throughput", 100.0) if isinstance(shown, dict) else shown
                 speed, item = shown if isinstance(shown, tuple) else (shown, "images")
-                repeat = CompletedRepeat(throughput=speed, item=item)
+                repeat = CompletedRepeat(
+                    throughput=speed, item=item, metrics=printed, attempt_id=len(self.ran)
+                )
                 self.completed[spec.trial_id].append(repeat)
             observer.ended(task.key, None if shown is None else final)
             self.num_expected.append(len(observer.expected()))
@@ -196,12 +202,16 @@ def judge(
     baseline: Sequence[Shown],
     budget: int = 20,
     num_repeats: int | None = None,
+    metric: Metric | None = None,
+    kept: tuple[Kept, ...] = (),
 ) -> Judged:
     played = Played({CHANGE: change, BASELINE: baseline}, num_repeats or budget)
     proposal = Proposal(
         trials={JudgedSide.CHANGE: CHANGE.trial_id, JudgedSide.BASELINE: BASELINE.trial_id},
         aim=Aim(level=0.001, margin=0.02),
         budget=budget,
+        metric=metric or Metric(),
+        kept=kept,
         runs=Runs(),
         read=played.read,
     )
@@ -255,3 +265,81 @@ def test_what_leaves_no_number_ends_it(change, baseline, ran, verdict, why):
     assert judged.proposal.why.startswith(why)
     assert judged.proposal.baseline_failed == ("the baseline" in why)
     assert not judged.proposal.is_spent
+
+
+def printing(
+    name: str, values: Sequence[float], speeds: Sequence[float] = [100.0] * 9
+) -> list[Shown]:
+    return [
+        {name: value, "throughput": speed} for value, speed in zip(values, speeds, strict=False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "baseline", "lower", "verdict"),
+    [
+        (SLOW, FAST, True, "better"),
+        (FAST, SLOW, True, "worse"),
+        (FAST, SLOW, False, "better"),
+        (SLOW, SLOW, True, "no_gain"),
+    ],
+)
+def test_a_metric_is_judged_by_what_is_better(change, baseline, lower, verdict):
+    metric = Metric(name="val_loss", lower=lower)
+    judged = judge(printing("val_loss", change), printing("val_loss", baseline), metric=metric)
+    assert judged.verdict == verdict
+    assert judged.proposal.change_values == change[: judged.ran.count("C")]
+
+
+LOSS = Kept(name="loss", limit=0.005)
+ACCURACY = Kept(name="accuracy", limit=-0.01)
+SAME, NOISY = [1.0] * 9, [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1]
+
+
+@pytest.mark.parametrize(
+    ("kept", "changed", "verdict"),
+    [
+        (LOSS, SAME, "better"),
+        (LOSS, [0.5] * 9, "better"),
+        (LOSS, [1.004] * 9, "better"),
+        (LOSS, [1.006] * 9, "broken"),
+        (LOSS, [1.05] * 9, "broken"),
+        (LOSS, NOISY, "undecided"),
+        (LOSS, [1.0, 1.0, 1e6, 1.0, 1.0, 1.0, 1.0], "undecided"),
+        (ACCURACY, [0.995] * 9, "better"),
+        (ACCURACY, [1.5] * 9, "better"),
+        (ACCURACY, [0.98] * 9, "broken"),
+    ],
+)
+def test_a_faster_change_wins_only_where_it_keeps_another_metric(kept, changed, verdict):
+    change, baseline = printing(kept.name, changed, FAST), printing(kept.name, SAME, SLOW)
+    judged = judge(change, baseline, kept=(kept,), budget=14)
+    assert judged.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ({}, "no loss above 0 in attempt 1, where it is not known"),
+        ({"loss": 0.0}, "no loss above 0 in attempt 1, where it is 0.0"),
+        ({"loss": -0.5}, "no loss above 0 in attempt 1, where it is -0.5"),
+        ({"loss": float("inf")}, "no loss above 0 in attempt 1, where it is inf"),
+    ],
+)
+@pytest.mark.parametrize("given", [{"metric": Metric(name="loss", lower=True)}, {"kept": (LOSS,)}])
+def test_a_run_without_a_number_ends_it_and_is_no_win(broken, why, given):
+    failed = judge([broken, *printing("loss", SAME, FAST)], printing("loss", SAME, SLOW), **given)
+    assert (failed.verdict, failed.proposal.why) == ("failed", f"the change has {why}")
+    fine = printing("loss", SAME, FAST)
+    lost = judge(fine, [broken, *printing("loss", SAME, SLOW)], **given)
+    assert (lost.verdict, lost.proposal.baseline_failed) == ("undecided", True)
+
+
+def test_a_loss_that_diverges_in_one_repeat_is_no_win():
+    change = [
+        *printing("loss", SAME[:3], FAST),
+        {"throughput": 110.0},
+        *printing("loss", SAME, FAST),
+    ]
+    judged = judge(change, printing("loss", SAME, SLOW), kept=(LOSS,))
+    assert (judged.verdict, judged.ran) == ("failed", "CBBCCBBC")

@@ -17,6 +17,7 @@ from sweeper.__main__ import app
 from sweeper.early_stopping import judge as judging
 from tests.app import Ended, run_app
 from tests.conftest import PROJECT
+from tests.scalemark.host.test_refs import commit, git
 from tests.sweeper.processes import wait_until
 
 pytestmark = pytest.mark.integration
@@ -32,7 +33,7 @@ PROGRAM = """\
 import random, time
 pace = random.gauss(1.0, 0.005)
 for step in range(1, 21):
-    print(f"METRIC step={step} throughput={SPEED * pace * random.gauss(1.0, 0.01):.2f}", flush=True)
+    print(f"METRIC step={step} throughput={SPEED * pace * random.gauss(1.0, 0.01):.2f} loss=LOSS", flush=True)
 """
 
 
@@ -57,9 +58,11 @@ def judge(capsys, monkeypatch):
     return run
 
 
-def program(folder: str, speed: float) -> None:
+def program(folder: str, speed: float, loss: float = 2.0) -> None:
     Path(folder).mkdir(exist_ok=True)
-    Path(folder, "train.py").write_text(PROGRAM.replace("SPEED", str(speed)))
+    Path(folder, "train.py").write_text(
+        PROGRAM.replace("SPEED", str(speed)).replace("LOSS", str(loss))
+    )
 
 
 def test_a_faster_simulated_trial_is_better(judge):
@@ -68,7 +71,7 @@ def test_a_faster_simulated_trial_is_better(judge):
     found = json.loads(ended.stdout)
     assert (ended.exit_code, found["verdict"], found["number"]) == (0, "better", 1)
     assert found["low_percent"] > 0
-    assert found["attempts"] == len(found["change_throughputs"] + found["baseline_throughputs"])
+    assert found["attempts"] == len(found["change_values"] + found["baseline_values"])
     (kept,) = rows("SELECT sweep, change, verdict, num_attempts FROM judgements")
     assert kept == (found["sweep"], "precision=fp16", "better", found["attempts"])
     (command,) = rows("SELECT command FROM sweeps WHERE name LIKE 'judge-%'")
@@ -84,7 +87,7 @@ def test_a_faster_simulated_trial_is_better(judge):
     second = judge("--baseline", trial, "batch_size=63", "--dry-run", "--json")
     planned = json.loads(second.stdout)
     assert (second.exit_code, planned["number"], planned["wins_before"]) == (0, 2, 1)
-    assert len(planned["earlier_throughputs"]) == len(found["baseline_throughputs"]) + 1
+    assert len(planned["earlier_values"]) == len(found["baseline_values"]) + 1
     assert rows("SELECT count(*) FROM judgements") == [(1,)], "a plan spends nothing"
 
 
@@ -147,6 +150,15 @@ REFUSED = (
     ("batch_size=128", "--margin", "0"),
     ("batch_size=128", "--db", "none.db"),
     ("batch_size=128", "--baseline", "ffff"),
+    ("batch_size=128", "--lower"),
+    ("batch_size=128", "--metric", "val_loss", "--lower"),
+    ("batch_size=128", "--keep", "loss=0.5%"),
+    ("batch_size=128", "--keep", "loss=much"),
+    ("batch_size=128", "--keep", "throughput=-1%", "--keep", "throughput=-2%"),
+    ("batch_size=128", "--aa"),
+    ("--aa", "--series", "mine"),
+    ("--aa", "--budget", "7"),
+    (),
 )
 
 
@@ -212,3 +224,105 @@ def test_an_interrupt_ends_it_and_spends_its_number(judge):
     stdout, _ = running.communicate()
     assert (running.returncode, json.loads(stdout)["verdict"]) == (130, "interrupted")
     assert rows("SELECT number, verdict FROM judgements") == [(1, "interrupted")]
+
+
+FASTER, NEW = 1100.0, "command.run=python3 new/train.py"
+
+
+def test_a_faster_change_with_a_broken_loss_is_refused_and_said_in_markdown(judge):
+    program("best", 1000.0)
+    trial = sweep("command=python3 best/train.py", "read=metric")
+    program("new", FASTER, loss=2.2)
+    ended = judge("--baseline", trial, NEW, "--keep", "loss=0.5%", "--markdown")
+    assert ended.exit_code == 1, ended.stderr
+    verdict, _, speed, loss, *_, change, machine = ended.stdout.splitlines()
+    assert change == f"- change: '{NEW}'"
+    assert "CPU devices" in machine
+    assert verdict == "**broken: loss is worse than --keep allows**"
+    assert re.fullmatch(r"- throughput \+[\d.]+ % .*", speed)
+    assert re.fullmatch(r"- loss \+10\.0 % .*, may rise by less than 0\.5 %: broken", loss)
+    (kept,) = rows("SELECT change, verdict FROM judgements")
+    assert kept == (f"'{NEW}' --keep loss=0.5%", "broken")
+
+    program("new", FASTER, loss=2.001)
+    ended = judge("--baseline", trial, NEW, "--keep", "loss=0.5%", "--json")
+    found = json.loads(ended.stdout)
+    assert (ended.exit_code, found["verdict"], found["schema_version"]) == (0, "better", 1)
+    (kept,) = found["kept"]
+    assert (kept["name"], kept["is_kept"], kept["limit"]) == ("loss", True, 0.005)
+    assert judge("--baseline", trial, NEW, "--json", "--markdown").exit_code == 2
+    assert kept["moved"]["value"] == pytest.approx(0.0005)
+
+
+def test_a_loss_that_is_lower_is_better(judge):
+    program("best", 1000.0)
+    trial = sweep("command=python3 best/train.py", "read=metric")
+    program("new", 900.0, loss=1.9)
+    ended = judge("--baseline", trial, NEW, "--metric", "loss", "--lower")
+    assert ended.exit_code == 0, ended.stderr
+    assert "judge: metric    loss, less is better" in ended.stderr
+    assert ended.stdout.splitlines()[:2] == ["better: loss is better", "loss -5.0 % [-5.0, -5.0]"]
+    ended = judge("--baseline", trial, NEW, "--metric", "loss", "--lower", "--json")
+    assert json.loads(ended.stdout)["gain_percent"] == pytest.approx(5.0)
+    unknown = judge("--baseline", trial, NEW, "--metric", "los", "--lower")
+    assert (unknown.exit_code, unknown.stdout) == (2, "")
+    assert f"los: no such number in trial {trial}; it has throughput, loss" in unknown.stderr
+
+    program("new", 900.0, loss=float("nan"))
+    ended = judge("--baseline", trial, NEW, "--metric", "loss", "--lower")
+    assert (ended.exit_code, ended.stdout.splitlines()[0]) == (
+        1,
+        "failed: the change ended as invalid",
+    )
+
+
+def test_a_trial_against_itself_shows_how_far_runs_spread(judge):
+    program("best", 1000.0)
+    program_text = Path("best/train.py").read_text()
+    repeat = "int(re.search('-r([0-9]+)-', os.environ['SCALEMARK_RUN_DIR'])[1])"
+    Path("best/train.py").write_text(
+        f"import os, random, re\nrandom.seed({repeat})\n{program_text}"
+    )
+    trial = sweep("command=python3 best/train.py", "read=metric")
+    ended = judge("--baseline", trial, "--aa", "--budget", "12", "--keep", "loss=1%", "--json")
+    found = json.loads(ended.stdout)
+    assert (ended.exit_code, found["verdict"], found["attempts"]) == (0, "quiet", 12)
+    assert 0 < found["spread_percent"] < 1
+    assert len(found["change_values"]) == len(found["baseline_values"]) == 6
+    assert found["kept"][0]["is_kept"]
+    assert rows("SELECT count(*) FROM sqlite_master WHERE name = 'judgements'") == [(0,)]
+
+    noisy = judge("--baseline", trial, "--aa", "--budget", "10", "--margin", "0.01")
+    assert noisy.exit_code == 1, noisy.stderr
+    assert noisy.stdout.startswith(
+        "noisy: fewer than four of five gains of 0.01 % are found here\n"
+    )
+    assert re.search(
+        r"\nruns spread by [\d.]+ %: ask for a gain of [\d.]+ % or more\n", noisy.stdout
+    )
+
+    Path("best/train.py").write_text("raise SystemExit('broken')")
+    failed = judge("--baseline", trial, "--aa")
+    assert (failed.exit_code, failed.stdout.splitlines()[0]) == (
+        2,
+        "undecided: the baseline ended as failed",
+    )
+    assert rows("SELECT count(*) FROM attempts WHERE outcome = 'failed'") == [(1,)], (
+        "more would fail, too"
+    )
+
+
+def test_commits_are_judged_by_their_refs(judge):
+    git("init", "-b", "main")
+    Path(".gitignore").write_text("runs\nresults.db*\nfigures\n")
+    program("best", 1000.0)
+    old = commit(readme="one")
+    program("best", FASTER)
+    new = commit(readme="two")
+    trial = sweep("command=python3 best/train.py", "read=metric", f"+axes.ref={old}")
+    ended = judge("--baseline", trial, f"+axes.ref={new}", "--json")
+    assert ended.exit_code == 0, ended.stderr
+    assert json.loads(ended.stdout)["changes"] == [f"+axes.ref={new}"]
+    same = judge("--baseline", trial, f"+axes.ref={old}")
+    assert (same.exit_code, same.stdout) == (2, "")
+    assert "changes nothing of trial" in same.stderr
