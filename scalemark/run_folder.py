@@ -108,7 +108,7 @@ class RunFolder:
     watched = _File("watched.json")  # of a user's program: by it `log` is read again
     result = _File("result.json")
     rank_limits = _File("rank_limits.json")
-    token = _File(".token")  # of an attempt elsewhere: there while it waits for its host
+    token = _File(".token")  # of an attempt elsewhere; `rank_token` of a rank
     log = _File("log.txt")  # of the trainer; with ranks: of their supervisor and of worker 0
 
     def rank_log(self, rank: Rank) -> Path:
@@ -116,6 +116,13 @@ class RunFolder:
         if rank == WORKER_0:
             return self.log
         return self.path / f"log-{rank.name}.txt"
+
+    def rank_token(self, rank: Rank) -> Path:
+        return self.path / f"{self.token.name}{rank.name}"
+
+    def waits_for_host(self) -> bool:
+        """Say whether it, or one of its ranks, runs elsewhere and waits for its host."""
+        return any(self.path.glob(f"{self.token.name}*"))
 
     def logs(self) -> list[Path]:
         """Return the logs that are there: of the trainer, then of other ranks."""

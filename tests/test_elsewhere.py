@@ -209,6 +209,14 @@ def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):
         (["launcher=prefix"], "launcher.prefix.command is empty"),
         (["launcher=prefix", "launcher.prefix.command='a {nope}'"], "wanted words with {host}"),
         (["launcher=prefix", "launcher.prefix.command=/nowhere"], "/nowhere: No such file"),
+        (
+            ["launcher=prefix", "launcher.hosts=[a,b]", "launcher.prefix.command=env"],
+            "write {host} where it names one",
+        ),
+        (
+            ["launcher=prefix", "launcher.prefix.command=./true"],
+            "ended with exit code 0 and ran nothing",
+        ),
         (["launcher.hosts=[a]"], "launcher=local ignores it"),
         (["launcher=prefix", "engine=simulated", "hardware=dgx_a100"], "choose launcher=local"),
         (["launcher=slurm"], "no srun on the path"),
@@ -216,6 +224,7 @@ def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):
 )
 def test_settings_that_cannot_be_are_refused(monkeypatch, overrides, said):
     monkeypatch.setenv("PATH", "/nowhere")
+    Path("true").symlink_to("/bin/true")
     ended = sweep(*overrides)
     assert ended.returncode == 2, ended.stderr
     assert said in ended.stderr

@@ -96,8 +96,10 @@ def start_ranks(job: RanksJob) -> "Iterator[StartedRanks]":
         ports = held.enter_context(reserved_ports(len(job.jobs) * job.spec.hosts))
         ranks = StartedRanks(job, job.cluster(addresses, ports), hosts)
         held.callback(ranks.end)
-        for rank in ranks.cluster.ranks:
+        # locks of hosts are taken in one order everywhere, or two trials would wait for each other
+        for rank in sorted(ranks.cluster.ranks, key=ranks.host_of):
             ranks.start(rank)
+            ranks.wait_for_host(rank)
         yield ranks
 
 
@@ -118,8 +120,26 @@ class StartedRanks:
         """Return what is readable when `look` may have news; it is also called twice a second."""
         return [descriptor for _, descriptor in self._running.values()]
 
+    def host_of(self, rank: Rank) -> str:
+        """Return the name of its host; empty where that is this one."""
+        return self._hosts[rank.task_index]["host"] if self._hosts else ""
+
+    def wait_for_host(self, rank: Rank) -> None:
+        """Wait until a rank that takes the lock of its host has it, or has ended."""
+        token = self._job.folder.rank_token(rank)
+        while self._takes_lock(rank) and rank in self._running and token.exists():
+            wait_readable(self.descriptors, LOOK_EVERY_S)
+            self.look()
+
+    def _takes_lock(self, rank: Rank) -> bool:
+        """Say whether it does: a worker, which has it for the parameter server beside it."""
+        is_locked = bool(self._hosts and self._hosts[rank.task_index]["lock"])
+        return is_locked and rank.job_name == "worker"
+
     def start(self, rank: Rank) -> None:
         """Start a rank. Raises OSError."""
+        if self._takes_lock(rank):
+            self._job.folder.rank_token(rank).touch()  # it goes once the host is had
         supervisor = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -202,7 +222,7 @@ class StartedRanks:
         }
         if not self._job.uses_gpus(rank):
             where["gpus"] = []
-        if rank.job_name != "worker":  # which has the lock of their host for both
+        if not self._takes_lock(rank):
             where["lock"] = ""
         os.chdir(self._job.folder.path)
         command = module_command("sweeper.elsewhere", json.dumps(where))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from scalemark.abilities import LauncherAbilities, setting
@@ -152,9 +153,17 @@ class Launcher:
                 "launcher=prefix: launcher.prefix.command is empty; give what runs its arguments "
                 "on a host, as 'ssh {host} {command}'"
             )
+        if len(self.config.launcher.hosts) > 1 and "{host}" not in text:
+            raise SweepRefusedError(
+                f"launcher.prefix.command={text}: the same for each of launcher.hosts; write "
+                "{host} where it names one"
+            )
         values = {"host": host, "num_gpus": num_gpus, "command": "{command}"}
         try:
-            return tuple(word.format(**values) for word in shlex.split(text))
+            program, *words = [word.format(**values) for word in shlex.split(text)]
+            if "/" in program:  # attempts run in other folders
+                program = str(Path(program).absolute())
+            return (program, *words)
         except (ValueError, KeyError, IndexError, AttributeError, TypeError) as error:
             raise SweepRefusedError(
                 f"launcher.prefix.command={text}: {error}; wanted words with {{host}}, "
@@ -255,15 +264,18 @@ class Launcher:
             "programs": programs,
             "mends": not config.sweep.dry_run,
         }
+        command = elsewhere.command(asdict(where), own_code.python_path(os.environ))
         ended = ask(
-            elsewhere.command(asdict(where), own_code.python_path(os.environ)),
+            command,
             name,
             within_s=None if self.engine_chooses else ANSWER_WITHIN_S,
             said=f"{mark}{json.dumps(asked)}\n",
         )
         _, _, text = ended.stdout.partition(mark)
         if not text:
-            lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+            lines = ended.stderr.strip().splitlines() or [
+                f"{command[0]} ended with exit code {ended.returncode} and ran nothing of it"
+            ]
             raise SweepRefusedError(
                 f"{name} cannot run this project with {where.python}: {lines[-1]}; mend the "
                 "command or the host's environment, or set launcher.python"

@@ -5,6 +5,7 @@ command that runs its arguments there.
 """
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ class RaySettings:
 
 ABILITIES = LauncherAbilities(settings=RaySettings)
 
+from importlib.util import find_spec
+
 from scalemark.host.own_code import module_command
 from scalemark.records.attempt import Placement
 from scalemark.records.trial import TrialSpec
@@ -37,6 +40,11 @@ class Launcher(prefix.Launcher):
     more_hosts = "raise launcher.ray.num_hosts"
 
     def find_hosts(self) -> tuple[Sequence[str], int | None]:
+        if find_spec("ray") is None:
+            raise SweepRefusedError(
+                "launcher=ray: Ray is not installed here; install the version that the cluster "
+                f"runs, as `{sys.executable} -m pip install 'ray>=2.55,<3'`"
+            )
         nodes, num_hosts = self._nodes(), self.config.launcher.ray.num_hosts
         gpus = self.gpus_of_each([node["gpus"] for node in nodes], num_hosts, "the Ray cluster")
         self._gpus = gpus or 0

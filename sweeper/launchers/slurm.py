@@ -73,6 +73,9 @@ class Launcher(prefix.Launcher):
                 )
         gpus: dict[str, int] = {}
         settings = self.config.launcher.slurm
+        for name in ("num_hosts", "time_min"):
+            if (value := getattr(settings, name)) is not None and value < 1:
+                raise SweepRefusedError(f"launcher.slurm.{name}={value}: wanted 1 or more")
         if own := os.environ.get("SLURM_JOB_NODELIST"):
             for name, _, _, _, gres in _nodes(f"--nodes={own}"):
                 gpus[name] = gpus_of_job(os.environ, num_gpus(gres))

@@ -195,9 +195,11 @@ def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
     """Say it to people, as "loading TensorFlow", "tracing" or "measuring, step 12 of about 40"."""
     try:
         doing, newest = folder.read_doing(), folder.newest_step()
-        is_loaded = folder.loaded.exists()
+        is_loaded, waits = folder.loaded.exists(), folder.waits_for_host()
     except (OSError, ValueError):  # its deadlines decide what comes of it
         return "unknown"
+    if doing is Doing.BUILDING and waits:
+        return "waiting for its host"
     if doing is Doing.BUILDING and spec.engine == Engine.tensorflow:
         if not is_loaded:
             return "loading TensorFlow"

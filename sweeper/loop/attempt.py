@@ -241,7 +241,7 @@ class Attempt:
         return now_s
 
     def _check_deadlines(self, now_s: float) -> None:
-        if self._folder.token.exists():  # it waits for a host
+        if self._folder.waits_for_host():
             self._started_s = self._seen.read_s = self._seen.changed_s = now_s
             return
         if now_s - self._started_s >= self._limits.timeout_s:

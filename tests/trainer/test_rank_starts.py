@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
 from dataclasses import asdict
 
@@ -14,7 +15,9 @@ from scalemark.records.attempt import RANK_LOST, RANKS_VARIABLE
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
+from sweeper.devices.host_lock import VARIABLE, HostLock
 from sweeper.launchers.prefix import Elsewhere
+from sweeper.live.view import doing_text
 from tests import slurm
 from tests.conftest import PROJECT
 from tests.slurm import until
@@ -164,3 +167,25 @@ def test_an_engine_that_chose_hosts_tells_their_addresses_which_are_recorded(tmp
     assert [host["address"] for host in hosts] == ["10.0.0.1", "10.0.0.2"]
     assert hosts[1]["prefix"][-1] == "--nodelist=10.0.0.2"
     assert folder.read_placement().hosts == ("10.0.0.1", "10.0.0.2")
+
+
+def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(tmp_path):
+    """A bug: ranks that waited for a host counted as hung, and two trials could wait for each other."""
+    prefix = ("env", f"SCALEMARK_LOCK_DIR={tmp_path}/locks-{{host}}")
+    where = Elsewhere(
+        prefix=prefix, python=sys.executable, module=MODULE, address="127.0.0.1", lock="x"
+    )
+    folder = new_trial(tmp_path / "run", "prefix", ("b", "a"), TRAINS)
+    ranks = json.dumps([asdict(where) | {"host": host} for host in ("b", "a")])
+    environment = {**os.environ, RANKS_VARIABLE: ranks, "PYTHONPATH": str(PROJECT)}
+    held = HostLock({VARIABLE: f"{tmp_path}/locks-a"}).try_hold(shares_host=False)
+    command = [sys.executable, "-m", MODULE, str(folder.trial), str(folder.path)]
+    with folder.log.open("w") as log:
+        supervisor = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    until((folder.path / ".tokenworker-1").exists)
+    until(lambda: doing_text(folder, folder.read_trial()) == "waiting for its host")
+    assert not (folder.path / ".tokenworker-0").exists()
+    held.close()
+    assert supervisor.wait(60) == 0, folder.log.read_text()
+    assert not folder.waits_for_host()
+    assert Ranks(folder).outcome() == (Outcome.COMPLETED, "")

@@ -341,6 +341,18 @@ def test_each_thing_a_trainer_does_has_its_own_deadline(begin, clock, doing, all
     assert (ended.cause, judge(folder, ended, LIMITS).result.message) == (Outcome.HUNG, message)
 
 
+@pytest.mark.parametrize("token", [".token", ".tokenworker-1"])
+def test_deadlines_begin_when_it_and_all_its_ranks_have_a_host(begin, clock, token):
+    folder, attempt = begin(WAIT)
+    (folder.path / token).touch()
+    look_at(attempt, clock, 2000)
+    (folder.path / token).unlink()
+    look_at(attempt, clock, 2099)
+    assert attempt.ended() is None
+    look_at(attempt, clock, 2100 + LOOK_EVERY_S)
+    assert finish(attempt).cause == Outcome.HUNG
+
+
 GAVE_UP = "Allocator (GPU_1_bfc) ran out of memory trying to allocate 2.00GiB"
 LOGGED = "2026-01-01 10:00:00.000000: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] "
 
