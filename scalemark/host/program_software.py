@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +36,22 @@ _SOURCES = (
 _CONFIGURATION = (".yaml", ".yml", ".toml", ".cfg", ".ini", ".gin")
 _WITH_GIT = (*_SOURCES, *_CONFIGURATION, ".json")  # what git knows is not written by each run
 _EXECUTABLE = b"100755"  # the mode of a file
+_LINK = b"120000"
 _SUBMODULE = b"160000"
+_BESIDE_SOURCES = (*_SOURCES, ".so")  # count there although git ignores them
 _MOST_SOURCES = 2_000  # of a folder that is in no checkout
 _MOST_ENTRIES = 10_000  # of folders that are looked at: data may lie below a script
 _DEEPEST = 4  # folders below it
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of them is installed software
 _NOT_ITS_CODE = ("site-packages", "dist-packages", "node_modules", "__pycache__")
-_MOST_HASHED_BYTES = 2**24  # of one file: a data set is no source
+_MOST_HASHED_BYTES = 2**28  # of one file: a data set is no source
+_MOST_SEARCHED_BYTES = 2**20  # of one source, for the variables that it names
 MOST_WORDS = 200  # of a command line that are looked at
 _WRITTEN = (".log", ".out", ".err")  # a program writes into these
-_OPTION_OF_OUTPUT = re.compile(
-    r"-+(.*[-_])?(o|out|output|outfile|save|log|logs|logging|result|results|metrics|dump)([-_].*)?"
+_OUTPUT = re.compile(
+    r"-*(.*[-_])?(o|out|output|outfile|save|log|logs|logging|result|results|metrics|dump)([-_].*)?"
 )
+_VARIABLE = re.compile(rb"[\"'](?P<quoted>[A-Z][A-Z0-9_]+)[\"']|\$\{?(?P<shell>[A-Z][A-Z0-9_]+)")
 _UNKNOWN_CODE = "unknown-"
 _TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
 COMMAND_KEYS = frozenset(b"run name read item items_per_step per_gpu compare shell uses".split())
@@ -188,17 +193,33 @@ def _files_of_checkout(root: Path, state: software.Checkout | None) -> dict[str,
                 raise UnknownCodeError
             for own_name, digest in (inner or {}).items():
                 files[f"{name}/{own_name}"] = digest
+        elif mode == _LINK and (root / name).is_dir():
+            if not (root / name).resolve().is_relative_to(root.resolve()):
+                for file in _found_below(root / name):
+                    files[str(file.relative_to(root))] = software.git_content(file)
         elif is_source(name, mode):
             files[name] = content.decode()
+            if mode == _LINK:
+                files[name] = software.git_content(root / name)
     for name in state.edited:
         if name in files and (root / name).exists():
             files[name] = software.git_content(root / name)
         else:
             files.pop(name, None)
-    for name in state.untracked:
-        if is_source(name):
-            files[name] = software.git_content(root / name)
+    for name in [*filter(is_source, state.untracked), *_beside(root, files)]:
+        files[name] = software.git_content(root / name)
     return files
+
+
+def _beside(root: Path, files: Mapping[str, str]) -> Iterator[str]:
+    """Yield modules that git ignores in folders of modules that it knows, as generated ones."""
+    for folder in sorted({(root / name).parent for name in files if name.endswith(".py")}):
+        with suppress(OSError):
+            for file in sorted(folder.iterdir()):
+                name = str(file.relative_to(root))
+                is_hidden = file.name.startswith(".") or name in files
+                if file.name.endswith(_BESIDE_SOURCES) and not is_hidden and file.is_file():
+                    yield name
 
 
 def is_source(name: str, mode: bytes = b"") -> bool:
@@ -207,6 +228,8 @@ def is_source(name: str, mode: bytes = b"") -> bool:
     if own_name.startswith(".") or folder.startswith(".") or "/." in folder:
         return False
     if mode:
+        if own_name.endswith(".json") and _OUTPUT.fullmatch(own_name.removesuffix(".json")):
+            return False  # a program writes it
         is_program = mode == _EXECUTABLE and "." not in own_name
         return is_program or own_name.endswith(_WITH_GIT)
     if own_name.endswith(_CONFIGURATION):
@@ -270,10 +293,29 @@ def _found_below(place: Path, wanted: Callable[[str], bool] = is_source) -> Iter
         level = below
 
 
+def variables_named(words: Sequence[str], folder: Path) -> set[str]:
+    """Return the names of variables in a command line that a shell reads, and in sources in and
+    below the folder of its code: quoted, or after a dollar sign.
+    """
+    named = set(_VARIABLE.findall(b" ".join(map(os.fsencode, words[:MOST_WORDS]))))
+    sources = _found_below(
+        _folder_of_code(words, folder.resolve()), lambda name: name.endswith(_SOURCES)
+    )
+    for file in islice(sources, _MOST_SOURCES):
+        with suppress(OSError):
+            if file.stat().st_size <= _MOST_SEARCHED_BYTES:
+                named.update(_VARIABLE.findall(file.read_bytes()))
+    return {(quoted or of_shell).decode() for quoted, of_shell in named}
+
+
 def _may_be_its_code(folder: Path) -> bool:
     if folder.name in _NOT_ITS_CODE or software.is_of_a_sweep(folder):
         return False
     return not any((folder / name).exists() for name in _ENVIRONMENTS)
+
+
+def _is_output(option: str) -> bool:
+    return option.startswith("-") and _OUTPUT.fullmatch(option) is not None
 
 
 def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> str:
@@ -286,7 +328,7 @@ def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> 
     option = ""
     for word in words[:MOST_WORDS]:
         before, _, name = word.rpartition("=")
-        is_output = _OPTION_OF_OUTPUT.fullmatch(before or option) or name.endswith(_WRITTEN)
+        is_output = _is_output(before or option) or name.endswith(_WRITTEN)
         option = word if word.startswith("-") else ""
         if is_output or name.endswith(SCRIPTS) or PYTHON.fullmatch(Path(name).name):
             continue
@@ -312,7 +354,16 @@ _WITH_VALUE = frozenset(  # options of `run` that take the next word
     }
 )
 _OF_A_MODULE = ("-m", "--module", "-s", "--script")  # `uv run -m train`
-_ELSEWHERE = frozenset({"docker", "podman", "apptainer", "singularity", "ssh"})
+_ELSEWHERE = frozenset({"docker", "podman", "nvidia-docker", "apptainer", "singularity", "ssh"})
+_ENGINES = ("docker", "podman", "nvidia-docker")
+_IMAGE_WITHIN_S = 20.0
+_SWITCHES = frozenset(  # options of `docker run` that take no next word
+    {
+        *("--rm", "--init", "--privileged", "--read-only", "--interactive", "--tty", "--detach"),
+        *("-i", "-t", "-it", "-ti", "-d", "-P", "--publish-all", "-q", "--quiet"),
+        *("--no-healthcheck", "--oom-kill-disable", "--disable-content-trust"),
+    }
+)
 _OF_AN_ENVIRONMENT = ("pyproject.toml", "uv.lock", "poetry.lock", "pixi.toml", "pixi.lock")
 _CHOOSE_IT = ("PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT")
 _SHEBANG = re.compile(rb"#!\s*(\S+)(?:[ \t]+(\S+))?")
@@ -389,19 +440,54 @@ def describe(
     command = interpreter_of(words, folder, variables)
     answer = interpreter(command, folder, variables)
     packages = dict(answer.packages)
+    program = code_of(words, folder, map(Path, answer.imported), apart)
+    if image := image_of(words, folder, variables):
+        program["image"] = image
     if own_version() != NOT_INSTALLED:
         packages["scalemark"] = own_version()  # it times the steps
     return {
         "python": answer.python,
         "kernel": platform.release(),
         "packages": dict(sorted(packages.items())),
-        "variables": software.result_changing(variables),
+        "variables": software.result_changing(variables, variables_named(words, folder)),
         "driver": software.driver(),
         "cuda": software.of_nvidia(packages, "cuda_runtime"),
         "cudnn": software.of_nvidia(packages, "cudnn"),
         "interpreter": answer.path,
-        "program": code_of(words, folder, map(Path, answer.imported), apart),
+        "program": program,
     }
+
+
+def image_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> str:
+    """Return the digest of the image that `docker run` or `podman run` of a command line starts;
+    empty for no container, and where the engine does not tell, as before the image was pulled.
+    """
+    names = [Path(word).name for word in words[:MOST_WORDS]]
+    engine = next((index for index, name in enumerate(names) if name in _ENGINES), None)
+    if engine is None or "run" not in names[engine:]:
+        return ""
+    rest = iter(words[names.index("run", engine) + 1 : MOST_WORDS])
+    for word in rest:
+        if not word.startswith("-"):
+            command = [words[engine], "image", "inspect", "--format", "{{.Id}}", word]
+            break
+        if "=" not in word and word not in _SWITCHES:
+            next(rest, None)
+    else:
+        return ""
+    try:
+        asked = subprocess.run(
+            command,
+            cwd=folder,
+            env=dict(variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_IMAGE_WITHIN_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return os.fsdecode(asked.stdout).strip().removeprefix("sha256:")
 
 
 def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
@@ -415,11 +501,16 @@ def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
             "its folder has too many sources to compare, or a submodule in which git does not "
             "answer, so its code is not known; no earlier trial counts as finished"
         )
-    if described["python"]:
+    if described["python"] or described["program"].get("image"):
         return ""
     for word in words[:MOST_WORDS]:
         name = Path(word).name
-        if PYTHON.fullmatch(name) or name.endswith(".py") or name in _RUNNERS | _ELSEWHERE:
+        if name in _ELSEWHERE:
+            return (
+                f"what {name} runs is in another place, and no engine tells the digest of its "
+                "image, so its packages are not known; set sweep.rerun=true after a change"
+            )
+        if PYTHON.fullmatch(name) or name.endswith(".py") or name in _RUNNERS:
             return (
                 "the Python that runs it was not found, so its packages are not known; name the "
                 "interpreter in the command, or set sweep.rerun=true after an upgrade"

@@ -6,14 +6,14 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 from scalemark.host.own_code import ROOT
-from scalemark.host.variables import TERRAFORM, VARIABLES
+from scalemark.host.variables import OF_A_SESSION, TERRAFORM, VARIABLES
 from scalemark.records.validation import storable
 from scalemark.run_folder import SWEEP_FILE
 from scalemark.text.untrusted import MASK, names_a_secret, without_secrets
@@ -130,8 +130,9 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return named
 
 
-def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that TensorFlow, PyTorch, JAX, CUDA, NCCL or OpenMP read, sorted.
+def result_changing(variables: Mapping[str, str], named: Collection[str] = ()) -> dict[str, str]:
+    """Return the variables that TensorFlow, PyTorch, JAX, CUDA, NCCL or OpenMP read, sorted, and
+    those that a program itself names.
 
     The placement is left out, and all that may be a secret. The value of an unknown variable may be
     anything: it becomes a mask and 32 bits of a digest, which tell two values apart. (A guess at a
@@ -142,9 +143,11 @@ def result_changing(variables: Mapping[str, str]) -> dict[str, str]:
         shown = without_secrets(storable(value))
         if name in RECORDED:
             recorded[name] = shown
-        elif name.startswith(VARIABLES) and not (
-            name in PLACEMENT or name.startswith(TERRAFORM) or names_a_secret(name)
-        ):
+            continue
+        is_known = name.startswith(VARIABLES) and name not in PLACEMENT
+        is_named = name in named and not name.startswith(OF_A_SESSION)
+        is_secret = name.startswith(TERRAFORM) or names_a_secret(name)
+        if (is_known or is_named) and not is_secret:
             digest = hashlib.sha256(f"{storable(name)}={shown}".encode()).hexdigest()
             recorded[storable(name)] = f"{MASK} {digest[:8]}"
     return recorded

@@ -10,3 +10,12 @@ _OF_FRAMEWORKS = (
 )
 VARIABLES = (*_OF_DEVICES, *_OF_LINKS, *_OF_THREADS, *_OF_FRAMEWORKS, "LD_PRELOAD")
 TERRAFORM = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_", "TF_REGISTRY_")  # may hold secrets
+OF_A_SESSION = (
+    *("HOME", "PATH", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "SHLVL", "TERM", "COLORTERM"),
+    *("DISPLAY", "HOSTNAME", "TMPDIR", "COLUMNS", "LINES", "LANG", "LC_", "XDG_", "SSH_"),
+    *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTEST_", "SCALEMARK_"),
+    *("SLURM_", "PBS_", "LSB_", "RAY_", "WANDB_", "MLFLOW_", "MASTER_", "VIRTUAL_ENV", "CONDA_"),
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_", "PMI"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
+)
+"""Variables of another session or run, which change no numbers even where a program names them."""

@@ -28,29 +28,20 @@ FILES = {
     "elsewhere/shared.py": "y = 1\n",
 }
 COUNT = {
-    "the script": ("scripts/train.py", "print(2)\n"),
     "a module beside it": ("scripts/helper.py", "x = 2\n"),
     "a kernel below it": ("scripts/empty/kernels.cu", "// 2\n"),
-    "a package beside its folder": ("mylib/model.py", "layers = 3\n"),
-    "a new module": ("mylib/optimizer.py", "lr = 1\n"),
     "a configuration that it may read": ("config.yaml", "lr: 2\n"),
-    "one of a folder of them": ("conf/model/large.yaml", "layers: 3\n"),
     "a file that the command names": ("named.json", '{"zero": 3}\n'),
     "a file behind an option": ("weights.bin", "1"),
     "a configuration with a key of a command": ("train.yaml", "run: 1\nlr: 2\n"),
     "a module in PYTHONPATH": ("../elsewhere/shared.py", "y = 2\n"),
 }
 COUNT_NOT = {
-    "a page": ("README.md", "Train it.\n"),
     "what it has written before": ("log.csv", "1,2\n3,4\n"),
-    "a new log": ("train.log", "step 1\n"),
     "what an option calls output": ("result.json", "{}"),
     "what it writes into its run folder": ("runs/s/x1-r1-a1/config.py", "lr = 1\n"),
-    "the configuration of a run of its own": ("lightning_logs/version_0/hparams.yaml", "lr: 1\n"),
-    "what is installed": ("env/lib/x.py", "z = 1\n"),
     "what is hidden": (".cache/x.py", "z = 1\n"),
     "how its command is written": ("ddp.yaml", "run: python train.py\nread: tqdm\nuses: [x]\n"),
-    "an editor's file": (".vscode/settings.json", "{}"),
 }
 CANNOT_BE_KNOWN = {
     "a JSON file that only the program names": "params.json",
