@@ -29,6 +29,9 @@ REPORTED = "as reported by the program: one number of its whole run, whose warm-
 WIDEST_APART = 0.05  # of rates to the time between lines, as a share of the time
 STAMPED_WITHIN_S = 0.03  # of its arrival a line is seen, on a busy machine
 SHORTEST_S = 0.003  # of a step that a program prints: steps of one item that are faster are items
+MUCH_APART = 0.25  # of rates to counted items: more than rounding and pauses explain
+FASTEST_STEP_S = 0.001  # of many items: what a program counts faster is no step of training
+FEW_ITEMS = 5  # of a step, which have to be whole numbers
 WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
 LINES_AT_ONCE = (
     f"its own times could not be compared with a clock, as its lines came at once; {curve.FLUSH}"
@@ -111,7 +114,15 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
         return _reported(run, rate, item, why)
     said = _window(spec, _by_clock(printed, calls))
     both = said.compared()
+    counts = is_reported and summary.items_per_step and printed.curve.mean_rate
+    if counts and both and abs(both.between_s / both.said_s - 1) > MUCH_APART:
+        raise NothingReadError(
+            f"by its rates and the items that it counts {both.num_calls} lines took "
+            f"{both.said_s:.3g} s, and they took {both.between_s:.3g} s; `scalemark read LOG` "
+            "shows its other numbers"
+        )
     window, misfits = _with_means(_of_better_clock(spec, printed, said, both), printed)
+    _refuse_items_as_steps(printed, window, items_per_step)
     is_known = window.calls.items_per_step is not None
     if not is_known and summary.total and rate:  # items are worth more than steps
         return _reported(run, rate, item, REPORTED)
@@ -188,6 +199,28 @@ class _Window:
 def _window(spec: TrialSpec, calls: curve.Calls) -> _Window:
     num_warm_up, steady = warm_up(calls.durations_s, calls.steps_per_call, spec.min_warm_up_steps)
     return _Window(calls=calls, num_warm_up=num_warm_up, steady=steady)
+
+
+def _refuse_items_as_steps(
+    printed: curve.PrintedNumbers, window: _Window, asked: float | None
+) -> None:
+    """Raises NothingReadError for steps that are too fast to be of training, with many items each,
+    as environment steps, and for items by rates of which a step has a part.
+    """
+    num_steps = window.calls.steps_per_call * (len(window.calls.durations_s) - window.num_warm_up)
+    step_s = window.length_s / num_steps
+    if asked and asked > 1 and printed.curve.has_steps and step_s < FASTEST_STEP_S:
+        raise NothingReadError(
+            f"found {1 / step_s:,.0f} steps per second, which may be items, as environment steps; "
+            "give command.items_per_step=1 where they are, or print items per second"
+        )
+    items = window.calls.items_per_step or 1.0
+    is_part = items < FEW_ITEMS and abs(items - max(1, round(items))) > WIDEST_APART * items
+    if asked is None and window.calls.is_fitted and is_part:
+        raise NothingReadError(
+            f"by its rates and the time between its lines a step has {items:.3g} items, so that it "
+            "is no rate of training; `scalemark read LOG` shows its other numbers"
+        )
 
 
 def _are_comparable(printed: curve.PrintedNumbers, said: _Window) -> bool:

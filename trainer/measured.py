@@ -381,7 +381,7 @@ def _doubts_about_steps(
         width = (high - low) / 2 / measurement.throughput
         if width > MAX_INTERVAL:
             yield f"the interval is +/- {width:.0%}; {_more_steps(spec)}"
-    elif num_calls >= MIN_CALLS:
+    elif num_calls >= MIN_CALLS and min(durations_s) < max(durations_s):
         yield f"step times vary too much to know an interval; {_more_steps(spec)}"
     num_steps = measurement.num_steps + measurement.num_warm_up_steps
     if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * num_steps:

@@ -63,6 +63,7 @@ _EXAMPLES = (  # lines without a rate of PyTorch's examples and tutorials, and w
     (r"loss:\s*(?P<loss>\S+)\s*\[\s*(?P<step>\d+)/\s*(?P<epoch_steps>\d+)\]", _SAMPLES),
     (r"\[(?P<epoch>\d+),\s*(?P<step>\d+)\]\s*loss:\s*(?P<loss>\S+)", ""),
 )
+_TOTAL = re.compile(r"\s*/\s*\d+")
 _SPECIAL = frozenset(".^$*+?{}[]\\|()")
 _TOKEN = re.compile(r"\d+|\s+|['\"]|.", re.DOTALL)
 _NEARLY_ALL = 0.9
@@ -79,7 +80,7 @@ def step_pattern(lines: Sequence[str]) -> str | None:
         if len(steps) < _NEARLY_ALL * len(sample):
             continue
         if "epoch" in pattern:
-            return _spelled(pattern, sample[-1])
+            return pattern
         if grows(steps, strictly=True):
             return pattern
         if grows(steps, strictly=False) or begins_anew(steps):
@@ -122,15 +123,21 @@ def step_pattern_alone(lines: Sequence[str]) -> tuple[str, str] | None:
         if len(steps) >= _LEAST_ALONE and begins_anew(steps):
             return pattern, item
     numbers: dict[str, list[int]] = {}
+    fractions: dict[str, set[str]] = {}
     for line in lines:
         for match in _LABEL.finditer(line):
             at_start = "" if line[: match.start()].strip() else r"^\s*"
-            steps = numbers.setdefault(at_start + _labelled(match), [])
-            steps.append(whole(match[2]) or 0)
+            pattern = at_start + _labelled(match)
+            numbers.setdefault(pattern, []).append(whole(match[2]) or 0)
+            total = _TOTAL.match(line, match.end())
+            fractions.setdefault(pattern, set()).add(match[2] + (total[0] if total else ""))
     growing = {
         pattern: steps
         for pattern, steps in numbers.items()
-        if len(steps) >= _LEAST_ALONE and (grows(steps, strictly=False) and begins_anew(steps))
+        if len(steps) >= _LEAST_ALONE
+        and (grows(steps, strictly=False) and begins_anew(steps))
+        # of `Batch 0/100`, `Batch 0/200` the second is the step, and the first the epoch
+        and len(fractions[pattern]) < 2 * len(set(steps))
     }
     if not growing:
         return None
@@ -160,20 +167,6 @@ def _forms(lines: Sequence[str]) -> Iterator[str]:
             yield _labelled(match)
     if len(lines) > 1:
         yield from _WITHOUT_WORDS
-
-
-def _spelled(pattern: str, line: str) -> str:
-    """Return a pattern with an epoch as the line writes it, which is shorter."""
-    match = re.search(pattern, line)
-    if not match:
-        return pattern
-    out, at = r"\b" if line[match.start()].isalnum() else "", match.start()
-    for name in re.compile(pattern).groupindex:
-        words = literal(line[at : match.start(name)]).replace(r"\s+", r"\s*")
-        # numbers may be padded to the width of the last one
-        out += words.removesuffix(r"\s*") + rf"\s*(?P<{name}>\d+)"
-        at = match.end(name)
-    return out
 
 
 def _labels_above(lines: Sequence[str], places: Sequence[int], most_above: int) -> Iterator[str]:
@@ -240,7 +233,7 @@ _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 it
     rf"\s?[a-zµ]+\s*(?:/|per|for|over|in|\()\s*(?:the\s+)?(?:last\s+)?\d+\s*{STEP_WORDS}\b", re.I
 )
 _NO_RATE = re.compile(  # a percentage, a factor, or what is of a longer time: `1.2 B tokens/day`
-    r"x\b|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
+    r"x\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
     re.I,
 )
 _SINCE_BEGIN = re.compile(r"\s*\(?(?:since|so far|overall|on average|cumulative)\b", re.I)
@@ -255,9 +248,13 @@ _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
 _UNIT_BEFORE = re.compile(r"^\S*/\S+\s*(?=\($)")  # of the number before, as `img/s/GPU (`
 _OF_NUMBER_BEFORE = re.compile(r"^[A-Za-z]+/s(?:ec)?\s+")
 _IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IGNORECASE)
-_CLAIMED = re.compile(r"\b(?:on|with|for|using|across|over|after)\s*$", re.IGNORECASE)
+_CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×*])\s*$", re.I)
 _OF_BARS = ("it/s", "s/it")
-_AFTER_NUMBER = re.compile(r"(?:\d|\b(?:nan|inf)\b)\S*\s+(?=\D)")
+_AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
+    r"(?:\d(?![\d.]*(?:-(?:gpu|device|chip)s?|\s(?:gpus|devices|chips))\b)|\b(?:nan|inf)\b)"
+    r"\S*\s+(?=\D)",
+    re.IGNORECASE,
+)
 _ENDS_WITH_NUMBER = re.compile(r"\d[:\])]?\s*$")
 _NO_STEP = re.compile(
     r"(?<![a-z])(?:checkpoint|sav(?:ed|ing)|(?:down|up|re|pre)?load|(?:re)?compil|eval|valid)"

@@ -36,13 +36,13 @@ from scalemark.readers.columns import (
 from scalemark.readers.fields import MEAN
 from scalemark.readers.words import (
     OF_ITEMS,
+    SECONDS,
     Role,
     counted_item,
     is_batch,
     is_elapsed,
     is_step,
     number,
-    seconds,
 )
 
 _MOST_CHARACTERS = 2_000
@@ -52,15 +52,12 @@ _ROUGHLY = 0.1  # by which counts and times of whole seconds may be off
 _EXACT = 0.005  # spread of what is the same but for rounding
 _STEADY = 0.03  # spread of what should be constant
 _FASTEST_LINE_S = 0.003  # no program prints steps faster than that: these are items
+_FASTEST_FILM = 240  # frames/s of a video
 _LOSS = re.compile(
     r"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{0,4}?)"
     r"([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",
     re.IGNORECASE,
 )
-_CLOCK = re.compile(r"(?<![\d.])(\d\d:\d\d:\d\d(?:\.\d+)?)(?![\d:])")
-_MOST_BEFORE_CLOCK = 40  # characters of a line
-_CLOCK_TICK_S = 1.0  # of clocks that say whole seconds
-_MUCH_LONGER = 2.0
 _COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{STEP_WORDS})", re.IGNORECASE)
 
 
@@ -157,8 +154,15 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
     if role.is_bare_time and _is_growing(values):
         column.role = replace(role, aside="elapsed")  # a time since something began
     own = [lines[place] for place in column.places]
-    if role.name in ("step_s", "step_ms") and not role.is_mean and _outlasts_clock(column, own):
-        column.role = replace(role, aside="longer than the lines' clock")
+    step = step_pattern(own)
+    is_in_seconds = SECONDS.get(column.unit.strip()) == 1.0
+    if role.is_bare_time and is_in_seconds and step and not column.counts_steps:
+        gap = _usual_gap(step, lines)
+        if gap > 1:
+            aside = f"of one step, or of all {gap:g} since the line before"
+            column.role = replace(role, aside=aside, is_bare_time=False)
+    if role.item == "frames" and len(values) > 2 and max(values) == min(values) <= _FASTEST_FILM:
+        column.role = replace(role, aside="it never changes")
     if column.label.strip(" \t:=").lower() == "rate" and max(values) < 1:
         column.role = replace(role, aside="perhaps of learning")
     if role.name != "throughput" or role.per_gpu is not None:
@@ -173,33 +177,11 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
             rows = zip(counts, other.values, values, strict=False)
             ratios = [count / time * per_ms / rate for count, time, rate in rows]
             share = round(_median(ratios))
-            step = step_pattern(own)
             if share > 1 and (not step or share == _usual_gap(step, lines)):
                 continue  # the steps since the line before
             if share >= 1 and all(abs(ratio / share - 1) < _STEADY for ratio in ratios):
                 item = role.item or counted_item(label)
                 column.role = replace(role, per_gpu=share > 1, item=item)
-
-
-def _outlasts_clock(column: Column, lines: Sequence[str]) -> bool:
-    """Return whether so many steps of these times take much longer than their lines are apart."""
-    pattern = step_pattern(lines)
-    if pattern is None or column.counts_steps or len(column.values) != len(lines):
-        return False
-    compiled = re.compile(pattern)
-    per_ms = 1e-3 if column.role.name == "step_ms" else 1.0
-    outlasting: list[bool] = []
-    before: tuple[float, float] | None = None
-    for line, time in zip(lines, column.values, strict=True):
-        step, clock = compiled.search(line), _CLOCK.search(line[:_MOST_BEFORE_CLOCK])
-        if not step or not clock:
-            continue
-        now = (number(step["step"]) or 0.0, seconds(clock[1]) or 0.0)
-        if before and now[0] > before[0] and now[1] > before[1]:
-            claimed_s = (now[0] - before[0]) * time * per_ms
-            outlasting.append(claimed_s > _MUCH_LONGER * (now[1] - before[1] + _CLOCK_TICK_S))
-        before = now
-    return len(outlasting) > 1 and 2 * sum(outlasting) > len(outlasting)
 
 
 def _is_growing(values: Sequence[float]) -> bool:
@@ -322,6 +304,9 @@ class _Builder:
         self._column = column
         self._own = [lines[place] for place in column.places]
         self._step = step_pattern(self._own)
+        is_time = column.role.name not in OF_ITEMS
+        if is_time and self._step and counts_epochs(self._step, self._own[-1]):
+            self._step = None
         self._above = None
         self._more: dict[str, str] = {}
         self.group = _group(column)  # the name of the number's group
@@ -344,8 +329,7 @@ class _Builder:
         if self._above:
             return f"{self._above}|{rate}"
         column, last = self._column, self._own[-1]
-        has_step = self._step is not None and not counts_epochs(self._step, last)
-        if column.role.is_bare_time and not has_step:
+        if column.role.is_bare_time and self._step is None:
             return None
         if self._step is None and column.role.name == "step_s" and column.counts_steps:
             return rate
@@ -383,7 +367,9 @@ class _Builder:
     def _of_line(self) -> dict[str, str]:
         """Return patterns of the items so far, the time since a mean began and the loss."""
         item = self._column.role.item
-        more = _growing(self._own, ("items",), item)
+        more: dict[str, str] = {}
+        if not self._column.role.per_gpu:  # what is counted beside it may be of all
+            more = _growing(self._own, ("items",), item)
         if not more and item not in ("tokens", "words"):
             more = _growing(self._own, ("items_per_step",))
         if self._column.role.name == "throughput":

@@ -133,6 +133,7 @@ _STEPS = _set(
     "step steps it its iter iters iteration iterations batch batches minibatch update updates"
 )
 _SHORT = {"tps": "tokens", "tgs": "tokens", "wps": "words", "sps": "samples", "fps": "frames"}
+_FILMED = _set("video clip render camera display movie")  # their fps is a property of theirs
 _BARE = _set("throughput ips rate speed")
 _SPEEDS = _set("rate speed")
 # others than these have a rate of something else: sample_rate, clip_rate, success_rate, max_speed
@@ -170,7 +171,7 @@ _OTHER = _PHASES | _set(  # numbers that are of something else than training ste
     " acceptance network disk io memory bandwidth read write loss lr"
     " target peak max maximum min minimum best theoretical ideal expected goal limit baseline"
     " roofline compute map mapping policy simulation simulator reward critic ref reference"
-    " comm communication allreduce init actor"
+    " comm communication allreduce init actor queue prefetch h2d d2h"
 )
 _PARTS = _set("step policy inference")  # behind a rate, as in rl_games' `fps step`
 _PART_OF_STEP = _set(  # before a time, as in `optimizer_step_time`
@@ -181,9 +182,14 @@ _NAMES = ("throughput", "kitem_s", "item_s", "item_ms", "steps_per_s", "step_ms"
 OF_ITEMS = frozenset(("throughput", "kitem_s", "item_s", "item_ms"))
 """Names of roles that say how many items there are in a second."""
 
-_WORD = re.compile(r"e2e|[a-zµ]+|\d+")
+_WORD = re.compile(r"e2e|[hd]2[hd]|[a-zµ]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PER = re.compile(r"\bm?s(?:ec)?/([a-z]+)|/\s?s(?:ec)?/([a-z]+\d*)")
+_OF_ONE = re.compile(  # whatever else is said: `total tokens/s per gpu`, `mean over ranks`
+    r"(?:/\s?|per[ _](?:dp[ _])?|\b(?:mean|avg|average)\W+(?:over|of|across)\W+(?:(?:all|\d+)\W+)?)"
+    rf"(?:{'|'.join(sorted(_GPU, reverse=True))}|(?:rank|worker|replica)s|processes)(?![a-z])"
+)
+_OF_COUNT = re.compile(r"(?<![\d.])(\d+)(?:-(?:gpu|device|chip)s?|\s(?:gpus|devices|chips))\b")
 _PER_SECOND = re.compile(r"\s*/\s*(?:s|sec|second)\b")
 
 
@@ -291,6 +297,10 @@ def role_of(label: str, unit: str = "") -> Role | None:
     role = _by_unit(words, units, unit) or _by_label(words, units)
     if role is None:
         return None
+    if role.name in OF_ITEMS:
+        role = _of_whom(role, _CAMEL.sub(" ", f"{label} {unit}").lower())
+    if role.aside:
+        return role
     others = _OTHER | (_SEVERAL_GPUS if role.name in OF_ITEMS else _PART_OF_STEP)
     aside = [word for word in (*words, *units) if word in others]
     known = {*_ITEM_OF, *_STEPS, *_SHORT, *_BARE, *_GPU, *_TIME, *_MEAN, *_ALL_GPUS, *_NEUTRAL}
@@ -299,6 +309,18 @@ def role_of(label: str, unit: str = "") -> Role | None:
     if places and role.name == "throughput":
         extra += [word for word in words[places[0] + 1 :] if word in _PARTS and "per" not in words]
     return replace(role, aside=aside[0] if aside else "", extra=" ".join(extra))
+
+
+def _of_whom(role: Role, text: str) -> Role:
+    """Return a rate as that of one GPU, or of a number of them, where its words say so."""
+    if _OF_ONE.search(text):
+        return replace(role, per_gpu=True, is_total=False)
+    count = _OF_COUNT.search(text)
+    if count and count[1] == "1":
+        return replace(role, aside=count[0])  # beside it are others, as `8-GPU throughput`
+    if count:
+        return replace(role, per_gpu=False)
+    return role
 
 
 def _by_unit(words: Sequence[str], units: Sequence[str], unit: str) -> Role | None:
@@ -330,7 +352,7 @@ def _by_label(words: Sequence[str], units: Sequence[str]) -> Role | None:
 def _short(words: Sequence[str]) -> str | None:
     """Return the item of `tps`, or of `throughput` where nothing else is said."""
     for word in words:
-        if word in _SHORT:
+        if word in _SHORT and not _FILMED.intersection(words):
             return _SHORT[word]
         if word == "ups":
             return "steps"

@@ -23,7 +23,7 @@ rank, num_hosts, main_host, port, per_host = sys.argv[1:]
 assert os.environ["SCALEMARK_HOST_RANK"] == rank
 print("host", rank, "of", num_hosts, "meets at", main_host, port, "with", per_host, flush=True)
 for step in range(40):
-    print(f"step {step} rate 100", flush=True)
+    print(f"step {step} rate 1000", flush=True)
     time.sleep(0.01)
 """
 PLACES = " {host_rank} {num_hosts} {main_host} {free_port} {gpus_per_host}"
@@ -36,7 +36,7 @@ def over_two(text: str, **changes):
 def test_each_host_runs_the_program_and_the_first_is_measured():
     result, folder = run(over_two(TRAINS, num_gpus=4))
     assert result.outcome == "completed", folder.log.read_text()
-    assert result.measurement.throughput == pytest.approx(100)
+    assert result.measurement.throughput == pytest.approx(1000)
     assert result.measurement.cores_taken_by_others is None
     first = next(line for line in folder.log.read_text().splitlines() if "meets" in line)
     (second,) = (folder.path / "log-worker-1.txt").read_text().splitlines()[:1]
@@ -55,7 +55,7 @@ STEPS = """
 import sys, time
 from pathlib import Path
 for step in range(40):
-    print(f"step {step} rate 100", flush=True)
+    print(f"step {step} rate 1000", flush=True)
     time.sleep(0.01)
 """
 SAVES = f"""{STEPS}

@@ -58,10 +58,18 @@ PROGRAMS = {
     "grouped by spaces": "step {step} | 2 000 tokens/s | loss {loss:.3f}",
     "the time of several steps": "step {step}: Time(10 iters): {t:.3f}s loss {loss:.3f}",
     "the time since the begin": "step {step}: elapsed {elapsed:.2f}s loss {loss:.3f}",
+    "environment steps": "[INFO] Ant. Step: {items}. Time Elapsed: {elapsed:.3f} s. Mean Reward: 0.1.",
+    "a bar of environment steps": " 50%|█████     | {items}/120000 [00:{epoch_s:02.0f}<00:50, {mean:.1f}steps/s]",
+    "a property of a video": "clip {step}.mp4 {epoch1} fps 3{epoch}.0 loss {loss:.3f}",
     "a rate that fits no clock": "step {step}: loss {loss:.3f} throughput {wild:.1f} images/s",
 }
 EVERY = {"Lightning": 1, "YOLO": 1}
-NOTHING_STORED = ("a smoothed mean", "a rate that fits no clock", "Flair without its time")
+NOTHING_STORED = (
+    *("environment steps", "a bar of environment steps", "a property of a video"),
+    "a smoothed mean",
+    "a rate that fits no clock",
+    "Flair without its time",
+)
 
 
 def printed_by(text: str, every: int, num_steps: int = 1200) -> Iterator[tuple[float, str]]:

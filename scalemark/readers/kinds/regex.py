@@ -31,6 +31,11 @@ ABOUT = (
     f"{MEAN}throughput and such are means over the run so far"
 )
 
+_OF_NO_RATE = re.compile(  # a group for items/s behind the name of something else
+    r"(?<![a-z])(loss|lr|accuracy|acc|ppl|epoch)(?:\\[sW]|[^\w()])*\((?:\?P<throughput>|(?!\?))",
+    re.I,
+)
+
 
 def create(argument: str) -> "PatternReader":
     """Raises ReadError for a pattern without a group, or that cannot be used."""
@@ -56,6 +61,9 @@ class PatternReader(Reader):
                 "as (?P<step>[0-9]+), or write (?:...) for those that are no number"
             )
         refuse_misspelt(self._names)
+        other = _OF_NO_RATE.search(text)
+        if other and (not self._names or "?P" in other[0]):
+            raise ReadError(f"{shown} takes the {other[1]} for items/s; write (?P<{other[1]}>...)")
         if self._names and "step" not in self._names and not ALL_RATES & set(self._names):
             raise ReadError(
                 f"{shown} names metrics only ({', '.join(self._names)}); "

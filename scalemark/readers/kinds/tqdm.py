@@ -151,6 +151,7 @@ class BarReader(Reader):
         return Reading(
             throughput=bar.throughput,
             step=step,
+            steps_before=0 if bar.epoch is not None else step - bar.done,
             step_s=bar.step_s,
             items_per_step=1 if bar.item else None,
             is_mean=True,
@@ -171,7 +172,8 @@ class BarReader(Reader):
     def _epoch_of(self, bar: Bar) -> int | None:
         """Return the number of the epoch; None where another rank ends the one before."""
         half = (bar.total or _FEW) / 2
-        if self._last >= half and bar.done <= self._last / 2:  # a rank is behind by less
+        has_ended = self._last >= half and self._last + 2 * self._widest >= bar.total
+        if has_ended and bar.done <= self._last / 2:  # a rank is behind by less
             self._epoch += 1
             self._last = 0
         elif self._epoch and bar.done - self._last > max(half, 2 * self._widest):

@@ -92,6 +92,19 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step={n}0 loss=2.1 examples/sec/replica=12{n}", [121, 122, 123], True),
     ("step {n}0 loss 2.1 120{n} samples/s/node", [], None),
     ("Progress: {n}2.5% words/sec/thread: 10520{n} lr: 0.08 avg.loss: 2.1", [], None),
+    ("step {n} total throughput per rank: 25{n} samples/s", [251, 252, 253], True),
+    ("step {n} overall token per gpu per sec: 25{n}", [251, 252, 253], True),
+    ("step {n} throughput (mean over ranks) 25{n} img/s", [251, 252, 253], True),
+    ("step {n} 8-GPU throughput: 200{n} img/s", [2001, 2002, 2003], False),
+    ("step {n} loss 2.1 1-GPU throughput: 25{n} img/s", [], None),
+    ("step {n} throughput 8 x 25{n} img/s", [], None),
+    ("step {n} throughput 25{n} x 8 img/s", [], None),
+    # of videos and queues, of one step or of several, and epochs beside steps
+    ("step {n} loss 2.{n} video fps=25", [], None),
+    ("clip{n}.mp4 fps=25 step {n} loss 2.1", [], None),
+    ("step {n} queue throughput 340{n} samples/s", [], None),
+    ("step {n}00 loss 2.1 time 10.{n}s", [], None),
+    ("step={n} tgs (tokens/gpu/second)=25{n} num_consumed_tokens={n}000", [251, 252, 253], True),
     # of training beside others
     (
         "Epoch 1 | Train | step {n} | 81{n} samples/s\nEpoch 1 | Validation | step {n} | 310{n} samples/s",
@@ -138,6 +151,21 @@ def test_a_line_that_was_read_wrong_is_read_right_or_not_at_all(form, rates, per
     assert [reading.throughput or reading.step_s for reading in rated] == pytest.approx(rates)
     assert {reading.items_per_step for reading in rated} <= {None, 1}
     assert per_gpu is None or result.fits[0].per_gpu == per_gpu
+
+
+def test_the_number_before_one_that_grows_is_no_step():
+    result = search([f"TRAIN Batch {n // 4}/{n % 4}00 loss 2.1" for n in range(12)])
+    assert all(fit.readings[3].step != 0 for fit in result.fits)
+
+
+def test_bars_whose_ranks_print_some_steps_each_are_of_one_epoch():
+    lines = [
+        f"{step}%|##  | {step}/100 [00:0{step // 20}<00:05, 20.00it/s]"
+        for begin in (1, 51)
+        for _ in range(8)
+        for step in range(begin, begin + 50)
+    ]
+    assert search(lines).fits[0].readings[-1].step == 100
 
 
 def test_the_items_of_a_step_are_counted_and_not_asked_for():

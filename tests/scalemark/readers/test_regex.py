@@ -50,6 +50,14 @@ def test_what_is_no_rate_is_named_and_not_used(written: str):
     assert read("rate (?P<throughput>.*)", f"rate {written}") == [Reading(unusable=written)]
 
 
+@pytest.mark.parametrize(
+    "pattern", ["loss ([0-9.]+)", r"acc:\s*(?P<throughput>\S+)", "lr=([0-9]+)"]
+)
+def test_a_loss_is_no_rate(pattern: str):
+    with pytest.raises(ReadError, match=r"takes the (loss|acc|lr) for items/s; write \(\?P<"):
+        read(pattern)
+
+
 def test_a_number_of_the_whole_run_is_kept_as_such():
     assert read("total (?P<total>[0-9.]+)", "total 48.05") == [
         Reading(throughput=48.05, is_total=True)
