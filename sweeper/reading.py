@@ -54,12 +54,13 @@ def read(
         list[str],
         typer.Argument(
             metavar="SETTING...",
-            help="read=PATTERN, item=tokens, items_per_step=64*num_gpus, per_gpu=true.",
+            help="read=PATTERN, item=tokens, items_per_step=64*num_gpus, per_gpu=true; others "
+            "stay as they were.",
             show_default=False,
         ),
     ],
     db: Db,
-    sweep: Annotated[str, typer.Option(help="The sweep whose logs are read again.")],
+    sweep: Annotated[str, typer.Option(help="The sweeps whose logs are read again: one, or A,B.")],
     as_json: Json = False,
 ) -> None:
     """Read the kept logs of a sweep of your program another way; the numbers replace the earlier
@@ -69,12 +70,15 @@ def read(
     open_for_reading(db).dispose()
     check_writable(db)
     engine = open_for_writing(db)
-    trials = []
-    for asked in read_sweep(engine, int(find(engine, f"sweep={sweep}").id)).trials:
-        spec = TrialSpec.from_json(asked.spec)
-        attempts = _attempts(engine, spec)
-        if spec.read and attempts:
-            trials.append(_read_trial(engine, _checked(spec, changes), attempts))
+    to_read: dict[str, tuple[TrialSpec, list[Row]]] = {}
+    for name in sweep.split(","):
+        for asked in read_sweep(engine, int(find(engine, f"sweep={name}").id)).trials:
+            spec = TrialSpec.from_json(asked.spec)
+            attempts = _attempts(engine, spec)
+            if spec.read and attempts:
+                to_read[spec.trial_id] = (_checked(spec, changes), attempts)
+    _refuse_other_sweeps(sweep, [row for _, rows in to_read.values() for row in rows])
+    trials = [_read_trial(engine, spec, attempts) for spec, attempts in to_read.values()]
     if not trials:
         raise StoreError(f"sweep {sweep}: no program of it has ended well, and left a log to read")
     if as_json:
@@ -102,10 +106,23 @@ def _changes(settings: Sequence[str]) -> dict[str, Any]:
     return changes
 
 
+def _refuse_other_sweeps(named: str, attempts: Sequence[Row]) -> None:
+    """Raise StoreError where trials have attempts in sweeps that were not named."""
+    sweeps = sorted({row["sweep"] for row in attempts})
+    if not set(sweeps) <= set(named.split(",")):
+        raise StoreError(
+            f"sweep {named}: its trials have attempts in other sweeps, too, and numbers of two "
+            f"readings are never mixed; name all of them: --sweep {','.join(sweeps)}"
+        )
+
+
 def _attempts(engine: sa.Engine, spec: TrialSpec) -> list[Row]:
     """Return the attempts that ended well, of any sweep; deleted ones, too: they may come back."""
     asked = (
-        sa.select(*AttemptRow.__table__.columns, RUN_DIR.label("folder"), MeasurementRow.throughput)
+        sa.select(
+            *(*AttemptRow.__table__.columns, RUN_DIR.label("folder"), MeasurementRow.throughput),
+            SweepRow.name.label("sweep"),
+        )
         .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
         .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .where(AttemptRow.trial_id == spec.trial_id)

@@ -92,7 +92,7 @@ def _print(
     for row in rows:
         commands.update(dict.fromkeys(row.to_run))
     if commands:
-        screen.say(console, "To run them:")
+        screen.say(console, "To measure what is missing:")
         for text in list(commands)[:_MOST_COMMANDS]:
             screen.say_command(console, text, "")
     if len(commands) > _MOST_COMMANDS:

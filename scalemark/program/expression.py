@@ -62,7 +62,8 @@ def value_of(text: str, axes: Mapping[str, AxisValue]) -> AxisValue:
         value: AxisValue = evaluator.eval(text, previously_parsed=_parsed(text))
     except ArithmeticError as error:
         given = ", ".join(f"{name}={axes[name]}" for name in names(text))
-        raise ExpressionError(f"{text}: {error}; with {given}") from error
+        beside = f"; with {given}" if given else f"; {_WANTED}"
+        raise ExpressionError(f"{text}: {error}{beside}") from error
     except (simpleeval.InvalidExpression, TypeError) as error:
         raise ExpressionError(f"{text}: {error}; {_WANTED}") from error
     if not isinstance(value, float):

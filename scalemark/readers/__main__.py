@@ -22,7 +22,10 @@ READ, NOTHING, UNREADABLE = 0, 1, 2
 _SHOWN_LINES = 20  # of a log in which nothing is found
 _MOST_ROWS = 8
 _MOST_SHOWN = 300  # characters of a line
-_OF_SWEEPS = "`scalemark read --sweep SWEEP read=...` reads the kept logs of a sweep another way.\n"
+_OF_SWEEPS = (
+    "`scalemark read --sweep SWEEP SETTING...` reads the kept logs of a sweep another way:\n"
+    "read=..., item=tokens, items_per_step=64*num_gpus, per_gpu=true. Others stay as they were.\n"
+)
 _COLUMNS = ("reader", "number", "readings", "first", "last", "item", "of")
 
 
@@ -132,6 +135,11 @@ def _advice(result: Search) -> list[str]:
         said.append(
             f"{len(unusable)} of {len(best.readings)} readings have no usable rate, "
             f"as {unusable[0]!r}"
+        )
+    if best.read.partition(":")[0] == "tqdm" and best.readings[-1].steps_before:
+        said.append(
+            "the bar begins anew, which is taken for an epoch; where bars of several ranks stand "
+            "one after another, let one rank print"
         )
     if best.counts_items:
         said.append(

@@ -25,7 +25,7 @@ from scalemark.records.overrides import (
     overrides,
     with_changes,
 )
-from scalemark.records.trial import AXES, STRATEGY_NAMES, TrialSpec
+from scalemark.records.trial import AXES, READING, STRATEGY_NAMES, TrialSpec
 from scalemark.text import untrusted, wording
 from simulator.costs.box import overrides_of
 from store import database, filters
@@ -155,6 +155,7 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
     return trial_id, arguments
 
 
+_SHORT = {"command": "command.run"} | {name: f"command.{name}" for name in READING}
 _TEXTS = ("command.run", "command.read", "command.items_per_step", "command.name")
 _FILES = (".yaml", ".yml")
 _OF_OWN_MODELS = ("model", "data", "strategy")  # groups that say nothing to a program
@@ -175,7 +176,8 @@ def with_program(arguments: Sequence[str]) -> list[str]:
     """Return the arguments as Hydra takes them.
 
     `command=TEXT` becomes command.run with its text quoted, `command=FILE.yaml` the settings of
-    that file, `read=TEXT` command.read; all of these mean engine=command. Raises SweepRefusedError.
+    that file, `read=TEXT` command.read, as do item, items_per_step and per_gpu; all of these mean
+    engine=command. Raises SweepRefusedError.
     """
     if any(argument.startswith("command=") for argument in arguments):
         _check_words(arguments)
@@ -183,7 +185,7 @@ def with_program(arguments: Sequence[str]) -> list[str]:
     is_program = False
     for argument in arguments:
         key, equals, text = argument.partition("=")
-        if not equals or key not in ("command", "read", *_TEXTS):
+        if not equals or key not in (*_SHORT, *_TEXTS):
             taken.append(argument)
             continue
         is_program = True
@@ -191,8 +193,9 @@ def with_program(arguments: Sequence[str]) -> list[str]:
         if key == "command" and text.endswith(_FILES) and (" " not in text or Path(text).is_file()):
             taken += _of_file(Path(text))
         else:
-            setting = {"command": "command.run", "read": "command.read"}.get(key, key)
-            taken.append(f"{setting}={exact_value(_unquoted(text))}")
+            setting = _SHORT.get(key, key)
+            value = exact_value(_unquoted(text)) if setting in _TEXTS else text
+            taken.append(f"{setting}={value}")
     if not is_program:
         return taken
     for argument in arguments:

@@ -34,11 +34,11 @@ STEPS = r"regex:step (?P<step>\d+) loss (?P<loss>\S+)"
 RUNS = Path("runs.txt")
 
 
-def sweep(read: str) -> subprocess.CompletedProcess:
+def sweep(read: str, *more: str) -> subprocess.CompletedProcess:
     arguments = [
         *(sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", "hardware=cpu"),
-        *(f"command={sys.executable} program.py {{num_gpus}}", "num_gpus=1,2", "sweep.name=one"),
-        f"read={read}",
+        *(f"command={sys.executable} program.py {{num_gpus}}", "num_gpus=1,2"),
+        *("sweep.name=one", f"read={read}", *more),
     ]
     return subprocess.run(arguments, capture_output=True, text=True, check=False)
 
@@ -112,3 +112,16 @@ def test_a_sweep_whose_first_log_is_not_read_goes_on_once_it_is_read_again(again
     assert [row[3] for row in stored()] == [640.0, of_steps[1][3]], "each trial by itself"
     assert again("raed=json").exit_code == 2
     assert RUNS.read_text() == "run\n" * 2
+
+
+def test_attempts_of_other_sweeps_are_read_again_only_where_they_are_named(again):
+    Path("program.py").write_text(PROGRAM)
+    assert sweep(STEPS).returncode == 0
+    assert sweep(STEPS, "sweep.name=two", "sweep.repeats=2").returncode == 0
+    before = stored()
+    refused = again(f"read={TOKENS}")
+    assert "have attempts in other sweeps, too" in refused.stderr
+    assert "--sweep one,two" in refused.stderr
+    assert stored() == before
+    assert again(f"read={TOKENS}", "--sweep", "one,two").exit_code == 0
+    assert {row[3] for row in stored()} == {640.0, 1280.0}

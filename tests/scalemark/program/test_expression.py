@@ -50,7 +50,7 @@ def test_it_tells_the_axes_it_names():
         ("batch_size *", "wanted numbers, axes"),
         ("", "wanted numbers, axes"),
         ("(" * 150 + "1" + ")" * 150, "301 characters; wanted 200 or less"),
-        ("1/0", "division by zero"),
+        ("1/0", "division by zero; wanted numbers, axes"),
         ("batch_size-64", "is 0; wanted more than 0"),
         ("1e308*10", "is inf; wanted a finite number"),
         ("precision*2", "found fp16, which is no number"),

@@ -37,6 +37,13 @@ def test_any_text_comes_back_as_it_was_typed(text):
     assert values([f"command={text}"])["command.run"] == text, quoted(text, 80)
 
 
+def test_settings_of_reading_have_short_names():
+    assert with_program(["item=tokens", "items_per_step=64*num_gpus", "per_gpu=true"]) == [
+        *("engine=command", "command.item=tokens"),
+        *("command.items_per_step='64*num_gpus'", "command.per_gpu=true"),
+    ]
+
+
 def test_quotes_around_all_of_it_are_those_of_hydra():
     assert values(['command="python train.py"'])["command.run"] == "python train.py"
     assert values(["command='python' 'train.py'"])["command.run"] == "'python' 'train.py'"
