@@ -128,7 +128,7 @@ def play_many(num: int, num_repeats: int, unlike: float, num_rankings: int) -> l
 def raced(num_races: int) -> None:
     head("strategies", "repeats at most", "processes differ by", "beside", "one was put out",
           "one was called worse")  # fmt: skip
-    axes = ((0.0, 0.01), (0, NUM_OTHER_RACES), (2, 3, 5), (3, 5, 10), (0.005, 0.01, 0.03))
+    axes = ((0.0, 0.01), (0, NUM_OTHER_RACES), (2, 3, 5), (3, 5, 10), (0.01, 0.03, 0.1))
     for most_behind, num_other_races, num, most_repeats, deviation in itertools.product(*axes):
         kind = Kind(
             num=num,

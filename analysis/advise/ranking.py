@@ -41,6 +41,8 @@ deviations differ (standard deviation of their logarithms 0.25, 0.5); with 20 de
 _UNLIKE = 0.02
 """Chance by which two choices that spread more than the others are judged by their own repeats."""
 
+_LEAST_FREEDOM = 4  # repeats beyond the first, before which a race may stop one by chance
+
 _LOOKS = 2
 """How often a choice that a race put out is judged as if looked at: it stopped when it looked slow.
 
@@ -118,7 +120,7 @@ class Behind:
             return True
         if self.low is None:
             return self.is_in_doubt
-        return self.ratio <= self.explained
+        return self.is_out_of_race or self.ratio <= self.explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +218,8 @@ def _all_behind(top: Candidate, others: Sequence[Candidate], *, races: bool) -> 
         farthest = _behind(top, others[place - 2], num_compared, num, spread, races=races)
         if farthest.low is None:
             wrong += farthest.chance
-            farthest = replace(farthest, is_in_doubt=wrong > _MOST_WRONG / (num - 1))
+            most_wrong = LEVEL / _LOOKS if farthest.is_out_of_race else _MOST_WRONG
+            farthest = replace(farthest, is_in_doubt=wrong > most_wrong / (num - 1))
         elif farthest.is_by_all:
             are_proven = are_proven and farthest.is_proven
         behind.append(farthest)
@@ -237,7 +240,10 @@ def _behind(
         reach, level = _reach(top, other, others if is_by_all else None, num_compared)
         low, high = ratio / _factor(reach), ratio * _factor(reach)
     else:
-        chance = _chance(ratio, nums, own, others)
+        is_known = own.freedom + others.freedom >= (
+            _LEAST_FREEDOM if other.result.out_of_race else 1
+        )
+        chance = _chance(ratio, nums, own, others, is_known=is_known)
     explained = math.inf  # of two choices their own interval says all
     if num > 2 and min(nums) > 1:
         known, known_freedom = _with_prior(own, others)
@@ -280,12 +286,16 @@ def _with_prior(own: Spread, others: Spread) -> tuple[float, int]:
     return variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
 
 
-def _chance(ratio: float, nums: tuple[int, int], own: Spread, others: Spread) -> float:
-    """Return the chance that the one that is behind is better, if nothing else is known."""
-    if own.freedom + others.freedom:
+def _chance(
+    ratio: float, nums: tuple[int, int], own: Spread, others: Spread, *, is_known: bool
+) -> float:
+    """Return the chance that the one that is behind is better, if nothing else is known.
+    `is_known`: enough was repeated to tell how far processes differ.
+    """
+    if is_known:
         variance, freedom = _with_prior(own, others)
         return chance_beyond(math.log(ratio) / _error(variance, nums), freedom)
-    # Nothing was repeated. math has the normal distribution, and scipy takes 0.3 s to import.
+    # math has the normal distribution, and scipy takes 0.3 s to import.
     distance = math.log(ratio) / _error(_UNKNOWN_DEVIATION**2, nums)
     return math.erfc(distance / math.sqrt(2)) / 2
 

@@ -189,8 +189,7 @@ def _of_logarithms(measured: tuple[float, ...]) -> tuple[float, float]:
 
 PRIOR_DEVIATION = 0.03
 """Standard deviation of the logarithm of images/s among processes, where nothing was repeated yet:
-more than quiet machines have (0.5 to 3 %), so that after one repeat of each only a gap of 20 to 25
-% decides between five contenders."""
+no less than quiet machines have (0.5 to 3 %)."""
 
 # the prior counts as much as so many degrees of freedom: two cells of three repeats have more to
 # say

@@ -51,9 +51,17 @@ def race(
     [
         # nothing is judged before all have run once
         ({}, {"a": [100], "b": [10], "c": []}, "a", "", "", (4, 4, 5)),
-        # a wide gap decides after one repeat, a narrow one where processes are alike
+        # a wide gap decides after one repeat, a narrow one after two where processes are alike
         ({}, {"a": [100], "b": [60], "c": [90]}, "a", "b", "", (4, 0, 4)),
-        ({"spread": QUIET_RACES}, {"a": [100], "b": [60], "c": [90]}, "a", "bc", "", (1, 0, 0)),
+        ({"spread": QUIET_RACES}, {"a": [100], "b": [60], "c": [90]}, "a", "b", "", (4, 0, 4)),
+        (
+            {"spread": QUIET_RACES},
+            {"a": [100] * 2, "b": [60], "c": [90] * 2},
+            "a",
+            "bc",
+            "",
+            (0, 0, 0),
+        ),
         # the one that is left runs twice, so that it has an interval
         ({"spread": QUIET_RACES}, {"a": [100], "b": [40]}, "a", "b", "", (1, 0)),
         ({"spread": QUIET_RACES}, {"a": [100, 101], "b": [40]}, "a", "b", "", (0, 0)),
