@@ -71,7 +71,8 @@ def usage_of(attempts: Sequence[Mapping[str, Any]]) -> Usage:
     shares = _of_all(attempts, "mfu")
     has_shares = bool(shares) and all(0 < share < math.inf for share in shares)
     memory_bytes = _of_all(attempts, "peak_device_memory_bytes")
-    memory_bytes = memory_bytes or _of_all(attempts, "peak_host_memory_bytes")
+    if attempts and attempts[0]["trial"]["device_kind"] != DeviceKind.GPU:
+        memory_bytes = memory_bytes or _of_all(attempts, "peak_host_memory_bytes")
     return Usage(
         mfu=welch.typical(shares) if has_shares else None,
         memory_bytes=max(memory_bytes, default=None),

@@ -12,7 +12,7 @@ from scalemark.own_model import is_own
 from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.text.wording import as_typed, counted, fixed, listed
 
-METRICS_ABOUT = "last printed value (loss: median of the last five steps), mean of the repeats"
+METRICS_ABOUT = "last printed value (loss: median of the last tenth), mean of the repeats"
 """How a number that programs print beside their speed is made of its values."""
 
 

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -445,6 +446,7 @@ def _jump(curve: StepCurve, calls: Calls, num_warm_up: int) -> Sequence[str]:
 
 LOSS = "loss"
 MOST_METRICS = 50
+MOST_LOSSES = 1000  # that are kept
 _LONGEST_NAME = 60
 
 
@@ -457,12 +459,25 @@ class PrintedNumbers:
         # the last value of each, but the loss; none of what is not finite at the end
         self.metrics: dict[str, float] = {}
         self.first_loss: float | None = None
-        self.last_loss: float | None = None
+        self._losses: deque[float] = deque(maxlen=MOST_LOSSES)
+        self._num_losses = 0
         self.is_file = False  # it was read after the end: nothing is known of when it was written
         self.first_arrival_s: float | None = None  # of a line that tells of steps
         self.unusable: list[str] = []  # what stood where rates were expected
         self.num_unfinite_losses = self.num_lines_since = 0
         self._spec, self._reader = spec, reader
+
+    @property
+    def last_loss(self) -> float | None:
+        """Return the median of the last tenth of the losses; None where one is not finite.
+
+        Lines count and not when they came, so that equal programs have equal losses.
+        """
+        num = min(math.ceil(self._num_losses / 10), MOST_LOSSES)
+        last = list(self._losses)[-num:]
+        if not last or not all(map(math.isfinite, last)):
+            return None
+        return statistics.median(last)
 
     def take_line(self, line: str, arrival_s: float) -> None:
         """Read a line. Raises ReadError where that takes too long."""
@@ -533,7 +548,8 @@ class PrintedNumbers:
                     self.num_unfinite_losses += 1
                 elif self.first_loss is None:
                     self.first_loss = value
-                self.last_loss = value if math.isfinite(value) else None
+                self._losses.append(value)
+                self._num_losses += 1
                 continue
             name = name[:_LONGEST_NAME]
             has_room = name in self.metrics or len(self.metrics) < MOST_METRICS

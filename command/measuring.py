@@ -296,6 +296,8 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
         knows_data_wait=False,
         item=item,
     )
+    # of lines: the samples are of as many as came at once
+    measurement = replace(measurement, last_loss=_storable(printed.last_loss))
     step_s = measurement.median_step_s or math.inf
     counts_items = abs((calls.items_per_step or 0.0) - 1) <= WIDEST_APART and step_s < SHORTEST_S
     if calls.clock is curve.Clock.RATE and max(calls.durations_s) <= SAME * min(calls.durations_s):

@@ -19,19 +19,28 @@ from command.curve import PrintedNumbers
 from command.measuring import NothingReadError, ProgramRun, measured_by
 from command.start import Guard
 from command.watch import Listener, Looks, Moments, Output, ProgramEnd, ProgramLog, Signals, Watch
+from scalemark.host.files import read_probe
 from scalemark.program import expression
 from scalemark.readers import open_reader
 from scalemark.readers.log_text import Lines
 from scalemark.readers.opening import ReadError
 from scalemark.records.attempt import Placement
-from scalemark.records.measurement import AttemptResult, Doing, Outcome, StepSample, Verdict
+from scalemark.records.machine import DeviceKind, Probed
+from scalemark.records.measurement import (
+    STEPS,
+    AttemptResult,
+    Doing,
+    Outcome,
+    StepSample,
+    Verdict,
+)
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import JsonRecord
 from scalemark.run_folder import RunFolder, open_regular, read_regular
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import counted
 from trainer import UnsupportedTrialError, own_process
-from trainer.measured import judge
+from trainer.measured import judge, with_mfu
 from trainer.own_rank import OwnRank, start_beat
 from trainer.watching import telemetry
 
@@ -251,9 +260,7 @@ def _result(
     """Measure a program that ended well, and judge it. Raises ReadError."""
     ended = watched.end
     printed.read_files(folder.path, ended.started_s, ended.ended_s, watched.epoch_s)
-    items_per_step = None
-    if spec.items_per_step:
-        items_per_step = expression.items_per_step(spec.items_per_step, spec.axes)
+    items_per_step = expression.amount("items_per_step", spec.axes)
     try:
         run = ProgramRun(
             spec=spec,
@@ -266,12 +273,24 @@ def _result(
     except NothingReadError as error:
         return outcomes.nothing(str(error), spec, ended), ()
     seen = telemetry.summarize(folder.telemetry, *measured.window_s)
+    measurement = replace(
+        measured.measurement, peak_device_memory_bytes=telemetry.peak_own_bytes(folder.telemetry)
+    )
+    flops_per_item, peak = expression.amount("flops_per_item", spec.axes), _peak(spec, folder)
+    is_counted = measurement.item != STEPS or spec.item == STEPS
+    if flops_per_item and peak and is_counted:
+        measurement = with_mfu(
+            measurement,
+            num_gpus=spec.num_gpus,
+            flops_per_item=flops_per_item,
+            peak_flops_per_s=peak,
+        )
     problem = None
     if printed.num_unfinite_losses:
         problem = f"the loss is not finite in {counted(printed.num_unfinite_losses, 'line')}"
     judged, reasons = judge(
         spec,
-        measured.measurement,
+        measurement,
         measured.durations_s,
         seen,
         watched.num_gpus,
@@ -289,13 +308,31 @@ def _result(
     result = AttemptResult(
         outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
         message=problem or outcomes.noted(ended, spec, watched.num_gpus),
-        measurement=measured.measurement,
+        measurement=measurement,
         verdict=judged,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
         metrics=dict(printed.metrics) or None,
     )
     return result, measured.samples
+
+
+def _peak(spec: TrialSpec, folder: RunFolder) -> float | None:
+    """Return the FLOP/s of one device as `scalemark probe` measured it in this box and precision,
+    undisturbed; None where it did not. CPU devices share those of all cores.
+    """
+    machine = folder.read_machine()
+    probe = read_probe(machine.key, spec.device_kind) if machine else None
+    if probe is None or probe.doubts:
+        return None
+    peaks = []
+    for figure in probe.of(Probed.PEAK):
+        if figure.precision == spec.precision and figure.value:
+            peaks.append(figure.value)
+    peak = min(peaks, default=None)
+    if peak and spec.device_kind == DeviceKind.CPU_DEVICE:
+        return peak / spec.gpus_per_host
+    return peak
 
 
 def _memory_bytes(spec: TrialSpec, given: Placement | None) -> int | None:

@@ -60,8 +60,7 @@ def program_of(
     filled = template.of_axes(spec.axes) | _place(spec, run_dir, own).values()
     try:
         arguments = template.filled(spec.command, filled, shell=spec.shell)
-        if spec.items_per_step:  # before it runs
-            expression.items_per_step(spec.items_per_step, spec.axes)
+        expression.check(spec.axes)  # before it runs
         words = software_words(spec)
         folder = Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute()
         variables = _environment(inherited) | template.variables(filled)

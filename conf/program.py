@@ -60,6 +60,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
         item=program.item,
         items_per_step=expression.substituted(program.items_per_step, derived),
         per_gpu=program.per_gpu,
+        flops_per_item=expression.substituted(program.flops_per_item, derived),
         compare=_compared(config),
         free=axes.free_axes(free),
     )
@@ -83,7 +84,8 @@ def _derived(config: Config) -> dict[str, str]:
             if other not in known:
                 hint = did_you_mean(other, known, "wanted axes of this sweep")
                 raise ProgramRefusedError(f"axes.{name}={value}: {other} is no axis; {hint}")
-        users = [config.command.run, config.command.items_per_step, *derived.values()]
+        counted = (config.command.items_per_step, config.command.flops_per_item)
+        users = [*counted, config.command.run, *derived.values()]
         if not any(re.search(rf"\b{name}\b", text) for text in users):
             raise ProgramRefusedError(_unused(name))
     return derived
@@ -252,11 +254,10 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
     for name in config.command.uses:
         if name.removeprefix(axes.PREFIX) not in own:
             yield f"command.uses: {name} is no axis of this trial; give +axes.{name}="
-    if spec.items_per_step:
-        try:
-            expression.items_per_step(spec.items_per_step, spec.axes)
-        except expression.ExpressionError as error:
-            yield str(error)
+    try:
+        expression.check(spec.axes)
+    except expression.ExpressionError as error:
+        yield str(error)
     # a variable that is null is inherited here, and compared with other trials' values of it
     is_inherited = axes.bare_name(spec.compare) in config.env
     if spec.compare and spec.axes.get(spec.compare) is None and not is_inherited:

@@ -75,6 +75,9 @@ class CommandConfig:
         "items in a step of all replicas, as batch_size*num_gpus", default=""
     )
     per_gpu: bool = setting("the speed that it prints is of one GPU", default=False)
+    flops_per_item: str = setting(
+        "FLOPs of an item, forward and backward, as 6*params, for its utilization (MFU)", default=""
+    )
     compare: str = setting("the axis to compare; empty = all free axes", default="")
     shell: bool = setting("/bin/sh reads the command line", default=False)
     uses: list[str] = setting("axes that it reads from its environment", default=[])

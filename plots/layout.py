@@ -411,7 +411,11 @@ def _unknown_mfu(results: Sequence[Result], show_command: str) -> list[str]:
         if not result.environment.origin.is_ours:
             reason = "the source does not report it"
         elif result.is_of_program:
-            reason = "the FLOPs of a program are not counted"
+            reason = "its FLOPs are not known; give command.flops_per_item"
+            if result.axes["flops_per_item"]:
+                reason = "no undisturbed peak is known: run scalemark probe and read --sweep"
+                if not result.axes["precision"]:
+                    reason = "its precision is not known; give it, and command.uses=[precision]"
         elif is_own(str(result.axes["model"])):
             reason = "the FLOPs of a model of your own are not counted"
         text = reason or f"log.txt of {show_command} {result.attempt_ids[-1]} says why"

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 import typer
 
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
-from scalemark.program.expression import items_per_step
+from scalemark.program.expression import check
 from scalemark.readers import ReadError, open_reader
 from scalemark.records.measurement import IN_FLIGHT, AttemptResult, Outcome, State, StepSample
 from scalemark.records.trial import READING, TrialSpec
@@ -54,8 +54,8 @@ def read(
         list[str],
         typer.Argument(
             metavar="SETTING...",
-            help="read=PATTERN, item=tokens, items_per_step=64*num_gpus, per_gpu=true; others "
-            "stay as they were.",
+            help="read=PATTERN, item=tokens, items_per_step=64*num_gpus, flops_per_item=6*params; "
+            "others stay as they were.",
             show_default=False,
         ),
     ],
@@ -138,8 +138,7 @@ def _checked(before: TrialSpec, changes: Mapping[str, Any]) -> TrialSpec:
     try:
         spec = replace(before, **changes)
         open_reader(spec.read, spec.item)
-        if spec.items_per_step:
-            items_per_step(spec.items_per_step, spec.axes)
+        check(spec.axes)
     except (ValueError, ReadError) as error:
         raise StoreError(str(error)) from error
     return spec

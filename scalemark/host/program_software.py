@@ -54,7 +54,9 @@ _OUTPUT = re.compile(
 _VARIABLE = re.compile(rb"[\"'](?P<quoted>[A-Z][A-Z0-9_]+)[\"']|\$\{?(?P<shell>[A-Z][A-Z0-9_]+)")
 _UNKNOWN_CODE = "unknown-"
 _TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
-COMMAND_KEYS = frozenset(b"run name read item items_per_step per_gpu compare shell uses".split())
+COMMAND_KEYS = frozenset(
+    b"run name read item items_per_step per_gpu flops_per_item compare shell uses".split()
+)
 """Settings of a file for `command=`."""
 
 

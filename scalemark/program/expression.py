@@ -94,15 +94,26 @@ def substituted(text: str, derived: Mapping[str, str]) -> str:
     return text
 
 
-def items_per_step(text: str, axes: Mapping[str, AxisValue | None]) -> float:
-    """Return a number above 0. `axes` is `TrialSpec.axes`. Raises ExpressionError."""
+def amount(name: str, axes: Mapping[str, AxisValue | None]) -> float | None:
+    """Return what `items_per_step` or `flops_per_item` of a trial is, a number above 0; None where
+    it is not given. `axes` is `TrialSpec.axes`. Raises ExpressionError.
+    """
+    text = str(axes.get(name) or "")
+    if not text:
+        return None
     try:
         value = value_of(text, bare(axes))
     except ExpressionError as error:
-        raise ExpressionError(f"command.items_per_step={error}") from error
+        raise ExpressionError(f"command.{name}={error}") from error
     if not _is_number(value) or value <= 0:
-        raise ExpressionError(f"command.items_per_step={text} is {value}; wanted more than 0")
+        raise ExpressionError(f"command.{name}={text} is {value}; wanted more than 0")
     return float(value)
+
+
+def check(axes: Mapping[str, AxisValue | None]) -> None:
+    """Raise ExpressionError for an amount that has no value."""
+    amount("items_per_step", axes)
+    amount("flops_per_item", axes)
 
 
 def bare(axes: Mapping[str, AxisValue | None]) -> dict[str, AxisValue]:

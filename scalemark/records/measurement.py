@@ -243,7 +243,8 @@ class Measurement:
     peak_device_memory_bytes: int | None = None
     # of the step that compiles, before the samples; none when not finite
     first_loss: float | None = None
-    last_loss: float | None = None  # median of the last five steps; none when not finite
+    # median of the last five steps, or of a tenth of what a program printed; none when not finite
+    last_loss: float | None = None
     # of all steps so far, those whose gradients overflowed the loss scale
     num_skipped_steps: int = 0
     last_loss_scale: float | None = None  # none without a loss scale

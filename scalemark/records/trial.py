@@ -145,7 +145,7 @@ class TrialSpec(TrialAxes):
 
     def has_id(self, trial_id: str) -> bool:
         """Return whether it has this id, or had it when READING was a part of it."""
-        return trial_id in (self.trial_id, self._digest_without("compare"))
+        return trial_id in (self.trial_id, self._digest_without("compare", "flops_per_item"))
 
     def _digest_without(self, *names: str) -> str:
         values = json.loads(self.to_json())
@@ -223,7 +223,7 @@ AXES: Mapping[str, Axis] = {
 PROGRAM_AXES = tuple(axis.name for axis in AXES.values() if axis.engines == (Engine.command,))
 """Axes that say what the program is and how it is read."""
 
-READING = ("read", "item", "items_per_step", "per_gpu")
+READING = ("read", "item", "items_per_step", "per_gpu", "flops_per_item")
 """Axes that only say how the log of a program is read: a kept log can be read again."""
 
 USED_BY_PROGRAMS = ("precision", "optimizer", "learning_rate", "batch_size", "num_steps")

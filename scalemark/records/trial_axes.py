@@ -304,6 +304,13 @@ class TrialAxes(TrainingAxes):
         sets_step_time=False,
         engines=(Engine.command,),
     )
+    flops_per_item: str = axis(
+        "FLOPs of an item, forward and backward, as 6*params",
+        default="",
+        set_by="command.flops_per_item",
+        sets_step_time=False,
+        engines=(Engine.command,),
+    )
     compare: str = axis(
         "the axis that plays the part of the strategy",
         default="",

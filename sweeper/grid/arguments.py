@@ -156,7 +156,8 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
 
 
 _SHORT = {"command": "command.run"} | {name: f"command.{name}" for name in READING}
-_TEXTS = ("command.run", "command.read", "command.items_per_step", "command.name")
+_AMOUNTS = ("command.items_per_step", "command.flops_per_item")
+_TEXTS = ("command.run", "command.read", *_AMOUNTS, "command.name")
 _FILES = (".yaml", ".yml")
 _OF_OWN_MODELS = ("model", "data", "strategy")  # groups that say nothing to a program
 _WORDS = re.compile(r"[\w.,+-]+", re.ASCII)

@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 from command.run import read_again
+from scalemark.host.files import write_probe
 from scalemark.records.attempt import RANK_LOST, Placement
+from scalemark.records.machine import Figure, Probe, Probed
 from scalemark.records.measurement import Doing, Phase
 from tests.command.programs import MEANS_AND_TOTAL, ONE, begin, environment_of, run, script, spec_of
+from tests.filled import MACHINE
 from tests.sweeper.processes import PATIENCE_S, assert_gone
 
 pytestmark = pytest.mark.integration
@@ -47,7 +50,7 @@ def test_a_program_that_prints_steps_is_measured():
     assert (found.throughput, found.item) == (pytest.approx(320), "tokens")
     assert (found.num_warm_up_steps, found.num_steps, found.steady) == (2, 28, True)
     assert found.median_step_s == pytest.approx(16 / 320)
-    assert (found.first_loss, found.last_loss) == (3.0, pytest.approx(3 / 28))
+    assert (found.first_loss, found.last_loss) == (3.0, pytest.approx(3 / 29))
     assert (found.trace_s, found.num_parameters, found.data_wait_share) == (None, None, None)
     assert found.time_to_first_step_s > 0
     assert found.peak_host_memory_bytes > 2**20
@@ -57,6 +60,51 @@ def test_a_program_that_prints_steps_is_measured():
     assert folder.heartbeat.exists()
 
 
+def test_the_loss_does_not_depend_on_how_many_lines_came_at_once():
+    program = """
+        import sys, time
+        for step in range(1, 41):
+            print(f"step {step} rate 320 loss {3 / step}", flush=step % int(sys.argv[1]) == 0)
+            time.sleep(0.005)
+    """
+    losses = []
+    for num_lines in (1, 7, 13):
+        spec = spec_of(f"env PYTHONUNBUFFERED= {script(program)} {num_lines}")
+        losses.append(run(spec, f"run{num_lines}")[0].measurement.last_loss)
+    assert losses == [pytest.approx(3 / 38.5, rel=1e-3)] * 3
+
+
+def test_utilization_is_of_the_probed_peak_of_box_and_precision(monkeypatch):
+    monkeypatch.setenv("SCALEMARK_CACHE", "cache")
+    command = script("for n in range(20): print(f'step {n} rate 10')")
+    spec = spec_of(
+        command, precision="bf16", num_gpus=2, flops_per_item="6*num_gpus", item="images"
+    )
+    _, folder = run(spec)
+    folder.machine.write_text(MACHINE.to_json())
+    assert read_again(spec, folder)[0].measurement.mfu is None
+    figures = [Figure(what=Probed.PEAK, value=v, precision=p, source=0) for p, v in PEAKS.items()]
+    probe = Probe(
+        machine=MACHINE.key,
+        host="box",
+        device_kind=spec.device_kind,
+        devices=("CPU device",),
+        uuids=(),
+        measured_at="2026-01-01",
+        all_reduce="ring",
+        figures=tuple(figures),
+    )
+    write_probe(probe)
+    again, _ = read_again(spec, folder)
+    # 10 / 2 * 12 FLOP/s of one of the two devices that share the cores
+    assert again.measurement.mfu == pytest.approx(60 / 200)
+    assert again.measurement.peak_flops_per_s == 200
+    assert read_again(replace(spec, precision="fp16"), folder)[0].measurement.mfu is None
+    write_probe(replace(probe, doubts=("others took 1 of 2 cores",)))
+    assert read_again(spec, folder)[0].measurement.mfu is None
+
+
+PEAKS = {"bf16": 400.0, "fp32": 100.0}
 TIMED_BY_LINES = """
     import sys, time
     for step in range(1, 31):

@@ -27,7 +27,7 @@ WITHOUT_INFLUENCE = {"learning_rate", "learning_rate_warm_up", "weight_decay", "
 WITHOUT_INFLUENCE |= {"cache", "seed", "data_format", "momentum", "device_kind"}
 """Simulated trials may have them, and the cost model gives them no time of their own."""
 
-FOR_THE_PROGRAM = {*USED_BY_PROGRAMS, "model", "seed", "compare"} - {"num_steps"}
+FOR_THE_PROGRAM = {*USED_BY_PROGRAMS, "model", "seed", "compare"} - {"num_steps", "precision"}
 """The program gets these as placeholders and variables, and analysis reads what is compared."""
 
 

@@ -33,6 +33,7 @@ def test_a_program_has_the_axes_that_it_uses_and_lacks_the_others():
         "item": "",
         "items_per_step": "",
         "per_gpu": False,
+        "flops_per_item": "",
         "compare": "",
         "axes.zero": 3,
     }

@@ -59,7 +59,7 @@ def test_numbers_that_programs_print_are_quantities(plots):
     fill_programs([(program(), 10.0), (program(), 12.0)], measured=printed)
     shown = plots("tables", "--show", "loss,accuracy").stdout
     assert "loss 1.25, accuracy 0.75" in shown
-    assert "accuracy: last printed value (loss: median of the last five steps), mean of" in shown
+    assert "accuracy: last printed value (loss: median of the last tenth), mean of" in shown
     ended = plots("tables", "--show", "acuracy")
     assert ended.exit_code == 2
     assert ended.stderr == "plots: acuracy: no such quantity; did you mean accuracy?\n"

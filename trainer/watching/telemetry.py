@@ -387,6 +387,7 @@ class NvmlReading:
     throttle_reasons: list[str] | None
     num_others: int | None  # other processes that compute on it; None where none are listed
     energy_j: float | None = None  # since the driver was loaded
+    own_bytes: int | None = None  # by the trial's processes
     # memory errors since then, as ECC found them
     num_corrected_errors: int | None = None
     num_uncorrected_errors: int | None = None
@@ -411,6 +412,35 @@ def reason_names(bits: int) -> list[str]:
         if bits & bit:
             names.append(_REASONS.get(bit, hex(bit)))
     return names
+
+
+def own_bytes(computing: Sequence[Any] | None) -> int | None:
+    """Return what the processes that scalemark has started hold of a GPU; None where the driver
+    does not tell. One process alone is ours, also in a container that counts processes otherwise.
+    """
+    if computing is None:
+        return None
+    origins = [started_by_scalemark(process.pid) for process in computing]
+    ours = [process for process, is_ours in zip(computing, origins, strict=True) if is_ours]
+    if len(computing) == 1 and origins == [None]:
+        ours = list(computing)
+    elif None in origins:
+        return None
+    used = [process.usedGpuMemory for process in ours]
+    return None if None in used else sum(used)
+
+
+def peak_own_bytes(path: Path) -> int | None:
+    """Return the most that the trial's processes held of any GPU, of samples from its start to its
+    end; None where not every GPU was told of.
+    """
+    peaks: dict[str, int] = {}
+    for sample in _samples_in(path):
+        for reading in sample.gpus:
+            if reading.own_bytes is None:
+                return None
+            peaks[reading.uuid] = max(peaks.get(reading.uuid, 0), reading.own_bytes)
+    return max(peaks.values(), default=0) or None
 
 
 def num_others(pids: Collection[int]) -> int | None:
@@ -445,6 +475,7 @@ def _read(uuid: str, handle: object) -> NvmlReading:
         memory_used_bytes=memory_in_use(handle),
         throttle_reasons=asked(lambda gpu: reason_names(_reasons(gpu))),
         num_others=num_others([process.pid for process in computing or ()]),
+        own_bytes=own_bytes(computing),
         energy_j=asked(lambda gpu: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000),
         num_corrected_errors=asked(_num_errors, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
         num_uncorrected_errors=asked(_num_errors, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),

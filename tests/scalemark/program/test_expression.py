@@ -4,7 +4,7 @@ import pytest
 
 from scalemark.program.expression import (
     ExpressionError,
-    items_per_step,
+    amount,
     names,
     substituted,
     value_of,
@@ -29,7 +29,7 @@ AXES = {
     ],
 )
 def test_it_is_arithmetic_of_axes(text, value):
-    assert items_per_step(text, AXES) == value
+    assert amount("items_per_step", AXES | {"items_per_step": text}) == value
 
 
 def test_it_tells_the_axes_it_names():
@@ -48,7 +48,7 @@ def test_it_tells_the_axes_it_names():
         ("True", "is True; wanted more than 0"),
         ("'8'", "is 8; wanted more than 0"),
         ("batch_size *", "wanted numbers, axes"),
-        ("", "wanted numbers, axes"),
+        (" ", "wanted numbers, axes"),
         ("(" * 150 + "1" + ")" * 150, "301 characters; wanted 200 or less"),
         ("1/0", "division by zero; wanted numbers, axes"),
         ("batch_size-64", "is 0; wanted more than 0"),
@@ -58,7 +58,7 @@ def test_it_tells_the_axes_it_names():
 )
 def test_what_has_no_value_is_refused(text, problem):
     with pytest.raises(ExpressionError, match=problem):
-        items_per_step(text, AXES)
+        amount("items_per_step", AXES | {"items_per_step": text})
 
 
 @pytest.mark.parametrize(

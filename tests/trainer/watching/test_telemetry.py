@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import psutil
 import pynvml
@@ -212,6 +213,38 @@ def test_all_that_a_trial_started_is_its_own(processes):
 @pytest.mark.parametrize(("num", "others"), [(1, 0), (3, 2)])
 def test_where_numbers_mean_nothing_one_process_is_ours(num, others):
     assert telemetry.num_others(range(NO_PROCESS, NO_PROCESS + num)) == others
+
+
+def test_memory_is_that_of_the_trials_own_processes(processes):
+    ours, child, other = processes
+
+    def held(*processes):
+        listed = [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in processes]
+        return telemetry.own_bytes(listed)
+
+    assert held((ours, 3), (child, 4), (other, 100)) == 7
+    assert held((NO_PROCESS, 5)) == 5, "one alone in a container that counts otherwise"
+    assert held((NO_PROCESS, 5), (NO_PROCESS + 1, 6)) is None
+    assert held((ours, None)) is None
+    assert (held(), telemetry.own_bytes(None)) == (0, None)
+
+
+def test_the_peak_is_that_of_the_fullest_gpu_at_any_time(tmp_path):
+    path = tmp_path / "telemetry.jsonl"
+    assert telemetry.peak_own_bytes(path) is None
+
+    def write(*samples):
+        gpus = [
+            [replace(BUSY, own_bytes=first), replace(SILENT, own_bytes=second)]
+            for first, second in samples
+        ]
+        lines = [telemetry.GpuSample(time_s=1.0, gpus=both).to_json() for both in gpus]
+        path.write_text("".join(line + "\n" for line in lines))
+
+    write((0, 0), (5, 9), (7, 2))
+    assert telemetry.peak_own_bytes(path) == 9
+    write((0, 0), (5, None))
+    assert telemetry.peak_own_bytes(path) is None, "no number of one GPU is that of all"
 
 
 def test_without_samples_there_is_no_telemetry(tmp_path):
