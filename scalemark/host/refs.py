@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from scalemark.records.axes import REF, FreeAxes
 from scalemark.text.wording import did_you_mean
 
 _WITH_COMMIT = re.compile(r"(.+)@([0-9a-f]{8,40})", re.DOTALL)
+MOST_WORKTREES = 20  # of a checkout that are kept
+_MADE = b"made\n"  # in the lock file of a worktree
 _WITHIN_S = 600.0  # of a checkout, which may be large
 # these make an environment for each folder
 _INSTALLERS = frozenset({"uv", "poetry", "pixi", "pipenv", "pdm"})
@@ -212,7 +214,8 @@ def _commit(ref: str, top: Path) -> str:
     listed = software.git(top, "for-each-ref", "--format=%(refname:short)")
     if listed is None:
         raise RefError(ref, f"git does not answer in {top}")
-    hint = did_you_mean(wanted, ["HEAD", *listed.decode().split()], "see git log --all")
+    known = ["HEAD", *listed.decode().split()]
+    hint = did_you_mean(wanted, known, f"it has {', '.join(known[:6])}; see git log --all")
     raise RefError(ref, f"no commit of {top}; {hint}")
 
 
@@ -226,14 +229,21 @@ def _worktree(
         root.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(root.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o666)
         stack.callback(os.close, lock)
+        os.utime(lock)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            may_change = mends or not root.exists()
+            may_change = mends or not (_is_made(lock) and root.exists())
         except BlockingIOError:
             fcntl.flock(lock, fcntl.LOCK_SH)  # waits while another process makes or mends it
-            may_change = False
+            may_change = not _is_made(lock)
+            if may_change:  # that process was killed
+                fcntl.flock(lock, fcntl.LOCK_EX)
         if may_change:
+            os.ftruncate(lock, 0)
             is_there = _check_out(ref, top, root, commit)
+            if is_there:
+                os.pwrite(lock, _MADE, 0)
+                _remove_oldest(top, root)
         else:  # it is used as it is
             state = _state(ref, root)
             is_there = state is not None and state.commit.removesuffix(software.DIRTY) == commit
@@ -246,6 +256,28 @@ def _worktree(
     if (root / ".gitmodules").exists():
         raise RefError(ref, "it has submodules; check it out yourself, and run the sweep there")
     return root, lock
+
+
+def _is_made(lock: int) -> bool:
+    """Return whether the worktree of a lock was made to its end."""
+    return os.fstat(lock).st_size == len(_MADE)
+
+
+def _remove_oldest(top: Path, newest: Path) -> None:
+    """Remove worktrees of a checkout that nobody uses, but those that were used last."""
+    by_use = sorted(newest.parent.glob("*.lock"), key=lambda file: file.stat().st_mtime)
+    others = [file.with_suffix("") for file in by_use if file.with_suffix("") != newest]
+    there = [root for root in others if root.exists()]
+    for root in there[: max(0, len(there) + 1 - MOST_WORKTREES)]:
+        with root.with_suffix(".lock").open("r+") as lock, suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.truncate(lock.fileno(), 0)
+            _remove(top, root)
+
+
+def _remove(top: Path, root: Path) -> None:
+    software.git(top, "worktree", "remove", "--force", "--force", str(root))
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def _check_out(ref: str, top: Path, root: Path, commit: str) -> bool:
@@ -262,8 +294,7 @@ def _check_out(ref: str, top: Path, root: Path, commit: str) -> bool:
     if _is_clean(ref, root, commit):
         return True
     # a process was killed while it made this, or somebody has removed the folder
-    software.git(top, "worktree", "remove", "--force", "--force", str(root))
-    shutil.rmtree(root, ignore_errors=True)
+    _remove(top, root)
     add = ("worktree", "add", "--force", "--force", "--detach", str(root), commit)
     software.git(top, "-c", "core.hooksPath=/dev/null", *add, within_s=_WITHIN_S)
     return _is_clean(ref, root, commit)

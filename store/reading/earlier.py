@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.records.attempt import BEHIND
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES, Outcome, State
 from scalemark.records.trial import TrialSpec
@@ -91,10 +92,6 @@ def ran_at(engine: sa.Engine, machine_key: str) -> list[tuple[str, datetime, dat
         for trial_id, begin, duration_s in connection.execute(statement):
             spans.append((trial_id, begin, begin + timedelta(seconds=duration_s or 0.0)))
     return spans
-
-
-_PUT_OUT = "race: % behind %"
-"""The reason that sweeper.early_stopping.rule gives for a trial that is too slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +198,9 @@ def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
     """Return the reason by trial id and machine key. The last sweep with repeats of a trial
     decides: one that did not race stops nobody.
     """
-    is_out = sa.and_(RepeatRow.state == State.SKIPPED, RepeatRow.reason.like(_PUT_OUT))
+    is_out = sa.and_(
+        RepeatRow.state == State.SKIPPED, RepeatRow.reason.like(BEHIND.format("%", "%"))
+    )
     last = (
         sa.select(RepeatRow.trial_id, sa.func.max(RepeatRow.sweep_id).label("sweep_id"))
         .where(RepeatRow.trial_id.in_(sa.select(RepeatRow.trial_id).where(is_out)))

@@ -32,6 +32,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
 
+from scalemark.records.attempt import BEHIND
 from scalemark.stats.welch import (
     Spread,
     always_valid_interval,
@@ -160,10 +161,8 @@ def _why_out(
     if gap <= reach:
         return ""
     percent = -100 * math.expm1(-gap)  # by which the slower one is slower
-    return (
-        f"race: {percent:.1f} % behind {leader.name} after {counted(num_slow, 'repeat')}; the "
-        "others would hardly make it lead"
-    )
+    after = f"{leader.name} after {counted(num_slow, 'repeat')}"
+    return f"{BEHIND.format(f'{percent:.1f} %', after)}; the others would hardly make it lead"
 
 
 WORSE_LEVEL = 0.05

@@ -1,5 +1,6 @@
 """Commits run in worktrees of their own: nothing of the user's checkout is touched, and nothing that is not committed is run."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -218,6 +219,43 @@ def test_one_of_which_git_says_nothing_is_refused_and_kept(commits, tmp_path, mo
     with pytest.raises(RefError, match=f"git does not answer in {root}"):
         place("main")
     assert (root / "checkpoint.bin").exists()
+
+
+def test_one_whose_maker_was_killed_is_made_by_who_waited(commits, monkeypatch):
+    _, new = commits
+    root = place(new).root
+    root.with_suffix(".lock").write_bytes(b"")  # as its maker leaves it while it makes
+    (root / "lib.py").unlink()
+    asked = fcntl.flock
+    refused = []
+
+    def flock(lock: int, how: int) -> None:
+        if how & fcntl.LOCK_NB and not refused:
+            refused.append(lock)
+            raise BlockingIOError  # the maker had it, and is dead now
+        asked(lock, how)
+
+    monkeypatch.setattr(refs.fcntl, "flock", flock)
+    assert (place(new).root / "lib.py").read_text() == "x = 2\n"
+    assert refused
+
+
+def test_worktrees_that_nobody_uses_are_few(commits, monkeypatch):
+    monkeypatch.setattr(refs, "MOST_WORKTREES", 2)
+    old, new = commits
+    older = commit(lib="x = 5\n")
+    in_use = used(old)
+    second = place(new).root
+    os.utime(in_use.root.with_suffix(".lock"), (1, 1))
+    os.utime(second.with_suffix(".lock"), (2, 2))
+    third = place(older).root
+    assert in_use.root.exists(), "the oldest one is in use"
+    in_use.close()
+    again = place(new).root
+    assert (again / "lib.py").read_text() == "x = 2\n"
+    assert not in_use.root.exists()
+    assert third.exists()
+    assert git("worktree", "list").count("\n") == 2
 
 
 def test_a_plan_changes_no_worktree_and_makes_new_ones(commits):
