@@ -268,11 +268,15 @@ def _remove_oldest(top: Path, newest: Path) -> None:
     by_use = sorted(newest.parent.glob("*.lock"), key=lambda file: file.stat().st_mtime)
     others = [file.with_suffix("") for file in by_use if file.with_suffix("") != newest]
     there = [root for root in others if root.exists()]
-    for root in there[: max(0, len(there) + 1 - MOST_WORKTREES)]:
+    num_too_many = len(there) + 1 - MOST_WORKTREES
+    for root in there:
+        if num_too_many <= 0:
+            break
         with root.with_suffix(".lock").open("r+") as lock, suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.truncate(lock.fileno(), 0)
             _remove(top, root)
+            num_too_many -= 1
 
 
 def _remove(top: Path, root: Path) -> None:

@@ -250,6 +250,7 @@ def test_worktrees_that_nobody_uses_are_few(commits, monkeypatch):
     os.utime(second.with_suffix(".lock"), (2, 2))
     third = place(older).root
     assert in_use.root.exists(), "the oldest one is in use"
+    assert not second.exists()
     in_use.close()
     again = place(new).root
     assert (again / "lib.py").read_text() == "x = 2\n"
