@@ -199,6 +199,9 @@ class SweepConfig:
         "leave out repeats that could hardly change which strategy leads (docs/racing.md)",
         default=False,
     )
+    margin: float = setting(
+        "share by which batch_size=max stays below the largest batch that runs", default=0.0
+    )
     on_failure: OnFailure = setting(
         "after a failed trial go on with the others, or stop", default=OnFailure["continue"]
     )

@@ -1,10 +1,12 @@
 """Runs one sweep: plans it, hands it to what runs it, and reports how it ended."""
 
+import copy
 import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from rich.console import Console
 
-from conf.schema import Config, PlanFormat
+from conf.schema import Config, PlanFormat, SweepConfig
 from scalemark.cli.terminal import make_console, silence
 from scalemark.host import files, processes, program_software, refs, software
 from scalemark.program import template
@@ -37,6 +39,8 @@ from sweeper.grid.arguments import Taken
 from sweeper.grid.compose import Grid
 from sweeper.grid.plan import Plan, check, check_folders, make_plan, resolve_grid
 from sweeper.grid.plan_view import Estimate, Planned, machine_line, plan_json, print_plan
+from sweeper.grid.search import resolve_searches, split
+from sweeper.largest import Searching, Where
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.run_folders import RunFolders, recover, take_up_lost
@@ -67,6 +71,25 @@ class Sweep:
     @property
     def software_key(self) -> str:
         return software.key(self._software)
+
+    def of(self, settings: SweepConfig) -> "Sweep":
+        """Return the same with other settings: a round of a search, or what comes after it."""
+        other = copy.copy(self)
+        other.config = replace(self.config, sweep=settings)
+        other.name = settings.name or self.name
+        return other
+
+    @property
+    def where(self) -> Where:
+        """Say what must be equal for results to answer a search of this sweep."""
+        memory_gib = self.config.launcher.host_memory_gib
+        return Where(
+            url=self.config.store.url,
+            machine_key=self.machine.key,
+            software_key=self.software_key,
+            shares_host=self.config.launcher.share_host,
+            host_memory_bytes=round(memory_gib * 2**30) if memory_gib else None,
+        )
 
     def check(self, specs: Sequence[TrialSpec]) -> None:
         """Take the software of a user's programs for the sweep's; resolving the grid refused what
@@ -229,10 +252,23 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
     name = check(config)
     if not config.sweep.dry_run:
         check_folders(config.store)
+    known, searched = split(grid.cells, config.sweep)
     sweep = Sweep(config, name)
-    specs, left_out = resolve_grid(grid.cells, grid.composer.compose, sweep.inventory, config.sweep)
-    sweep.check(specs)
+    compose, inventory = grid.composer.compose, sweep.inventory
+    specs: list[TrialSpec] = []
+    left_out: list[tuple[str, str]] = []
+    if known or not searched:
+        specs, left_out = resolve_grid(known, compose, inventory, config.sweep)
+    searches, more_left_out = resolve_searches(searched, compose, inventory, config.sweep)
+    left_out += more_left_out
+    every = [spec for search in searches for spec in search.specs.values()]
+    sweep.check([*specs, *every])
+    searching = Searching(searches, config.sweep, sweep.where)
+    for search in searches:
+        print(f"sweep: {search}", file=sys.stderr)
     if config.sweep.dry_run:
+        if searching.is_over:
+            specs = list({spec.trial_id: spec for spec in (*specs, *searching.chosen())}.values())
         # the plan is what was asked for: on stdout
         planned = sweep.plan(specs, left_out, open_existing(config.store.url))
         if config.sweep.plan_format is PlanFormat.json:
@@ -246,13 +282,36 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
             what = "sweep: this plan cannot be run as it is"
             print(f"{what}: {quoted(str(error))}", file=sys.stderr)
         return None
+    if not searches:
+        return _measure(sweep, specs, left_out, typed, taken)
+
+    def measure(specs: Sequence[TrialSpec], settings: SweepConfig) -> Report:
+        is_last = settings is config.sweep  # not a round of the search
+        part, refused = sweep.of(settings), left_out if is_last else []
+        return _measure(part, specs, refused, typed, taken, shows_plan=is_last)
+
+    return searching.run(name, measure, specs)
+
+
+def _measure(
+    sweep: Sweep,
+    specs: Sequence[TrialSpec],
+    left_out: Sequence[tuple[str, str]],
+    typed: Sequence[str],
+    taken: Taken | None,
+    *,
+    shows_plan: bool = True,
+) -> Report:
+    """Plan these trials and run them. Raises SweepRefusedError or StoreError before that."""
+    config, name = sweep.config, sweep.name
     with ExitStack() as stack:
         writer = open_writer(config.store.url)
         stack.callback(writer.close)
         _take_up_lost(writer.engine, config, name)
         planned = sweep.plan(specs, left_out, writer.engine)
         try:
-            _print(make_console(stderr=True), sweep, planned, taken)
+            if shows_plan:
+                _print(make_console(stderr=True), sweep, planned, taken)
         except OSError:  # nobody reads it: the results are what counts
             silence(sys.stderr)
         words = [sys.argv[0]]

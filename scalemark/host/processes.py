@@ -162,6 +162,7 @@ OUT_OF_HOST_MEMORY = (
 _SIGNS = re.compile(
     r"std::bad_alloc|^MemoryError\b|Cannot allocate memory"
     r"|CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"
+    r"|Compute received an exception:Status:1, "  # oneDNN's dnnl_out_of_memory
     r"|Unable to allocate [\d.]+ \w+ for an array"
     # unless its file system is noexec
     r"|failed to map segment from shared object(?!: (?:Operation not|Permission))"
@@ -209,7 +210,7 @@ GAVE_UP = re.compile(
     r"Allocator \(GPU_\d+_bfc\) ran out of memory trying to allocate [\d.]+\w+(?= \(rounded to)"
     # TF_GPU_ALLOCATOR=cuda_malloc_async logs such attempts as it logs failures; this is of an op
     r"|OOM when allocating tensor with shape\[[\d,]*\] and type \w+ on \S+"
-    r" by allocator gpu_async_\d+"
+    r" by allocator (?:gpu_async_\d+|mklcpu|cpu)\b"
 )
 """The line of a log after which the op that wanted memory has failed."""
 

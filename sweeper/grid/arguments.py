@@ -34,6 +34,8 @@ from sweeper import SweepRefusedError
 
 _MOST_NAMED = 3
 _FLAG = f"--{SETTING}"
+SEARCH = re.compile(r"(max|best)\([-\d,.\s]*\)", re.ASCII)
+"""A value that is looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,16 +218,18 @@ def with_program(arguments: Sequence[str]) -> list[str]:
 def with_expressions(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with quotes around expressions, whose brackets Hydra would refuse.
 
-    These are a rule of sweep.exclude without a list around it, and axes that are derived. Refs are
-    quoted, too: HEAD~1, or a commit that reads as a number. strategy=all is a list of all that one
-    host can run.
+    These are a rule of sweep.exclude without a list around it, axes that are derived, and searches
+    as max(8,512,8). Refs are quoted, too: HEAD~1, or a commit that reads as a number.
+    strategy=all is a list of all that one host can run.
     """
     quoted = []
     for argument in arguments:
         name, _, text = argument.partition("=")
         if name == "sweep.exclude" and text and text[0] not in "['\"":
             argument = f"{name}=[{exact_value(text)}]"
-        elif name.lstrip("+").startswith(PREFIX) and "(" in text and expression.is_computed(text):
+        elif SEARCH.fullmatch(text) or (
+            name.lstrip("+").startswith(PREFIX) and "(" in text and expression.is_computed(text)
+        ):
             argument = f"{name}={exact_value(text)}"
         elif name.lstrip("+") == REF and not re.search(r"""['"()\[]""", text):
             argument = f"{name}={','.join(map(exact_value, text.split(',')))}"

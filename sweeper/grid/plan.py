@@ -246,6 +246,10 @@ def check(config: Config) -> str:
     _check_hardware(config)
     if not 1 <= config.sweep.repeats <= MOST_REPEATS:
         raise SweepRefusedError(f"sweep.repeats={config.sweep.repeats}: wanted 1 to {MOST_REPEATS}")
+    if not 0 <= config.sweep.margin < 1:
+        raise SweepRefusedError(
+            f"sweep.margin={config.sweep.margin:g}: wanted a share from 0 to less than 1, as 0.1"
+        )
     if config.sweep.plan_format is PlanFormat.json and not config.sweep.dry_run:
         raise SweepRefusedError(
             "sweep.plan_format=json: goes with a plan that is only printed; add sweep.dry_run=true"

@@ -46,7 +46,7 @@ class Ended:
     last_step: int | None = None  # the last that was seen
     heard: bool = False  # a user's program, whose output counted as a sign of life
     last_error: str = ""  # the last line of its log that looks like one
-    gave_up: str = ""  # the line of a log with which a GPU's allocator did
+    gave_up: str = ""  # the line of a log with which an allocator did
     unreadable: str = ""  # what is wrong with its run folder
     # the kernel killed something of this control group for memory meanwhile
     kernel_killed: bool = False
@@ -327,6 +327,8 @@ def _judge_end(ended: Ended, limits: LauncherConfig) -> tuple[Outcome, str]:
     by_itself = ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT
     if by_itself and processes.says_so(ended.last_error):
         return Outcome.OUT_OF_MEMORY, processes.OUT_OF_HOST_MEMORY
+    if ended.exit_code < 0 and ended.gave_up:  # oneDNN goes on without the memory, and crashes
+        return Outcome.OUT_OF_MEMORY, f"{processes.OUT_OF_HOST_MEMORY}: {ended.gave_up}"
     remedy = processes.other_limit(ended.last_error)
     message = f"ended with exit code {ended.exit_code} and left no result"
     if ended.exit_code < 0:

@@ -224,6 +224,20 @@ def test_a_failed_allocation_in_a_library_is_out_of_memory(begin):
     assert "out of host memory; try a smaller batch_size" in found.message
 
 
+def test_a_crash_after_a_failed_allocation_is_out_of_memory(begin):
+    """A bug: oneDNN crashes where TensorFlow had no memory for its tensor on a CPU device, which
+    was taken for a failure, and tried again."""
+    said = (
+        "W0000 op_kernel.cc:1858] OP_REQUIRES failed at mkl_util.h:848 : RESOURCE_EXHAUSTED: OOM "
+        "when allocating tensor with shape[8448,28,28,32] and type float on "
+        "/job:localhost/replica:0/task:0/device:CPU:1 by allocator mklcpu"
+    )
+    crash = f"import os; print({said!r}, flush=True); os.kill(os.getpid(), 11)"
+    found, has_crashed = result(begin, crash)
+    assert (found.outcome, has_crashed) == (Outcome.OUT_OF_MEMORY, False)
+    assert found.message.endswith("device:CPU:1 by allocator mklcpu")
+
+
 @pytest.mark.parametrize(
     "script",
     [

@@ -1,0 +1,237 @@
+"""Finds the largest or the best batch of each cell, by rounds of short attempts that are sweeps of
+their own, and prints the frontier. What the database knows is not tried again.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from statistics import median
+
+from conf.schema import OnFailure, SweepConfig
+from scalemark.cli.terminal import make_console, print_columns
+from scalemark.records.axes import Engine, bare_name
+from scalemark.records.measurement import Outcome, unit_of
+from scalemark.records.trial import TrialSpec
+from scalemark.text.wording import as_typed, fixed
+from store.database import open_existing
+from store.reading.earlier import last_attempt
+from store.searches import SEARCH, Ended, delete_of_searches, ended
+from sweeper.grid.plan import varying_axes
+from sweeper.grid.search import MOST_ATTEMPTS, Goal, Search, largest, next_doubled, next_value
+from sweeper.report import Report
+
+Measure = Callable[[Sequence[TrialSpec], SweepConfig], Report]
+"""Runs trials as a sweep of these settings."""
+_RUNS_NOT = (Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT, Outcome.HUNG)
+_FEW_STEPS = {"num_steps": 3, "min_warm_up_steps": 1, "min_warm_up_s": 0.0, "min_window_s": 0.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """What must be equal for what is known of a value to hold."""
+
+    url: str
+    machine_key: str
+    software_key: str
+    shares_host: bool
+    host_memory_bytes: int | None
+
+
+class Searching:
+    """Looks for a value in each of some cells, and knows what was found so far."""
+
+    def __init__(self, searches: Sequence[Search], sweep: SweepConfig, where: Where) -> None:
+        self.searches, self._sweep, self._where = searches, sweep, where
+        engine = open_existing(where.url)
+        self._after = last_attempt(engine) if engine and sweep.rerun else 0
+        self._tried: set[str] = set()  # trials, by this process
+        # of each search: value -> how attempts at it ended, and of these those that measured it
+        self._ends: list[dict[int, list[Ended]]] = [{} for _ in searches]
+        self._full: list[dict[int, list[Ended]]] = [{} for _ in searches]
+        self._learn()
+
+    def run(self, name: str, measure: Measure, known: Sequence[TrialSpec]) -> Report:
+        """Look, then measure what was found together with `known` trials. Where a value runs out
+        of memory only when it is measured, go on below it.
+        """
+        measured: list[TrialSpec] = []
+        while True:
+            while trials := self._next_trials():
+                tells = ", ".join(sorted({self._value_of(spec) for spec in trials}))
+                print(f"sweep: search: tries {tells}", file=sys.stderr)
+                self._tried.update(spec.trial_id for spec in trials)
+                report = measure(trials, self._settings(name))
+                self._learn_and_hide()
+                if report.ran.was_interrupted or report.ran.failure or report.ran.num_not_started:
+                    return report
+            chosen = {spec.trial_id: spec for spec in (*known, *self.chosen())}
+            if list(chosen.values()) == measured:
+                self._print_frontier()
+                return report
+            measured = list(chosen.values())
+            report = measure(measured, self._sweep)
+            self._learn_and_hide()
+            if report.ran.was_interrupted or report.ran.failure:
+                return report
+
+    def chosen(self) -> list[TrialSpec]:
+        """Return the trial of each search that is measured, as far as is known: the largest that
+        ran, or the best; the least where none ran, and one that failed for another reason.
+        """
+        return [search.specs[self._chosen(number)] for number, search in enumerate(self.searches)]
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the database knows already what is looked for."""
+        return not self._next_trials()
+
+    def _settings(self, name: str) -> SweepConfig:
+        """Return the settings of a round: a failure is an answer, and ends nothing."""
+        looks_for_best = any(search.goal is Goal.BEST for search in self.searches)
+        return replace(
+            self._sweep,
+            name=f"{name[: 100 - len(SEARCH)]}{SEARCH}",
+            repeats=self._sweep.repeats if looks_for_best else 1,
+            rerun=False,
+            on_failure=OnFailure["continue"],
+        )
+
+    def _next_trials(self) -> list[TrialSpec]:
+        trials = []
+        for number, search in enumerate(self.searches):
+            value = self._next_value(number)
+            if value is not None:
+                trials.append(_tried_as(search, value))
+        return [spec for spec in trials if spec.trial_id not in self._tried]
+
+    def _next_value(self, number: int) -> int | None:
+        search, ran = self.searches[number], self._ran(number)
+        if search.goal is Goal.BEST:
+            return next_doubled(search, ran, self._gains(number))
+        tried = [ends for ends in self._ends[number].values() if any(e.is_of_search for e in ends)]
+        return next_value(search, ran, MOST_ATTEMPTS - len(tried))
+
+    def _chosen(self, number: int) -> int:
+        search, ran = self.searches[number], self._ran(number)
+        value = self._next_value(number)
+        if value is not None and _tried_as(search, value).trial_id in self._tried:
+            return value  # it failed, and not for lack of memory
+        least = min(search.specs)
+        if search.goal is Goal.BEST:
+            speeds = {value: self._speeds(number, value) for value, does in ran.items() if does}
+            return max(speeds, key=lambda value: median(speeds[value]), default=least)
+        most = (largest(ran) or least) * (1 - self._sweep.margin)
+        return max((value for value in search.specs if value <= most), default=least)
+
+    def _gains(self, number: int) -> bool:
+        """Return whether the last value that ran was faster than the one before, beyond the noise:
+        no interval of one meets one of the other.
+        """
+        values = [value for value, does in sorted(self._ran(number).items()) if does]
+        if len(values) < 2:
+            return True
+        before, last = (self._full[number][value] for value in values[-2:])
+        lows = [end.low or end.throughput for end in last if end.throughput]
+        highs = [end.high or end.throughput for end in before if end.throughput]
+        return min(low for low in lows if low) > max(high for high in highs if high)
+
+    def _ran(self, number: int) -> dict[int, bool]:
+        """Return of each value with an answer whether it runs: always, so far."""
+        ran = {}
+        for value, ends in self._ends[number].items():
+            outcomes = {end.outcome for end in ends}
+            if not outcomes.isdisjoint(_RUNS_NOT):
+                ran[value] = False
+            elif Outcome.COMPLETED in outcomes:
+                ran[value] = True
+        return ran
+
+    def _speeds(self, number: int, value: int) -> list[float]:
+        return [end.throughput for end in self._full[number][value] if end.throughput]
+
+    def _learn(self) -> list[str]:
+        """Read how attempts ended; return the trials among them that are of few steps."""
+        where, engine = self._where, open_existing(self._where.url)
+        if engine is None:
+            return []
+        tried, full = [], []
+        for search in self.searches:
+            tried += [_tried_as(search, value).trial_id for value in search.specs]
+            full += [spec.trial_id for spec in search.specs.values()]
+        found = ended(
+            engine,
+            [*dict.fromkeys([*tried, *full])],
+            where.machine_key,
+            where.software_key,
+            shares_host=where.shares_host,
+            host_memory_bytes=where.host_memory_bytes,
+            after=self._after,
+        )
+        for number, search in enumerate(self.searches):
+            for value, spec in search.specs.items():
+                ids = dict.fromkeys((_tried_as(search, value).trial_id, spec.trial_id))
+                self._ends[number][value] = [end for each in ids for end in found.get(each, ())]
+                self._full[number][value] = found.get(spec.trial_id, [])
+        return sorted(found.keys() & set(tried) - set(full))
+
+    def _learn_and_hide(self) -> None:
+        """Read how attempts ended, and have those of few steps count nowhere else."""
+        delete_of_searches(self._where.url, self._learn(), datetime.now(UTC))
+
+    def _value_of(self, spec: TrialSpec) -> str:
+        axis = self.searches[0].axis
+        return f"{bare_name(axis)}={as_typed(spec.axes[axis])}"
+
+    def _print_frontier(self) -> None:
+        """Print what was found in each cell: on stdout, as a result."""
+        specs = self.chosen()
+        axis, goal = self.searches[0].axis, self.searches[0].goal
+        varying = varying_axes(specs) - {axis, "num_gpus", "hosts"}
+        if specs[0].engine == Engine.command:  # its strategy is named by them
+            varying = set()
+        word = "largest" if goal is Goal.MAX else "best"
+        columns = ["model", "strategy", "GPUs", *map(bare_name, sorted(varying))]
+        columns += [f"{word} {bare_name(axis)}", "peak memory", "throughput", "beyond it"]
+        rows = []
+        for number, spec in enumerate(specs):
+            strategy = self.searches[number].without_axis(spec).strategy
+            row = [spec.model, strategy, str(spec.num_gpus)]
+            row += [as_typed(spec.axes[name]) for name in sorted(varying)]
+            rows.append([*row, *self._found(number)])
+        print_columns(make_console(), columns, rows, right=columns[2:-1])
+
+    def _found(self, number: int) -> list[str]:
+        """Return of a cell the value, its peak memory, its throughput, and what ends it there."""
+        search, ran, value = self.searches[number], self._ran(number), self._chosen(number)
+        ends = self._ends[number]
+        beyond = min((other for other, does in ran.items() if not does), default=None)
+        why = "largest that was asked for"
+        if beyond is not None:
+            outcome = next(end.outcome for end in ends[beyond] if end.outcome in _RUNS_NOT)
+            why = f"{beyond} {outcome.replace('_', ' ')}"
+        elif largest(ran) != max(search.specs):
+            why = "no gain" if search.goal is Goal.BEST else "not tried"
+        if not ran.get(value):
+            if beyond is None:
+                return ["unknown", "", "", f"{value} failed"]
+            return ["none", "", "", why]
+        full = self._full[number][value]
+        peaks = [end.peak_bytes for end in full if end.peak_bytes]
+        peak = f"{fixed(max(peaks) / 2**30, 2)} GiB" if peaks else "unknown"
+        throughput = "unknown"
+        if speeds := self._speeds(number, value):
+            item = next(end.item for end in full if end.item)
+            throughput = f"{fixed(median(speeds), 1)} {unit_of(item)}"
+        return [str(value), peak, throughput, why]
+
+
+def _tried_as(search: Search, value: int) -> TrialSpec:
+    """Return the trial that says whether a value runs: of our own models in a few steps, of a
+    program the whole of it, for it may print nothing before.
+    """
+    spec = search.specs[value]
+    if search.goal is Goal.BEST or spec.engine == Engine.command:
+        return spec
+    fewest = {name: min(getattr(spec, name), most) for name, most in _FEW_STEPS.items()}
+    return replace(spec, **fewest)
