@@ -16,6 +16,6 @@ OF_A_SESSION = (
     *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTEST_", "SCALEMARK_"),
     *("SLURM_", "PBS_", "LSB_", "RAY_", "WANDB_", "MLFLOW_", "MASTER_", "VIRTUAL_ENV", "CONDA_"),
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_", "PMI"),
-    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "DBUS_", "TMUX", "VSCODE_", "GITHUB_", "JOB_ID"),
 )
 """Variables of another session or run, which change no numbers even where a program names them."""
