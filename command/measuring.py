@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from command import curve
 from command.points import are_other, label
 from command.watch import Looks, TakenResources
+from scalemark.readers.opening import FASTEST_STEP_S
 from scalemark.records.measurement import (
     LARGEST_THROUGHPUT,
     STEPS,
@@ -30,7 +31,6 @@ WIDEST_APART = 0.05  # of rates to the time between lines, as a share of the tim
 STAMPED_WITHIN_S = 0.03  # of its arrival a line is seen, on a busy machine
 SHORTEST_S = 0.003  # of a step that a program prints: steps of one item that are faster are items
 MUCH_APART = 0.25  # of rates to counted items: more than rounding and pauses explain
-FASTEST_STEP_S = 0.001  # of many items: what a program counts faster is no step of training
 FEW_ITEMS = 5  # of a step, which have to be whole numbers
 WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
 LINES_AT_ONCE = (

@@ -13,7 +13,7 @@ if __name__ == "__main__":
 
 from scalemark.cli.terminal import make_console, print_columns, print_json, reader_may_leave
 from scalemark.readers.log_text import OUTPUT_FILE, LogError, LogText, log_text
-from scalemark.readers.opening import KINDS, Reading, about
+from scalemark.readers.opening import FASTEST_STEP_S, KINDS, Reading, about
 from scalemark.readers.search import FIRST_LINES, LAST_LINES, FoundReader, Search, search
 from scalemark.text.untrusted import quoted, visible
 from scalemark.text.wording import counted
@@ -141,10 +141,16 @@ def _advice(result: Search) -> list[str]:
             "the bar begins anew, which is taken for an epoch; where bars of several ranks stand "
             "one after another, let one rank print"
         )
-    if best.counts_items:
+    fastest_s = min((reading.step_s for reading in best.rated if reading.step_s), default=1.0)
+    if "items_per_step" in best.settings:
         said.append(
             f"the log seems to count {best.item} in place of steps: where each GPU counts its own, "
             "set command.items_per_step=num_gpus"
+        )
+    elif fastest_s < FASTEST_STEP_S:
+        said.append(
+            f"{1 / fastest_s:,.0f} steps per second may be items, as environment steps: where they "
+            "are, add command.items_per_step=1"
         )
     elif not best.has_throughput and not any(reading.items_per_step for reading in best.readings):
         said.append(

@@ -158,8 +158,8 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
     is_in_seconds = SECONDS.get(column.unit.strip()) == 1.0
     if role.is_bare_time and is_in_seconds and step and not column.counts_steps:
         gap = _usual_gap(step, lines)
+        aside = f"of one step, or of all {gap:g} since the line before"
         if gap > 1:
-            aside = f"of one step, or of all {gap:g} since the line before"
             column.role = replace(role, aside=aside, is_bare_time=False)
     if role.item == "frames" and len(values) > 2 and max(values) == min(values) <= _FASTEST_FILM:
         column.role = replace(role, aside="it never changes")

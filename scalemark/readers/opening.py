@@ -63,6 +63,7 @@ _FOLDER = Path(__file__).parent / "kinds"
 KINDS = tuple(sorted(path.stem for path in _FOLDER.glob("[a-z]*.py")))
 """What may stand before the colon of `read`."""
 
+FASTEST_STEP_S = 0.001  # of training: what is counted faster may be items, as environment steps
 _MOST_QUOTED = 60
 
 

@@ -53,11 +53,6 @@ class FoundReader:
         return self.candidate.role.item or self.candidate.counted
 
     @property
-    def counts_items(self) -> bool:
-        """Return whether the numbers of its steps are those of items."""
-        return bool(self.candidate and self.candidate.counted)
-
-    @property
     def per_gpu(self) -> bool | None:
         if self.candidate and self.candidate.role.name:
             return self.candidate.role.per_gpu
@@ -72,7 +67,7 @@ class FoundReader:
         lines = {"read": self.read}
         if self.item:
             lines["item"] = self.item
-        if self.counts_items:
+        if self.candidate and self.candidate.counted:
             lines["items_per_step"] = "1"
         if self.candidate and self.per_gpu:  # other readers say so of each reading
             lines["per_gpu"] = "true"

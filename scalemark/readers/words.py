@@ -316,11 +316,9 @@ def _of_whom(role: Role, text: str) -> Role:
     if _OF_ONE.search(text):
         return replace(role, per_gpu=True, is_total=False)
     count = _OF_COUNT.search(text)
-    if count and count[1] == "1":
-        return replace(role, aside=count[0])  # beside it are others, as `8-GPU throughput`
-    if count:
-        return replace(role, per_gpu=False)
-    return role
+    if not count:
+        return role
+    return replace(role, per_gpu=False, aside=count[0] if count[1] == "1" else "")
 
 
 def _by_unit(words: Sequence[str], units: Sequence[str], unit: str) -> Role | None:

@@ -194,3 +194,9 @@ def test_of_a_long_log_it_says_which_readers_read_a_part_of_the_lines(capsys):
     assert json.loads(capsys.readouterr().out)["sampled"] is True
     assert run("\n".join(lines[:100]), "--json") == 0
     assert json.loads(capsys.readouterr().out)["sampled"] is False
+
+
+def test_steps_too_fast_for_training_may_be_items(capsys):
+    Path("bar.log").write_text("10%|#  | 1000/9000 [00:01<00:09, 2000.0it/s]")
+    assert main(["bar.log"]) == 0
+    assert "2,000 steps per second may be items" in capsys.readouterr().out
