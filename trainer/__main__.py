@@ -187,7 +187,10 @@ def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
         return Outcome.OUT_OF_MEMORY, f"out of memory; {remedy} ({what})"
     if processes.is_lack_of_gpu_memory(str(error), log):
         return Outcome.OUT_OF_MEMORY, f"out of GPU memory: {line}"
-    if processes.is_lack_of_host_memory(error):
+    # TensorFlow may report the op that waited for the one without memory
+    of_another_op = type(error).__name__ == "CancelledError"
+    logged_lack = of_another_op and any(map(processes.says_so, log.splitlines()))
+    if logged_lack or processes.is_lack_of_host_memory(error):
         return Outcome.OUT_OF_MEMORY, f"{processes.OUT_OF_HOST_MEMORY} ({line})"
     remedy = processes.other_limit(str(error))
     message = f"{type(error).__name__}: {line}"

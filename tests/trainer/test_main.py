@@ -289,6 +289,27 @@ def test_what_libraries_of_cuda_say_of_memory_is_out_of_memory(line, message):
     assert reported.startswith(message)
 
 
+class CancelledError(Exception):
+    """TensorFlow's, by its name."""
+
+
+ONE_DNN = (
+    "OP_REQUIRES failed at mkl_maxpooling_op.cc:391 : ABORTED: Compute received an "
+    "exception:Status:1, message: could not create a memory object."
+)
+
+
+def test_what_onednn_says_of_memory_is_out_of_memory():
+    assert _outcome(RuntimeError(ONE_DNN), "")[0] == Outcome.OUT_OF_MEMORY
+
+
+def test_an_op_that_waited_for_one_without_memory_lacks_memory():
+    """A bug: a trial on a CPU device had failed, and a search for the largest batch ended."""
+    cancelled = CancelledError("RecvAsync is cancelled.")
+    assert _outcome(cancelled, f"it starts\nW0000 {ONE_DNN}\n")[0] == Outcome.OUT_OF_MEMORY
+    assert _outcome(cancelled, "it starts\n")[0] == Outcome.FAILED
+
+
 NCCL_FAILED = "{{node NcclAllReduce}} NCCL: unhandled cuda error. Set NCCL_DEBUG=WARN for detail."
 
 
