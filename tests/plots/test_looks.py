@@ -37,6 +37,7 @@ def test_a_strategy_has_one_color_with_others_and_without(chart):
             for strategy in range(4)
             for num_gpus in (1, 2)
         ],
+        details=[{"peak_device_memory_bytes": 2**30}] * 8,
     )
     together, alone = (
         picture(chart, filters=filters).axes[0].lines
