@@ -158,7 +158,7 @@ def _conclude(report: Report) -> int:
         exit_code = _refuse(report.ran.failure)
     if report.ran.was_interrupted and not report.ran.failure:
         if num_completed:
-            draws = own_command(report.store_url, "plots", "charts", "--sweep", report.name)
+            draws = own_command(report.store_url, "chart", "--sweep", report.name)
             _say(f"sweep: nothing was drawn; {draws} --out FOLDER draws what there is")
         return _interrupted()
     return exit_code

@@ -65,7 +65,7 @@ class Selection:
                 f"--sweep {self.sweep}: {what} belong to no sweep; leave out one of the two"
             )
         if self.origin.is_ours and self.source is not None:
-            beside = f"{typed('analysis')} compare SIDE {self.source} has them beside our own"
+            beside = f"{typed('compare')} SIDE {self.source} has them beside our own"
             raise StoreError(
                 f"--source {self.source}: of published figures only; add --origin published; "
                 f"{beside}"
@@ -108,12 +108,12 @@ class Selection:
     @property
     def show_command(self) -> str:
         """The command, without a password, that shows an attempt whose number follows."""
-        return f"{typed('store')} {command_line(['show', *self.named_db])}"
+        return f"{typed('show')} {command_line(self.named_db)}".rstrip()
 
     def analysis(self, name: str, *arguments: str, names_origin: bool = False) -> str:
         """Return a command of analysis about this database, without a password."""
         origin = ["--origin", str(self.origin)] if names_origin else []
-        return f"{typed('analysis')} {command_line([name, *self.named_db, *origin, *arguments])}"
+        return f"{typed(name)} {command_line([*self.named_db, *origin, *arguments])}".rstrip()
 
     @property
     def named_db(self) -> list[str]:
@@ -215,10 +215,10 @@ def _no_figure(selection: Selection) -> StoreError:
     if selection.origin is Origin.PUBLISHED:
         see = ""
         if selection.filters:
-            see = f"; see {typed('store')} reference list"
+            see = f"; see {typed('list')} --origin published"
         return StoreError(f"{name}: no published figure{asked}{see}")
     return NothingFoundError(
-        f"{name}: nothing that was measured elsewhere{asked}; {typed('store')} import TABLE takes "
+        f"{name}: nothing that was measured elsewhere{asked}; {typed('db')} import TABLE takes "
         "numbers in"
     )
 
@@ -287,7 +287,7 @@ def _no_attempt(engine: sa.Engine, selection: Selection) -> NothingFoundError:
     name = locate(selection.db).name
     if selection.asked and queries.selected(engine, listing.listing(engine, limit=1)):
         known = listing.hint(engine, selection.filters)
-        seen = own_command(selection.db, "store", "list")
+        seen = own_command(selection.db, "list")
         why = f"no attempt is like {selection.asked}; {known}see {seen}"
     else:
         why = references.instead(engine) or "no attempt in it yet; run a sweep first"

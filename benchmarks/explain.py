@@ -1,4 +1,4 @@
-"""Measures whether `analysis explain` finds what is injected: on simulated trials with known truth.
+"""Measures whether `explain` finds what is injected: on simulated trials with known truth.
 
 `python -m benchmarks.explain [--seed S] [--seeds N] [--cases N]` prints Markdown tables.
 """

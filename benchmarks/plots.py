@@ -49,7 +49,7 @@ def tables(rounds: int, scale: float, folder: Path) -> list[Row]:
     for num_repeats, most_s in ((1, 1.0), (3, None)):
         database = _filled(folder, "tables", num_trials, results.GRID, num_repeats)
         for form in ("terminal", "csv"):
-            took_s = _seconds(rounds, "tables", "--db", str(database), "--format", form)
+            took_s = _seconds(rounds, "table", "--db", str(database), "--format", form)
             num_attempts = num_repeats * num_trials
             what = f"tables of {num_trials:,} trials, {num_attempts:,} attempts, --format {form}"
             rows.append(Row(what=what, figures=took_s, unit="s", most=most_s))
@@ -66,7 +66,7 @@ def growth(rounds: int, scale: float, folder: Path) -> list[Row]:
     ratios = []
     for _ in range(rounds):
         start_s = _cpu_s("--help")
-        few_s, many_s = (_cpu_s("tables", "--db", str(database)) for database in (few, many))
+        few_s, many_s = (_cpu_s("table", "--db", str(database)) for database in (few, many))
         least_s = 0.01  # the resolution, where there are few trials
         ratios.append((many_s - start_s) / max(few_s - start_s, least_s))
     what = f"CPU time of tables of {4 * num_trials:,} trials / of {num_trials:,}"
@@ -77,7 +77,7 @@ def charts(rounds: int, scale: float, folder: Path) -> list[Row]:
     """Draw all of one sweep: 5 models x 5 strategies x 1, 2, 4, 8 devices."""
     database = _filled(folder, "charts", len(results.ARTICLE), results.ARTICLE, 1)
     with tempfile.TemporaryDirectory() as out:
-        command = ["charts", "--db", str(database), "--out", out]
+        command = ["chart", "--db", str(database), "--out", out]
         took_s = _seconds(rounds, *command)
         num_pictures = len(list(Path(out).iterdir()))
         both_s = _seconds(rounds, *command, "--format", "png,svg")
@@ -104,8 +104,8 @@ def report(rounds: int, scale: float, folder: Path) -> list[Row]:
 
 def start(rounds: int, scale: float, folder: Path) -> list[Row]:
     """Measure what every command pays: Python, our imports, the command line."""
-    took_s = _seconds(rounds, "--help")
-    return [Row(what="`python -m plots --help`", figures=took_s, unit="s", most=None)]
+    took_s = _seconds(rounds, "table", "--help")
+    return [Row(what="`scalemark table --help`", figures=took_s, unit="s", most=None)]
 
 
 QUESTIONS: dict[str, Callable[[int, float, Path], list[Row]]] = {
@@ -127,7 +127,7 @@ def _filled(
 
 
 def _seconds(rounds: int, *arguments: str) -> tuple[float, ...]:
-    command = [sys.executable, "-m", "plots", *arguments]
+    command = [sys.executable, "-m", "scalemark", *arguments]
     took_s = []
     for _ in range(rounds + 1):
         began = time.perf_counter()
@@ -138,7 +138,7 @@ def _seconds(rounds: int, *arguments: str) -> tuple[float, ...]:
 
 def _cpu_s(*arguments: str) -> float:
     before = os.times()
-    command = [sys.executable, "-m", "plots", *arguments]
+    command = [sys.executable, "-m", "scalemark", *arguments]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = os.times()
     user_s = after.children_user - before.children_user

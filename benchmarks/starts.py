@@ -17,10 +17,10 @@ from store.database import open_for_writing
 
 WANTED_S = {
     "--help": 0.4,
-    "store list": 0.4,
+    "list": 0.4,
     "status": 0.4,
-    "plots tables --origin published model=vgg16": 0.8,
-    "analysis advise": 0.8,
+    "table --origin published model=vgg16": 0.5,
+    "advise": 0.8,
 }
 REFUSED = 2  # there is no attempt to advise on
 

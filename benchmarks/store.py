@@ -2,7 +2,7 @@
 
 `python -m benchmarks.store [--scale S] [--rounds N] [--only QUESTION] [--database FILE] [--json
 FILE]` prints a Markdown table. At scale 1: 100,000 trials, 300,000 attempts, 10 million steps,
-written as `store rebuild` does, and kept in FILE (default benchmarks/.store/SCALE.db) for the next
+written as `db rebuild` does, and kept in FILE (default benchmarks/.store/SCALE.db) for the next
 call.
 """
 
@@ -106,7 +106,7 @@ def reads(database: Path, scale: float, rounds: int) -> list[Row]:
         rows.append(
             Row(what=what, figures=tuple(_seconds(ask) for _ in range(rounds)), unit="s", most=most)
         )
-    command = [sys.executable, "-m", "store", "list", "--db", url, *FILTERS]
+    command = [sys.executable, "-m", "scalemark", "list", "--db", url, *FILTERS]
     as_command = tuple(
         _seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
         for _ in range(rounds)

@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import EnumType
 from typing import Any, get_args
 
 import typer
 
-import analysis.__main__
-import plots.__main__
-import store.__main__
-import sweeper.__main__
-from store.command_line import App
+from scalemark.cli.commands import COMMANDS, DB, Command
+from store.command_line import typer_app
 
 BEGIN = """# Commands
 
 This page lists every command with its options, as `--help` does.
 
 `scalemark sweep` is `python sweep.py`, whose axes and settings are in [settings.md](settings.md);
-`scalemark store` is `python -m store`, and so on. `scalemark read LOG` says how the output of a
+`python -m scalemark` is `scalemark`. `scalemark read LOG` says how the output of a
 program is read ([your_program.md](your_program.md)), and `scalemark selfcheck` proves every mode of
 the trainer on this machine. Exit codes: 0 well, 1 something failed, 2 wrong usage, 130 interrupted.
 With `--json` and exit code 2 stdout has an object whose `error` says what stderr says.
 
 ## What many commands take
 """
-APPS: dict[str, App] = {
-    "analysis": analysis.__main__.app,
-    "plots": plots.__main__.app,
-    "store": store.__main__.app,
-    "": sweeper.__main__.app,
-}
 _HEAD = ("| argument or option | default | meaning |", "|---|---|---|")
 _MANY = 5  # commands with the same option, which is explained once
 
 
 def page() -> str:
-    found = {
-        f"{f'scalemark {room}'.strip()} {name}": command
-        for room, app in APPS.items()
-        for name, command in _commands(typer.main.get_command(app.typer()))
-    }
+    flat = {name: command for name, command in COMMANDS.items() if not command.reads_arguments}
+    found = {f"scalemark {name}": command for name, command in _commands(flat)}
+    found |= {f"scalemark db {name}": command for name, command in _commands(DB)}
     uses = Counter(row for command in found.values() for row in _rows(command))
     shared = [row for row, num in uses.items() if num >= _MANY]
     lines = [BEGIN, *_HEAD, *shared]
@@ -53,13 +42,9 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _commands(group: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every command with its words."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from ((f"{name} {word}", one) for word, one in _commands(command))
-        else:
-            yield name, command
+def _commands(commands: Mapping[str, Command]) -> Iterator[tuple[str, Any]]:
+    group: Any = typer.main.get_command(typer_app(commands))
+    yield from group.commands.items()
 
 
 def _table(rows: Sequence[str], shared: Sequence[str]) -> Iterator[str]:

@@ -88,7 +88,7 @@ def main() -> None:
         PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
         source = PlotSource(
             selection=Selection(db=DATABASE, origin=Origin.ELSEWHERE),
-            command="scalemark plots charts --chart history",
+            command="scalemark chart --chart history",
         )
         for path in drawing.draw(source, FOLDER, ("history",)):
             keep(path)

@@ -45,7 +45,7 @@ def main() -> int:
 def _draw() -> None:
     source = PlotSource(
         selection=Selection(db=DATABASE, origin=Origin.SIMULATED),
-        command="python -m plots charts --sweep pictures",
+        command="scalemark chart --sweep pictures",
     )
     for path in drawing.draw(source, FOLDER, ("throughput",)):
         keep(path)

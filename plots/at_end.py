@@ -28,6 +28,7 @@ MOST_PICTURES = 12  # of each chart
 # the first of these that have something to show; the report has all that a sweep tells
 CHARTS = ("throughput", "scaling", "batch_sizes")
 MOST_CHARTS = 2
+_COMMANDS = {"tables": "table", "report": "report"}  # of parts; all others are charts
 
 Tell = Callable[[str], None]
 
@@ -51,7 +52,7 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
         return False
     except KeyboardInterrupt:
         ending.tell_written()
-        commands = f"{ending.command('report')} and {ending.command('charts')}"
+        commands = f"{ending.command('report')} and {ending.command('chart')}"
         tell(
             f"sweep: drawing was interrupted at {ending.doing}; the results are stored, {commands} "
             "draw them"
@@ -60,10 +61,10 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     if ending.why_none and ending.num_charts == 0:
         tell(f"no chart: {ending.why_none}")
     ending.tell_written()
-    tell(f"all charts: {ending.command('charts')}")
+    tell(f"all charts: {ending.command('chart')}")
     secret = " (with the password for ***)" if masked(url) != url else ""
     # of the newest sweep, and of what others measured of the same work
-    tell(f"ask what it means: {_command('analysis', 'advise', url, None)}{secret}")
+    tell(f"ask what it means: {_command('advise', url, None)}{secret}")
     return ending.is_well
 
 
@@ -91,16 +92,16 @@ def _losing_no_interrupt() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def _command(room: str, name: str, url: str, sweep: str | None) -> str:
+def _command(name: str, url: str, sweep: str | None) -> str:
     """Return a command to paste; a password is masked in it. Without a sweep it is about what the
     command takes by itself.
     """
-    words = [name]
+    words = []
     if url != default_url():
         words += ["--db", masked(url)]
     if sweep is not None:
         words += ["--sweep", sweep]
-    return f"{typed(room)} {shlex.join(words)}"
+    return f"{typed(name)} {shlex.join(words)}".rstrip()
 
 
 class _Ending:
@@ -114,7 +115,7 @@ class _Ending:
         self.doing = ""
         self._selection, self._folder, self._tell = selection, folder, tell
         # charts read the results once for all
-        self._of_charts = PlotSource(selection=selection, command=self.command("charts"))
+        self._of_charts = PlotSource(selection=selection, command=self.command("chart"))
 
     def attempt(self, what: str, make: Callable[[], None]) -> None:
         """Make one part; a failure is reported with the command that makes the part again."""
@@ -143,7 +144,7 @@ class _Ending:
             raise
         num_more = len(tables) - MOST_TABLES
         if num_more > 0:
-            self._tell(f"{counted(num_more, 'more table')}: {self.command('tables')}")
+            self._tell(f"{counted(num_more, 'more table')}: {self.command('table')}")
 
     def write_report(self) -> None:
         from plots.report import render  # here, because it takes its time to import
@@ -171,7 +172,7 @@ class _Ending:
             self.paths.append(path)
         self.num_charts += len(self.paths) > num_before
         for text in further:
-            again = self.command("charts")
+            again = self.command("chart")
             self._tell(f"chart: {text}; all are drawn by {again} --chart {chart}")
 
     def _passed_over(self, chart: str, why: str) -> None:
@@ -179,9 +180,9 @@ class _Ending:
 
     def _failed(self, what: str, error: Exception) -> None:
         self.is_well = False
-        again = self.command("charts" if self.doing.startswith("chart ") else self.doing)
+        again = self.command(_COMMANDS.get(self.doing, "chart"))
         self._tell(f"sweep: no {what}: {in_words(error)}; the results are stored, see {again}")
 
     def command(self, name: str) -> str:
         """Return the command that shows the same sweep again."""
-        return _command("plots", name, self._selection.db, self._selection.sweep)
+        return _command(name, self._selection.db, self._selection.sweep)

@@ -1,4 +1,4 @@
-"""The commands of `python -m plots`: tables, charts and the report."""
+"""`scalemark table`, `chart` and `report`."""
 
 import json
 import sys
@@ -65,7 +65,7 @@ _Form = typer.Option(
 _TableFile = typer.Option(help="File to write, instead of the terminal.")
 
 
-def tables(
+def table(
     db: Db,
     filters: Filters = None,
     sweep: Sweep = None,
@@ -108,7 +108,7 @@ def tables(
             write(document, paper)
             write_whole(out, paper.getvalue())
     finally:
-        _name(failures, "no {}: {}")
+        _name("table", failures, "no {}: {}")
     if failures:
         raise typer.Exit(1)
 
@@ -136,20 +136,20 @@ def _first_free(usual: Sequence[str], taken: Sequence[str]) -> list[str]:
     return free[:1]
 
 
-_Chart = typer.Option(help="Draw only this one; may be repeated; see --list.")
+_Chart = typer.Option("--chart", help="Draw only this one; may be repeated; see --list.")
 _Formats = typer.Option("--format", help="png, svg or pdf; several as png,svg.")
 _Theme = typer.Option(help="Ground; may be given twice.", show_default="light")
 _Dpi = typer.Option(help="Pixels per inch of a PNG.", min=50, max=1200)
 
 
-def charts(
+def chart(
     db: Db,
     filters: Filters = None,
     sweep: Sweep = None,
     origin: OriginOption = None,
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
-    chart: Annotated[list[str] | None, _Chart] = None,
+    charts: Annotated[list[str] | None, _Chart] = None,
     list_charts: Annotated[
         bool, typer.Option("--list", help="Name the charts, and draw none.")
     ] = False,
@@ -174,7 +174,7 @@ def charts(
     files = drawing.draw(
         source,
         out,
-        chart or drawing.names(),
+        charts or drawing.names(),
         _formats(formats),
         theme or [Theme.LIGHT],
         passed_over=lambda name, why: reasons.setdefault(why, []).append(name),
@@ -190,15 +190,15 @@ def charts(
     if paths and is_for_people:
         print(visible(wrote(paths)))
     for why, names in reasons.items():
-        print(f"plots: {', '.join(names)}: {quoted(why)}", file=sys.stderr)
+        print(f"chart: {', '.join(names)}: {quoted(why)}", file=sys.stderr)
     if not paths and not failures:
         raise StoreError(
-            f"no picture: nothing of this selection can be drawn; see {typed('plots')} tables "
+            f"no picture: nothing of this selection can be drawn; see {typed('table')} "
             f"--db {source.database}"
         )
     if as_json:
         print(json.dumps(list(map(str, paths))))
-    _end(failures, "not drawn")
+    _end("chart", failures, "not drawn")
 
 
 def _formats(text: str) -> list[PictureFormat]:
@@ -223,7 +223,7 @@ def _list(*, as_json: bool) -> None:
         width = max(map(len, abouts))
         for name, text in abouts.items():
             print(f"{name:<{width}}  {text}")
-    _end(failures, "not drawn")
+    _end("chart", failures, "not drawn")
 
 
 def report(
@@ -277,7 +277,7 @@ def report(
     num_trials = len(source.results) if source else 0
     reported = {"path": str(path), "bytes": path.stat().st_size, "trials": num_trials}
     print(json.dumps(reported) if as_json else path)
-    _end(failures, "not in the report")
+    _end("report", failures, "not in the report")
 
 
 def _runs(db: str, sweep: str | None) -> bool:
@@ -286,13 +286,13 @@ def _runs(db: str, sweep: str | None) -> bool:
     return any(status.state is SweepState.RUNNING for status in statuses)
 
 
-def _end(failures: Mapping[str, Exception], what: str) -> None:
+def _end(command: str, failures: Mapping[str, Exception], what: str) -> None:
     """Name the parts that failed, and exit with 1 where there are any."""
-    _name(failures, f"{{}}: {what}: {{}}")
+    _name(command, failures, f"{{}}: {what}: {{}}")
     if failures:
         raise typer.Exit(1)
 
 
-def _name(failures: Mapping[str, Exception], message: str) -> None:
+def _name(command: str, failures: Mapping[str, Exception], message: str) -> None:
     for name, error in failures.items():
-        print(f"plots: {message.format(name, in_words(error))}", file=sys.stderr)
+        print(f"{command}: {message.format(name, in_words(error))}", file=sys.stderr)

@@ -102,7 +102,7 @@ def numbered(names: Iterable[str], over_hosts: Mapping[str, str] | None = None) 
 
 def command() -> str:
     """Return this command line, as it can be typed again; without passwords."""
-    return f"{typed('plots')} {command_line(sys.argv[1:])}"
+    return f"{typed(sys.argv[1])} {command_line(sys.argv[2:])}".rstrip()
 
 
 T = TypeVar("T")

@@ -12,62 +12,12 @@ if __name__ == "__main__":
     entry_point.loading()
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from importlib import import_module
 
+from scalemark.cli.commands import COMMANDS, READ_AGAIN, USAGE, unknown
 from scalemark.host.own_code import import_ours_first
 
-OK, USAGE = 0, 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """A word after `scalemark`."""
-
-    about: str
-    module: str  # has main(program=...), which reads sys.argv[1:] and returns the exit code
-    is_subcommand: bool = False  # the module has several commands, and the word names one of them
-
-
-COMMANDS = {
-    "sweep": Command(
-        about="Run a grid of trials, of our models or of your own program.", module="sweep"
-    ),
-    "store": Command(
-        about="Read the results database, and look after it.", module="store.__main__"
-    ),
-    "plots": Command(about="Draw tables, charts and reports.", module="plots.__main__"),
-    "analysis": Command(
-        about="Answer questions: what scales, what differs, what to do.", module="analysis.__main__"
-    ),
-    "guard": Command(
-        about="Watch trials over nights: what became slower, since when, with what.",
-        module="analysis.__main__",
-        is_subcommand=True,
-    ),
-    "status": Command(
-        about="Show how far sweeps are, and how to go on with one.",
-        module="sweeper.__main__",
-        is_subcommand=True,
-    ),
-    "judge": Command(
-        about="Judge whether a change makes a trial faster.",
-        module="sweeper.__main__",
-        is_subcommand=True,
-    ),
-    "probe": Command(
-        about="Measure what this machine's devices and links can do, before a sweep.",
-        module="sweeper.__main__",
-        is_subcommand=True,
-    ),
-    "read": Command(
-        about="Look at a log of your own program, and say how to read it.",
-        module="scalemark.readers.__main__",
-    ),
-    "selfcheck": Command(
-        about="Prove every mode of the trainer on this machine.", module="trainer.selfcheck"
-    ),
-}
+OK = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return _print(f"scalemark {own_version()}")
     if word not in COMMANDS:
-        return _refuse(_no_such(word) if word else f"which command?\n\n{_help()}")
+        return _refuse(unknown(given) if word else f"which command?\n\n{_help()}")
     try:
         import_ours_first(sys.path)
     except FileNotFoundError:
@@ -93,15 +43,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
     command = COMMANDS[word]
     if word == "read" and any(argument.startswith("--sweep") for argument in arguments):
-        command = replace(command, module="sweeper.__main__", is_subcommand=True)
-    program = "scalemark" if command.is_subcommand else f"scalemark {word}"
-    subcommand = [word] if command.is_subcommand else []
+        command = READ_AGAIN
+    if not command.reads_arguments:
+        sys.argv = ["scalemark", word, *arguments]
+        run = import_module("store.command_line").run
+        return lambda: run({word: command})
     # before the import: hints name the command as it was started
-    sys.argv = [program, *subcommand, *arguments]
-    run: Callable[..., int] = import_module(command.module).main
+    sys.argv = [f"scalemark {word}", *arguments]
+    module, _, function = command.function.partition(":")
+    main: Callable[..., int] = getattr(import_module(module), function)
     if word == "sweep":
-        return run  # Hydra writes its help
-    return lambda: run(program=program)
+        return main  # Hydra writes its help
+    return lambda: main(program=f"scalemark {word}")
 
 
 _USAGE = """\
@@ -116,15 +69,8 @@ scalemark COMMAND --help says more of a command; scalemark --version prints the 
 
 
 def _help() -> str:
-    lines = [f"  {name:<9}  {command.about}" for name, command in COMMANDS.items()]
+    lines = [f"  {name:<11}  {command.about}" for name, command in COMMANDS.items()]
     return _USAGE.format(commands="\n".join(lines))
-
-
-def _no_such(word: str) -> str:
-    from scalemark.text.wording import did_you_mean
-
-    hint = did_you_mean(word, COMMANDS, f"choose one of {', '.join(COMMANDS)}")
-    return f"no command {word[:100]!r}; {hint}"
 
 
 def _print(text: str) -> int:

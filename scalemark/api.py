@@ -243,7 +243,7 @@ class Results:
     def where(self, *filters: str, **wanted: Wanted) -> "Results":
         """Choose results, with the names and meanings of the command line.
 
-        A keyword is an axis or another name that `store list` filters by: `model="vgg16"`,
+        A keyword is an axis or another name that `list` filters by: `model="vgg16"`,
         `model=["vgg16", "alexnet"]`, `num_gpus=">=4"`, `host="~box*"`. Text filters are those of
         the commands: `"num_gpus>=4"`, `"axes.zero=2"`. All must hold.
 
@@ -293,7 +293,7 @@ class Results:
 
     @_lists((*SCALING, _STOP))
     def scaling(self, *filters: str, **wanted: Wanted) -> pd.DataFrame:
-        """Return one row per number of GPUs on a strategy's curve, as `analysis scaling` has them;
+        """Return one row per number of GPUs on a strategy's curve, as `scaling` has them;
         what failed is not on it. Sorted and with the columns of `trials`, and behind `item`:
         """
         try:

@@ -36,7 +36,7 @@ _MADE_BY_HAND = (
     "no scalemark writes this: a damaged disk or another program did; take the row from a "
     "backup, or delete it"
 )
-_REBUILD = f"`{typed('store')} rebuild` reads its run folder, which may still have them"
+_REBUILD = f"`{typed('db')} rebuild` reads its run folder, which may still have them"
 _ROWS_AT_ONCE = 1000
 
 
@@ -78,7 +78,7 @@ def explained(url: str) -> DamagedError | None:
     where = f"{damage.table} {damage.row}".strip()
     return DamagedError(
         f"{locate(url).name}: {where}: {damage.what}; {damage.remedy}; "
-        f"`{typed('store')} check` lists all that is damaged"
+        f"`{typed('db')} check` lists all that is damaged"
     )
 
 

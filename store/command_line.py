@@ -1,9 +1,8 @@
-"""Holds the options that commands of `store` and `plots` share, and ends them at a StoreError."""
+"""Holds the options that commands about results share, and ends them at a StoreError."""
 
 import gc
 import sys
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -11,12 +10,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from scalemark.cli import entry_point
+from scalemark.cli.commands import COMMANDS, DB, USAGE, Command
 from scalemark.cli.terminal import begin_answer, reader_may_leave, silence, tell_scripts
 from scalemark.text.untrusted import quoted_lines, visible
+from scalemark.text.wording import did_you_mean
 from store.database import OPENED, default_url, one_view
 from store.errors import StoreError
 
-OK, USAGE = 0, 2
+OK = 0
 _LONGEST_ERROR = 20_000  # characters: some list all choices
 
 Db = Annotated[
@@ -31,40 +32,23 @@ Db = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class App:
-    """The commands of a program, each of which is imported when it is asked for: the others would
-    more than double its start.
-    """
-
-    about: str
-    commands: Mapping[str, str]  # name -> "package.module:function", in the order of the help
-    in_one_view: Collection[str] = ()  # those that read everything as of one moment
-
-    def typer(self, word: str = "") -> typer.Typer:
-        """Return an app with the command of this name, or with all where there is none."""
-        app = make_app(self.about)
-        app.callback()(lambda: None)  # a command is named even where there is one alone
-        for name in [word] if word in self.commands else self.commands:
-            module, _, function = self.commands[name].partition(":")
-            command = getattr(import_module(module), function)
-            if isinstance(command, typer.Typer):
-                app.add_typer(command, name=name)
-                continue
-            if name in self.in_one_view:
-                command = one_view()(command)
-            app.command(name, cls=_Command)(command)
-        return app
-
-
-def make_app(about: str) -> typer.Typer:
-    return typer.Typer(
+def typer_app(commands: Mapping[str, Command], about: str = "") -> typer.Typer:
+    """Return an app with these commands, and import each of them."""
+    app = typer.Typer(
         cls=_Group,
         help=about,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
+    app.callback()(lambda: None)  # a command is named even where there is one alone
+    for name, command in commands.items():
+        module, _, function = command.function.partition(":")
+        run = getattr(import_module(module), function)
+        if command.in_one_view:
+            run = one_view()(run)
+        app.command(name, cls=_Command)(run)
+    return app
 
 
 class _Command(TyperCommand):
@@ -131,22 +115,31 @@ def ask(what: str, *, yes: bool) -> None:
         raise StoreError("nothing was changed")
 
 
-def run(app: App, name: str, program: str | None = None) -> int:
-    """Run a command; `program` is what the help calls it. Errors begin with `name`, or with the
-    command where `scalemark` has no word for the program around it. They go to stderr; with
-    `--json` stdout has an object with `error`, too.
+def run_db(program: str = "scalemark db") -> int:
+    """Run a command of `scalemark db`; import it alone."""
+    word = next(iter(sys.argv[1:]), "")
+    if word and not word.startswith("-") and word not in DB:
+        near = did_you_mean(word, DB, f"choose one of {', '.join(DB)}")
+        print(f"{program}: no command {word[:100]!r}; {near}", file=sys.stderr)
+        return USAGE
+    chosen = {word: DB[word]} if word in DB else DB
+    return run(chosen, program=program, about=COMMANDS["db"].about)
+
+
+def run(commands: Mapping[str, Command], *, program: str = "scalemark", about: str = "") -> int:
+    """Run one of these commands; `program` is what the help calls it. Errors begin with the
+    command and go to stderr; with `--json` stdout has an object with `error`, too.
 
     Exit codes: 0 ok, also when the reader of its output leaves early; 1 an answer of the command; 2
     usage, and when its output cannot be written; 130 when a command that lasts was interrupted.
     """
-    word = next(iter(sys.argv[1:]), "")
-    if program == "scalemark":
-        name = word  # `scalemark judge` names no room
+    words = [*program.split()[1:], *sys.argv[1:2]]
+    name = " ".join(words)
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
         return USAGE
     with entry_point.importing():
-        chosen = app.typer(word)
+        chosen = typer_app(commands, about)
     OPENED.clear()
     begin_answer()
     # of hundreds of thousands of results a quarter of the time would go into looking for garbage

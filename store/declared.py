@@ -1,5 +1,5 @@
 """Declares tables by annotated classes as SQLAlchemy's ORM does, whose import and mappings take a
-third of the start of `store list`; nothing here needs them.
+third of the start of `list`; nothing here needs them.
 
 Type checkers see the ORM's own names, see `store.schema`.
 """

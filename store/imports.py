@@ -550,7 +550,7 @@ def read_table(path: str) -> ForeignTable:
         return _of_parquet(path)
     if content.startswith(b"SQLite format 3\0"):
         raise StoreError(
-            f"{path}: a SQLite database; `{typed('store')} merge {path}` adds the results of one"
+            f"{path}: a SQLite database; `{typed('db')} merge {path}` adds the results of one"
         )
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise StoreError(f"{path}: UTF-16; save it as UTF-8, as spreadsheets call CSV UTF-8")

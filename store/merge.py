@@ -79,7 +79,7 @@ def merge(url: str, others: Sequence[str], progress: Progress = silent) -> Merge
     if not isinstance(target, SqliteFile):
         raise StoreError(
             f"{target.name}: a server's database; only SQLite files are merged. "
-            f"`{typed('store')} rebuild` reads run folders into it"
+            f"`{typed('db')} rebuild` reads run folders into it"
         )
     merged = Merged()
     with tempfile.TemporaryDirectory(prefix="scalemark-merge-") as folder:
@@ -113,7 +113,7 @@ def _copy_sound(other: str, copy: Path, target: Path, progress: Progress) -> Non
         where = f"{finding.table} {finding.row}".strip()
         raise StoreError(
             f"{other}: damaged ({where}: {finding.what}); nothing was merged. "
-            f"`{typed('store')} check --db {other}` lists all, and what to do"
+            f"`{typed('db')} check --db {other}` lists all, and what to do"
         )
 
 

@@ -236,7 +236,7 @@ def copy_whole(path: Path, to: Path, progress: Progress = silent) -> None:
             (verdict,) = target.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 raise StoreError(
-                    f"{path}: damaged ({' '.join(verdict.split())}); `{typed('store')} check` "
+                    f"{path}: damaged ({' '.join(verdict.split())}); `{typed('db')} check` "
                     "says more"
                 )
         draft.replace(to)
@@ -342,7 +342,7 @@ def _another() -> str:
     return f"choose another file with {database_option('FILE')}"
 
 
-_REBUILD = f"`{typed('store')} rebuild RUNS_FOLDER` makes it again from the run folders"
+_REBUILD = f"`{typed('db')} rebuild RUNS_FOLDER` makes it again from the run folders"
 _REMEDIES = {
     "not a database": "{another}, or, if it was a database, " + IF_DAMAGED,
     "malformed": IF_DAMAGED,

@@ -43,7 +43,7 @@ _OUR_TABLES = frozenset({"sweeps", "trials", "attempts"})
 VERSION_QUERY = "SELECT value FROM database_info WHERE name = 'schema'"
 
 # what to do, in every message about damage
-MAKE_AGAIN = f"restore a backup, or make it again with `{typed('store')} rebuild RUNS`"
+MAKE_AGAIN = f"restore a backup, or make it again with `{typed('db')} rebuild RUNS`"
 IF_DAMAGED = f"it is damaged: move it away with its -wal and -shm, then {MAKE_AGAIN}"
 
 

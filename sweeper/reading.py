@@ -212,7 +212,7 @@ def _store(connection: sa.Connection, spec: TrialSpec, results: Sequence[_Again]
 
 
 def _write_folders(engine: sa.Engine, spec: TrialSpec, results: Sequence[_Again]) -> None:
-    """Write what `store rebuild` reads, of each sweep its trials first: from then on it takes no
+    """Write what `db rebuild` reads, of each sweep its trials first: from then on it takes no
     number of the earlier reading. Raises StoreError.
     """
     try:

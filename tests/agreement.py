@@ -41,7 +41,7 @@ def rows(database: Path, query: str, values: tuple[object, ...] = ()) -> list[tu
 
 
 def check_problems(database: Path) -> list[str]:
-    checked = store("check", "--db", str(database))
+    checked = store("db", "check", "--db", str(database))
     return (
         []
         if checked.returncode == 0
@@ -77,7 +77,7 @@ def rebuild_problems(database: Path, runs: Path, odd: Collection[str]) -> list[s
     """Makes it anew from the run folders, next to it, and compares the attempts, their throughputs and steps."""
     anew = database.with_name("rebuilt.db")
     anew.unlink(missing_ok=True)
-    rebuilt = store("rebuild", str(runs), "--db", str(anew), "--json")
+    rebuilt = store("db", "rebuild", str(runs), "--db", str(anew), "--json")
     if rebuilt.returncode not in (0, 1) or "Traceback" in rebuilt.stderr:
         return [f"store rebuild ended with {rebuilt.returncode}: {rebuilt.stderr}"]
     found = []

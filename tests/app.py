@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from store.command_line import App, run
+from scalemark.cli.commands import COMMANDS, READ_AGAIN
+from store.command_line import run, run_db
 
 
 @dataclass(frozen=True)
@@ -16,16 +17,18 @@ class Ended:
 
 
 def run_app(
-    app: App,
-    name: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    *arguments: str,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
 ) -> Ended:
-    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    """Run `scalemark` with these arguments: a command about results, or `db` and one of its."""
+    word, *others = arguments
+    monkeypatch.setattr(sys, "argv", ["scalemark", *arguments])
     capsys.readouterr()
     try:
-        exit_code = run(app, name)
+        if word == "db":
+            monkeypatch.setattr(sys, "argv", ["scalemark db", *others])
+            exit_code = run_db()
+        else:
+            exit_code = run({word: READ_AGAIN if word == "read" else COMMANDS[word]})
     except SystemExit as ended:  # of typer, after usage errors and at its end
         exit_code = int(ended.code or 0)
     reported = capsys.readouterr()

@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,8 @@ def _own_signals() -> Iterator[None]:
 
 for _inherited in ("SCALEMARK_DB", "HYDRA_FULL_ERROR"):
     os.environ.pop(_inherited, None)  # fixtures of a whole file come before those of a test
+# as in an environment that is activated: messages name `scalemark`
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 @pytest.fixture(autouse=True)

@@ -161,7 +161,7 @@ def test_a_trial_runs_an_added_all_reduce_and_is_explained(project):
     asked = ("hardware=cpu", "model=trivial", "num_gpus=1,2", "all_reduce=star", "num_steps=3")
     ended = project.sweep(*asked, "min_window_s=0", "image_px=8", "batch_size=2")
     assert ended.returncode == 0, ended.stderr
-    ended = project.run("-m", "analysis", "explain", "all_reduce=star", "num_gpus=2")
+    ended = project.run("-m", "scalemark", "explain", "all_reduce=star", "num_gpus=2")
     assert ended.returncode == 0, ended.stderr
     assert "replicated_star" in ended.stdout
 
@@ -279,7 +279,7 @@ def test_half_a_launcher_is_named_at_the_start(tmp_path, path):
 def test_a_file_that_declares_too_little_is_named_at_the_start(tmp_path, path, text, said):
     project = GrownProject(tmp_path / "project", {path: text})
     reads = path.endswith("gossip.py")  # one stands for all: what reads imports the same files
-    commands = [["sweep.py", "num_gpus=2"], ["-m", "plots", "tables"]]
+    commands = [["sweep.py", "num_gpus=2"], ["-m", "scalemark", "table"]]
     for command in commands[: 2 if reads else 1]:
         ended = project.run(*command)
         assert (ended.returncode, ended.stdout) == (2, "")

@@ -35,11 +35,11 @@ sys.meta_path.insert(0, AtImport())
 if "{at}" == "the end":
     atexit.register(interrupt)
 sys.path.insert(0, "{project}")
-sys.argv = ["{name}", "--help"]
+sys.argv = [*"{name}".split(), "--help"]
 if "{name}".endswith(".py"):
     runpy.run_path("{project}/{name}", run_name="__main__")
 else:
-    runpy.run_module("{name}", run_name="__main__", alter_sys=True)
+    runpy.run_module("{name}".split()[0], run_name="__main__", alter_sys=True)
 """
 TINY = ["engine=simulated", "hardware=p100_pcie_8", "model=trivial", "launcher.start=spawn"]
 
@@ -54,10 +54,10 @@ def interrupted(name: str, at: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("name", "at"),
     [
-        ("store", "sqlalchemy"),
-        ("sweeper", "typer"),
-        ("plots", "typer"),
-        ("analysis", "typer"),
+        ("scalemark list", "sqlalchemy"),
+        ("scalemark status", "typer"),
+        ("scalemark table", "typer"),
+        ("scalemark advise", "typer"),
         ("trainer", "scalemark.records.switches"),
         ("simulator", "simulator.run"),
         ("sweep.py", "omegaconf"),
@@ -68,7 +68,7 @@ def test_ctrl_c_while_a_command_is_loaded_ends_it_quietly(name, at):
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
-@pytest.mark.parametrize("name", ["store", "sweeper", "plots", "analysis", "sweep.py"])
+@pytest.mark.parametrize("name", ["scalemark list", "scalemark status", "scalemark db", "sweep.py"])
 def test_ctrl_c_while_python_tidies_up_is_quiet(name):
     ended = interrupted(name, "the end")
     assert (ended.returncode, ended.stderr) == (130, "")
@@ -96,7 +96,7 @@ def test_tables_that_cannot_be_written_are_said_and_the_rest_is_drawn():
     ended = simulated(">/dev/full")
     assert ended.returncode == 1
     assert (
-        "sweep: no tables: No space left on device; the results are stored, see python -m plots tables"
+        "sweep: no tables: No space left on device; the results are stored, see scalemark table"
         in ended.stderr
     )
     assert Path("figures/report-simulated-p100_pcie_8.html").exists()
@@ -168,7 +168,7 @@ def test_an_interrupted_sweep_draws_nothing_and_tells_how_to():
     assert [path.name for path in Path("figures").iterdir()] == ["report.html"]
     assert Path("figures/report.html").read_text() == "of the sweep before"
     assert said.splitlines()[-2:] == [
-        "sweep: nothing was drawn; python -m plots charts --sweep mine --out FOLDER draws what there is",
+        "sweep: nothing was drawn; scalemark chart --sweep mine --out FOLDER draws what there is",
         "sweep: interrupted; repeat the command to run what is left",
     ]
 
@@ -177,8 +177,8 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 
 def asked(url: str, is_busy: Callable[[int], bool]) -> tuple[int, str]:
-    """How `store query` of an endless query ends when it is interrupted once, while the database looks for the answer."""
-    command = [sys.executable, "-m", "store", "query", ENDLESS, "--db", url]
+    """How `db query` of an endless query ends when it is interrupted once, while the database looks for the answer."""
+    command = [sys.executable, "-m", "scalemark", "db", "query", ENDLESS, "--db", url]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         descriptor = os.pidfd_open(process.pid)
         wait_until(lambda: is_busy(process.pid), descriptor)
@@ -221,7 +221,7 @@ def test_an_endless_query_of_a_server_ends_at_the_first_ctrl_c(postgresql_url):
     engine.dispose()
 
 
-@pytest.mark.parametrize("command", [["sweep.py"], ["-m", "store"], ["-m", "trainer"]])
+@pytest.mark.parametrize("command", [["sweep.py"], ["-m", "scalemark", "list"], ["-m", "trainer"]])
 def test_a_python_without_our_packages_says_how_to_get_them(command):
     ran = subprocess.run(
         [sys.executable, "-S", *command, "--help"],  # without site-packages

@@ -2,22 +2,16 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
-import typer
 
-from analysis.__main__ import app as analysis
-from plots.__main__ import app as plots
-from store.__main__ import app as store
-from sweeper.__main__ import app as sweeper
+from scalemark.cli.commands import COMMANDS, DB
 from tests.app import run_app
 from tests.conftest import PROJECT
 
 PROGRAMS = [
-    *(["-m", name] for name in ("analysis", "plots", "simulator", "store", "sweeper", "trainer")),
+    *(["-m", name] for name in ("scalemark", "simulator", "trainer")),
     ["-m", "trainer", "selfcheck"],
     ["sweep.py"],
     ["install.py"],
@@ -40,28 +34,20 @@ def test_help_of_each_program_is_all_that_it_says(program: list[str]):
     assert ended.stdout
 
 
-def commands(of: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
-    """The names of a command and of all below it."""
-    yield names
-    for name, command in getattr(of, "commands", {}).items():
-        yield from commands(command, *names, name)
+WORDS = [[name] for name, command in COMMANDS.items() if not command.reads_arguments]
+WORDS += [["read"], ["db"], *(["db", name] for name in DB)]
 
 
-APPS = {"analysis": analysis, "plots": plots, "store": store, "sweeper": sweeper}
-SUBCOMMANDS = [
-    (name, *names)
-    for name, app in APPS.items()
-    for names in commands(typer.main.get_command(app.typer()))
-]
-
-
-@pytest.mark.parametrize("command", SUBCOMMANDS, ids=" ".join)
-def test_help_of_each_command_is_all_that_it_says(command: tuple[str, ...], capsys, monkeypatch):
-    name, *names = command
-    ended = run_app(APPS[name], name, capsys, monkeypatch, *names, "--help")
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_help_of_each_command_is_all_that_it_says(words: list[str], capsys, monkeypatch):
+    ended = run_app(capsys, monkeypatch, *words, "--help")
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert "Usage: " in ended.stdout
     assert list(Path().iterdir()) == []
+
+
+def test_there_are_at_most_24_commands():
+    assert len(COMMANDS) - 1 + len(DB) <= 24  # `db` is the folder of its commands
 
 
 @pytest.mark.parametrize("folder", ["benchmarks", "docs"])

@@ -37,9 +37,9 @@ def test_ci_runs_exactly_the_readmes_commands():
     "module",
     [
         "store",
-        "store.__main__",
+        "store.commands.read",
         "sweeper.sweep",
-        "plots.__main__",
+        "plots.commands",
         "plots.drawing",
         "analysis.results",
         "conf.resolve",
@@ -61,8 +61,8 @@ def test_tensorflow_is_never_imported_outside_the_trainer(module):
     [
         ["sweep.py", "--help"],
         ["sweep.py", "sweep.dry_run=true"],
-        ["-m", "store", "--help"],
-        ["-m", "plots", "--help"],
+        ["-m", "scalemark", "list", "--help"],
+        ["-m", "scalemark", "table", "--help"],
     ],
 )
 def test_help_and_plans_need_no_tensorflow(arguments):

@@ -70,7 +70,7 @@ def test_what_is_copied_is_enough_to_run(tmp_path):
         ).stdout
 
     run("sweep", "engine=simulated", "hardware=dgx1_p100", "model=trivial", "num_gpus=1,2")
-    assert "replicated_nccl" in run("plots", "tables", "--origin", "simulated")
+    assert "replicated_nccl" in run("table", "--origin", "simulated")
     assert (results / "figures").is_dir()
     found = subprocess.run(
         [sys.executable, "-P", "-c", "import scalemark; print(scalemark.__file__)"],

@@ -52,7 +52,7 @@ def test_charts_that_are_interrupted_are_whole_or_those_of_before(filled, times)
     before = folder / "step_times-trivial-seed=4.png"  # that is drawn late
     before.write_text("of before")
     code, out, said = interrupted(
-        *("-m", "plots", "charts"),
+        *("-m", "scalemark", "chart"),
         when=lambda _: len(list(folder.glob("*.png"))) > 1,
         times=times,
     )
@@ -68,7 +68,7 @@ def test_advice_that_is_interrupted_ends_quietly(filled):
     def has_begun(process: psutil.Process) -> bool:
         return any(Path(file.path).name == "results.db" for file in process.open_files())
 
-    code, _, said = interrupted("-m", "analysis", "advise", "--all", when=has_begun)
+    code, _, said = interrupted("-m", "scalemark", "advise", "--all", when=has_begun)
     assert (code, said) == (130, "")
 
 

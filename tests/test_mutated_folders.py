@@ -56,7 +56,7 @@ def test_rebuild_loses_no_more_than_the_attempt_of_a_mutated_folder(tmp_path, nu
             (victim / name).write_text(text)
             what[victim] = f"{name}: {reported}"
             untouched.add(str(other))
-    rebuilt = store("rebuild", "mutated", "--db", "rebuilt.db", "--json")
+    rebuilt = store("db", "rebuild", "mutated", "--db", "rebuilt.db", "--json")
     assert "Traceback" not in rebuilt.stderr, f"seed {seed}: {rebuilt.stderr}"
     assert rebuilt.returncode in (0, 1), f"seed {seed}: {rebuilt.stderr}"
     run_dirs = (
@@ -122,7 +122,7 @@ def test_a_mutated_database_is_merged_or_refused(num_mutations, seed):
             connection,
         ):
             connection.execute(f'UPDATE {table} SET "{column}" = ? WHERE rowid = 1', [value])
-        merged = store("merge", "other.db", "--db", f"{number}.db")
+        merged = store("db", "merge", "other.db", "--db", f"{number}.db")
         assert "Traceback" not in merged.stderr, f"{said}: {merged.stderr}"
         assert merged.returncode in (0, 1, 2), said
         assert merged.returncode or list(check(f"{number}.db")) == [], said

@@ -6,36 +6,26 @@ import click
 import pytest
 import typer
 
-from analysis.__main__ import app as analysis
-from plots.__main__ import app as plots
-from store.__main__ import app as store
-from store.command_line import App
-from sweeper.__main__ import app as sweeper
+from scalemark.cli.commands import COMMANDS as WORDS
+from scalemark.cli.commands import DB, Command
+from store.command_line import typer_app
 from tests.app import run_app
 from tests.filled import fill
 from tests.specs import small
 
-APPS: dict[str, App] = {"analysis": analysis, "plots": plots, "store": store, "sweeper": sweeper}
-WITHOUT_DATABASE = {"sweeper probe"}
-OF_FILES_AND_TABLES = {
-    "plots charts",
-    "plots tables",
-    "store list",
-    "store query",
-}
+WITHOUT_DATABASE = {"probe"}
+OF_FILES_AND_TABLES = {"chart", "table", "list", "db query"}
 
 
-def leaves(of: click.Command, name: str) -> dict[str, click.Command]:
-    """The commands below a name, by their full names."""
-    found: dict[str, click.Command] = {}
-    for word, command in getattr(of, "commands", {}).items():
-        found |= leaves(command, f"{name} {word}")
-    return found or {name: of}
+def commands_of(words: dict[str, Command], prefix: str = "") -> dict[str, click.Command]:
+    """Return the commands that typer runs, by their full names."""
+    group = typer.main.get_command(typer_app(words))
+    return {f"{prefix}{name}": command for name, command in group.commands.items()}  # type: ignore[attr-defined]
 
 
-COMMANDS: dict[str, click.Command] = {}
-for name, app in APPS.items():
-    COMMANDS |= leaves(typer.main.get_command(app.typer()), name)
+COMMANDS: dict[str, click.Command] = commands_of(
+    {name: command for name, command in WORDS.items() if not command.reads_arguments}
+) | commands_of(dict(DB), "db ")
 
 
 def options(name: str) -> dict[str, str]:
@@ -58,13 +48,13 @@ def test_every_command_takes_a_database_and_prints_json():
 
 @pytest.mark.parametrize("option", ["--db", "--json", "--source", "--baseline", "--all", "--brief"])
 def test_an_option_is_explained_alike_everywhere(option):
-    others = {"--baseline": {"sweeper judge"}}
+    others = {"--baseline": {"judge"}}
     assert len({options(name)[option] for name in having(option) - others.get(option, set())}) == 1
 
 
 def test_formats_and_themes_are_of_files_and_tables_alone():
     assert having("--format") == OF_FILES_AND_TABLES
-    assert having("--theme") == {"plots charts"}
+    assert having("--theme") == {"chart"}
 
 
 TRIAL = small().trial_id[:4]
@@ -73,27 +63,21 @@ TRIAL = small().trial_id[:4]
 @pytest.mark.parametrize(
     ("words", "keys"),
     [
-        (["tag", TRIAL, "good"], {"target", "tags", "added"}),
-        (["tag", TRIAL, "good", "--remove"], {"target", "tags", "taken_away"}),
-        (["note", "1", "a word"], {"target", "note"}),
-        (["delete", TRIAL, "--yes"], {"deleted"}),
-        (["restore", "1"], {"restored"}),
-        (["reference", "remove", "source=mine"], {"removed", "kept"}),
+        (["db", "mark", TRIAL, "--tag", "good"], {"target", "tags_added"}),
+        (["db", "mark", TRIAL, "--untag", "good"], {"target", "tags_taken_away"}),
+        (["db", "mark", "1", "--note", "a word"], {"target", "notes_added"}),
+        (["db", "mark", TRIAL, "--delete", "--yes"], {"deleted"}),
+        (["db", "mark", "1", "--restore"], {"restored"}),
+        (["db", "import", "--remove", "source=mine"], {"removed", "kept"}),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
 def test_a_command_that_changes_something_tells_it_in_json(capsys, monkeypatch, words, keys):
     fill("results.db", [(small(), 100.0)])
-    ended = run_app(store, "store", capsys, monkeypatch, *words, "--json")
+    ended = run_app(capsys, monkeypatch, *words, "--json")
     assert (ended.exit_code, set(json.loads(ended.stdout))) == (0, keys)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("analysis", ["guard", "--min-change", "nan"])],
-)
-def test_what_is_no_number_is_told_so_and_not_that_it_is_too_large(
-    capsys, monkeypatch, name, words
-):
-    ended = run_app(APPS[name], name, capsys, monkeypatch, *words)
-    assert (ended.exit_code, f"{words[-1]}; wanted a number " in ended.stderr) == (2, True)
+def test_what_is_no_number_is_told_so_and_not_that_it_is_too_large(capsys, monkeypatch):
+    ended = run_app(capsys, monkeypatch, "guard", "--min-change", "nan")
+    assert (ended.exit_code, "nan; wanted a number " in ended.stderr) == (2, True)

@@ -6,31 +6,27 @@ from functools import partial
 
 import pytest
 
-from analysis.__main__ import app as analysis
-from plots.__main__ import app as plots
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import STRATEGY_AXES
-from store.__main__ import app as store
 from store.writer import Writer
 from tests.app import Ended, run_app
 from tests.filled import TWO_GPUS, begin, fill
 from tests.plots.charts.charting import resnet
 
-APPS = {"plots": plots, "analysis": analysis, "store": store}
 PS = dict(zip(STRATEGY_AXES, ("parameter_server", "cpu", "none"), strict=True))
 QUICK = [
-    "plots tables --json",
-    "analysis scaling --json",
-    "analysis conclusions --json",
-    "analysis advise --json",
-    "store list --json",
+    "table --json",
+    "scaling --json",
+    "conclusions --json",
+    "advise --json",
+    "list --json",
 ]
 SLOWER = [
-    "analysis predict --to num_gpus=2 --json",
-    "analysis explain --json",
-    "analysis compare strategy=ps_cpu strategy=replicated_none --json",
+    "predict --to num_gpus=2 --json",
+    "explain --json",
+    "compare strategy=ps_cpu strategy=replicated_none --json",
 ]
-DRAWING = ["plots charts --chart throughput", "plots report"]
+DRAWING = ["chart --chart throughput", "report"]
 OF_ALL = pytest.mark.parametrize(
     "command", [*QUICK, *(pytest.param(one, marks=pytest.mark.integration) for one in SLOWER)]
 )
@@ -39,8 +35,7 @@ OF_ALL = pytest.mark.parametrize(
 @pytest.fixture
 def run(capsys, monkeypatch):
     def run(command: str, *further: str) -> Ended:
-        name, *arguments = command.split()
-        return run_app(APPS[name], name, capsys, monkeypatch, *arguments, *further)
+        return run_app(capsys, monkeypatch, *command.split(), *further)
 
     return run
 
@@ -93,7 +88,7 @@ def test_the_newest_sweep_decides_and_the_other_origin_is_named(run, command):
     again = run(command)
     assert origin_of(again) == "measured"
     assert origin_of(run(command, "--origin", "simulated")) == "simulated"
-    if command.split()[1] not in ("advise", "explain"):  # their first line says it
+    if command.split()[0] not in ("advise", "explain"):  # their first line says it
         note = "origin: simulated, as the newest sweep that matches (simulated resnet50); "
         assert ended.stderr == f"{note}--origin measured has the others\n"
 
@@ -116,7 +111,7 @@ def test_filters_and_sweeps_choose_the_origin_of_what_matches(run, command):
 def test_the_first_line_of_advice_names_the_other_origin(run):
     fill_with(DeviceKind.SIMULATED_GPU)
     fill_with(DeviceKind.GPU)
-    (first, *_) = run("analysis advise").stdout.splitlines()
+    (first, *_) = run("advise").stdout.splitlines()
     assert first == (
         "Newest sweep: measured resnet50 (measured); --sweep, --origin simulated or filters choose."
     )
@@ -124,9 +119,9 @@ def test_the_first_line_of_advice_names_the_other_origin(run):
 
 def test_a_trial_is_explained_whatever_the_newest_sweep_is(run):
     fill_with(DeviceKind.GPU)
-    (row, *_) = json.loads(run("store list --json num_gpus=2").stdout)
+    (row, *_) = json.loads(run("list --json num_gpus=2").stdout)
     fill_with(DeviceKind.SIMULATED_GPU)
-    (found,) = json.loads(run("analysis explain --json --trial", row["trial"]).stdout)
+    (found,) = json.loads(run("explain --json --trial", row["trial"]).stdout)
     assert found["target"]["origin"] == "measured"
 
 
@@ -137,7 +132,7 @@ def test_a_sweep_that_found_its_trials_finished_is_the_newest_that_matches(run):
     spec = resnet(device_kind=DeviceKind.GPU, image_px=224, batch_size=64)
     with closing(Writer("results.db")) as writer:
         begin(writer, {spec: 1}, name="again", machine=TWO_GPUS)
-    ended = run("store list --json")
+    ended = run("list --json")
     assert origin_of(ended) == "measured"
     assert "(again); --origin simulated" in ended.stderr
 
@@ -145,6 +140,6 @@ def test_a_sweep_that_found_its_trials_finished_is_the_newest_that_matches(run):
 def test_deleted_attempts_have_an_origin_too(run):
     fill_with(DeviceKind.GPU)
     fill_with(DeviceKind.SIMULATED_GPU)
-    run("store delete 1 --yes")
-    (row,) = json.loads(run("store list --json --deleted").stdout)
+    run("db mark 1 --delete --yes")
+    (row,) = json.loads(run("list --json --deleted").stdout)
     assert row["attempt"] == 1

@@ -51,10 +51,10 @@ def test_two_versions_of_a_file_are_swept_and_never_mixed(monkeypatch):
 
     folders = [path.name for path in Path("runs").glob("*/nets_my_model.py_build-*")]
     assert len(folders) == 8
-    tables = answer(monkeypatch, "plots", "tables")
+    tables = answer(monkeypatch, "table")
     assert tables.count("nets/my_model.py:build (model_digest ") == 2
     assert "cells: tokens/s (speed-up)" in tables
-    drawn = answer(monkeypatch, "plots", "charts", "--chart", "scaling")
+    drawn = answer(monkeypatch, "chart", "--chart", "scaling")
     pictures = sorted(path.name for path in Path("figures").glob("scaling-*_build-model_digest=*"))
     assert len(pictures) == 2, drawn
 
@@ -68,9 +68,9 @@ def test_what_the_cost_model_does_not_know_is_said(monkeypatch):
 
     assert sweep(f"model={reference}", "num_gpus=1,2", *TINY).returncode == 0
     assert "the time of a step is known of trials that count images" in answer(
-        monkeypatch, "analysis", "explain"
+        monkeypatch, "explain"
     )
-    advice = answer(monkeypatch, "analysis", "advise")
+    advice = answer(monkeypatch, "advise")
     assert "my_model.py:build: " in advice
     assert "tokens/s" in advice
 

@@ -252,7 +252,7 @@ def test_charts_that_cannot_be_drawn_spoil_no_result():
     ended = sweep("-m", *TINY, "num_gpus=1,2")
     assert ended.returncode == 1
     assert "sweep: no chart throughput: figures/throughput.png: Is a directory" in ended.stderr
-    assert "the results are stored, see python -m plots charts --sweep " in ended.stderr
+    assert "the results are stored, see scalemark chart --sweep " in ended.stderr
     assert "to figures/: report.html" in ended.stderr
     assert outcomes() == ["completed"] * 2
 
@@ -278,7 +278,7 @@ def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
     last = said.splitlines()[-1]
     assert last.startswith("sweep: drawing was interrupted at ")
     assert (
-        "; the results are stored, python -m plots report --sweep mine and python -m plots charts --sweep mine draw them"
+        "; the results are stored, scalemark report --sweep mine and scalemark chart --sweep mine draw them"
         in last
     )
     assert outcomes() == ["completed"]
@@ -290,7 +290,7 @@ def test_a_variable_that_is_no_utf_8_is_stored_and_rebuilt():
         [*SCRIPTED, "model=trivial"], env=variables, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    rebuild = [sys.executable, "-m", "store", "rebuild", "runs", "--db", "rebuilt.db"]
+    rebuild = [sys.executable, "-m", "scalemark", "db", "rebuild", "runs", "--db", "rebuilt.db"]
     rebuilt = subprocess.run(rebuild, capture_output=True, text=True, check=False)
     assert (rebuilt.returncode, outcomes("rebuilt.db")) == (0, ["completed"]), rebuilt.stderr
     for database in ("results.db", "rebuilt.db"):
@@ -303,7 +303,7 @@ def test_a_reason_that_is_no_utf_8_is_stored_and_rebuilt():
     command = [*map(os.fsencode, SCRIPTED), b"model=trivial", b"sweep.reason='the caf\xe9'"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    rebuild = [sys.executable, "-m", "store", "rebuild", "runs", "--db", "rebuilt.db"]
+    rebuild = [sys.executable, "-m", "scalemark", "db", "rebuild", "runs", "--db", "rebuilt.db"]
     rebuilt = subprocess.run(rebuild, capture_output=True, text=True, check=False)
     assert (rebuilt.returncode, outcomes("rebuilt.db")) == (0, ["completed"]), rebuilt.stderr
     for database in ("results.db", "rebuilt.db"):
@@ -447,7 +447,7 @@ def _empty(path: Path) -> None:
 # the damage came after our check of a transaction, and a statement of it met a damaged page
 MET_BY_SQLITE = (
     "sweep: results.db: database disk image is malformed; it is damaged: move it away with its -wal "
-    "and -shm, then restore a backup, or make it again with `python -m store rebuild RUNS`"
+    "and -shm, then restore a backup, or make it again with `scalemark db rebuild RUNS`"
 )
 
 
@@ -477,13 +477,13 @@ def test_a_database_damaged_meanwhile_ends_the_sweep(strike):
             ("sweep: results.db: cut off while ", "sweep: results.db: cut off or overwritten (")
         )
         assert last.endswith(
-            "; move it away, and `python -m store rebuild RUNS_FOLDER` makes it again from the run folders"
+            "; move it away, and `scalemark db rebuild RUNS_FOLDER` makes it again from the run folders"
         )
     Path("results.db").rename("damaged.db")
     for end in ("-wal", "-shm"):
         Path(f"results.db{end}").unlink(missing_ok=True)
     rebuilt = subprocess.run(
-        [sys.executable, "-m", "store", "rebuild", "runs"],
+        [sys.executable, "-m", "scalemark", "db", "rebuild", "runs"],
         capture_output=True,
         text=True,
         check=False,
@@ -537,7 +537,7 @@ def test_a_sweep_is_seen_from_another_terminal():
     command = [*SCRIPTED, "model=trivial", f"seed={ENDLESS}", "sweep.name=mine"]
     process = psutil.Popen(command, stderr=subprocess.DEVNULL)
     _wait_for_trainer(process)
-    status = [sys.executable, "-m", "sweeper", "status", "--json"]
+    status = [sys.executable, "-m", "scalemark", "status", "--json"]
     (running,) = json.loads(
         subprocess.run(
             status, capture_output=True, text=True, check=True, env=_with_project()

@@ -89,12 +89,12 @@ def test_a_wheel_simulates_reads_and_advises(scalemark: Run, programs: Path):
     swept = scalemark("sweep", "-m", *GRID, "strategy=ps_cpu,replicated_nccl")
     assert swept.returncode == 0, swept.stderr
     assert "8 completed" in swept.stderr
-    tables = scalemark("plots", "tables", "--origin", "simulated")
+    tables = scalemark("table", "--origin", "simulated")
     assert "replicated_nccl" in tables.stdout, tables.stderr
-    advice = scalemark("analysis", "advise", "--origin", "simulated", "model=vgg16")
+    advice = scalemark("advise", "--origin", "simulated", "model=vgg16")
     assert "replicated_nccl" in advice.stdout, advice.stderr
     assert "  scalemark sweep from=" in advice.stdout
-    published = scalemark("store", "reference", "list", "model=resnet50", "num_gpus=8")
+    published = scalemark("list", "--origin", "published", "model=resnet50", "num_gpus=8")
     assert "resnet50" in published.stdout, published.stderr
 
     assert {"results.db", "runs", "figures"} < {path.name for path in Path().iterdir()}

@@ -20,7 +20,7 @@ class _ShowsNothing(ModuleType):
 
     @staticmethod
     def command_again(name: str, *_: object) -> str:
-        return f"python -m plots {name}"
+        return f"scalemark {name}"
 
 
 if __name__ == "__main__":

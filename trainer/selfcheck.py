@@ -204,9 +204,7 @@ MOST_REPLICAS = 16
 INTERRUPTED = 130
 
 
-def main(
-    arguments: Sequence[str] | None = None, *, program: str = "python -m trainer selfcheck"
-) -> int:
+def main(arguments: Sequence[str] | None = None, *, program: str = "scalemark selfcheck") -> int:
     """Return 0 when every mode that can run here is exact and where it says, else 1; 130 after an
     interrupt, which prints what was checked until then.
     """

@@ -1,4 +1,4 @@
-"""`analysis advise`: the best strategy, GPU count, batch and precision."""
+"""`advise`: the best strategy, GPU count, batch and precision."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`analysis compare`: which of two sides is faster, pair by pair of trials that are otherwise
+"""`compare`: which of two sides is faster, pair by pair of trials that are otherwise
 equal.
 """
 
@@ -345,7 +345,7 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
             partly.append(f"{_trial(result)} ({titles.failed_repeats(result)})")
     texts += titles.result_notes(results)
     if suspect:
-        texts.append(f"suspect, see {typed('store')} show: {_shortened(suspect)}")
+        texts.append(f"suspect, see {typed('show')}: {_shortened(suspect)}")
     if partly:
         texts.append(f"repeats without a number, which are left out: {_shortened(partly)}")
     return list(dict.fromkeys(texts))

@@ -1,4 +1,4 @@
-"""`analysis conclusions`: published claims held against results, each by rules in a table."""
+"""`conclusions`: published claims held against results, each by rules in a table."""
 
 import csv
 import re
@@ -266,7 +266,7 @@ def counting(
     num_suspect = sum(result.is_suspect for result in chosen)
     if num_suspect:
         trials = f"{num_suspect} of {counted(len(chosen), 'trial')}"
-        notes.append(f"{trials} suspect: {typed('store')} show says why.")
+        notes.append(f"{trials} suspect: {typed('show')} says why.")
     return chosen, tuple(notes)
 
 

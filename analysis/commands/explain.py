@@ -1,4 +1,4 @@
-"""`python -m analysis explain`: where the missing speed-up of a trial goes, and what to do."""
+"""`scalemark explain`: where the missing speed-up of a trial goes, and what to do."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ Trial = Annotated[
 
 NOT_TAKEN_APART = (
     "the steps of your own programs cannot be taken apart here; "
-    f"{typed('analysis')} scaling says how much is lost on more devices"
+    f"{typed('scaling')} says how much is lost on more devices"
 )
 
 
@@ -56,7 +56,7 @@ def explain(
     if asked.selection.origin is Origin.ELSEWHERE:
         raise StoreError(
             f"--origin {Origin.ELSEWHERE}: a table says how fast a program was, and not what it "
-            f"did, so that nobody can say where its time went; see {typed('analysis')} scaling or "
+            f"did, so that nobody can say where its time went; see {typed('scaling')} or "
             f"advise --origin {Origin.ELSEWHERE}"
         )
     if newest is None:
@@ -123,7 +123,7 @@ def _of_trial(asked: Source, trial: str | None) -> list[results.Result]:
     if not chosen:
         raise StoreError(
             f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
-            f"{ID_BEGINNING}; {own_command(asked.selection.db, 'store', 'list')} names them"
+            f"{ID_BEGINNING}; {own_command(asked.selection.db, 'list')} names them"
         )
     return chosen
 

@@ -117,12 +117,12 @@ def _print(
         asked = (_ACCEPTED, str(newest.first), *chosen.filters)
         accept = chosen.analysis("guard", *asked, names_origin=_is_beside_others(chosen))
         if newest.sweeps:
-            words = command_line(["tag", *chosen.named_db, newest.sweeps[-1], ACCEPTED])
-            accept = f"{typed('store')} {words}"
+            words = command_line([*chosen.named_db, newest.sweeps[-1], "--tag", ACCEPTED])
+            accept = f"{typed('db mark')} {words}"
         say(console, f"are the levels of {newest.first} intended? accept them: {accept}")
     if shown:
-        chart = command_line(["charts", *chosen.named_db, "--chart", "history"])
-        say(console, f"chart: {typed('plots')} {chart}")
+        chart = command_line([*chosen.named_db, "--chart", "history"])
+        say(console, f"chart: {typed('chart')} {chart}")
     for note in (*notes(records), *chosen.notes):
         say(console, note, "dim")
 

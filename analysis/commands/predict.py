@@ -1,4 +1,4 @@
-"""`python -m analysis predict`: measured curves, carried on to more GPUs."""
+"""`scalemark predict`: measured curves, carried on to more GPUs."""
 
 import re
 import sys
@@ -12,9 +12,10 @@ from rich.console import Console
 from analysis import options, screen, selection, titles
 from analysis.predict import Basis, Prediction, curves
 from analysis.predict import predict as predicted
+from scalemark.cli.commands import USAGE
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.text.wording import as_typed, counted, listed, natural, shortened
-from store.command_line import USAGE, Db, Json
+from store.command_line import Db, Json
 from store.errors import StoreError
 
 ToOption = Annotated[
@@ -70,7 +71,7 @@ def predict(
         for note in titles.sweep_notes(read.results):
             screen.say(console, note)
     if is_all_declined:
-        print(f"analysis: {nothing}", file=sys.stderr)
+        print(f"predict: {nothing}", file=sys.stderr)
         raise typer.Exit(USAGE)
 
 

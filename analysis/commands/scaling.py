@@ -1,4 +1,4 @@
-"""`analysis scaling`: how many GPUs are worth using, and which strategy leads where."""
+"""`scaling`: how many GPUs are worth using, and which strategy leads where."""
 
 from collections.abc import Sequence
 

@@ -113,7 +113,7 @@ def histories(selection: Selection) -> list[Record]:
         asked = f" like {selection.asked}" if selection.asked else " in it"
         raise NothingFoundError(
             f"{locate(selection.db).name}: no number that may be quoted{asked}; see "
-            f"{own_command(selection.db, 'store', 'list')}"
+            f"{own_command(selection.db, 'list')}"
         )
     return records(attempt_readings(attempts, begun_sweeps(engine)), is_simulated=is_simulated)
 
@@ -164,7 +164,7 @@ def table_readings(results: Sequence[Result]) -> Iterator[HistoryReading]:
     if not by_machine:
         raise NoHistoryError(
             f"--origin {Origin.ELSEWHERE}: no row says when it was measured; import the table with "
-            f"its column of dates as an axis, {typed('store')} import TABLE --axis COLUMN={WHEN}"
+            f"its column of dates as an axis, {typed('db')} import TABLE --axis COLUMN={WHEN}"
         )
     for machine, of_machine in by_machine.items():
         yield from _rows_of_machine(machine, of_machine)

@@ -9,6 +9,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from shutil import which
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,26 +21,17 @@ def _is_checkout() -> bool:
 
 
 def typed(command: str) -> str:
-    """Return how a person types one of the commands of `scalemark`, as `sweep` or `plots`.
+    """Return how a person types one of the commands of `scalemark`, as `sweep` or `list`.
 
-    It is said as this process was started: an installed wheel has no sweep.py, and its `python` may
-    be another than the user's. A folder without sweep.py cannot start it by its file.
+    A checkout has sweep.py in its own folder alone, and an environment that is not activated has no
+    `scalemark` on the PATH.
     """
-    program = sys.argv[0].partition(" ")[0]
-    is_elsewhere = command == "sweep" and Path.cwd() != ROOT
-    if program == "scalemark" or not _is_checkout() or is_elsewhere:
+    is_program = Path(sys.argv[0].partition(" ")[0]).name == "scalemark"
+    if command == "sweep" and not is_program and _is_checkout() and Path.cwd() == ROOT:
+        return "python sweep.py"
+    if is_program or not _is_checkout() or which("scalemark"):
         return f"scalemark {command}"
-    return _TYPED.get(command, f"python -m {command}")
-
-
-_TYPED = {
-    "sweep": "python sweep.py",
-    "status": "python -m sweeper status",
-    "judge": "python -m sweeper judge",
-    "probe": "python -m sweeper probe",
-    "read": "python -m scalemark read",
-    "selfcheck": "python -m trainer selfcheck",
-}
+    return f"python -m scalemark {command}"
 
 
 def database_option(value: str) -> str:

@@ -1,1 +1,1 @@
-"""The commands of `python -m store`, a file per purpose."""
+"""Commands about the results database, a file per purpose."""

@@ -1,8 +1,7 @@
-"""`python -m store tag|note|delete|restore`: what people add to results. Nothing that was measured
-is changed or lost. `import|merge|rebuild|reference`: takes results and figures of others in.
+"""`scalemark db mark`: what people add to results. Nothing that was measured is changed or lost.
+`scalemark db import|merge|rebuild`: takes results and figures of others in.
 """
 
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +12,11 @@ import sqlalchemy as sa
 import typer
 
 from scalemark.cli.terminal import print_json, shown
-from scalemark.host.own_code import typed
 from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store import rebuild as rebuilding
-from store.command_line import Db, Json, ask, make_app
-from store.commands.read import Format, write
+from store.command_line import Db, Json, ask
 from store.database import (
     check_writable,
     locate,
@@ -36,83 +33,87 @@ from store.imports import FIELDS, Imported, ImportOptions, import_files
 from store.merge import merge
 from store.reading import listing
 from store.reading.listing import Target, full_names
-from store.reading.references import chosen, known_references, list_references, remove, strategy_of
+from store.reading.references import remove as remove_references
 from store.rows import insert_all
 from store.schema import AttemptRow, NoteRow, TagRow
 
-_Named = Annotated[
-    str, typer.Argument(help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name.")
-]
-_Meant = Annotated[
-    list[str], typer.Argument(help="An attempt, a trial or a sweep; or filters, as for `list`.")
-]
+_Tags = typer.Option("--tag", help="A word to find it by: `list tag=WORD`; may be repeated.")
+_Untags = typer.Option("--untag", help="A tag to take away; may be repeated.")
+_Note = typer.Option(help="What there is to say; `show` prints it.")
+_Delete = typer.Option(
+    "--delete", help="Count nowhere; a sweep that wants these attempts measures them again."
+)
+_Restore = typer.Option("--restore", help="Count again, after --delete.")
 
 
-def tag(
-    which: _Named,
-    words: Annotated[list[str], typer.Argument(help="What to find it by: `list tag=WORD`.")],
+def mark(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            help=f"Number of an attempt, {ID_BEGINNING}, or a sweep's name; with --delete and "
+            "--restore also filters, as for `list`."
+        ),
+    ],
     db: Db,
-    remove: Annotated[bool, typer.Option("--remove", help="Take these tags away.")] = False,
+    tags: Annotated[list[str] | None, _Tags] = None,
+    untags: Annotated[list[str] | None, _Untags] = None,
+    note: Annotated[str | None, _Note] = None,
+    delete: Annotated[bool, _Delete] = False,
+    restore: Annotated[bool, _Restore] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Give an attempt, a trial or a sweep tags to find it by."""
-    engine = _writable(db)
-    target = listing.find(engine, which)
-    if remove:
-        num, done = remove_tags(engine, target, words), "taken away"
-    else:
-        num, done = add_tags(engine, target, words, datetime.now(UTC)), "added"
-    if as_json:
-        return print_json({"target": target.name, "tags": words, done.replace(" ", "_"): num})
-    print(f"{visible(target.name)}: {num} of {len(words)} tags {done}")
-
-
-def note(
-    which: _Named,
-    text: Annotated[str, typer.Argument(help="What there is to say; `show` prints it.")],
-    db: Db,
-    as_json: Json = False,
-) -> None:
-    """Add a note to an attempt, a trial or a sweep."""
-    engine = _writable(db)
-    target = listing.find(engine, which)
-    add_note(engine, target, text, datetime.now(UTC))
-    if as_json:
-        return print_json({"target": target.name, "note": text})
-    print(f"{visible(target.name)}: note added")
-
-
-def delete(
-    what: _Meant,
-    db: Db,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Let attempts count nowhere; a sweep that wants them measures them again. `restore` undoes
-    it.
+    """Tag, annotate, delete or restore attempts, a trial or a sweep. Nothing that was measured is
+    lost.
     """
+    adds = bool(tags or untags) or note is not None
+    if [adds, delete, restore].count(True) != 1:
+        raise StoreError("wanted tags and a note, or --delete, or --restore")
     engine = _writable(db)
-    chosen = choose(engine, what, deleted=False)
-    if chosen.num_attempts:
+    if adds:
+        if len(what) != 1:
+            raise StoreError(f"{visible(' '.join(what))}: wanted one attempt, trial or sweep")
+        target = listing.find(engine, what[0])
+        reported = _annotate(engine, target, tags or (), untags or (), note)
+        if as_json:
+            return print_json({"target": target.name, **reported})
+        done = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in reported.items())
+        return print(f"{visible(target.name)}: {done}")
+    chosen = choose(engine, what, deleted=restore)
+    if delete and chosen.num_attempts:
         ask(f"{chosen} would be deleted", yes=yes)
-    num_deleted = set_deleted(engine, chosen, datetime.now(UTC))
+    num = set_deleted(engine, chosen, datetime.now(UTC) if delete else None)
+    done = "deleted" if delete else "restored"
     if as_json:
-        return print_json({"deleted": num_deleted})
-    again = " ".join(map(shlex.quote, what))
+        return print_json({done: num})
     hint = ""
-    if num_deleted:
-        hint = f"; `{typed('store')} restore {again}` brings them back"
-    print(f"{num_deleted} deleted{hint}")
+    if delete and num:
+        again = own_command(db, "db mark", *what, "--restore")
+        hint = f"; `{again}` brings them back"
+    print(f"{num} {done}{hint}")
 
 
-def restore(what: _Meant, db: Db, as_json: Json = False) -> None:
-    """Let deleted attempts count again."""
-    engine = _writable(db)
-    chosen = choose(engine, what, deleted=True)
-    num_restored = set_deleted(engine, chosen, None)
-    if as_json:
-        return print_json({"restored": num_restored})
-    print(f"{num_restored} restored")
+def _annotate(
+    engine: sa.Engine,
+    target: Target,
+    tags: Sequence[str],
+    untags: Sequence[str],
+    note: str | None,
+) -> dict[str, int]:
+    """Return how much was added and taken away. Check all words before any is written."""
+    for word in (*tags, *untags):
+        _checked(word, "tag")
+    if note is not None:
+        _checked(note, "note")
+    at, done = datetime.now(UTC), {}
+    if tags:
+        done["tags_added"] = add_tags(engine, target, tags, at)
+    if untags:
+        done["tags_taken_away"] = remove_tags(engine, target, untags)
+    if note is not None:
+        add_note(engine, target, note, at)
+        done["notes_added"] = 1
+    return done
 
 
 def _writable(db: str) -> sa.Engine:
@@ -252,7 +253,7 @@ def rebuild(
         print_json(done)
     else:
         for warning in done.warnings:
-            print(f"store: {visible(warning)}", file=sys.stderr)
+            print(f"db rebuild: {visible(warning)}", file=sys.stderr)
         print(f"{counted(done.num_sweeps, 'sweep')} found")
         attempts = counted(done.num_new, "attempt")
         print(f"{attempts} imported, {done.num_known:,} were there already")
@@ -293,14 +294,17 @@ _DecimalComma = typer.Option(
     help="Whether 1,234 is 1.234 or 1234.",
     show_default="asked for where a table leaves it open",
 )
+_Remove = typer.Option("--remove", help="Take figures out again, as source=results.csv.")
 _DryRun = typer.Option("--dry-run", help="Change nothing, say what would be done.")
 
 
 def import_(
     paths: Annotated[
-        list[str], typer.Argument(help="Tables of other programs.", show_default=False)
+        list[str],
+        typer.Argument(help="Tables of other programs; filters with --remove.", show_default=False),
     ],
     db: Db,
+    remove: Annotated[bool, _Remove] = False,
     dry_run: Annotated[bool, _DryRun] = False,
     maps: Annotated[list[str] | None, _Map] = None,
     axes: Annotated[list[str] | None, _Axis] = None,
@@ -316,6 +320,8 @@ def import_(
 
     The rows of a table are numbers that were measured elsewhere: `--origin elsewhere` shows them.
     """
+    if remove:
+        return _remove(db, paths, as_json=as_json)
     said = ImportOptions(
         maps=maps or (),
         axes=axes or (),
@@ -358,7 +364,7 @@ def _print_added(added: Imported, db: str, would: str) -> None:
         done.append(f"{added.num_known:,} were there already")
     print("; ".join(done) or f"nothing {would}imported")
     if added.num_elsewhere:
-        print(f"shown by: {own_command(db, 'plots', 'tables', '--origin', 'elsewhere')}")
+        print(f"shown by: {own_command(db, 'table', '--origin', 'elsewhere')}")
     _print_rejected(added.rejected)
 
 
@@ -373,66 +379,13 @@ def _print_rejected(rejected: Sequence[Rejected]) -> None:
         print(f"  and {len(rejected) - MOST_SHOWN:,} more; --json lists all", file=sys.stderr)
 
 
-references = make_app("Figures that others measured, with their sources.")
-
-REFERENCE_COLUMNS = (
-    *("model", "hardware", "num_gpus", "throughput", "item", "batch_size"),
-    *("strategy", "precision", "data", "source", "citation"),
-)
-
-
-@references.command("list")
-def list_references_(
-    db: Db,
-    filters: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="As model=resnet50 'num_gpus>=4' 'hardware~*V100*' origin=added.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """List one line per figure, with where it can be looked up. `?` marks what a source leaves in
-    doubt.
-    """
-    engine = open_existing(db)
-    if engine is None:
-        print(
-            f"{locate(db).name}: no such database yet; these are the published references",
-            file=sys.stderr,
-        )
-    rows = known_references(None) if engine is None else list_references(engine)
-    rows = [row | {"strategy": strategy_of(row)} for row in rows]
-    listed = [rows[position] for position in chosen(rows, filters or ())]
-    if as_json:
-        print_json(listed)
-    elif listed:
-        lines = [[row[name] for name in REFERENCE_COLUMNS] for row in listed]
-        write(Format.TABLE, REFERENCE_COLUMNS, lines, ("citation", "data", "source"))
-    else:
-        models = ", ".join(sorted({row["model"] for row in rows}))
-        print(
-            f"no reference is like that; there are {len(rows)}, of the models {visible(models)}",
-            file=sys.stderr,
-        )
-
-
-@references.command("remove")
-def remove_(
-    db: Db,
-    filters: Annotated[
-        list[str],
-        typer.Argument(help="As source=results.csv; at least one.", show_default=False),
-    ],
-    as_json: Json = False,
-) -> None:
+def _remove(db: str, filters: Sequence[str], *, as_json: bool) -> None:
     """Remove figures that were added or came in a table; those that scalemark brings stay."""
     engine = open_existing(db)
     if engine is None:
         raise StoreError(f"{locate(db).name}: no such database yet; there is nothing to remove")
     with writing(open_for_writing(db)) as connection:
-        num_removed, num_kept = remove(connection, filters)
+        num_removed, num_kept = remove_references(connection, filters)
     if as_json:
         return print_json({"removed": num_removed, "kept": num_kept})
     print(f"{num_removed:,} removed")

@@ -1,5 +1,5 @@
-"""`python -m store list|show|query|check`: reads, and changes nothing. Rows are printed as a table
-for people, as CSV or as JSON, whatever stands in them.
+"""`scalemark list`, `show`, `db query` and `db check`: they read, and change nothing. Rows are
+printed as a table for people, as CSV or as JSON, whatever stands in them.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import fields
 from decimal import Decimal
 from enum import StrEnum
 from itertools import chain, compress, count, islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import sqlalchemy as sa
 import typer
@@ -31,12 +31,13 @@ from scalemark.records.attempt import Placement
 from scalemark.records.axes import INHERITED, bare_name, is_env_variable, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES, Measurement
-from scalemark.records.references import Origin
+from scalemark.records.references import Origin, ReferenceKind
 from scalemark.records.validation import LARGEST_INTEGER
 from scalemark.text.untrusted import visible
-from scalemark.text.wording import CsvLines, guarded
+from scalemark.text.wording import CsvLines, did_you_mean, guarded
 from store.command_line import Db, Json
-from store.database import locate, open_for_reading, own_command, reading
+from store.database import locate, open_existing, open_for_reading, own_command, reading
+from store.errors import StoreError
 from store.filters import ID_BEGINNING
 from store.reading.listing import (
     LISTABLE,
@@ -50,7 +51,13 @@ from store.reading.listing import (
 )
 from store.reading.listing import show as collected
 from store.reading.queries import Row, num_attempts, queried, streamed
-from store.reading.references import shown_by
+from store.reading.references import (
+    chosen,
+    known_references,
+    list_references,
+    shown_by,
+    strategy_of,
+)
 from store.tables import free_columns
 
 Columns = Sequence[str]
@@ -280,7 +287,8 @@ _USUALLY: Mapping[str, int | str | None] = {
 
 
 _Origin = typer.Option(
-    help="Measured or simulated attempts.", show_default="those of the newest sweep that matches"
+    help="Measured or simulated attempts; or the figures of others, with their sources.",
+    show_default="those of the newest sweep that matches",
 )
 _Deleted = typer.Option("--deleted", help="Those that are deleted, instead of those that count.")
 _Limit = typer.Option(
@@ -299,7 +307,7 @@ def list_(
     db: Db,
     filters: Filters = None,
     sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
-    origin: Annotated[Literal["measured", "simulated"] | None, _Origin] = None,
+    origin: Annotated[Origin | None, _Origin] = None,
     deleted: Annotated[bool, _Deleted] = False,
     limit: Annotated[int | None, _Limit] = None,
     sort: Annotated[str | None, _Sort] = None,
@@ -311,13 +319,17 @@ def list_(
     the exit code 0.
     """
     form = Format.JSON if as_json else form
+    if origin is not None and not origin.is_ours:
+        for name, value in (("sweep", sweep), ("deleted", deleted), ("sort", sort)):
+            if value:
+                raise StoreError(f"--{name}: of attempts only; leave out --origin {origin} or it")
+        return _list_references(db, filters or (), origin, columns, limit, form)
     is_table = form is Format.TABLE
     shows_newest = limit is None and is_table
     limit = NEWEST if shows_newest else limit
     engine = open_for_reading(db)
     filters = full_names(engine, filters or ())
-    wanted = Origin(origin) if origin else None
-    asked = _of_one_origin(engine, filters, sweep, wanted, deleted=deleted)
+    asked = _of_one_origin(engine, filters, sweep, origin, deleted=deleted)
     names = list(LISTED)
     if columns == "all" or (columns is None and is_table):
         with reading(engine) as connection:
@@ -346,10 +358,54 @@ def list_(
             write(form, headings, chain(first, rows))
     if shows_newest and num_listed == NEWEST:
         order = "first" if sort else "newest"
-        print(f"store: the {order} {NEWEST}; --limit N shows N", file=sys.stderr)
+        print(f"list: the {order} {NEWEST}; --limit N shows N", file=sys.stderr)
     if num_listed == 0 and limit != 0:
-        why = _why_none(engine, db, filters, sweep, wanted, deleted=deleted)
-        print(f"store: {why}", file=sys.stderr)
+        why = _why_none(engine, db, filters, sweep, origin, deleted=deleted)
+        print(f"list: {why}", file=sys.stderr)
+
+
+REFERENCE_COLUMNS = (
+    *("model", "hardware", "num_gpus", "throughput", "item", "batch_size"),
+    *("strategy", "precision", "data", "source", "citation"),
+)
+
+
+def _list_references(
+    db: str,
+    filters: Sequence[str],
+    origin: Origin,
+    columns: str | None,
+    limit: int | None,
+    form: Format,
+) -> None:
+    """List one line per figure of others, with where it can be looked up. `?` marks what a source
+    leaves in doubt.
+    """
+    engine = open_existing(db)
+    if engine is None:
+        have = "these are the published references"
+        print(f"{locate(db).name}: no such database yet; {have}", file=sys.stderr)
+    rows = known_references(None) if engine is None else list_references(engine)
+    of_tables = origin is Origin.ELSEWHERE
+    rows = [row for row in rows if (row["origin"] == ReferenceKind.TABLE) is of_tables]
+    rows = [row | {"strategy": strategy_of(row)} for row in rows]
+    listed = [rows[position] for position in chosen(rows, filters)][:limit]
+    names: Sequence[str] = REFERENCE_COLUMNS
+    if columns == "all" or (columns is None and form is Format.JSON):
+        names = list(rows[0]) if rows else REFERENCE_COLUMNS
+    elif columns is not None:
+        names = [name.strip() for name in columns.split(",")]
+        for name in names:
+            if rows and name not in rows[0]:
+                hint = did_you_mean(name, rows[0], f"there are {', '.join(rows[0])}")
+                raise StoreError(f"--columns {name}: no such column; {hint}")
+    if listed or form is not Format.TABLE:
+        cells = [[row[name] for name in names] for row in listed]
+        write(form, names, cells, ("citation", "data", "source"))
+    if not listed:
+        models = ", ".join(sorted({row["model"] for row in rows}))
+        there = f"there are {len(rows)}, of the models {visible(models)}"
+        print(f"no reference is like that; {there}", file=sys.stderr)
 
 
 def show(
@@ -454,7 +510,7 @@ def _why_none(
     return (
         f"{name}: none of its {num} {which} is like {' '.join(asked)}; "
         f"{hint(engine, filters)}leave some of that out, or see all with "
-        f"{own_command(db, 'store', 'list')}"
+        f"{own_command(db, 'list')}"
     )
 
 

@@ -329,7 +329,7 @@ def find(engine: sa.Engine, which: str) -> Target:
 
     Raises StoreError when it names nothing, or more than one thing.
     """
-    listing = own_command(engine, "store", "list")
+    listing = own_command(engine, "list")
     if not which:
         raise StoreError(
             f"which attempt or trial? give its number, or the {ID_BEGINNING}; see `{listing}`"

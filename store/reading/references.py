@@ -122,8 +122,8 @@ def shown_by(engine: sa.Engine) -> str:
     """Say the same to who asked a command that knows attempts alone: other commands show them."""
     if not is_all(engine):
         return ""
-    tables = own_command(engine, "plots", "tables", "--origin", "elsewhere")
-    rows = own_command(engine, "store", "reference", "list", "origin=table")
+    tables = own_command(engine, "table", "--origin", "elsewhere")
+    rows = own_command(engine, "list", "--origin", "elsewhere")
     return f"{_ONLY}; {tables} shows them, and {rows} their rows"
 
 

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from scalemark.cli import entry_point, terminal
+from scalemark.cli.commands import USAGE
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.text import untrusted, wording
-from store.command_line import OK, USAGE, Db, Json
+from store.command_line import OK, Db, Json
 from store.errors import StoreError
 from sweeper import SweepRefusedError
 from sweeper.early_stopping import judge as judging

@@ -264,7 +264,7 @@ def _speed(ended: EndedAttempt) -> str:
 
 
 def _doubt(ended: EndedAttempt) -> str:
-    """Return the verdict with its first reason; `store show` has the others, and what to do."""
+    """Return the verdict with its first reason; `show` has the others, and what to do."""
     if ended.verdict in (None, Verdict.VALID):
         return ""
     if not ended.verdict_reasons:

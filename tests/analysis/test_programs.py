@@ -286,7 +286,7 @@ def test_a_slip_in_the_name_of_a_free_axis_gets_the_nearest(analysis):
     ended = analysis("scaling", "zer=0")
     assert (ended.exit_code, ended.stderr) == (
         2,
-        "analysis: zer: nothing to filter by; did you mean zero?\n",
+        "scaling: zer: nothing to filter by; did you mean zero?\n",
     )
 
 

@@ -43,13 +43,13 @@ def results() -> None:
 def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys):
     assert show(reported)
     assert re.search(r"^replicated_none +100.* +180", capsys.readouterr().out, re.MULTILINE)
-    assert reported[-1] == "ask what it means: python -m analysis advise"
+    assert reported[-1] == "ask what it means: scalemark advise"
     # two charts of eleven
     files = ["report.html", "throughput.png", "scaling-trivial.png"]
     assert reported[-3] == f"wrote 3 files to figures/: {', '.join(files)}"
-    assert reported[-2] == "all charts: python -m plots charts --sweep first"
+    assert reported[-2] == "all charts: scalemark chart --sweep first"
     assert {path.name for path in Path("figures").iterdir()} == set(files)
-    assert "python -m plots report --sweep first" in Path("figures/report.html").read_text()
+    assert "scalemark report --sweep first" in Path("figures/report.html").read_text()
 
 
 def test_other_charts_stand_in_for_those_that_have_nothing_to_show(reported):
@@ -96,7 +96,7 @@ def test_another_sweep_replaces_its_files(results, reported):
     reported.clear()
     assert show(reported, sweep="b")
     assert reported.files == ["report.html"]
-    assert "python -m plots report --sweep b" in Path("figures/report.html").read_text()
+    assert "scalemark report --sweep b" in Path("figures/report.html").read_text()
 
 
 def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys, monkeypatch):
@@ -108,10 +108,10 @@ def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys,
     assert show(reported, url="it's.db")
     assert capsys.readouterr().out.count("CPU device  2 CPU devices") == 2
     again = "--db 'it'\"'\"'s.db' --sweep first"
-    assert reported[0] == f"1 more table: python -m plots tables {again}"
+    assert reported[0] == f"1 more table: scalemark table {again}"
     assert (
         reported[-4]
-        == f"chart: scaling: more than 1 picture; all are drawn by python -m plots charts {again} --chart scaling"
+        == f"chart: scaling: more than 1 picture; all are drawn by scalemark chart {again} --chart scaling"
     )
     assert len(list(Path("figures").glob("*.png"))) == 1
 
@@ -125,8 +125,8 @@ def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, m
     assert "throughput.png" in reported.files
     assert reported.after("sweep: ") == [
         "no chart scaling: ZeroDivisionError: a mistake of ours; the results are stored, see "
-        f"python -m plots {command} --sweep first"
-        for command in ("report", "charts")
+        f"scalemark {command} --sweep first"
+        for command in ("report", "chart")
     ]
 
 
@@ -145,10 +145,10 @@ def test_a_table_that_fails_is_named_and_the_rest_is_shown(results, reported, mo
     table, part = reported.after("sweep: no")
     assert table.startswith(" table trivial")
     assert table.endswith(
-        "ZeroDivisionError: a mistake of ours; the results are stored, see python -m plots tables --sweep second"
+        "ZeroDivisionError: a mistake of ours; the results are stored, see scalemark table --sweep second"
     )
     assert part.startswith(" table trivial")
-    assert part.endswith("see python -m plots report --sweep second")
+    assert part.endswith("see scalemark report --sweep second")
     assert "report.html" in reported.files
     assert "vgg16" in Path("figures/report.html").read_text()
 
@@ -179,7 +179,7 @@ def test_a_folder_that_is_none_is_said(results, reported):
     Path("figures").write_text("a file")
     assert not show(reported)
     assert reported[0] == (
-        "sweep: no report: figures: File exists; the results are stored, see python -m plots report --sweep first"
+        "sweep: no report: figures: File exists; the results are stored, see scalemark report --sweep first"
     )
 
 
@@ -191,8 +191,8 @@ def test_ctrl_c_reports_what_it_interrupted_and_what_is_stored(results, reported
     with pytest.raises(KeyboardInterrupt):
         show(reported)
     assert reported[-1] == (
-        "sweep: drawing was interrupted at chart throughput; the results are stored, python -m plots report --sweep first "
-        "and python -m plots charts --sweep first draw them"
+        "sweep: drawing was interrupted at chart throughput; the results are stored, scalemark report --sweep first "
+        "and scalemark chart --sweep first draw them"
     )
     assert reported.files == ["report.html"]
 
@@ -230,5 +230,5 @@ def test_a_database_that_is_damaged_is_reported_once_and_nothing_is_drawn(result
     assert not show(reported)
     (said,) = reported.after("sweep: ")
     assert said.startswith("nothing more is drawn: results.db: ")
-    assert "python -m store rebuild" in said
+    assert "scalemark db rebuild" in said
     assert reported.files == []

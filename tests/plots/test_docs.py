@@ -5,7 +5,6 @@ import re
 import pytest
 
 from plots import drawing
-from plots.__main__ import app
 from tests.conftest import PROJECT
 
 CHARTS = (PROJECT / "docs" / "charts.md").read_text()
@@ -21,9 +20,9 @@ def test_no_chart_is_explained_that_is_not_there():
     assert set(re.findall(r"^\| `(\w+)` \|", CHARTS, re.MULTILINE)) == set(drawing.names())
 
 
-@pytest.mark.parametrize("command", sorted(app.commands))
+@pytest.mark.parametrize("command", ["table", "chart", "report"])
 def test_every_command_is_in_the_readme(command):
-    assert f"python -m plots {command}" in README
+    assert f"scalemark {command}" in README
 
 
 @pytest.mark.parametrize(("text", "folder"), [(CHARTS, "docs"), (README, ".")])

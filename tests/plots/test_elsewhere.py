@@ -23,7 +23,7 @@ def taken_in() -> None:
 
 @pytest.mark.usefixtures("taken_in")
 def test_a_table_says_what_it_knows_and_no_more(plots, snapshot):
-    ended = plots("tables", "--origin", "elsewhere")
+    ended = plots("table", "--origin", "elsewhere")
     assert ended.exit_code == 0, ended.stderr
     assert NOT_IN_TABLE in ended.stdout
     assert ended.stdout == snapshot
@@ -31,7 +31,7 @@ def test_a_table_says_what_it_knows_and_no_more(plots, snapshot):
 
 @pytest.mark.usefixtures("taken_in")
 def test_records_are_marked_with_their_origin(plots):
-    rows = json.loads(plots("tables", "--origin", "elsewhere", "--json").stdout)
+    rows = json.loads(plots("table", "--origin", "elsewhere", "--json").stdout)
     assert {row["origin"] for row in rows} == {"elsewhere"}
     assert {row["versions"] for row in rows} == {"measured elsewhere: mine.csv"}
     assert [row["repeats"] for row in rows if row["strategy"] == "optimizer=sgd"] == [[110.0]]
@@ -51,7 +51,7 @@ def test_a_page_is_made_of_them(plots):
 
 @pytest.mark.usefixtures("taken_in")
 def test_a_table_belongs_to_no_sweep(plots):
-    refused = plots("tables", "--origin", "elsewhere", "--sweep", "first")
+    refused = plots("table", "--origin", "elsewhere", "--sweep", "first")
     assert refused.exit_code == 2
     assert "tables of others belong to no sweep" in refused.stderr
 
@@ -61,10 +61,10 @@ def test_one_of_several_tables_is_chosen_by_its_name(plots):
     Path("yours.csv").write_text("num_gpus,throughput\n1,5\n")
     import_files("results.db", ["yours.csv"])
     rows = json.loads(
-        plots("tables", "--origin", "elsewhere", "--source", "yours.csv", "--json").stdout
+        plots("table", "--origin", "elsewhere", "--source", "yours.csv", "--json").stdout
     )
     assert [row["throughput"] for row in rows] == [5.0]
-    refused = plots("tables", "--origin", "elsewhere", "--source", "theirs.csv")
+    refused = plots("table", "--origin", "elsewhere", "--source", "theirs.csv")
     assert "theirs.csv: no such source; there are" in refused.stderr
     assert "mine.csv" in refused.stderr
 
@@ -82,7 +82,7 @@ def test_each_of_several_tables_has_its_own_axes_and_hosts(plots, snapshot):
     )
     import_files("results.db", ["a.csv"], said=meanings)
     import_files("results.db", ["b.csv"])
-    ended = plots("tables", "--origin", "elsewhere")
+    ended = plots("table", "--origin", "elsewhere")
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert ended.stdout == snapshot
 
@@ -90,7 +90,7 @@ def test_each_of_several_tables_has_its_own_axes_and_hosts(plots, snapshot):
 def test_charts_of_axes_that_a_table_lacks_are_passed_over(plots):
     Path("mine.csv").write_text("num_gpus,throughput,zero\n1,5,0\n2,9,0\n1,4,2\n2,8,2\n")
     import_files("results.db", ["mine.csv"], said=ImportOptions(axes=("zero",)))
-    ended = plots("charts", "--origin", "elsewhere")
+    ended = plots("chart", "--origin", "elsewhere")
     assert ended.exit_code == 0
     assert "batch_sizes: nothing to show: some trials do not say their batch size" in ended.stderr
     assert Path("figures/scaling-elsewhere.png").exists()
@@ -99,5 +99,5 @@ def test_charts_of_axes_that_a_table_lacks_are_passed_over(plots):
 @pytest.mark.usefixtures("taken_in")
 def test_their_charts_have_names_of_their_own(plots):
     """A bug: they took the place of the charts of measured numbers."""
-    ended = plots("charts", "--origin", "elsewhere", "--chart", "throughput")
+    ended = plots("chart", "--origin", "elsewhere", "--chart", "throughput")
     assert ended.stdout == "figures/throughput-elsewhere.png\n"

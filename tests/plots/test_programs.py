@@ -38,7 +38,7 @@ def plots(capsys, monkeypatch):
 
 def source(**selection: object) -> PlotSource:
     chosen = Selection(db="results.db", **selection)  # type: ignore[arg-type]
-    return PlotSource(selection=chosen, command="python -m plots report")
+    return PlotSource(selection=chosen, command="scalemark report")
 
 
 def foreign_words(text: str) -> list[str]:
@@ -48,7 +48,7 @@ def foreign_words(text: str) -> list[str]:
 @pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json"])
 def test_tables_name_no_axis_that_a_program_lacks(plots, snapshot, form):
     fill_programs(grid())
-    ended = plots("tables", "--format", form)
+    ended = plots("table", "--format", form)
     assert foreign_words(ended.stdout) == []
     if form == "terminal":
         assert ended.stdout == snapshot
@@ -57,19 +57,19 @@ def test_tables_name_no_axis_that_a_program_lacks(plots, snapshot, form):
 def test_numbers_that_programs_print_are_quantities(plots):
     printed = SEEN_FROM_OUTSIDE | {"metrics": {"accuracy": 0.75}, "last_loss": 1.25}
     fill_programs([(program(), 10.0), (program(), 12.0)], measured=printed)
-    shown = plots("tables", "--show", "loss,accuracy").stdout
+    shown = plots("table", "--show", "loss,accuracy").stdout
     assert "loss 1.25, accuracy 0.75" in shown
     assert "accuracy: last printed value (loss: median of the last tenth), mean of" in shown
-    ended = plots("tables", "--show", "acuracy")
+    ended = plots("table", "--show", "acuracy")
     assert ended.exit_code == 2
-    assert ended.stderr == "plots: acuracy: no such quantity; did you mean accuracy?\n"
+    assert ended.stderr == "table: acuracy: no such quantity; did you mean accuracy?\n"
     fill_programs([(program(num_gpus=2), 20.0)], name="second")  # which printed none
-    assert "accuracy unknown" in plots("tables", "--show", "accuracy").stdout
+    assert "accuracy unknown" in plots("table", "--show", "accuracy").stdout
 
 
 def test_free_axes_may_be_down_and_across(plots, snapshot):
     fill_programs(grid())
-    shown = plots("tables", "num_gpus=8", "--rows", "zero", "--columns", "offload").stdout
+    shown = plots("table", "num_gpus=8", "--rows", "zero", "--columns", "offload").stdout
     assert foreign_words(shown) == []
     assert shown == snapshot
 
@@ -77,7 +77,7 @@ def test_free_axes_may_be_down_and_across(plots, snapshot):
 def test_rows_do_not_repeat_the_axis_across(plots):
     """A bug: each row named the value of its own column, so that a table had one number a row."""
     fill_programs(grid(zeros=(0, 2)))
-    shown = plots("tables", "num_gpus=8", "offload=cpu", "--columns", "zero").stdout
+    shown = plots("table", "num_gpus=8", "offload=cpu", "--columns", "zero").stdout
     heading, row = (line.split() for line in shown.splitlines()[1:3])
     assert heading == ["strategy", "axes.zero", "0", "axes.zero", "2"]
     assert row[0] == "offload=cpu"
@@ -89,7 +89,7 @@ def test_two_programs_of_one_name_have_a_table_each(plots, snapshot):
     tables = usual_tables(source().results)
     throughputs = [one.throughput for table in tables for one in table.results]
     assert throughputs == pytest.approx([100.0, 400.0], rel=1e-4)
-    assert plots("tables").stdout == snapshot
+    assert plots("table").stdout == snapshot
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in OF_OTHER_TRIALS])
@@ -139,13 +139,13 @@ def test_the_page_has_the_command_line_in_its_notes():
 
 def test_numbers_that_the_program_reported_are_marked_everywhere(plots, snapshot):
     fill_programs(grid(zeros=(0,), counts=(1, 2)), measured=REPORTED | {"verdict": Verdict.SUSPECT})
-    assert plots("tables").stdout == snapshot
+    assert plots("table").stdout == snapshot
     (picture,) = pictures("scaling")
     note = "as reported by the program, whose steps were not timed: all numbers"
     assert note in details(picture.figure)
     assert "reported by the program" in words(picture.figure)
     assert note in render(source(), datetime(2026, 11, 21, tzinfo=UTC))
-    rows = json.loads(plots("tables", "--json").stdout)
+    rows = json.loads(plots("table", "--json").stdout)
     assert [row["is_reported"] for row in rows] == [True] * 4
 
 

@@ -22,18 +22,16 @@ BEST = Selection(db="my.db", baseline=BaselineRule.BEST)
 
 @pytest.mark.parametrize("arguments", [("--db", SECRET), (f"--db={SECRET}",)])
 def test_a_password_with_a_space_in_it_stands_in_no_footer(monkeypatch, arguments):
-    monkeypatch.setattr(sys, "argv", ["plots", "report", *arguments])
+    monkeypatch.setattr(sys, "argv", ["scalemark", "report", *arguments])
     assert "s3" not in command()
     assert "cret" not in command()
-    assert command().startswith("python -m plots report ")
+    assert command().startswith("scalemark report ")
 
 
 def test_the_command_that_shows_an_attempt_has_no_password():
-    assert Selection(db="results.db").show_command == "python -m store show"
-    assert Selection(db="a b.db").show_command == "python -m store show --db 'a b.db'"
-    assert (
-        Selection(db=SECRET).show_command == "python -m store show --db 'postgresql://u:***@h/db'"
-    )
+    assert Selection(db="results.db").show_command == "scalemark show"
+    assert Selection(db="a b.db").show_command == "scalemark show --db 'a b.db'"
+    assert Selection(db=SECRET).show_command == "scalemark show --db 'postgresql://u:***@h/db'"
 
 
 @pytest.fixture
@@ -49,7 +47,7 @@ def of_tables():
 def test_tables_name_their_own_baseline_and_database(failing):
     notes = of_tables().notes
     assert "speed-up: against the fastest on 1 CPU device: replicated_none, 100 images/s" in notes
-    assert "no number: python -m store show --db my.db 3 says what happened" in notes
+    assert "no number: scalemark show --db my.db 3 says what happened" in notes
 
 
 def test_the_baseline_of_a_sweep_may_be_another_sweeps():
@@ -83,14 +81,14 @@ def test_repeats_by_other_sweeps_are_counted_aloud(plots):
     assert sweep_notes(alone.results) == []
     fill("results.db", [(small(), 101.0), (small(), 102.0)], name="second")
     said = "measured by other sweeps: 2 of 4 repeats"
-    assert said in plots("tables", "--sweep", "first").stdout
-    assert "other sweeps" not in plots("tables").stdout
+    assert said in plots("table", "--sweep", "first").stdout
+    assert "other sweeps" not in plots("table").stdout
     source = PlotSource(selection=Selection(db="results.db", sweep="first"), command="")
     assert said in details(source.results)
 
 
 def test_filters_of_attempts_say_that_medians_and_baselines_are_of_these(plots):
     fill("results.db", [(small(), 90.0), (small(), 110.0)])
-    text = plots("tables", "throughput>100", "model=trivial").stdout
+    text = plots("table", "throughput>100", "model=trivial").stdout
     assert "only attempts with throughput>100: medians and baselines are of these\n" in text
-    assert "only attempts" not in plots("tables", "model=trivial").stdout
+    assert "only attempts" not in plots("table", "model=trivial").stdout

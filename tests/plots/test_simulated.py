@@ -73,7 +73,7 @@ OF_BOTH = pytest.mark.parametrize("origin", [Origin.MEASURED, Origin.SIMULATED])
 @OF_BOTH
 @pytest.mark.parametrize("form", writers.names())
 def test_tables_are_of_one_origin_in_every_format(both, plots, origin, form):
-    ended = plots("tables", "--origin", origin, "--format", form)
+    ended = plots("table", "--origin", origin, "--format", form)
     assert ended.exit_code == 0
     check(ended.stdout, origin)
     if form not in ("csv", "json") and origin is Origin.SIMULATED:
@@ -91,7 +91,7 @@ def test_tables_are_of_one_origin_in_every_format(both, plots, origin, form):
     ],
 )
 def test_no_pivot_joins_them(both, plots, origin, asked):
-    check(plots("tables", *asked, "--origin", origin).stdout, origin)
+    check(plots("table", *asked, "--origin", origin).stdout, origin)
 
 
 @pytest.mark.integration
@@ -125,15 +125,15 @@ def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, ori
 
 @pytest.mark.integration
 def test_charts_of_both_have_files_of_their_own_names(both, plots):
-    first = plots("charts", "--chart", "scaling", "--origin", "measured").stdout.split()
-    second = plots("charts", "--chart", "scaling", "--origin", "simulated").stdout.split()
+    first = plots("chart", "--chart", "scaling", "--origin", "measured").stdout.split()
+    second = plots("chart", "--chart", "scaling", "--origin", "simulated").stdout.split()
     assert len(first) == len(second) == len({*first, *second}) / 2
 
 
 @OF_BOTH
 def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
     source = PlotSource(
-        selection=Selection(db="results.db", origin=origin), command="python -m plots report"
+        selection=Selection(db="results.db", origin=origin), command="scalemark report"
     )
     page = compose(source, datetime.now(UTC))
     own = MEASURED if origin is Origin.MEASURED else SIMULATED
@@ -156,7 +156,7 @@ def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
     files = sorted(path.name for path in Path("figures").iterdir())
     assert all("-simulated-dgx1_p100" in name for name in files)
     assert (
-        "python -m plots report --sweep simulated"
+        "scalemark report --sweep simulated"
         in Path("figures/report-simulated-dgx1_p100.html").read_text()
     )
 
@@ -176,15 +176,15 @@ def test_sweeps_of_two_profiles_leave_the_files_of_both():
     assert len(first | second | both) == len(first) + len(second) + len(both)
 
 
-@pytest.mark.parametrize("command", [("tables",), ("report",), ("charts",)])
+@pytest.mark.parametrize("command", [("table",), ("report",), ("chart",)])
 def test_who_asks_for_what_there_is_none_of_is_reported_of_the_other(plots, command):
     fill_simulated()
     ended = plots(*command, "--origin", "measured")
     assert (ended.exit_code, ended.stderr) == (
         2,
-        "plots: results.db: only simulated numbers in it; show them with --origin simulated\n",
+        f"{command[0]}: results.db: only simulated numbers in it; show them with --origin simulated\n",
     )
-    reported = "plots: results.db: only simulated numbers are like model=resnet50; show them with --origin simulated\n"
+    reported = f"{command[0]}: results.db: only simulated numbers are like model=resnet50; show them with --origin simulated\n"
     assert plots(*command, "model=resnet50", "--origin", "measured").stderr == reported
 
 
@@ -198,7 +198,7 @@ def test_who_asks_for_simulated_ones_and_has_measured_ones_is_reported_so():
 
 
 def test_a_table_for_scripts_tells_the_origin_of_each_number(both, plots):
-    rows = json.loads(plots("tables", "--json", "--origin", "simulated").stdout)
+    rows = json.loads(plots("table", "--json", "--origin", "simulated").stdout)
     assert {row["origin"] for row in rows} == {"simulated"}
     assert {row["environment_device_kind"] for row in rows} == {"simulated_gpu"}
     (machine,) = {row["machine"] for row in rows}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.__main__ import COMMANDS, main
+from scalemark.__main__ import main
+from scalemark.cli.commands import COMMANDS, DB
 from store.database import open_for_writing
 from tests.conftest import PROJECT
 
@@ -56,9 +57,10 @@ def test_help_lists_every_command_with_a_line(capsys):
 
 
 @pytest.mark.integration
-def test_every_command_has_a_main():
-    for command in COMMANDS.values():
-        assert callable(import_module(command.module).main)
+def test_every_command_has_its_function():
+    for command in (*COMMANDS.values(), *DB.values()):
+        module, _, function = command.function.partition(":")
+        assert callable(getattr(import_module(module), function))
 
 
 HEAVY = {
@@ -79,14 +81,14 @@ SLOW = {"sqlalchemy.orm", "sqlalchemy.dialects.postgresql"}
 UNWANTED = {
     "--help": HEAVY | LIGHT,
     "--version": HEAVY | LIGHT,
-    "store list": HEAVY | SLOW,
-    "store list --help": HEAVY | SLOW,
-    "store query 'SELECT 1'": HEAVY | SLOW,
+    "list": HEAVY | SLOW,
+    "list --help": HEAVY | SLOW,
+    "db query 'SELECT 1'": HEAVY | SLOW,
     "status": HEAVY | SLOW,
-    "plots tables": HEAVY | SLOW,
-    "plots charts --help": HEAVY | SLOW,
-    "analysis advise": (HEAVY | SLOW) - {"numpy"},
-    "analysis explain": (HEAVY | SLOW) - {"numpy"},
+    "table": HEAVY | SLOW,
+    "chart --help": HEAVY | SLOW,
+    "advise": (HEAVY | SLOW) - {"numpy"},
+    "explain": (HEAVY | SLOW) - {"numpy"},
 }
 
 
@@ -114,8 +116,10 @@ def test_a_command_imports_no_library_that_it_does_not_use(command):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["stor", "list"], "no command 'stor'; did you mean store?"),
-        (["nothing"], "no command 'nothing'; choose one of sweep, store, plots, analysis"),
+        (["lst"], "no command 'lst'; did you mean scalemark list?"),
+        (["plots", "tables"], "no command 'plots tables': it is scalemark table now"),
+        (["store", "tag", "3"], "no command 'store tag': it is scalemark db mark --tag now"),
+        (["nothing"], "no command 'nothing'; choose one of sweep, read, list, show"),
         ([], "which command?"),
     ],
 )
@@ -124,6 +128,14 @@ def test_a_wrong_command_is_refused_with_the_right_one(arguments, said, capsys):
     reported = capsys.readouterr()
     assert reported.out == ""
     assert f"scalemark: {said}" in reported.err
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("room", ["plots", "analysis", "store", "sweeper"])
+def test_a_room_answers_with_where_its_commands_are(room):
+    ended = scalemark("tables", path=str(PROJECT), first=("-m", room))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == f"{room}: no command '{room} tables': it is scalemark table now\n"
 
 
 @pytest.mark.integration
@@ -146,8 +158,8 @@ def test_files_of_the_current_folder_are_never_imported():
         swept = scalemark("sweep", "-m", *TINY, f"launcher.start={start}", "sweep.rerun=true")
         assert "2 completed" in swept.stderr
         assert "spawned instead" not in swept.stderr
-    for arguments in (["store", "list"], ["plots", "tables"], ["analysis", "scaling"], ["status"]):
-        ended = scalemark(*arguments, *(ORIGIN if arguments[0] in ("plots", "analysis") else ()))
+    for arguments in (["list"], ["table"], ["scaling"], ["status"]):
+        ended = scalemark(*arguments, *(ORIGIN if arguments[0] in ("table", "scaling") else ()))
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout
 
@@ -167,7 +179,7 @@ def test_files_on_the_python_path_never_take_the_place_of_ours():
 @pytest.mark.integration
 def test_a_sweep_records_the_command_that_was_typed():
     assert scalemark("sweep", *TINY[:3], "sweep.name=mine").returncode == 0
-    asked = scalemark("store", "query", "--json", "SELECT command FROM sweeps")
+    asked = scalemark("db", "query", "--json", "SELECT command FROM sweeps")
     assert f"scalemark sweep {' '.join(TINY[:3])} sweep.name=mine" in asked.stdout
 
 

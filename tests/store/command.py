@@ -1,4 +1,4 @@
-"""Runs `python -m store` for tests, each time in a process of its own, but without starting Python anew."""
+"""Runs `scalemark` for tests, each time in a process of its own, but without starting Python anew."""
 
 import atexit
 import json
@@ -30,7 +30,7 @@ def store(*arguments: str) -> subprocess.CompletedProcess[str]:
         forker.stdin.flush()
         exit_code = int(forker.stdout.readline())
         return subprocess.CompletedProcess(
-            ["store", *arguments], exit_code, _text(stdout), _text(stderr)
+            ["scalemark", *arguments], exit_code, _text(stdout), _text(stderr)
         )
 
 

@@ -1,4 +1,4 @@
-"""`python tests/store/command_forker.py`: runs `python -m store` in forks of one process, which has imported all that it imports.
+"""`python tests/store/command_forker.py`: runs `scalemark` in forks of one process, which has imported all that it imports.
 
 Reads a JSON line per command and answers each with its exit code. What becomes of a command is what becomes of a process: it has
 a folder, an environment, standard streams, connections and locks of its own. Only starting and importing is done once.
@@ -35,9 +35,11 @@ def main() -> None:
 def _import_all() -> None:
     """What commands import at once or when they want it, and what they in turn import."""
 
-    from store.__main__ import app
+    from scalemark.cli.commands import COMMANDS, DB
+    from store.command_line import typer_app
 
-    app.typer()
+    typer_app(DB)
+    typer_app({"list": COMMANDS["list"], "show": COMMANDS["show"]})
     with (
         redirect_stderr(StringIO()),
         suppress(SystemExit),
@@ -46,8 +48,8 @@ def _import_all() -> None:
 
 
 def _store(*arguments: str) -> None:
-    sys.argv = ["store", *arguments]
-    runpy.run_module("store", run_name="__main__", alter_sys=True)
+    sys.argv = ["scalemark", *arguments]
+    runpy.run_module("scalemark", run_name="__main__", alter_sys=True)
 
 
 def _run(

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 
@@ -30,6 +31,10 @@ def run(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return store(*arguments, "--db", db)
 
 
+def mark(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run(db, "db", "mark", *arguments)
+
+
 @pytest.fixture
 def filled(db: str) -> str:
     fill(db, [(small(), 100.0), (small(), 110.0), (small(num_gpus=2), 150.0)])
@@ -39,19 +44,19 @@ def filled(db: str) -> str:
 def test_tags_are_added_once_and_taken_away(filled):
     trial_id = small(num_gpus=2).trial_id
     assert (
-        run(filled, "tag", trial_id[:6], "good", "to keep", "good").stdout
-        == f"trial {trial_id[:8]}: 2 of 3 tags added\n"
+        mark(filled, trial_id[:6], "--tag", "good", "--tag", "to keep", "--tag", "good").stdout
+        == f"trial {trial_id[:8]}: tags added: 2\n"
     )
     assert (
-        run(filled, "tag", trial_id[:6], "good").stdout
-        == f"trial {trial_id[:8]}: 0 of 1 tags added\n"
+        mark(filled, trial_id[:6], "--tag", "good").stdout
+        == f"trial {trial_id[:8]}: tags added: 0\n"
     )
-    assert run(filled, "tag", "first", "night").stdout == "sweep first: 1 of 1 tags added\n"
+    assert mark(filled, "first", "--tag", "night").stdout == "sweep first: tags added: 1\n"
     assert found(filled, "tag=to keep") == [3]
     assert found(filled, "tag=night") == [1, 2, 3]
     assert (
-        run(filled, "tag", "--remove", trial_id[:6], "good", "bad").stdout
-        == f"trial {trial_id[:8]}: 1 of 2 tags taken away\n"
+        mark(filled, trial_id[:6], "--untag", "good", "--untag", "bad").stdout
+        == f"trial {trial_id[:8]}: tags taken away: 1\n"
     )
     assert found(filled, "tag=good") == []
 
@@ -65,7 +70,7 @@ def test_notes_are_shown_with_whatever_they_say(filled):
     (reported,) = show(open_for_reading(filled), "2")["attempts"]
     assert [note["note"] for note in reported["notes"]] == NASTY
     assert [tag["tag"] for tag in reported["tags"]] == NASTY
-    assert run(filled, "note", "2", "fan was loud").stdout == "attempt 2: note added\n"
+    assert mark(filled, "2", "--note", "fan was loud").stdout == "attempt 2: notes added: 1\n"
     assert "fan was loud" in run(filled, "show", "2").stdout
     assert show(open_for_reading(filled), "1")["attempts"][0]["notes"] == []
 
@@ -73,28 +78,30 @@ def test_notes_are_shown_with_whatever_they_say(filled):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tag", "1", " "], "store: an empty tag; wanted a word or more"),
-        (["note", "1", ""], "store: an empty note; wanted a word or more"),
-        (["tag", "77", "x"], "store: 77: no attempt or trial"),
+        (["1", "--tag", " "], "db mark: an empty tag; wanted a word or more"),
+        (["1", "--note", ""], "db mark: an empty note; wanted a word or more"),
+        (["77", "--tag", "x"], "db mark: 77: no attempt or trial"),
         (
-            ["delete", "first", "second", "--yes"],
-            "store: wanted one attempt, trial or sweep, or filters",
+            ["first", "second", "--delete", "--yes"],
+            "db mark: wanted one attempt, trial or sweep, or filters",
         ),
         (
-            ["delete", "num_gpu=1", "--yes"],
-            "store: num_gpu: nothing to filter by; did you mean num_gpus?",
+            ["num_gpu=1", "--delete", "--yes"],
+            "db mark: num_gpu: nothing to filter by; did you mean num_gpus?",
         ),
-        (["delete", "num_gpus=1", "first", "--yes"], "store: first: no operator found"),
+        (["num_gpus=1", "first", "--delete", "--yes"], "db mark: first: no operator found"),
         (
-            ["delete", "model=trivial"],
-            "store: 3 attempts of 2 trials would be deleted, and nobody is there to ask; say so with --yes",
+            ["model=trivial", "--delete"],
+            "db mark: 3 attempts of 2 trials would be deleted, and nobody is there to ask; say so with --yes",
         ),
-        (["tag", "1", "x", "--db", "none.db"], "store: none.db: no such database"),
+        (["1", "--tag", "x", "--db", "none.db"], "db mark: none.db: no such database"),
     ],
 )
 def test_a_wrong_command_is_answered_in_one_line_and_changes_nothing(filled, arguments, message):
     ended = (
-        run(filled, *arguments) if "--db" not in arguments else run(arguments[-1], *arguments[:-2])
+        mark(filled, *arguments)
+        if "--db" not in arguments
+        else mark(arguments[-1], *arguments[:-2])
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert message in ended.stderr
@@ -107,12 +114,12 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
     trial_id = small().trial_id
     engine = open_for_reading(filled)
     assert (
-        run(filled, "delete", "attempt=1", "--yes").stdout
-        == "1 deleted; `python -m store restore attempt=1` brings them back\n"
+        mark(filled, "attempt=1", "--delete", "--yes").stdout
+        == f"1 deleted; `scalemark db mark attempt=1 --restore --db {shlex.quote(filled)}` brings them back\n"
     )
     assert earlier.num_completed(engine, MACHINE.key, SOFTWARE_KEY)[trial_id] == 1
-    assert run(filled, "delete", trial_id, "--yes").stdout.startswith("1 deleted")
-    assert run(filled, "delete", trial_id, "--yes").stdout == "0 deleted\n"
+    assert mark(filled, trial_id, "--delete", "--yes").stdout.startswith("1 deleted")
+    assert mark(filled, trial_id, "--delete", "--yes").stdout == "0 deleted\n"
     assert [row["attempt"] for row in list_attempts(engine)] == [3]
     assert earlier.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {
         small(num_gpus=2).trial_id: 1
@@ -131,12 +138,12 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
         ] == [2]
     assert queries.rows(engine, "SELECT speed_up FROM scaling") == [{"speed_up": None}]
     assert "deleted_at" in run(filled, "show", "1").stdout
-    assert run(filled, "restore", "model=trivial").stdout == "2 restored\n"
+    assert mark(filled, "model=trivial", "--restore").stdout == "2 restored\n"
     assert [row["attempt"] for row in list_attempts(engine)] == [1, 2, 3]
 
 
 def test_a_sweep_measures_deleted_attempts_anew(filled):
-    assert run(filled, "delete", "num_gpus=1", "--yes").returncode == 0
+    assert mark(filled, "num_gpus=1", "--delete", "--yes").returncode == 0
     writer = Writer(filled)
     completed = earlier.num_completed(writer.engine, MACHINE.key, SOFTWARE_KEY)
     wanted = {spec: 2 - completed.get(spec.trial_id, 0) for spec in (small(), small(num_gpus=2))}
@@ -156,14 +163,24 @@ def test_a_sweep_measures_deleted_attempts_anew(filled):
 def test_a_person_at_a_terminal_is_asked(filled):
     for typed, ids in (("n\n", [1, 2, 3]), ("y\n", [])):
         master, slave = pty.openpty()
-        command = [sys.executable, "-m", "store", "delete", "first", "--db", filled]
+        command = [
+            sys.executable,
+            "-m",
+            "scalemark",
+            "db",
+            "mark",
+            "--delete",
+            "first",
+            "--db",
+            filled,
+        ]
         with subprocess.Popen(
             command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             os.write(master, typed.encode())
             _, stderr = process.communicate()
         assert "3 attempts of 2 trials would be deleted: do it?" in stderr
-        assert (process.returncode, "store: nothing was changed" in stderr) == (
+        assert (process.returncode, "db mark: nothing was changed" in stderr) == (
             (0, False) if typed == "y\n" else (2, True)
         )
         assert found(filled) == ids
@@ -188,13 +205,13 @@ def test_names_with_anything_in_them_are_deleted_alone(db):
 def test_a_word_that_is_no_target_is_refused(filled):
     with pytest.raises(
         StoreError,
-        match=r"^two\\nlines: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list --db .*`; nor a sweep: the newest are first",
+        match=r"^two\\nlines: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `scalemark list --db .*`; nor a sweep: the newest are first",
     ):
         change.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
 
 
 def test_everything_is_reported_as_json(filled):
-    run(filled, "tag", "1", "x")
+    mark(filled, "1", "--tag", "x")
     assert (
         json.loads(run(filled, "show", "1", "--json").stdout)["attempts"][0]["tags"][0]["tag"]
         == "x"

@@ -1,4 +1,4 @@
-"""`python -m store check`, and copies of a database that is in use."""
+"""`scalemark db check`, and copies of a database that is in use."""
 
 import shutil
 import sqlite3
@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from store.__main__ import app
 from store.checks import check
-from store.command_line import run
 from store.database import open_for_reading
 from store.reading import queries
 from store.sqlite import copy_whole
+from tests.app import run_app
 from tests.filled import fill
 from tests.specs import small
 
@@ -25,12 +24,8 @@ class Store:
 
     def __call__(self, *arguments: str) -> tuple[object, str, str]:
         """Exit code, stdout, stderr."""
-        self._monkeypatch.setattr("sys.argv", ["store", *arguments])
-        try:
-            code: object = run(app, "store")
-        except SystemExit as ended:
-            code = ended.code
-        return (code or 0, *self._capsys.readouterr())
+        ended = run_app(self._capsys, self._monkeypatch, *arguments)
+        return (ended.exit_code, ended.stdout, ended.stderr)
 
 
 @pytest.fixture
@@ -51,9 +46,15 @@ def test_a_database_from_the_future_is_refused_and_left_as_it_is(store):
     with closing(sqlite3.connect("r.db")) as connection, connection:
         connection.execute("UPDATE database_info SET value = '999' WHERE name = 'schema'")
     before = tree()
-    for command in (["list"], ["check"]):
+    for command in (["list"], ["db", "check"]):
         code, _, error = store(*command, "--db", "r.db")
-        assert (code, error.startswith("store: r.db: written by a newer scalemark")) == (2, True), (
+        assert (
+            code,
+            error.startswith(f"{' '.join(command)}: r.db: written by a newer scalemark"),
+        ) == (
+            2,
+            True,
+        ), (
             command,
             error,
         )

@@ -8,8 +8,9 @@ import pytest
 import sqlalchemy as sa
 import typer
 
+from scalemark.cli.commands import Command
 from scalemark.cli.terminal import reader_may_leave
-from store.command_line import App, Json, run
+from store.command_line import Json, run
 from store.database import own_command
 from store.errors import StoreError
 
@@ -35,15 +36,18 @@ def refuses(as_json: Json = False) -> None:
 
 
 COMMANDS = (talks, answers, answers_in_one_piece, refuses)
-APP = App(about="", commands={one.__name__: f"{__name__}:{one.__name__}" for one in COMMANDS})
+WORDS = {
+    command.__name__: Command(about="", function=f"{__name__}:{command.__name__}")
+    for command in COMMANDS
+}
 
 
 @pytest.fixture
 def called(monkeypatch):
     def call(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["store", *arguments])
+        monkeypatch.setattr(sys, "argv", ["scalemark", *arguments])
         try:
-            return run(APP, "store")
+            return run(WORDS)
         except SystemExit as ended:  # as Typer ends
             return int(ended.code or 0)
 
@@ -76,7 +80,7 @@ def test_an_error_is_an_object_where_json_is_asked_for(called, capsys, arguments
 def test_an_error_without_json_leaves_stdout_empty(called, capsys):
     assert called("refuses") == 2
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "store: no such trial: as_json=False\n")
+    assert (said.out, said.err) == ("", "refuses: no such trial: as_json=False\n")
 
 
 @pytest.mark.parametrize(("database", "named"), [("runs", False), ("others", True)])
@@ -85,6 +89,6 @@ def test_a_command_to_paste_names_the_database_unless_it_is_the_default(
 ):
     monkeypatch.setenv("SCALEMARK_DB", "postgresql://me:secret@host/runs")
     engine = sa.create_engine(f"postgresql+psycopg://me:secret@host/{database}")
-    shown = own_command(engine, "store", "list")
+    shown = own_command(engine, "list")
     assert ("--db" in shown) is named
     assert "secret" not in shown

@@ -14,8 +14,6 @@ import sqlalchemy as sa
 
 from scalemark.records.machine import Gpu, GpuLink
 from scalemark.records.measurement import ReplicaTimes
-from store import command_line
-from store.__main__ import app
 from store.commands import read
 from store.commands.read import Format, write
 from store.database import locate, open_for_reading
@@ -24,6 +22,7 @@ from store.reading import listing, queries
 from store.reading.listing import LISTABLE, show
 from store.schema import AttemptRow, NoteRow, TagRow
 from store.writer import Writer
+from tests.app import run_app
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
 from tests.specs import small
 from tests.store.command import store
@@ -118,7 +117,7 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
     [
         (
             ["num_gpus=64"],
-            "none of its 3 attempts is like num_gpus=64; num_gpus is 1, 2, 4 there; leave some of that out, or see all with python -m store list --db ",
+            "none of its 3 attempts is like num_gpus=64; num_gpus is 1, 2, 4 there; leave some of that out, or see all with scalemark list --db ",
         ),
         (
             ["num_gpus=64", "model!=a b"],
@@ -141,43 +140,43 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
 def test_an_empty_list_says_why_and_leaves_stdout_to_data(filled, arguments, why, form, empty):
     ended = run(filled, "list", *arguments, "--format", form)
     assert ended.returncode == 0
-    assert ended.stderr.startswith(f"store: {locate(filled).name}: {why}")
+    assert ended.stderr.startswith(f"list: {locate(filled).name}: {why}")
     assert ended.stdout.startswith(empty)
     assert len(ended.stdout.splitlines()) <= 2
 
 
 def test_a_list_of_numbers_that_were_measured_elsewhere_says_how_to_see_them():
     Path("mine.csv").write_text("zero,num_gpus,throughput\n1,2,50\n")
-    assert run("r.db", "import", "mine.csv", "--axis", "zero").returncode == 0
+    assert run("r.db", "db", "import", "mine.csv", "--axis", "zero").returncode == 0
     hint = (
-        "r.db: only numbers that were measured elsewhere in it; python -m plots tables --origin "
-        "elsewhere --db r.db shows them, and python -m store reference list origin=table "
+        "r.db: only numbers that were measured elsewhere in it; scalemark table --origin "
+        "elsewhere --db r.db shows them, and scalemark list --origin elsewhere "
         "--db r.db their rows"
     )
-    assert run("r.db", "list").stderr == f"store: {hint}\n"
-    assert run("r.db", "list", "zero=1").stderr == f"store: {hint}\n"
+    assert run("r.db", "list").stderr == f"list: {hint}\n"
+    assert run("r.db", "list", "zero=1").stderr == f"list: {hint}\n"
     assert len(json.loads(run("r.db", "reference", "list", "origin=table", "--json").stdout)) == 1
 
 
 def test_hints_name_the_database_that_was_named(filled):
     refused = run(filled, "show", "nope").stderr
-    assert "see `python -m store list --db " in refused
+    assert "see `scalemark list --db " in refused
     Path("mine.csv").write_text("zero,num_gpus,throughput\n1,2,50\n")
-    added = run("r.db", "import", "mine.csv", "--axis", "zero").stdout
-    assert "shown by: python -m plots tables --origin elsewhere --db r.db" in added
+    added = run("r.db", "db", "import", "mine.csv", "--axis", "zero").stdout
+    assert "shown by: scalemark table --origin elsewhere --db r.db" in added
 
 
 def test_a_list_of_a_database_without_attempts_says_so(filled):
     with Writer(filled).engine.begin() as connection:
         connection.execute(sa.update(AttemptRow).values(deleted_at=NOON))
     name = locate(filled).name
-    reported = f"store: {name}: no attempt in it yet; run a sweep first; --deleted lists the 3 that are deleted\n"
+    reported = f"list: {name}: no attempt in it yet; run a sweep first; --deleted lists the 3 that are deleted\n"
     assert run(filled, "list").stderr == reported
     assert run(filled, "list", "--deleted").stderr == ""
     fill("empty.db", [])
     assert (
         run("empty.db", "list").stderr
-        == "store: empty.db: no attempt in it yet; run a sweep first\n"
+        == "list: empty.db: no attempt in it yet; run a sweep first\n"
     )
 
 
@@ -204,17 +203,17 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["list", "modle=x"], "store: modle: nothing to filter by; did you mean model?"),
-        (["list", "--columns", "modle"], "store: modle: no such column; did you mean model?"),
-        (["list", "--sort", "num_gpu"], "store: num_gpu: no such column; did you mean num_gpus?"),
-        (["list", "--columns", ""], "store: : no such column; the nearest of "),
+        (["list", "modle=x"], "list: modle: nothing to filter by; did you mean model?"),
+        (["list", "--columns", "modle"], "list: modle: no such column; did you mean model?"),
+        (["list", "--sort", "num_gpu"], "list: num_gpu: no such column; did you mean num_gpus?"),
+        (["list", "--columns", ""], "list: : no such column; the nearest of "),
         (
             ["show", "nope"],
-            "store: nope: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `python -m store list --db ",
+            "show: nope: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `scalemark list --db ",
         ),
-        (["show", "x\x1b[31m\n"], r"store: x\x1b[31m\n: no attempt or trial"),
-        (["show", ""], "store: which attempt or trial? give its number"),
-        (["query", "SELECT\x1b"], "store: "),
+        (["show", "x\x1b[31m\n"], r"show: x\x1b[31m\n: no attempt or trial"),
+        (["show", ""], "show: which attempt or trial? give its number"),
+        (["db", "query", "SELECT\x1b"], "db query: "),
     ],
 )
 def test_a_wrong_question_is_answered_in_one_line_with_exit_code_2(filled, arguments, message):
@@ -271,7 +270,18 @@ def test_a_table_of_many_rows_keeps_every_row():
 def test_who_stops_reading_ends_the_output_without_a_word(filled):
     many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i FROM n"
     for form in ("csv", "json", "table"):
-        command = [sys.executable, "-m", "store", "query", many, "--format", form, "--db", filled]
+        command = [
+            sys.executable,
+            "-m",
+            "scalemark",
+            "db",
+            "query",
+            many,
+            "--format",
+            form,
+            "--db",
+            filled,
+        ]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -293,7 +303,7 @@ def test_names_of_the_database_do_no_harm_to_any_format(db):
 
 def test_a_percent_sign_and_a_colon_in_sql_are_only_text(filled):
     sql = "SELECT model FROM trials WHERE model LIKE 'triv%' AND model <> ':x' AND num_gpus = 1"
-    assert json.loads(answer(filled, "query", sql, "--json")) == [{"model": "trivial"}]
+    assert json.loads(answer(filled, "db", "query", sql, "--json")) == [{"model": "trivial"}]
 
 
 GPUS = tuple(
@@ -370,7 +380,7 @@ def test_what_could_be_two_things_is_asked_back(db):
 
 @pytest.mark.parametrize("sql", ["SELEC 1", "SELECT nosuch", "SELECT nosuch FROM throughput"])
 def test_a_query_that_cannot_be_read_is_told_how_to_begin(filled, sql):
-    ended = run(filled, "query", sql)
+    ended = run(filled, "db", "query", sql)
     assert ended.returncode == 2
     assert ended.stderr.endswith(
         "; SELECT * FROM throughput LIMIT 1 shows the columns of that view\n"
@@ -380,12 +390,9 @@ def test_a_query_that_cannot_be_read_is_told_how_to_begin(filled, sql):
 def test_a_table_lists_the_newest_and_says_so(db, monkeypatch, capsys):
     fill(db, [(small(), float(speed)) for speed in range(1, 6)])
     monkeypatch.setattr(read, "NEWEST", 2)
-    monkeypatch.setattr("sys.argv", ["store", "list", "--db", db])
-    with pytest.raises(SystemExit):
-        command_line.run(app, "store")
-    listed = capsys.readouterr()
-    assert [line.split()[0] for line in listed.out.splitlines()[1:]] == ["4", "5"]
-    assert listed.err == "store: the newest 2; --limit N shows N\n"
+    listed = run_app(capsys, monkeypatch, "list", "--db", db)
+    assert [line.split()[0] for line in listed.stdout.splitlines()[1:]] == ["4", "5"]
+    assert listed.stderr == "list: the newest 2; --limit N shows N\n"
     engine = open_for_reading(db)
     chosen = listing.listing(engine, ["throughput<=4"], columns=["attempt"], limit=3)
     assert [row["attempt"] for row in queries.selected(engine, chosen)] == [2, 3, 4]

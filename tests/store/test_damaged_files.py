@@ -17,10 +17,6 @@ from typing import Protocol
 import pytest
 import sqlalchemy as sa
 
-from analysis.__main__ import app as analysis
-from plots.__main__ import app as plots
-from store.__main__ import app as store
-from store.command_line import App
 from store.database import open_for_writing, writing
 from store.errors import LostDatabaseError, StoreError
 from store.writer import Writer
@@ -33,27 +29,27 @@ pytestmark = pytest.mark.integration
 
 PAGE_BYTES = 4096
 
-COMMANDS: dict[str, tuple[App, tuple[str, ...]]] = {
-    "store list": (store, ("list",)),
-    "store show 1": (store, ("show", "1")),
-    "store query": (store, ("query", "SELECT * FROM attempts")),
-    "store tag": (store, ("tag", "1", "good")),
-    "store note": (store, ("note", "1", "good")),
-    "store delete": (store, ("delete", "first", "--yes")),
-    "store restore": (store, ("restore", "first")),
-    "store reference": (store, ("reference", "list")),
-    "store import": (store, ("import", "in.csv")),
-    "store merge": (store, ("merge", "other.db")),
-    "store check": (store, ("check",)),
-    "analysis advise": (analysis, ("advise",)),
-    "analysis compare": (analysis, ("compare", "strategy=ps_cpu", "strategy=replicated_nccl")),
-    "analysis conclusions": (analysis, ("conclusions",)),
-    "analysis explain": (analysis, ("explain",)),
-    "analysis predict": (analysis, ("predict", "--to", "num_gpus=4")),
-    "analysis scaling": (analysis, ("scaling",)),
-    "plots tables": (plots, ("tables",)),
-    "plots charts": (plots, ("charts",)),
-    "plots report": (plots, ("report",)),
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "list": ("list",),
+    "list of figures": ("list", "--origin", "published"),
+    "show": ("show", "1"),
+    "query": ("db", "query", "SELECT * FROM attempts"),
+    "tag": ("db", "mark", "1", "--tag", "good"),
+    "note": ("db", "mark", "1", "--note", "good"),
+    "delete": ("db", "mark", "first", "--delete", "--yes"),
+    "restore": ("db", "mark", "first", "--restore"),
+    "import": ("db", "import", "in.csv"),
+    "merge": ("db", "merge", "other.db"),
+    "check": ("db", "check"),
+    "advise": ("advise",),
+    "compare": ("compare", "strategy=ps_cpu", "strategy=replicated_nccl"),
+    "conclusions": ("conclusions",),
+    "explain": ("explain",),
+    "predict": ("predict", "--to", "num_gpus=4"),
+    "scaling": ("scaling",),
+    "table": ("table",),
+    "chart": ("chart",),
+    "report": ("report",),
 }
 
 
@@ -168,13 +164,12 @@ class Run(Protocol):
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     def of(name: str, db: str = "r.db") -> Ended:
-        app, arguments = COMMANDS[name]
-        return run_app(app, name.split(" ")[0], capsys, monkeypatch, *arguments, "--db", db)
+        return run_app(capsys, monkeypatch, *COMMANDS[name], "--db", db)
 
     return of
 
 
-REMEDY = re.compile(r"restore a backup|store rebuild|a database is a file")
+REMEDY = re.compile(r"restore a backup|db rebuild|a database is a file")
 ONLY_SEEN_BY_SOME = {"all but the first page is noise"}
 """Damages of what not every command reads."""
 
@@ -189,9 +184,9 @@ def test_a_damaged_file_is_named_with_what_to_do(
         reported = ended.stdout + ended.stderr
         if ended.exit_code == 0:
             assert not is_seen_by_all, (name, reported)
-            assert name != "store check", reported
+            assert name != "check", reported
             continue
-        if name == "analysis predict" and not is_seen_by_all:
+        if name == "predict" and not is_seen_by_all:
             continue  # it refuses CPU devices first
         assert "r.db: " in reported, (name, reported)
         assert REMEDY.search(reported), (name, reported)
@@ -301,7 +296,7 @@ def test_a_file_with_two_names_is_not_written() -> None:
     Writer("r.db").close()
 
 
-@pytest.mark.parametrize("name", ["store list", "store check", "plots tables", "analysis advise"])
+@pytest.mark.parametrize("name", ["list", "check", "table", "advise"])
 def test_a_fifo_or_a_device_is_no_database(run: Run, name: str) -> None:
     os.mkfifo("fifo.db")
     for db in ("fifo.db", "/dev/null"):
@@ -367,7 +362,7 @@ def test_a_senseless_cell_is_refused_or_named_by_check_and_ends_no_command_in_a_
     except sqlite3.IntegrityError:
         return
     table = cell.split(" ")[0]
-    ended = run("store check")
+    ended = run("db", "check")
     assert ended.exit_code == 1, ended
     assert table in ended.stdout
     for name in COMMANDS:

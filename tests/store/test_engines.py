@@ -10,8 +10,6 @@ import pytest
 import sqlalchemy as sa
 
 from store import sqlite
-from store.__main__ import app
-from store.command_line import run
 from store.database import (
     check_writable,
     locate,
@@ -26,6 +24,7 @@ from store.ledger import ClaimResult
 from store.reading import queries
 from store.tables import SCHEMA, VERSION_QUERY
 from store.writer import Writer
+from tests.app import run_app
 from tests.filled import NOON, begin, fill
 from tests.specs import small
 from tests.tables import list_attempts
@@ -186,17 +185,16 @@ def test_an_at_sign_of_a_password_is_to_be_written_otherwise():
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["import", "URL", "--db", "r.db"],
-        ["import", "URL", "--db", "r.db", "--json"],
-        ["import", "URL", "--db", "r.db", "--format", "table"],
-        ["merge", "URL", "--db", "r.db"],
-        ["merge", "r.db", "--db", "URL"],
-        ["export", "--db", "r.db", "--format", "csv", "--out", "URL"],
+        ["db", "import", "URL", "--db", "r.db"],
+        ["db", "import", "URL", "--db", "r.db", "--json"],
+        ["db", "import", "URL", "--db", "r.db", "--format", "table"],
+        ["db", "merge", "URL", "--db", "r.db"],
+        ["db", "merge", "r.db", "--db", "URL"],
         ["list", "--db", "URL"],
         ["show", "URL", "--db", "r.db"],
         ["list", "--db", "r.db", "URL"],
-        ["tag", "URL", "x", "--db", "r.db"],
-        ["query", "URL", "--db", "r.db"],
+        ["db", "mark", "URL", "--tag", "x", "--db", "r.db"],
+        ["db", "query", "URL", "--db", "r.db"],
     ],
 )
 @pytest.mark.parametrize(
@@ -204,13 +202,10 @@ def test_an_at_sign_of_a_password_is_to_be_written_otherwise():
 )
 def test_no_command_shows_a_password(arguments, url, monkeypatch, capsys):
     fill("r.db", [(small(), 1.0)])
-    monkeypatch.setattr("sys.argv", ["store", *(url if one == "URL" else one for one in arguments)])
-    try:
-        code: object = run(app, "store")
-    except SystemExit as ended:
-        code = ended.code
-    reported = "".join(capsys.readouterr())
-    assert code in (1, 2)
+    words = [url if word == "URL" else word for word in arguments]
+    ended = run_app(capsys, monkeypatch, *words)
+    reported = ended.stdout + ended.stderr
+    assert ended.exit_code in (1, 2)
     assert reported
     assert "TOPSECRET" not in reported
 

@@ -26,7 +26,7 @@ def on_a_terminal(width: int, *arguments: str) -> list[str]:
         for name, value in os.environ.items()
         if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
     }
-    command = [sys.executable, "-m", "store", *arguments, "--db", "r.db"]
+    command = [sys.executable, "-m", "scalemark", *arguments, "--db", "r.db"]
     with subprocess.Popen(
         command, stdin=slave, stdout=slave, stderr=slave, env=environment | {"TERM": "xterm"}
     ) as process:

@@ -90,13 +90,13 @@ def test_a_database_of_before_takes_a_new_axis_without_a_migration(program, db):
     assert before.stdout == "0 0\n", before.stderr
     written = run(program, "-c", WRITE, db)
     assert written.stdout == "30.0\n30.0\n0 3\n0 3\n", written.stderr
-    tables = run(program, "-m", "plots", "tables", "--db", db)
+    tables = run(program, "-m", "scalemark", "table", "--db", db)
     assert "\n3 " in tables.stdout, tables.stderr
     # the program of before shows the column that it does not know
     assert (
         "nudge"
         in subprocess.run(
-            [sys.executable, "-m", "store", "list", "--db", db, "--columns", "nudge"],
+            [sys.executable, "-m", "scalemark", "list", "--db", db, "--columns", "nudge"],
             capture_output=True,
             text=True,
             check=True,

@@ -144,7 +144,7 @@ def test_what_is_compared_is_no_part_of_a_trial_and_may_change(db):
     fill_programs([(spec, 10.0)], db)
     fill_programs([(compared, 12.0)], db, name="second")
     assert listed(db, "trial_id", "strategy") == [(spec.trial_id, "zero=0")] * 2
-    checked = store_command("check", "--db", db)
+    checked = store_command("db", "check", "--db", db)
     assert checked.returncode == 0, checked.stdout
 
 
@@ -155,11 +155,11 @@ def test_how_a_program_is_read_is_no_part_of_a_trial_and_changes_until_numbers_a
     fill_programs([(spec, None)], db)  # its output was not read
     fill_programs([(other, 12.0)], db, name="second")
     assert listed(db, "trial_id", "read") == [(spec.trial_id, "keras")] * 2
-    assert store_command("check", "--db", db).returncode == 0
+    assert store_command("db", "check", "--db", db).returncode == 0
     with pytest.raises(ReadOtherwiseError) as refused:
         fill_programs([(spec, 10.0)], db, name="third")
     assert str(refused.value).startswith(
-        f"trial {spec.trial_id[:8]} has numbers that were read another way; `python -m scalemark "
+        f"trial {spec.trial_id[:8]} has numbers that were read another way; `scalemark "
         "read --sweep second command.read=json command.item=tokens command.per_gpu=false"
     )
 

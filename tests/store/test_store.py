@@ -260,7 +260,7 @@ def _unreleased(path: Path) -> None:
             _unreleased,
             rf"^f\.db: it has no version of a schema, this scalemark reads {SCHEMA}: it is damaged, or of a "
             r"version that was never released; move it away, then restore a backup, or make it "
-            r"again with `python -m store rebuild RUNS`$",
+            r"again with `scalemark db rebuild RUNS`$",
         ),
         (
             _of_version_1,
@@ -295,16 +295,16 @@ def test_a_place_that_cannot_hold_a_database_is_refused(url, message):
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "store", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "scalemark", *arguments], capture_output=True, text=True, check=False
     )
 
 
 def test_without_a_standard_output_there_is_a_word_on_the_other():
-    command = f"{sys.executable} -m store list >&-"
+    command = f"{sys.executable} -m scalemark list >&-"
     ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (
         2,
-        "store: there is no standard output to write to\n",
+        "list: there is no standard output to write to\n",
     )
 
 
@@ -316,10 +316,10 @@ def test_every_command_answers_in_json(monkeypatch):
         json.loads(run("show", small().trial_id[:6], "--json").stdout)["trial"]["model"]
         == "trivial"
     )
-    assert json.loads(run("query", "SELECT model FROM throughput", "--json").stdout) == [
+    assert json.loads(run("db", "query", "SELECT model FROM throughput", "--json").stdout) == [
         {"model": "trivial"}
     ]
-    merged = run("merge", "results.db", "--db", "other.db", "--json").stdout
+    merged = run("db", "merge", "results.db", "--db", "other.db", "--json").stdout
     assert json.loads(merged)["num_new"] == 1
 
 
@@ -337,7 +337,7 @@ def test_columns_are_whole_in_a_pipe():
             "77: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see",
         ),
         (["list", "--sweep", "nope"], "nope: no such sweep; the newest are first"),
-        (["query", "DELETE FROM trials"], "readonly"),
+        (["db", "query", "DELETE FROM trials"], "readonly"),
     ],
 )
 def test_a_wrong_question_is_answered_in_one_line_with_exit_code_2(arguments, message):

@@ -114,7 +114,7 @@ def test_axes_that_hold_anything_come_back_as_they_were(db):
 
 
 def test_the_command_line_needs_neither_pandas_nor_numpy():
-    script = "import sys, store.__main__; print([n for n in ('pandas', 'numpy', 'pyarrow') if n in sys.modules])"
+    script = "import sys, store.commands.read, store.command_line; print([n for n in ('pandas', 'numpy', 'pyarrow') if n in sys.modules])"
     assert (
         subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True

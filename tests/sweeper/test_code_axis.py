@@ -31,7 +31,7 @@ def sweep(*arguments: str) -> subprocess.CompletedProcess:
 
 
 def compare(*sides: str) -> subprocess.CompletedProcess:
-    words = [sys.executable, "-P", "-m", "analysis", "compare", *sides]
+    words = [sys.executable, "-P", "-m", "scalemark", "compare", *sides]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 

@@ -13,7 +13,6 @@ from store import rows
 from store.checks import check
 from store.rebuild import rebuild
 from sweeper import reading
-from sweeper.__main__ import app
 from tests.app import run_app
 from tests.conftest import PROJECT
 
@@ -58,9 +57,7 @@ def stored(db: str = "results.db") -> list[tuple]:
 
 @pytest.fixture
 def again(capsys, monkeypatch):
-    return lambda *words: run_app(
-        app, "sweeper", capsys, monkeypatch, "read", "--sweep", "one", *words
-    )
+    return lambda *words: run_app(capsys, monkeypatch, "read", "--sweep", "one", *words)
 
 
 def test_a_sweep_whose_first_log_is_not_read_goes_on_once_it_is_read_again(again, monkeypatch):
@@ -74,7 +71,7 @@ def test_a_sweep_whose_first_log_is_not_read_goes_on_once_it_is_read_again(again
     assert stored() == [(TOKENS, "completed", "completed", 640.0, "tokens", 0, None)]
     ended = sweep(TOKENS)
     assert ended.returncode == 2, "without command.item it is another reading"
-    assert "`python -m scalemark read --sweep one command.item=`" in ended.stderr
+    assert "`scalemark read --sweep one command.item=`" in ended.stderr
     again("item=")
     assert sweep(TOKENS).returncode == 0
     assert RUNS.read_text() == "run\n" * 2, "the first trial did not run again"

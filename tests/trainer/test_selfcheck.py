@@ -1,4 +1,4 @@
-"""`python -m trainer selfcheck` finds what is right and what is wrong, and says what cannot run here."""
+"""`scalemark selfcheck` finds what is right and what is wrong, and says what cannot run here."""
 
 import json
 import os

@@ -1,18 +1,17 @@
-"""Runs `python -m analysis`, see `tests.app`."""
+"""Runs the commands that answer questions, see `tests.app`."""
 
 import json
 from typing import Any
 
 import pytest
 
-from analysis.__main__ import app
 from tests.app import Ended, run_app
 
 
 def analysis(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
 ) -> Ended:
-    return run_app(app, "analysis", capsys, monkeypatch, *arguments)
+    return run_app(capsys, monkeypatch, *arguments)
 
 
 def advised(ended: Ended) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`python -m analysis compare` sets whole trials side by side, says how sure it is, and what would make it surer."""
+"""`scalemark compare` sets whole trials side by side, says how sure it is, and what would make it surer."""
 
 import json
 from dataclasses import replace
@@ -296,7 +296,7 @@ def test_two_machines_are_compared_where_the_sides_name_them(compared, two_machi
 def test_two_machines_are_not_compared_by_accident(compare, two_machines):
     ended = compare("strategy=replicated_none", "strategy=ps_cpu", "--db", "r.db")
     assert ended.exit_code == 2
-    assert ended.stderr.startswith("analysis: different machines: testbox: ")
+    assert ended.stderr.startswith("compare: different machines: testbox: ")
     assert (
         "name the two as 'host=testbox strategy=replicated_none' and 'host=otherbox strategy=ps_cpu'"
         in ended.stderr
@@ -326,7 +326,7 @@ def test_other_software_is_not_compared_by_accident(compare):
         ),
         (
             ("strategy=replicated_none", "strategy=ps_gpu"),
-            "B: r.db: no attempt is like strategy=ps_gpu; did you mean strategy=ps_cpu? see python -m store list",
+            "B: r.db: no attempt is like strategy=ps_gpu; did you mean strategy=ps_cpu? see scalemark list",
         ),
         (
             ("strategi=ps_cpu", "strategy=ps_gpu"),
@@ -436,7 +436,7 @@ def test_a_side_that_matches_nothing_of_any_origin_is_the_one_blamed(compare):
     fill("r.db", several(replace(SIMULATED, **PS), 50, 51))
     ended = compare("strategy=ps_cpu", "strategy=ps_gpuu", "--db", "r.db")
     assert ended.exit_code == 2
-    assert ended.stderr.startswith("analysis: B: ")
+    assert ended.stderr.startswith("compare: B: ")
     assert "both sides must be measured" not in ended.stderr
 
 
@@ -444,7 +444,7 @@ def test_the_side_without_measured_numbers_is_the_one_blamed(compare):
     fill("r.db", several(SIMULATED, 100, 101))
     fill("r.db", several(small(num_gpus=2, **PS), 50, 51), name="second")
     ended = compare("strategy=ps_cpu", "strategy=replicated_none", "--db", "r.db")
-    assert ended.stderr.startswith("analysis: B: r.db: only simulated numbers are like")
+    assert ended.stderr.startswith("compare: B: r.db: only simulated numbers are like")
     assert "both sides must be measured" in ended.stderr
 
 

@@ -52,7 +52,7 @@ def test_injected_faults_are_left_out_unless_asked_for(analysis):
 def test_suspect_trials_are_counted(analysis):
     trials = [(small(num_gpus=2), 100), (small(num_gpus=2, **PS), 200)]
     fill("results.db", trials, details=[{"verdict": Verdict.SUSPECT}, {}])
-    said = "1 of 2 trials suspect: python -m store show says why."
+    said = "1 of 2 trials suspect: scalemark show says why."
     assert said in analysis("conclusions").stdout.splitlines()
 
 

@@ -1,4 +1,4 @@
-"""`analysis explain` says where the time goes, how sure that is, what to try and what is missing."""
+"""`explain` says where the time goes, how sure that is, what to try and what is missing."""
 
 import json
 import shlex
@@ -181,7 +181,7 @@ def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
     fill("results.db", ABLATION_ORDER)
     ended = analysis("explain", "--all", "--origin", "measured", "--trial", trial)
     assert ended.exit_code == 2
-    wanted = "wanted the beginning of a trial's id (4 hexadecimal digits or more); python -m store list names them"
+    wanted = "wanted the beginning of a trial's id (4 hexadecimal digits or more); scalemark list names them"
     assert f"--trial {trial}: no such trial in what was chosen; {wanted}" in ended.stderr
 
 

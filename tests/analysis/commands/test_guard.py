@@ -1,4 +1,4 @@
-"""`analysis guard` tells what changed over nights, and its exit code says whether somebody has to look."""
+"""`guard` tells what changed over nights, and its exit code says whether somebody has to look."""
 
 import json
 import shlex
@@ -76,7 +76,7 @@ def test_json_has_trials_dates_and_interval(nights, analysis):
 def next_step(ended):
     (line,) = (line for line in ended.stdout.splitlines() if line.startswith("next: "))
     assert len(line) < 80
-    return shlex.split(line.removeprefix("next: python -m analysis "))
+    return shlex.split(line.removeprefix("next: scalemark "))
 
 
 def test_an_alarm_has_one_next_step_which_compares_its_trials_before_and_after(nights, analysis):
@@ -85,7 +85,7 @@ def test_an_alarm_has_one_next_step_which_compares_its_trials_before_and_after(n
     pairs = json.loads(analysis(*step, "--json").stdout)["pairs"]
     assert [pair["a"]["model"] for pair in pairs] == ["resnet50", "resnet50"]
     change = change_of(analysis("guard", "--json"))
-    assert change["next"] == f"python -m analysis {' '.join(step)}"
+    assert change["next"] == f"scalemark {' '.join(step)}"
 
 
 def test_two_versions_of_one_day_have_no_filter_that_tells_them_apart(nights):
@@ -204,7 +204,7 @@ def test_a_table_with_dates_is_guarded_and_versions_are_causes(analysis):
     assert change["causes"] == ["version v2.9 -> v2.10"]
     assert change["first_night"] == "2026-01-21"
     step = next_step(analysis("guard"))
-    assert step == ["compare", "when=2026-01-20 version=v2.9", "when=2026-01-21"]
+    assert step == ["compare", "when=2026-01-20 version=v2.9", "when=2026-01-21", "way=fsdp"]
     pairs = json.loads(analysis(*step, "--json").stdout)["pairs"]
     assert len(pairs) == 4
 
@@ -278,7 +278,7 @@ def test_rows_of_one_night_are_repeats_at_whatever_time(analysis):
 def test_a_regression_of_a_table_is_accepted_by_its_night(analysis):
     table()
     take_in()
-    accept = "intended? accept them: python -m analysis guard --accepted 2026-01-21\n"
+    accept = "intended? accept them: scalemark guard --accepted 2026-01-21\n"
     assert accept in analysis("guard").stdout
     ended = analysis("guard", "--accepted", "2026-01-21", "--json")
     assert ended.exit_code == 0
@@ -294,8 +294,8 @@ def test_commands_about_a_table_beside_trials_of_ours_name_its_origin(nights, an
     table()
     take_in()
     text = analysis("guard", "--origin", "elsewhere").stdout
-    assert "next: python -m analysis compare --origin elsewhere " in text
-    assert "accept them: python -m analysis guard --origin elsewhere --accepted 2026-01-21" in text
+    assert "next: scalemark compare --origin elsewhere " in text
+    assert "accept them: scalemark guard --origin elsewhere --accepted 2026-01-21" in text
 
 
 def test_of_two_regressions_one_is_compared_and_accepted(analysis):
@@ -306,4 +306,4 @@ def test_of_two_regressions_one_is_compared_and_accepted(analysis):
     assert text.startswith("2 regressions")
     assert "compare sweep=night-19 sweep=night-21\n" in text
     assert "are the levels of 2026-01-21 intended?" in text
-    assert f"tag night-{SINCE} accepted" in text
+    assert f"db mark night-{SINCE} --tag accepted" in text

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-import store.__main__
 from analysis.badges import MEANINGS
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome, Verdict
@@ -118,8 +117,8 @@ def test_failures_alone_are_counted_and_the_first_is_shown(
     advice, explained = analysis("advise"), analysis("explain")
     assert (advice.exit_code, explained.exit_code) == (0, 2)
     assert advice.stdout + explained.stderr == snapshot
-    (attempt,) = re.findall(r"python -m store show (\d+)\n", advice.stdout)
-    shown_first = run_app(store.__main__.app, "store", capsys, monkeypatch, "show", attempt)
+    (attempt,) = re.findall(r"scalemark show (\d+)\n", advice.stdout)
+    shown_first = run_app(capsys, monkeypatch, "show", attempt)
     assert "it broke" in shown_first.stdout
 
 
@@ -200,7 +199,7 @@ def test_an_unclear_answer_has_a_next_step(analysis, snapshot, between):
 def test_the_command_after_a_suggestion_answers_again(analysis):
     fill_gpus([*curve([100.0, 190.0], **PS), *curve([98.0, 180.0], **NCCL)])
     ended = analysis("explain")
-    (then,) = re.findall(r"^then: python -m analysis (.*)$", ended.stdout, re.MULTILINE)
+    (then,) = re.findall(r"^then: scalemark (.*)$", ended.stdout, re.MULTILINE)
     command, best, changed = then.split()
     assert (command, best) == ("compare", on_gpus(2, **PS).trial_id[:8])
     batch = int(re.search(r"batch_size=(\d+)", ended.stdout)[1])

@@ -1,4 +1,4 @@
-"""`python -m analysis predict` at a shell."""
+"""`scalemark predict` at a shell."""
 
 import json
 from dataclasses import replace

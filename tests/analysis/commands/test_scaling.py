@@ -134,4 +134,4 @@ def test_the_first_suspect_number_has_the_command_that_says_why(analysis):
     fill_gpus([(on_gpus(num), 100.0 * num) for num in (1, 2, 4)], details=details)
     for asked in (("scaling",), ("scaling", "--all")):
         shown = analysis(*asked).stdout.splitlines()
-        assert "suspect: python -m store show 2 says why" in shown
+        assert "suspect: scalemark show 2 says why" in shown

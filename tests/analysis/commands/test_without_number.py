@@ -32,8 +32,8 @@ def test_failed_trials_and_those_not_run_are_named_with_what_to_do(analysis, com
     fill_both()
     assert line(analysis(command, "num_gpus<=8", *more)) == (
         "without a number: 4 trials (1 out of memory, 1 failed, 2 not run yet); "
-        "python -m store show 4 shows the first; "
-        "python -m sweeper status has the command that runs the rest"
+        "scalemark show 4 shows the first; "
+        "scalemark status has the command that runs the rest"
     )
 
 

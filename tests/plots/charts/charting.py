@@ -78,7 +78,7 @@ def pictures(
 ) -> list[Picture]:
     """Of that chart, each with its footer."""
     chosen = Selection(db=db, **selection)
-    source = PlotSource(selection=chosen, command=f"python -m plots charts {name}")
+    source = PlotSource(selection=chosen, command=f"scalemark chart {name}")
     with matplotlib.rc_context(settings(theme)):
         found = []
         try:

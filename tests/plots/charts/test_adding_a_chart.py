@@ -43,10 +43,10 @@ def chart_file(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("chart_file")
 def test_a_new_chart_is_one_file_that_the_command_lists_and_draws(plots, tmp_path):
     fill("results.db", [(resnet(), 100.0), (resnet(1), 90.0)])
-    assert "num_repeats" in plots("charts", "--list").stdout
-    assert "repeats of each strategy" in plots("charts", "--list").stdout
+    assert "num_repeats" in plots("chart", "--list").stdout
+    assert "repeats of each strategy" in plots("chart", "--list").stdout
     out = tmp_path / "figures"
-    drawn = plots("charts", "--chart", "num_repeats", "--out", str(out))
+    drawn = plots("chart", "--chart", "num_repeats", "--out", str(out))
     assert drawn.exit_code == 0
     assert [path.name for path in out.iterdir()] == ["num_repeats-all.png"]
 
@@ -55,11 +55,11 @@ def test_a_new_chart_is_one_file_that_the_command_lists_and_draws(plots, tmp_pat
 def test_a_chart_that_cannot_be_imported_never_stops_the_others(plots, tmp_path):
     (tmp_path / "charts" / "num_repeats.py").write_text("import no_such_module_anywhere\n")
     fill("results.db", [(resnet(), 100.0), (resnet(1), 90.0)])
-    listed = plots("charts", "--list")
+    listed = plots("chart", "--list")
     assert listed.exit_code == 1
     assert "scaling" in listed.stdout
     assert "num_repeats: not drawn: ModuleNotFoundError" in listed.stderr
-    drawn = plots("charts", "--out", str(tmp_path / "figures"))
+    drawn = plots("chart", "--out", str(tmp_path / "figures"))
     assert drawn.exit_code == 1
     assert "throughput.png" in drawn.stdout
     assert "num_repeats: not drawn: ModuleNotFoundError" in drawn.stderr

@@ -39,7 +39,7 @@ def test_what_changed_together_has_a_track_below_that_of_all(made):
     assert "(tensorflow 2.21.0 -> 2.22.0)" in reported
     assert "line: regression · dotted: other change" in reported
     assert "CPU devices" in reported
-    assert "made by: python -m plots charts history" in details(found.figure)
+    assert "made by: scalemark chart history" in details(found.figure)
     checked(found.figure)
 
 

@@ -32,7 +32,7 @@ OURS = ("scaling", "efficiency", "throughput", "memory")
 LIGHT = PALETTES[Theme.LIGHT]
 
 
-def source(db: str = "results.db", command: str = "python -m plots charts") -> PlotSource:
+def source(db: str = "results.db", command: str = "scalemark chart") -> PlotSource:
     return PlotSource(selection=Selection(db=db), command=command)
 
 
@@ -143,7 +143,7 @@ def test_text_in_svg_stays_text():
 def test_a_dollar_is_no_formula_and_markup_is_text():
     fill("$x_{$.db", [(small(model="<script>$\\alpha$", num_gpus=num), 1.0) for num in (1, 2)])
     (path,) = draw(
-        source("$x_{$.db", "python -m plots charts --db '$x_{$.db'"),
+        source("$x_{$.db", "scalemark chart --db '$x_{$.db'"),
         Path(),
         ["scaling"],
         [PictureFormat.SVG],
@@ -193,7 +193,7 @@ def test_a_file_of_each_format_says_how_it_was_made():
             continue
         else:
             text = path.read_text(encoding="utf-8")
-        assert "made by: python -m plots charts" in text
+        assert "made by: scalemark chart" in text
         assert "TensorFlow 2.21.0" in text
         assert "ideal: replicated_none on 1 CPU device, the best there" in text
 
@@ -252,7 +252,7 @@ def _gamma(part: np.ndarray) -> np.ndarray:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "plots", "charts", *arguments],
+        [sys.executable, "-m", "scalemark", "chart", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -261,7 +261,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def without_progress(stderr: str) -> str:
     """Without the lines that come where drawing takes seconds, as it does on a busy machine."""
-    return re.sub(r"^plots: \d+ files so far, .* the last\n", "", stderr, flags=re.MULTILINE)
+    return re.sub(r"^chart: \d+ files so far, .* the last\n", "", stderr, flags=re.MULTILINE)
 
 
 @pytest.mark.usefixtures("filled")
@@ -307,8 +307,8 @@ def test_why_a_chart_asked_for_has_nothing_is_reported():
     both = run("--chart", "scaling", "--chart", "throughput")
     assert (both.returncode, both.stdout) == (0, "figures/throughput.png\n")
     why = "nothing to show: no strategy completed on two GPU counts\n"
-    assert without_progress(both.stderr) == f"plots: scaling: {why}"
-    assert f"plots: scaling: {why}" in run().stderr
+    assert without_progress(both.stderr) == f"chart: scaling: {why}"
+    assert f"chart: scaling: {why}" in run().stderr
     alone = run("--chart", "scaling")
     assert alone.returncode == 2
     assert f"scaling: {why}" in alone.stderr
@@ -319,10 +319,7 @@ def test_only_failures_are_reported():
     ended = run(*[part for name in OURS for part in ("--chart", name)])
     assert ended.returncode == 2
     assert "throughput: nothing to show: no trial completed" in ended.stderr
-    assert (
-        "no picture: nothing of this selection can be drawn; see python -m plots tables"
-        in ended.stderr
-    )
+    assert "no picture: nothing of this selection can be drawn; see scalemark table" in ended.stderr
 
 
 @pytest.mark.usefixtures("filled")
@@ -331,16 +328,16 @@ def test_a_chart_that_cannot_be_written_is_named_and_the_others_are_drawn():
     ended = run("--chart", "scaling", "--chart", "throughput")
     assert (ended.returncode, ended.stdout) == (1, "figures/throughput.png\n")
     why = "figures/scaling-resnet50.png: Is a directory; choose another folder with --out"
-    assert f"plots: scaling: not drawn: {why}\n" in ended.stderr
+    assert f"chart: scaling: not drawn: {why}\n" in ended.stderr
     alone = run("--chart", "scaling")
     assert (alone.returncode, alone.stdout, alone.stderr) == (
         1,
         "",
-        f"plots: scaling: not drawn: {why}\n",
+        f"chart: scaling: not drawn: {why}\n",
     )
     of_all = run()
     assert of_all.returncode == 1
-    assert "plots: scaling: not drawn: " in of_all.stderr
+    assert "chart: scaling: not drawn: " in of_all.stderr
     assert "figures/throughput.png" in of_all.stdout.splitlines()
 
 
@@ -387,7 +384,7 @@ def test_every_chart_is_drawn_or_has_nothing_of_each_published_source(name: str)
     chosen = Selection(db="nothing.db", origin=Origin.PUBLISHED, source=name)
     empty: dict[str, str] = {}
     paths = draw(
-        PlotSource(selection=chosen, command="python -m plots charts"),
+        PlotSource(selection=chosen, command="scalemark chart"),
         Path(),
         names(),
         passed_over=empty.setdefault,
@@ -401,7 +398,7 @@ def test_every_chart_is_drawn_or_has_nothing_of_each_published_source(name: str)
 
 def test_published_figures_name_a_database_only_where_there_is_one():
     chosen = Selection(db="results.db", origin=Origin.PUBLISHED)
-    of_published = PlotSource(selection=chosen, command="python -m plots charts")
+    of_published = PlotSource(selection=chosen, command="scalemark chart")
     assert of_published.stored_in == "published figures that come with scalemark"
     fill("results.db", [(resnet(), 100.0)])
     assert of_published.stored_in == "database results.db"
@@ -412,7 +409,7 @@ def test_an_empty_database_is_reported():
     ended = run()
     assert (ended.returncode, ended.stderr) == (
         2,
-        "plots: results.db: no attempt in it yet; run a sweep first\n",
+        "chart: results.db: no attempt in it yet; run a sweep first\n",
     )
 
 

@@ -110,7 +110,7 @@ def make() -> Make:
 
 
 def source(db: str, **selection: Any) -> PlotSource:
-    return PlotSource(selection=Selection(db=db, **selection), command="python -m plots report")
+    return PlotSource(selection=Selection(db=db, **selection), command="scalemark report")
 
 
 class Parsed(HTMLParser):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from plots.__main__ import app
 from plots.source import draft_of, write_whole
 from store.errors import StoreError
+from tests.app import run_app
 from tests.empty import make_empty
 from tests.filled import fill
 from tests.plots.report.conftest import parsed
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "plots", "report", *arguments],
+        [sys.executable, "-m", "scalemark", "report", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -31,7 +31,7 @@ def test_it_prints_the_path_of_a_page_that_names_the_command(everything):
     ended = run("model=resnet50", "--out", "my page.html")
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "my page.html\n", "")
     page = parsed(Path("my page.html"))
-    assert "command python -m plots report model=resnet50 --out 'my page.html'" in page.text
+    assert "command scalemark report model=resnet50 --out 'my page.html'" in page.text
     assert 'id="t5"' in Path("my page.html").read_text()
     assert 'id="t6"' not in Path("my page.html").read_text()
 
@@ -97,21 +97,18 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
     for part in ("recommend", "_failures"):
         monkeypatch.setattr(f"plots.report.{part}", broken)
     monkeypatch.setattr("plots.charts.scaling.draw", broken)
-    monkeypatch.setattr(sys, "argv", ["plots", "report"])
-    with pytest.raises(SystemExit) as ended:
-        app.typer()(["report"])
-    assert ended.value.code == 1
-    reported = capsys.readouterr()
-    assert reported.out == "figures/report.html\n"
+    ended = run_app(capsys, monkeypatch, "report")
+    assert ended.exit_code == 1
+    assert ended.stdout == "figures/report.html\n"
     page = parsed(Path("figures/report.html"))
     for part in ("answer", "failures", "chart scaling"):
         mistake = f"{part}: ZeroDivisionError: a mistake of ours"
-        assert f"plots: {part}: not in the report: ZeroDivision" in reported.err
+        assert f"report: {part}: not in the report: ZeroDivision" in ended.stderr
         assert f"Not in this report: {mistake}" in page.text
     assert "vgg16" in page.text
 
 
-def test_it_is_written_anew_while_its_sweep_runs(everything, monkeypatch):
+def test_it_is_written_anew_while_its_sweep_runs(everything, monkeypatch, capsys):
     pages = []
     rest = iter((True, True, False))
     monkeypatch.setattr("plots.commands._runs", lambda db, sweep: next(rest))
@@ -119,15 +116,13 @@ def test_it_is_written_anew_while_its_sweep_runs(everything, monkeypatch):
         "plots.commands.time.sleep",
         lambda seconds: pages.append((seconds, Path("figures/report.html").read_text())),
     )
-    monkeypatch.setattr(sys, "argv", ["plots", "report"])
-    with pytest.raises(SystemExit):
-        app.typer()(["report", "--watch"])
+    run_app(capsys, monkeypatch, "report", "--watch")
     assert [seconds for seconds, _ in pages] == [30, 30]
     assert all('http-equiv="refresh" content="30"' in page for _, page in pages)
     assert 'http-equiv="refresh"' not in Path("figures/report.html").read_text()
 
 
-def test_a_sweep_without_a_number_yet_is_waited_for(monkeypatch):
+def test_a_sweep_without_a_number_yet_is_waited_for(monkeypatch, capsys):
     """A bug: it ended at once, with exit code 2."""
     make_empty("results.db")
     rest = iter((True, True, False))
@@ -137,8 +132,6 @@ def test_a_sweep_without_a_number_yet_is_waited_for(monkeypatch):
         "plots.commands.time.sleep",
         lambda _: fill("results.db", rows[0], name=f"s{len(rows)}") or rows.pop(0),
     )
-    monkeypatch.setattr(sys, "argv", ["plots", "report"])
-    with pytest.raises(SystemExit) as ended:
-        app.typer()(["report", "--watch"])
-    assert ended.value.code == 0
+    ended = run_app(capsys, monkeypatch, "report", "--watch")
+    assert ended.exit_code == 0
     assert 'id="t1"' in Path("figures/report.html").read_text()

@@ -50,7 +50,7 @@ def test_the_folder_is_the_registry():
 
 
 def test_text_for_pipes_has_columns_and_no_escapes(plots, filled):
-    assert plots("tables").stdout.splitlines()[:3] == [
+    assert plots("table").stdout.splitlines()[:3] == [
         "trivial (fp32, synthetic data, image_px 32, batch_size 2, weak scaling)",
         "strategy         1 CPU device  2 CPU devices",
         "ps_cpu           90.0 (1.00x)           FAIL",
@@ -61,7 +61,7 @@ def test_a_terminal_gets_bold_for_the_best(filled):
     leader, follower = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
     ended = subprocess.run(
-        [sys.executable, "-m", "plots", "tables"], stdout=follower, env=environment, check=True
+        [sys.executable, "-m", "scalemark", "table"], stdout=follower, env=environment, check=True
     )
     os.close(follower)
     shown = os.read(leader, 100_000).decode()
@@ -94,12 +94,12 @@ def test_very_long_tables_are_printed_plainly_also_on_a_terminal(
 
 
 def test_markdown_is_githubs(plots, filled):
-    text = plots("tables", "--format", "md").stdout
+    text = plots("table", "--format", "md").stdout
     assert "| strategy | 1 CPU device | 2 CPU devices |\n| --- | ---: | ---: |\n" in text
     assert "| replicated_none | **100 (1.00x)** | 180 (1.80x) |" in text
     assert "| ps_cpu | 90.0 (1.00x) | FAIL |" in text
     assert "; FAIL: failed" in text
-    assert text == plots("tables", "--format", "markdown").stdout
+    assert text == plots("table", "--format", "markdown").stdout
 
 
 def test_who_is_as_fast_as_the_fastest_is_bold(plots):
@@ -110,13 +110,13 @@ def test_who_is_as_fast_as_the_fastest_is_bold(plots):
         "results.db",
         [*entries, (small(all_reduce="pscpu"), 10.0), (small(all_reduce="pscpu"), 10.1)],
     )
-    text = plots("tables", "--format", "markdown").stdout
+    text = plots("table", "--format", "markdown").stdout
     bold = re.findall(r"\*\*(\d+)[^*|]*\*\*", text)
     assert bold == ["100", "101"]
 
 
 def test_csv_has_a_line_per_result_with_unrounded_numbers_and_every_axis(plots, filled):
-    rows = list(csv.DictReader(io.StringIO(plots("tables", "--format", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "csv").stdout)))
     assert {
         (row["strategy"], row["num_gpus"]): (row["throughput"], row["outcome"]) for row in rows
     } == {
@@ -139,16 +139,16 @@ def test_csv_has_a_line_per_result_with_unrounded_numbers_and_every_axis(plots, 
 
 
 def test_json_has_the_same_records_with_types(plots, filled):
-    found = json.loads(plots("tables", "--json").stdout)
-    rows = list(csv.DictReader(io.StringIO(plots("tables", "--format", "csv").stdout)))
+    found = json.loads(plots("table", "--json").stdout)
+    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "csv").stdout)))
     assert [list(record) for record in found] == [list(row) for row in rows]
     assert [record["throughput"] for record in found] == [90.0, None, 100.25, 180.5]
     assert found[0]["attempt_ids"] == [3]
-    assert plots("tables", "--format", "json").stdout == plots("tables", "--json").stdout
+    assert plots("table", "--format", "json").stdout == plots("table", "--json").stdout
 
 
 def test_hostile_names_are_escaped_in_markdown(plots, hostile):
-    text = plots("tables", "--format", "markdown", "--rows", "model").stdout
+    text = plots("table", "--format", "markdown", "--rows", "model").stdout
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
     assert (
@@ -158,11 +158,11 @@ def test_hostile_names_are_escaped_in_markdown(plots, hostile):
 
 
 def test_nothing_that_a_terminal_would_obey_is_printed(plots, hostile):
-    assert "\x1b" not in plots("tables").stdout
+    assert "\x1b" not in plots("table").stdout
 
 
 def test_wide_characters_keep_columns_aligned(plots, hostile):
-    lines = plots("tables", "--rows", "model").stdout.splitlines()
+    lines = plots("table", "--rows", "model").stdout.splitlines()
     (wide,) = [line for line in lines if line.startswith("名前")]
     (plain,) = [line for line in lines if line.startswith("[b]")]
     assert len(wide) == len(plain) - 2
@@ -171,12 +171,12 @@ def test_wide_characters_keep_columns_aligned(plots, hostile):
 def test_no_cell_of_csv_is_taken_for_a_formula(plots):
     names = ["=HYPERLINK(1)", "+1", "-1", "@a", "\ta", "\ra"]
     fill("results.db", [(small(model=name), 1.0) for name in names])
-    rows = list(csv.DictReader(io.StringIO(plots("tables", "--format", "csv").stdout, newline="")))
+    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "csv").stdout, newline="")))
     assert {row["model"] for row in rows} == {f"'{name}" for name in names}
 
 
 def test_csv_quotes_and_keeps_hostile_names(plots, hostile):
-    rows = list(csv.DictReader(io.StringIO(plots("tables", "--format", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "csv").stdout)))
     assert HOSTILE in {row["model"] for row in rows}
 
 

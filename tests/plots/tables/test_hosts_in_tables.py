@@ -18,7 +18,7 @@ def several(plots):
 
 
 def test_rows_say_over_how_many_hosts(several):
-    reported = several("tables").stdout
+    reported = several("table").stdout
     assert re.search(r"^strategy +hosts +1 CPU device", reported, re.MULTILINE)
     assert re.search(r"^distributed_ring +2 ", reported, re.MULTILINE)
     assert re.search(r"^distributed_ps +4 ", reported, re.MULTILINE)
@@ -30,7 +30,7 @@ def test_rows_say_over_how_many_hosts(several):
 def test_hosts_go_across_as_any_axis(several):
     header, ring, *_ = (
         row
-        for row in several("tables", "num_gpus=4", "--columns", "hosts").stdout.splitlines()
+        for row in several("table", "num_gpus=4", "--columns", "hosts").stdout.splitlines()
         if " hosts" in row or "ring" in row
     )
     assert header.split() == ["strategy", "1", "host", "2", "hosts", "4", "hosts"]
@@ -45,14 +45,14 @@ def test_hosts_go_across_as_any_axis(several):
 
 
 def test_hosts_stay_in_the_rows_where_other_axes_go_across(several):
-    reported = several("tables", "--columns", "precision,num_gpus").stdout
+    reported = several("table", "--columns", "precision,num_gpus").stdout
     assert len(re.findall(r"^distributed_ring +2 ", reported, re.MULTILINE)) == 1
     assert reported.count("trivial (") == 1
 
 
 def test_a_filter_of_hosts_shows_these_alone_against_the_same_baseline(several):
-    every = {row["trial_id"]: row for row in rows(several("tables", "--format", "csv"))}
-    over_two = rows(several("tables", "hosts=2", "--format", "csv"))
+    every = {row["trial_id"]: row for row in rows(several("table", "--format", "csv"))}
+    over_two = rows(several("table", "hosts=2", "--format", "csv"))
     assert [(row["strategy"], row["num_gpus"]) for row in over_two] == [
         (way, str(num)) for way in ("distributed_ps", "distributed_ring") for num in (2, 4, 8)
     ]
@@ -67,7 +67,7 @@ def test_every_record_is_one_whole_trial(several):
         ("--columns", "hosts"),
         ("--rows", "hosts,num_gpus", "--columns", "strategy"),
     ):
-        reported = json.loads(several("tables", *arguments, "--json").stdout)
+        reported = json.loads(several("table", *arguments, "--json").stdout)
         found = {
             row["trial_id"]: (row["hosts"], row["num_gpus"], row["throughput"]) for row in reported
         }
@@ -78,7 +78,7 @@ def test_every_record_is_one_whole_trial(several):
 def test_machines_of_their_own_are_no_processes_of_one(plots):
     entries = [(spread("distributed_ring", 1), 100.0), (spread("distributed_ring", 2, 2), 150.0)]
     fill("results.db", entries, details=[{}, {"placement": OVER_TWO_MACHINES}])
-    reported = plots("tables").stdout
+    reported = plots("table").stdout
     assert re.search(r"^2 +– +150", reported, re.MULTILINE)
     assert "processes of one machine" not in reported
 

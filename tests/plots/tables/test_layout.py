@@ -22,7 +22,7 @@ from tests.tables import changing
 
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 
-SHOW = "python -m store show --db r.db"
+SHOW = "scalemark show --db r.db"
 
 
 def laid_out(entries=(), rule=BaselineRule.SAME, show=None, **options):

@@ -11,7 +11,7 @@ from tests.plots.tables.article import GPUS, STRATEGIES, TABLES, cells
 
 @pytest.fixture
 def printed(plots):
-    ended = plots("tables", "--origin", "published", "--source", "tf-benchmarks-2017")
+    ended = plots("table", "--origin", "published", "--source", "tf-benchmarks-2017")
     assert (ended.exit_code, ended.stderr) == (0, "")
     return ended.stdout
 
@@ -19,7 +19,7 @@ def printed(plots):
 @pytest.fixture
 def records(plots):
     ended = plots(
-        "tables", "--origin", "published", "--source", "tf-benchmarks-2017", "--format", "csv"
+        "table", "--origin", "published", "--source", "tf-benchmarks-2017", "--format", "csv"
     )
     return list(csv.DictReader(io.StringIO(ended.stdout)))
 
@@ -71,17 +71,17 @@ def test_what_holds_of_all_tables_is_reported_once(printed):
 
 
 def test_a_part_of_a_sources_machines_can_be_asked_for(plots):
-    text = plots("tables", "--origin", "published", "--source", "tf-benchmarks-2017/gce").stdout
+    text = plots("table", "--origin", "published", "--source", "tf-benchmarks-2017/gce").stdout
     assert "GCE n1-standard-32-k80x8" in text
     assert "AWS" not in text
 
 
 def test_every_shipped_figure_is_printed_exactly(plots):
     records = csv.DictReader(
-        io.StringIO(plots("tables", "--origin", "published", "--format", "csv").stdout)
+        io.StringIO(plots("table", "--origin", "published", "--format", "csv").stdout)
     )
     figures = sorted(float(record["throughput"]) for record in records)
-    text = plots("tables", "--origin", "published", "--show", "throughput").stdout
+    text = plots("table", "--origin", "published", "--show", "throughput").stdout
     text = re.sub(r"\n +GPUs\n.*", "", text)  # the headings of columns are numbers, too
     printed = sorted(
         float(cell) for cell in re.findall(r"(?<=  )\d+(?:\.\d+)?(?=\*?(?:  |\n))", text)
@@ -109,14 +109,14 @@ def test_every_shipped_figure_is_printed_exactly(plots):
     ],
 )
 def test_filters_choose_by_the_fields_of_references(plots, filters, hosts, num):
-    ended = plots("tables", "--origin", "published", *filters, "--format", "csv")
+    ended = plots("table", "--origin", "published", *filters, "--format", "csv")
     records = list(csv.DictReader(io.StringIO(ended.stdout)))
     assert ({record["host"] for record in records}, len(records)) == (hosts, num)
 
 
 def test_a_filter_leaves_baselines_alone(plots):
     ended = plots(
-        "tables",
+        "table",
         "--origin",
         "published",
         "model=resnet50",
@@ -130,7 +130,7 @@ def test_a_filter_leaves_baselines_alone(plots):
 
 def test_published_figures_can_be_pivoted(plots):
     ended = plots(
-        "tables",
+        "table",
         "--origin",
         "published",
         "--source",
@@ -153,7 +153,7 @@ def test_published_figures_can_be_pivoted(plots):
         (("image_px=64",), "image_px: nothing to filter by; there are strategy, origin, source"),
         (
             ("model=resnet5000",),
-            "no published figure like model=resnet5000; see python -m store reference list",
+            "no published figure like model=resnet5000; see scalemark list --origin published",
         ),
         (("num_gpus=many",), "num_gpus=many: num_gpus is a whole number; found many"),
         (("num_gpus~4",), "num_gpus~4: ~ does not suit num_gpus; wanted one of = != < <= > >="),
@@ -164,6 +164,6 @@ def test_published_figures_can_be_pivoted(plots):
     ],
 )
 def test_what_published_figures_have_not_is_refused(plots, arguments, said):
-    ended = plots("tables", "--origin", "published", *arguments)
+    ended = plots("table", "--origin", "published", *arguments)
     assert ended.exit_code == 2
     assert said in ended.stderr

@@ -1,4 +1,4 @@
-"""`python -m plots tables`: what it selects, pivots and compares, and what it says when it cannot."""
+"""`scalemark table`: what it selects, pivots and compares, and what it says when it cannot."""
 
 import csv
 import io
@@ -38,12 +38,12 @@ def rows(text):
 
 def run(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "plots", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "scalemark", *arguments], capture_output=True, text=True, check=False
     )
 
 
 def test_the_command_itself_prints_tables(filled):
-    ended = run("tables")
+    ended = run("table")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert re.search(r"replicated_none +100 \(1\.00x\) +180 \(1\.80x\)", ended.stdout)
 
@@ -58,38 +58,38 @@ def test_a_table_that_fails_is_named_and_the_others_are_printed(plots, filled, m
         return usual(table)
 
     monkeypatch.setattr(layout.titles, "model_notes", broken)
-    ended = plots("tables", "--format", "csv")
+    ended = plots("table", "--format", "csv")
     assert ended.exit_code == 1
     assert [row["model"] for row in rows(ended.stdout)] == ["vgg16"]
-    assert "plots: no table trivial" in ended.stderr
+    assert "table: no table trivial" in ended.stderr
     assert ended.stderr.endswith(": ZeroDivisionError: a mistake of ours\n")
 
 
 def test_trials_that_the_sweep_found_finished_are_shown(plots, filled):
     fill("results.db", [(small(seed=5), 7.0)], name="second")
-    assert len(rows(plots("tables", "--format", "csv").stdout)) == 5
-    (only,) = rows(plots("tables", "--sweep", "second", "--format", "csv").stdout)
+    assert len(rows(plots("table", "--format", "csv").stdout)) == 5
+    (only,) = rows(plots("table", "--sweep", "second", "--format", "csv").stdout)
     assert only["throughput"] == "7.0"
 
 
 def test_filters_of_axes_choose_what_is_shown_and_leave_baselines_alone(plots, filled):
     (only,) = rows(
-        plots("tables", "num_gpus=2", "strategy=replicated_none", "--format", "csv").stdout
+        plots("table", "num_gpus=2", "strategy=replicated_none", "--format", "csv").stdout
     )
     assert (only["throughput"], float(only["speed_up"])) == ("180.0", pytest.approx(1.8))
 
 
 def test_axes_go_where_they_are_reported(plots, filled):
-    text = plots("tables", "--rows", "num_gpus", "--columns", "strategy").stdout
+    text = plots("table", "--rows", "num_gpus", "--columns", "strategy").stdout
     assert re.search(
         r"CPU devices +ps_cpu +replicated_none\n1 +90\.0 \(1\.00x\) +100 \(1\.00x\)", text
     )
-    assert plots("tables", "--rows", "num_gpus").stdout == text, "what is free goes across"
-    assert plots("tables", "--columns", "strategy").stdout == text
+    assert plots("table", "--rows", "num_gpus").stdout == text, "what is free goes across"
+    assert plots("table", "--columns", "strategy").stdout == text
 
 
 def test_what_is_not_reported_goes_where_there_is_room(plots, filled):
-    text = plots("tables", "--rows", "strategy,num_gpus").stdout
+    text = plots("table", "--rows", "strategy,num_gpus").stdout
     assert re.search(r"strategy +CPU devices +trivial\nps_cpu +1 +90\.0 \(1\.00x\)\n", text)
 
 
@@ -102,7 +102,7 @@ def test_two_axes_can_go_across(plots):
             for precision in ("fp32", "bf16")
         ],
     )
-    text = plots("tables", "--columns", "precision,num_gpus").stdout
+    text = plots("table", "--columns", "precision,num_gpus").stdout
     assert re.search(
         r"bf16, 1 CPU device +bf16, 2 CPU devices +fp32, 1 CPU device +fp32, 2 CPU devices",
         text,
@@ -111,21 +111,21 @@ def test_two_axes_can_go_across(plots):
 
 def test_two_machines_get_a_table_each(plots, filled):
     fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
-    text = plots("tables").stdout
+    text = plots("table").stdout
     assert "trivial, on testbox\n" in text
     assert "trivial, on other\n" in text
     assert "75" not in text
 
 
 def test_out_writes_a_file(plots, filled):
-    ended = plots("tables", "--format", "csv", "--out", "tables.csv")
+    ended = plots("table", "--format", "csv", "--out", "tables.csv")
     assert (ended.exit_code, ended.stdout) == (0, "")
-    assert rows(Path("tables.csv").read_text()) == rows(plots("tables", "--format", "csv").stdout)
+    assert rows(Path("tables.csv").read_text()) == rows(plots("table", "--format", "csv").stdout)
 
 
 def test_only_failures_are_a_table_of_symbols(plots):
     fill("results.db", [(small(), None), (small(num_gpus=2), None)])
-    ended = plots("tables")
+    ended = plots("table")
     assert ended.exit_code == 0
     assert re.search(r"replicated_none +FAIL +FAIL\n", ended.stdout)
     assert "FAIL: failed" in ended.stdout
@@ -134,7 +134,7 @@ def test_only_failures_are_a_table_of_symbols(plots):
 
 def test_a_single_point_is_a_table(plots):
     fill("results.db", [(small(num_gpus=2), 10.0)])
-    ended = plots("tables")
+    ended = plots("table")
     assert re.search(r"replicated_none +10\.0\n", ended.stdout)
     assert (
         "no speed-up: no number of replicated_none on 1 CPU device; --baseline fewest"
@@ -148,7 +148,7 @@ def test_0_throughput_divide_nothing(plots, form):
         "results.db",
         [(small(), 0.0), (small(), 0.0), (small(num_gpus=2), 10.0), (small(num_gpus=2), 11.0)],
     )
-    ended = plots("tables", "--format", form)
+    ended = plots("table", "--format", form)
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert not re.search(r"\b(nan|inf)\b", ended.stdout, re.IGNORECASE)
 
@@ -167,12 +167,12 @@ def test_0_throughput_divide_nothing(plots, form):
         (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
         (
             ("model=resnet50",),
-            "results.db: no attempt is like model=resnet50; model is trivial there; see python -m store list",
+            "results.db: no attempt is like model=resnet50; model is trivial there; see scalemark list",
         ),
         (("--sweep", "none"), "none: no such sweep; the newest are first"),
         (
             ("--source", "tf-benchmarks-2017"),
-            "--source tf-benchmarks-2017: of published figures only; add --origin published; python -m analysis compare SIDE tf-benchmarks-2017",
+            "--source tf-benchmarks-2017: of published figures only; add --origin published; scalemark compare SIDE tf-benchmarks-2017",
         ),
         (
             ("--out", "no/folder/t.txt"),
@@ -183,7 +183,7 @@ def test_0_throughput_divide_nothing(plots, form):
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(plots, filled, arguments, said):
-    ended = plots("tables", *arguments)
+    ended = plots("table", *arguments)
     assert ended.exit_code == 2
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -191,17 +191,17 @@ def test_what_cannot_be_is_refused_with_what_can(plots, filled, arguments, said)
 
 
 def test_an_unknown_baseline_lists_those_there_are(plots, filled):
-    ended = plots("tables", "--baseline", "worst")
+    ended = plots("table", "--baseline", "worst")
     assert ended.exit_code == 2
     assert all(rule in ended.stderr for rule in ("same", "best", "fewest"))
 
 
 def test_an_empty_database_is_distinguished_from_a_missing_one(plots):
     fill("results.db", [])
-    ended = plots("tables")
+    ended = plots("table")
     assert (ended.exit_code, ended.stderr) == (
         2,
-        "plots: results.db: no attempt in it yet; run a sweep first\n",
+        "table: results.db: no attempt in it yet; run a sweep first\n",
     )
 
 
@@ -210,15 +210,15 @@ def test_another_versions_schema_is_named_with_what_to_do(plots):
     with sqlite3.connect("results.db") as connection:
         connection.execute("UPDATE database_info SET value = '0' WHERE name = 'schema'")
     connection.close()
-    ended = plots("tables")
+    ended = plots("table")
     assert ended.exit_code == 2
     assert f"it has schema '0', this scalemark reads {SCHEMA}" in ended.stderr
-    assert "`python -m store rebuild RUNS`" in ended.stderr
+    assert "`scalemark db rebuild RUNS`" in ended.stderr
 
 
 def test_a_file_that_is_no_database_is_named(plots):
     Path("results.db").write_text("not a database")
-    ended = plots("tables")
+    ended = plots("table")
     assert ended.exit_code == 2
     assert "results.db" in ended.stderr
 
@@ -226,16 +226,16 @@ def test_a_file_that_is_no_database_is_named(plots):
 def test_a_full_disk_is_reported(filled):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    ended = run("tables", "--out", "/dev/full")
+    ended = run("table", "--out", "/dev/full")
     assert (ended.returncode, ended.stderr) == (
         2,
-        "plots: /dev/full: No space left on device; choose another file with --out\n",
+        "table: /dev/full: No space left on device; choose another file with --out\n",
     )
 
 
 def test_tables_import_neither_numpy_nor_pandas_nor_scipy_nor_matplotlib(filled):
     fill("results.db", [(small(), 101.0), (small(**PS), 91.0)], name="second")
-    script = "import sys; from plots.commands import tables; tables('results.db'); print(sorted({'numpy', 'pandas', 'scipy', 'matplotlib', 'jinja2'} & set(sys.modules)), file=sys.stderr)"
+    script = "import sys; from plots.commands import table; table('results.db'); print(sorted({'numpy', 'pandas', 'scipy', 'matplotlib', 'jinja2'} & set(sys.modules)), file=sys.stderr)"
     ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
@@ -245,20 +245,20 @@ def test_tables_import_neither_numpy_nor_pandas_nor_scipy_nor_matplotlib(filled)
 def test_a_table_of_a_copied_database_names_it_in_its_commands(plots, filled):
     shutil.copy("results.db", "copy of it.db")
     assert (
-        "no number: python -m store show --db 'copy of it.db' 4 says what happened"
-        in plots("tables", "--db", "copy of it.db").stdout
+        "no number: scalemark show --db 'copy of it.db' 4 says what happened"
+        in plots("table", "--db", "copy of it.db").stdout
     )
 
 
 def test_a_baseline_that_nothing_is_reported_against_is_refused(plots, filled):
     fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
-    ended = plots("tables", "--baseline", "best", "--show", "throughput")
+    ended = plots("table", "--baseline", "best", "--show", "throughput")
     assert (ended.exit_code, ended.stderr) == (
         2,
-        "plots: --baseline best: no speed-up is shown; add speed-up to --show, or leave it out\n",
+        "table: --baseline best: no speed-up is shown; add speed-up to --show, or leave it out\n",
     )
     csv = ("--show", "throughput", "--format", "csv")
-    assert plots("tables", "--baseline", "best", *csv).exit_code == 0
+    assert plots("table", "--baseline", "best", *csv).exit_code == 0
 
 
 def test_the_ending_of_a_file_tells_its_format(plots):
@@ -268,5 +268,5 @@ def test_the_ending_of_a_file_tells_its_format(plots):
         ("t.md", "### trivial ("),
         ("t.txt", "trivial ("),
     ):
-        plots("tables", "--out", name)
+        plots("table", "--out", name)
         assert Path(name).read_text().lstrip().startswith(beginning), name

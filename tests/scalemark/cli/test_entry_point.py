@@ -28,9 +28,8 @@ def test_an_unexpected_error_has_an_exit_code_of_its_own():
 @pytest.mark.parametrize(
     ("arguments", "began"),
     [
-        (("scalemark", "guard", "--db", "none.db"), "guard: none.db: no such database"),
         (("scalemark", "status", "--db", "none.db"), "status: none.db: no such database"),
-        (("analysis", "guard", "--db", "none.db"), "analysis: none.db: no such database"),
+        (("scalemark", "guard", "--db", "none.db"), "guard: none.db: no such database"),
     ],
 )
 def test_an_error_begins_with_the_command_that_was_typed(arguments, began):

@@ -16,7 +16,7 @@ def test_our_packages_come_first_on_the_path_of_children(tmp_path):
 
 
 def test_a_module_is_run_without_the_current_folder_on_its_path():
-    assert module_command("store", "list") == (sys.executable, "-P", "-m", "store", "list")
+    assert module_command("scalemark", "list") == (sys.executable, "-P", "-m", "scalemark", "list")
 
 
 def test_the_current_folder_leaves_the_path_and_ours_comes_first():
@@ -37,11 +37,14 @@ def test_a_wheel_leaves_the_standard_library_in_front(monkeypatch, tmp_path):
 
 
 def test_commands_are_reported_as_they_are_typed_in_a_checkout(monkeypatch):
-    assert (typed("sweep"), typed("plots")) == ("scalemark sweep", "python -m plots")
+    assert (typed("sweep"), typed("list")) == ("scalemark sweep", "scalemark list")
     monkeypatch.chdir(PROJECT)  # where sweep.py lies
-    assert (typed("sweep"), typed("plots")) == ("python sweep.py", "python -m plots")
+    assert (typed("sweep"), typed("list")) == ("python sweep.py", "scalemark list")
+    monkeypatch.setenv("PATH", "/nowhere")  # no environment is activated
+    assert typed("list") == "python -m scalemark list"
 
 
 def test_commands_are_named_as_they_are_typed(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["scalemark store", "list"])
-    assert (typed("store"), typed("status")) == ("scalemark store", "scalemark status")
+    monkeypatch.setattr("sys.argv", ["scalemark sweep"])
+    monkeypatch.chdir(PROJECT)
+    assert typed("sweep") == "scalemark sweep"

@@ -226,7 +226,7 @@ def test_numbers_measured_elsewhere_travel_with_the_others():
 
 def test_the_command_takes_a_table_in_and_says_what_it_did(snapshot):
     write(RESULTS + "4,x,sgd,1\n")
-    arguments = ["import", "results.csv", "--db", "r.db", "--map", MAPS[0], "--map", MAPS[1]]
+    arguments = ["db", "import", "results.csv", "--db", "r.db", "--map", MAPS[0], "--map", MAPS[1]]
     asked = store(*arguments, "--axis", "optimizer")
     assert (asked.returncode, asked.stdout) == (2, "")
     ended = store(*arguments, "--axis", "optimizer", "--ignore", "seed")
@@ -236,7 +236,7 @@ def test_the_command_takes_a_table_in_and_says_what_it_did(snapshot):
 
 def test_a_table_is_tried_and_left_out(db):
     write(RESULTS + "4,x,sgd,1\n")
-    arguments = ["import", "results.csv", "--db", db, "--map", MAPS[0], "--map", MAPS[1]]
+    arguments = ["db", "import", "results.csv", "--db", db, "--map", MAPS[0], "--map", MAPS[1]]
     ended = store(*arguments, "--axis", "optimizer", "--ignore", "seed", "--dry-run", "--json")
     assert json.loads(ended.stdout)["num_elsewhere"] == 4
     assert measured_elsewhere(open_for_reading(db)) == []
@@ -245,7 +245,7 @@ def test_a_table_is_tried_and_left_out(db):
 def test_constants_of_the_command_are_pairs(db):
     write(RESULTS)
     for option, why in (("model", "wanted NAME=VALUE"), ("item=tokens", "item is given twice")):
-        ended = store("import", "results.csv", "--db", db, "--set", "item=x", "--set", option)
+        ended = store("db", "db", "import", "results.csv", "--db", db, "--set", "item=x", "--set", option)
         assert ended.returncode == 2
         assert why in ended.stderr
 

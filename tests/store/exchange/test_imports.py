@@ -17,7 +17,7 @@ from tests.store.command import store
         (lambda path: None, "x: No such file or directory"),
         (lambda path: path.mkdir(), "x: a folder; name its files, as x/*.csv"),
         (lambda path: path.write_bytes(b"a\0b"), "x: no text; wanted CSV, TSV, Markdown or Parquet"),
-        (lambda path: path.write_bytes(b"SQLite format 3\0"), "x: a SQLite database; `python -m store merge x` adds the results of one"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0"), "x: a SQLite database; `scalemark db merge x` adds the results of one"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_imported_is_refused_before_anything_is(make, reason):
@@ -36,7 +36,7 @@ ROWS = "num_gpus,throughput\n1,5\n2,x\n"
 
 def test_a_dry_run_says_what_would_be_done_and_changes_nothing():
     Path("in.csv").write_text(ROWS)
-    arguments = ("import", "in.csv", "--db", "r.db", "--dry-run")
+    arguments = ("db", "import", "in.csv", "--db", "r.db", "--dry-run")
     expected = "1 row would be imported as measured elsewhere\n"
     assert store(*arguments).stdout.startswith(expected)
     assert not Path("r.db").exists()
@@ -48,7 +48,7 @@ def test_a_dry_run_says_what_would_be_done_and_changes_nothing():
 
 def test_the_first_twenty_rejected_rows_are_shown():
     Path("in.csv").write_text("num_gpus,throughput\n" + "1,x\n" * 25)
-    ended = store("import", "in.csv", "--db", "r.db")
+    ended = store("db", "import", "in.csv", "--db", "r.db")
     lines = ended.stderr.splitlines()
     assert (lines[0], len(lines), lines[-1]) == (
         "25 rejected:",

@@ -159,7 +159,7 @@ def test_the_loser_of_a_conflict_is_named_and_nothing_of_it_is_taken(change, why
     assert (merged.num_new, merged.num_known) == (0, 0)
     assert contents("a.db") == before
     ended = subprocess.run(
-        [sys.executable, "-m", "store", "merge", "b.db", "--db", "a.db"],
+        [sys.executable, "-m", "scalemark", "db", "merge", "b.db", "--db", "a.db"],
         capture_output=True,
         text=True,
         check=False,
@@ -325,7 +325,7 @@ def test_a_merge_that_fails_leaves_nothing(monkeypatch):
 def test_the_command_says_what_it_did():
     make_rich()
     ended = subprocess.run(
-        [sys.executable, "-m", "store", "merge", "a.db", "--db", "new.db"],
+        [sys.executable, "-m", "scalemark", "db", "merge", "a.db", "--db", "new.db"],
         capture_output=True,
         text=True,
         check=False,

@@ -160,15 +160,14 @@ def test_a_damaged_database_is_reported_then_restored_or_rebuilt(
     DAMAGES[damage](path)
     Path("in.csv").write_text("num_gpus,throughput\n1,5\n")
     shutil.copy(made / "night.db", "other.db")
-    for name, (app, arguments) in COMMANDS.items():
-        if name in ("store import", "store merge") and not (path.exists() and path.stat().st_size):
+    for name, arguments in COMMANDS.items():
+        if name in ("import", "merge") and not (path.exists() and path.stat().st_size):
             continue  # it makes a database where there is none
-        arguments = ["s" if one == "first" else one for one in arguments]  # the sweep's name
-        program = name.split(" ")[0]
-        ended = run_app(app, program, capsys, monkeypatch, *arguments, "--db", "results.db")
+        words = ["s" if word == "first" else word for word in arguments]  # the sweep's name
+        ended = run_app(capsys, monkeypatch, *words, "--db", "results.db")
         said = ended.stdout + ended.stderr
         assert "Traceback" not in said
-        assert ended.exit_code != 0 or name != "store check"
+        assert ended.exit_code != 0 or name != "check"
         assert ended.exit_code == 0 or "results.db: " in said, (name, said)
     clear()
     shutil.copy(made / "night.db", path)
@@ -453,7 +452,7 @@ def test_folders_without_sweeps_are_refused():
 def test_the_command_tells_what_it_found(lost):
     damage("result.json", "{")()
     ended = subprocess.run(
-        [sys.executable, "-m", "store", "rebuild", "runs", "--db", "new.db"],
+        [sys.executable, "-m", "scalemark", "db", "rebuild", "runs", "--db", "new.db"],
         capture_output=True,
         text=True,
         check=False,

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from sweeper.__main__ import app
 from sweeper.early_stopping import judge as judging
 from tests.app import Ended, run_app
 from tests.conftest import PROJECT
@@ -53,7 +52,7 @@ def rows(query: str) -> list[tuple[Any, ...]]:
 @pytest.fixture
 def judge(capsys, monkeypatch):
     def run(*arguments: str) -> Ended:
-        return run_app(app, "sweeper", capsys, monkeypatch, "judge", *arguments)
+        return run_app(capsys, monkeypatch, "judge", *arguments)
 
     return run
 

@@ -104,5 +104,5 @@ def test_a_command_names_the_nearest_trial_and_its_database():
 
 def test_a_trial_that_is_none_is_told_how_to_list_those_of_its_database():
     fill("my.db", [(small(), 1.0)])
-    with pytest.raises(SweepRefusedError, match=r"; python -m store list --db my\.db shows all"):
+    with pytest.raises(SweepRefusedError, match=r"; scalemark list --db my\.db shows all"):
         with_trial(["from=ffffffff", "store.url=my.db"])

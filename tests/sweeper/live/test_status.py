@@ -5,11 +5,11 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
+from scalemark.__main__ import main
 from store.database import open_for_reading
 from store.reading.sweeps import sweep_status
 from store.schema import SweepRow
 from store.writer import Writer
-from sweeper.__main__ import main
 from sweeper.live.status import snapshot_of
 from tests.filled import begin
 from tests.specs import small
@@ -41,7 +41,7 @@ def test_a_command_can_be_copied_from_a_narrow_terminal(capsys, monkeypatch):
             connection.execute(sa.update(SweepRow).values(command=command))
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setattr("sys.argv", ["scalemark status", "status", "--db", "r.db"])
+    monkeypatch.setattr("sys.argv", ["scalemark", "status", "--db", "r.db"])
     with pytest.raises(SystemExit):
         main()
     assert f"what is left is run by: {command}" in capsys.readouterr().out
