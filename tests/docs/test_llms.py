@@ -5,7 +5,8 @@ from dataclasses import fields
 
 import typer
 
-from sweeper.__main__ import app
+from scalemark.cli.commands import COMMANDS
+from store.command_line import typer_app
 from sweeper.early_stopping.judge import SCHEMA_VERSION, JudgeAnswer
 from sweeper.early_stopping.rule import ChangeVerdict
 from tests.conftest import PROJECT
@@ -14,7 +15,7 @@ PAGE = (PROJECT / "docs" / "llms.txt").read_text()
 
 
 def test_a_program_finds_what_the_page_names():
-    command = typer.main.get_command(app.typer("judge")).commands["judge"]
+    command = typer.main.get_command(typer_app({"judge": COMMANDS["judge"]})).commands["judge"]
     options = {option for parameter in command.params for option in parameter.opts}
     lines = [line for line in PAGE.splitlines() if "scalemark judge" in line]
     assert set(re.findall(r"--[a-z-]+", "\n".join(lines))) - {"--help"} <= options
