@@ -155,7 +155,7 @@ def test_a_list_of_numbers_that_were_measured_elsewhere_says_how_to_see_them():
     )
     assert run("r.db", "list").stderr == f"list: {hint}\n"
     assert run("r.db", "list", "zero=1").stderr == f"list: {hint}\n"
-    assert len(json.loads(run("r.db", "reference", "list", "origin=table", "--json").stdout)) == 1
+    assert len(json.loads(run("r.db", "list", "--origin", "elsewhere", "--json").stdout)) == 1
 
 
 def test_hints_name_the_database_that_was_named(filled):
