@@ -11,7 +11,6 @@ from typing import Any, get_type_hints
 from conf.schema import AXES_SET_BY_NAME, SweepSettings
 from scalemark.abilities import choices_of, help_of
 from scalemark.records.axes import Engine
-from scalemark.records.measurement import INJECTED
 
 WIDTH = 100
 _FROM_ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+,(.*)\}")
@@ -42,12 +41,8 @@ def axes() -> Iterator[Line]:
 
 
 def settings() -> Iterator[Line]:
-    """Yield the settings in the order of `conf/schema.py`."""
+    """Yield the settings in the order of `conf/schema.py`, without what tests inject."""
     yield from _settings_of(SweepSettings, "")
-    for name, meaning in INJECTED.items():
-        yield Line(
-            name=f"injected.{name}", default="null", choices=(), help=meaning, for_programs=False
-        )
 
 
 def axes_help() -> str:
