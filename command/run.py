@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, replace
 
-from command import children, outcomes, start
+from command import children, outcomes, parts, start
 from command.curve import PrintedNumbers
 from command.measuring import NothingReadError, ProgramRun, measured_by
 from command.start import Guard
@@ -49,6 +49,7 @@ _IN_BACKGROUND = (
     "it went on in the background after it had ended, and was stopped there; start it in the "
     "foreground"
 )
+_TAKEN_APART = "its steps were timed from inside, which slows them: its speed counts for nothing"
 
 
 def run(
@@ -305,6 +306,13 @@ def _result(
         doubts.append(_IN_BACKGROUND)
     if doubts and judged != Verdict.INVALID:
         judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
+    profile, replica_times = None, None
+    if spec.takes_apart:
+        judged, reasons = Verdict.INVALID, (_TAKEN_APART,)
+        try:
+            profile, replica_times = parts.read(folder.path, measured.window_s)
+        except ValueError as error:
+            reasons = (str(error), _TAKEN_APART)
     result = AttemptResult(
         outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
         message=problem or outcomes.noted(ended, spec, watched.num_gpus),
@@ -312,6 +320,8 @@ def _result(
         verdict=judged,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
+        profile=profile,
+        replica_times=replica_times,
         metrics=dict(printed.metrics) or None,
     )
     return result, measured.samples

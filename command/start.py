@@ -26,6 +26,8 @@ from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import quoted
 from trainer.own_rank import OwnRank
 
+_INSIDE = Path(__file__).resolve().parent / "inside"  # modules that the program's Python loads
+_PARTS_VARIABLE = "SCALEMARK_PARTS_DIR"  # as command/inside/scalemark_parts.py reads it
 _PIPE_BYTES = 2**20  # a program does not wait for us where we are late
 
 
@@ -41,10 +43,16 @@ class Program:
     place: refs.RunPlace  # its variables are inherited ones, and values of axes
     set_by_trial: Mapping[str, str]  # those that are axes themselves
     software_words: Sequence[str]  # those that say which software runs
+    parts_dir: Path | None = None  # where the times of its steps' parts go, if they are taken
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**self.place.variables, **self.set_by_trial}
+        variables = {**self.place.variables, **self.set_by_trial}
+        if self.parts_dir is not None:
+            folders = [str(_INSIDE), variables.get("PYTHONPATH", "")]
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+            variables[_PARTS_VARIABLE] = str(self.parts_dir)
+        return variables
 
     @property
     def marker(self) -> tuple[bytes, ...]:
@@ -72,6 +80,7 @@ def program_of(
         place=place,
         set_by_trial=env_variables(spec.free),
         software_words=refs.with_program(words, folder, place),
+        parts_dir=run_dir.absolute() if spec.takes_apart else None,
     )
 
 

@@ -62,6 +62,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
         per_gpu=program.per_gpu,
         flops_per_item=expression.substituted(program.flops_per_item, derived),
         compare=_compared(config),
+        takes_apart=program.takes_apart,
         free=axes.free_axes(free),
     )
     for problem in _problems(spec, config, used):

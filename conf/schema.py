@@ -80,6 +80,10 @@ class CommandConfig:
     )
     compare: str = setting("the axis to compare; empty = all free axes", default="")
     shell: bool = setting("/bin/sh reads the command line", default=False)
+    takes_apart: bool = setting(
+        "time the parts of PyTorch's steps from inside, for `explain`; no speed is kept of it",
+        default=False,
+    )
     uses: list[str] = setting("axes that it reads from its environment", default=[])
 
 

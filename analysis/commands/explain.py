@@ -12,6 +12,7 @@ from analysis import options, results, screen, titles
 from analysis.explain import explanations as words
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import Explanation, explain_all, of_each_curve
+from analysis.explain.programs import explain_programs
 from analysis.explain.waterfall import observer
 from analysis.selection import Selection, Source, choose
 from scalemark.cli.terminal import make_console, print_columns, print_json
@@ -27,11 +28,6 @@ from store.filters import ID_BEGINNING, begins_id
 Trial = Annotated[
     str | None, typer.Option(help=f"Explain this trial alone, by the {ID_BEGINNING}.")
 ]
-
-NOT_TAKEN_APART = (
-    "the steps of your own programs cannot be taken apart here; "
-    f"{typed('scaling')} says how much is lost on more devices"
-)
 
 
 def explain(
@@ -75,10 +71,16 @@ def explain(
     chosen = asked.selection
     finder = AblationFinder([result for result in everything.results if not result.is_of_program])
     chosen_results = _of_trial(asked, trial)
-    targets = _targets(chosen_results, chosen)
-    if trial is None:
-        targets = of_each_curve(targets, finder)
-    explained = explain_all(targets, finder, observer(everything))
+    of_programs = [result for result in chosen_results if result.is_of_program]
+    explained = explain_programs(of_programs, everything)
+    targets = [explanation.target for explanation in explained]
+    own = [result for result in chosen_results if not result.is_of_program]
+    if own or not explained:
+        own = _targets(own or of_programs, chosen)
+        if trial is None:
+            own = of_each_curve(own, finder)
+        explained += explain_all(own, finder, observer(everything))
+        targets += own
     if as_json:
         return print_json(explained)
     notes = list(chosen.notes)
@@ -86,8 +88,6 @@ def explain(
         notes += titles.sweep_notes(targets)
     if trial is None:
         notes += filter(None, [options.trials_without_number(chosen)])
-    if any(result.is_of_program for result in chosen_results):
-        notes.append(f"left out: {NOT_TAKEN_APART}")
     console = make_console()
     if not shows_all:
         return screen.show(console, words.screen(explained, chosen), newest, notes, brief=brief)
@@ -130,9 +130,6 @@ def _of_trial(asked: Source, trial: str | None) -> list[results.Result]:
 
 def _targets(asked: Sequence[results.Result], asked_for: Selection) -> list[results.Result]:
     """Raise StoreError when there is nothing to explain, with what there is instead."""
-    asked = [result for result in asked if not result.is_of_program]
-    if not asked:
-        raise StoreError(NOT_TAKEN_APART)
     numbers = results.with_number(asked)
     if not numbers:
         ended = Counter(result.ended for result in asked)

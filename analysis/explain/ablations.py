@@ -43,6 +43,7 @@ class Ablation(StrEnum):
     MANY_STEPS = "many steps"  # on synthetic data, many steps per call
     LARGER_BATCH = "larger batch"  # on one replica
     FLOOR = "floor"  # the trivial model, each replica for itself
+    TAKEN_APART = "taken apart"  # a user's program whose steps are timed from inside
 
 
 ABLATION_ORDER = (

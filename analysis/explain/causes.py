@@ -56,6 +56,7 @@ class Bound(StrEnum):
 
     INPUT = "input-bound"
     LAUNCH = "launch-bound"
+    HOST = "host-bound"  # only of users' programs, whose own code may be anything
     COMMUNICATION = "communication-bound"
     COMPUTE = "compute-bound"
     CONTENTION = "contention"

@@ -228,6 +228,7 @@ _SHOWS = {
     Ablation.MANY_STEPS: "many steps per call, which show what calls cost",
     Ablation.LARGER_BATCH: "a larger batch, which shows what is fixed",
     Ablation.FLOOR: "the trivial model, the floor of a step",
+    Ablation.TAKEN_APART: "the same timed from inside, which shows where its step goes",
 }
 _VERDICTS = {
     causes.Bound.CONTENTION: "slowed by contention",
@@ -299,6 +300,7 @@ def rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
         Ablation.ALONE: f"{target.environment.counted(1)} alone: compute",
         Ablation.ALONE_READING: f"{target.environment.counted(1)} alone, with its input",
         Ablation.INDEPENDENT: f"{target.environment.counted(target.num_gpus)}, each for itself",
+        Ablation.TAKEN_APART: "compute",
     }
     base, *parts = steps.parts
     yield _cells(names.get(steps.base, "not known: the whole step"), base)
@@ -342,7 +344,10 @@ def slow_replica(slow: SlowReplicas) -> str:
 
 def named(target: Result) -> str:
     """Return as `vgg16, replicated_nccl on 8 GPUs, batch_size 32, fp32`."""
-    return f"{target.axes['model']}, {described(target)}"
+    model, how = target.axes["model"], described(target)
+    if target.strategy == model:  # a program without axes of its own
+        return how
+    return f"{model}, {how}"
 
 
 def percent(share: float) -> str:

@@ -321,6 +321,18 @@ def said_of_others(gpu: GpuTelemetry) -> str:
     return f"{num} other process{'' if num == 1 else 'es'} computed on {gpu.uuid}"
 
 
+class Part(StrEnum):
+    """A part of the step of a user's program that was timed from inside."""
+
+    COMPUTE = "compute"
+    INPUT = "waiting for batches"
+    HOST = "the program's own code"  # outside of all other parts
+    IDLE = "idle"  # as HOST, with a main thread that takes no CPU time
+    COMMUNICATION = "communication"
+    RANKS = "waiting for the last rank"
+    CORE = "waiting for a core"  # that other threads have
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """The parts of a step's time, from TensorFlow's profile of a few steps after the measurement.
@@ -343,6 +355,12 @@ class Profile:
     # of the step's time, GPUs idle from its last kernel to the next step's first; None on CPU
     # devices, and in records of before it was counted
     step_gap_share: float | None = None
+    # of a user's program, timed from inside instead: Part -> seconds per step, mean of its ranks
+    parts_s: dict[str, float] = field(default_factory=dict)
+    # of a user's program on GPUs: clocks of the host do not see what these do
+    is_of_gpus: bool = False
+    num_operations: int = 0  # whose gradients a step computes; 0 = not counted
+    compute_cpu_s: float | None = None  # per step, of its main thread in forward and backward
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -319,3 +319,10 @@ class TrialAxes(TrainingAxes):
         sets_step_time=False,
         engines=(Engine.command,),
     )
+    takes_apart: bool = axis(
+        "time the parts of the program's steps from inside; its speed counts for nothing then",
+        default=False,
+        set_by="command.takes_apart",
+        sets_step_time=False,
+        engines=(Engine.command,),
+    )

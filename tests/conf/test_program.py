@@ -35,6 +35,7 @@ def test_a_program_has_the_axes_that_it_uses_and_lacks_the_others():
         "per_gpu": False,
         "flops_per_item": "",
         "compare": "",
+        "takes_apart": False,
         "axes.zero": 3,
     }
     assert spec.strategy == "zero=3"

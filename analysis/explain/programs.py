@@ -1,0 +1,277 @@
+"""Explains trials of users' own programs: by what is seen from outside, and by the same trial whose
+steps were timed from inside (`command.takes_apart=true`), whose own speed counts for nothing.
+"""
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from analysis import again
+from analysis.explain.ablations import Ablation
+from analysis.explain.causes import Bound, Evidence, EvidenceKind
+from analysis.explain.explanations import Explanation, StepRow, Steps
+from analysis.explain.verdicts import MATTERS, Confidence, Diagnosis, against_slow
+from analysis.explain.waterfall import (
+    LAUNCH_S,
+    LEAST_LAUNCH_S,
+    UNTIMED,
+    Observed,
+    Seconds,
+    SlowReplicas,
+    ms,
+    observed,
+)
+from analysis.results import Result
+from analysis.selection import Source
+from scalemark.records.measurement import Part
+
+_BOUNDS = {
+    Part.INPUT: Bound.INPUT,
+    Part.HOST: Bound.HOST,
+    Part.IDLE: Bound.HOST,
+    Part.COMMUNICATION: Bound.COMMUNICATION,
+    Part.RANKS: None,  # unless one is slow
+    Part.CORE: Bound.CONTENTION,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """All that is known of one trial."""
+
+    target: Result
+    profiles: Sequence[Mapping[str, Any]]  # scalemark.records.measurement.Profile with parts
+    slow: SlowReplicas
+    observed: Observed
+    step_s: float
+    utilization: float | None  # of its GPUs, by NVML: 0..1
+    num_busy_cores: float | None  # by its processes
+    apart: str = ""  # the trial that was timed from inside
+
+    @property
+    def shares(self) -> dict[Part, float]:
+        """Return the share of the step of each part; empty where none is known."""
+        shares = {}
+        for part in Part if self.profiles else ():
+            shares[part] = statistics.fmean(
+                profile["parts_s"][part] / profile["step_s"] for profile in self.profiles
+            )
+        return shares
+
+
+def explain_programs(chosen: Iterable[Result], source: Source) -> list[Explanation]:
+    """Explain the trial on the most GPUs of each curve; `source` has all that they may need."""
+    of_trials: dict[object, dict[bool, Result]] = {}
+    for result in source.results:
+        if result.is_of_program:
+            key = result.environment.key, _measured(result).trial_id
+            of_trials.setdefault(key, {})[bool(result.axes["takes_apart"])] = result
+    largest: dict[object, Result] = {}
+    for result in sorted(chosen, key=lambda result: result.num_gpus):
+        largest[result.environment.key, _measured(result).curve, result.hosts] = result
+    explained = []
+    for result in largest.values():
+        of_trial = of_trials[result.environment.key, _measured(result).trial_id]
+        apart = of_trial.get(True)
+        target = of_trial.get(False, result)
+        seen = seen_of(target if target.throughput else result, apart, source)
+        if seen.target.throughput or seen.profiles:
+            explained.append(explain(seen))
+    return explained
+
+
+def _measured(result: Result) -> Any:
+    """Return the spec of the trial whose speed counts."""
+    return replace(result.spec, takes_apart=False)
+
+
+def seen_of(target: Result, apart: Result | None, source: Source) -> Seen:
+    """Collect what the attempts of a trial and of the one that was timed from inside have."""
+    rows = [source.attempts[number] for number in target.attempt_ids]
+    of_apart = [source.attempts[number] for number in apart.attempt_ids] if apart else []
+    profiles = [row["recorded_profile"] for row in of_apart if row["recorded_profile"]]
+    times = [
+        row["recorded_replica_times"]["seconds"]
+        for row in of_apart
+        if row["recorded_replica_times"]
+    ]
+    slow = UNTIMED
+    if times:
+        # here, because numpy's import takes long
+        from analysis.explain.slow_replica import slow_replicas
+
+        slow = slow_replicas(times)
+    gpus = [gpu for row in rows for gpu in row["recorded_telemetry"] or ()]
+    steps_s = [row["median_step_s"] for row in rows] + [profile["step_s"] for profile in profiles]
+    cores = [row["cpu_s"] / row["window_s"] for row in rows if row["cpu_s"] and row["window_s"]]
+    return Seen(
+        target=target,
+        profiles=profiles,
+        slow=slow,
+        observed=observed(rows),
+        step_s=next(filter(None, steps_s), 0.0),
+        utilization=_mean(gpu["utilization"] for gpu in gpus),
+        num_busy_cores=_mean(cores),
+        apart=apart.trial_id if apart else "",
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def explain(seen: Seen) -> Explanation:
+    """Return where the step goes, and what holds the trial back."""
+    target = seen.target
+    causes = sorted(_causes(seen), key=lambda cause: -_weight(cause, seen))
+    if seen.profiles:
+        bound, why = _verdict(seen, causes)
+    else:
+        bound, why = None, " and ".join(_from_outside(seen)) or "nothing of it is seen"
+    doubts = tuple(_doubts(seen))
+    confidence = Confidence.LIKELY if doubts else Confidence.SURE
+    remedies, missing, notes = [], {}, []
+    if bound is Bound.SLOW_REPLICA:
+        remedies = [against_slow(seen.slow.slow[0].replica, target.environment.device_kind)]
+    if not seen.profiles:
+        inside = replace(target.spec, takes_apart=True)
+        missing[Ablation.TAKEN_APART] = again.command(inside, [target])
+        if seen.apart:
+            notes.append(f"trial {seen.apart[:8]} was timed from inside, and no step was seen")
+    elif target.trial_id != seen.apart:
+        ratio = statistics.fmean(profile["step_s"] for profile in seen.profiles) / seen.step_s
+        notes.append(
+            f"parts are of a run timed from inside, whose step took {ratio:.2f} times as long"
+        )
+    return Explanation(
+        target=target,
+        steps=_steps(seen),
+        diagnosis=Diagnosis(
+            bound=bound,
+            confidence=confidence if bound else Confidence.CANNOT_TELL,
+            why=why,
+            doubts=doubts,
+            causes=tuple(causes),
+        ),
+        seen=seen.observed,
+        slow_replicas=seen.slow,
+        remedies=tuple(remedies),
+        missing=missing,
+        notes=tuple(notes),
+    )
+
+
+def _steps(seen: Seen) -> Steps:
+    target, alone = seen.target, seen.target.baseline
+    base, ideal, efficiency = Ablation.REDUCING, "", None
+    shares: dict[str, float] = {"whole": 1.0}
+    if alone is not None and alone.num_gpus < target.num_gpus and target.efficiency is not None:
+        efficiency, ideal = target.efficiency, f"{target.num_gpus} times {alone.counted}"
+        base = Ablation.ALONE_READING
+        shares = {
+            "alone": efficiency,
+            "communication, contention or a slow replica": 1 - efficiency,
+        }
+    if seen.profiles:
+        base, shares = (
+            Ablation.TAKEN_APART,
+            {str(part): share for part, share in seen.shares.items()},
+        )
+    parts = []
+    for what, share in shares.items():
+        seconds = Seconds(value=share * seen.step_s)
+        trials = (seen.apart or target.trial_id,)
+        parts.append(StepRow(what=what, seconds=seconds, share=share, trials=trials))
+    return Steps(
+        step=Seconds(value=seen.step_s),
+        efficiency=efficiency,
+        ideal=ideal,
+        base=base,
+        parts=tuple(parts),
+        within=(),
+    )
+
+
+def _causes(seen: Seen) -> Iterator[Evidence]:
+    """Yield what may hold a program back by its parts.
+
+    What the host of GPUs does costs at most the time in which they are idle.
+    """
+    shares = seen.shares
+    if not shares:
+        return
+    is_of_gpus = any(profile["is_of_gpus"] for profile in seen.profiles)
+    most = 1.0
+    if is_of_gpus and seen.utilization is not None:
+        most = 1 - seen.utilization
+    found = []
+    for part, bound in _BOUNDS.items():
+        share = min(shares[part], most)
+        because = f"{part} takes {share:.0%} of the step, {ms(share * seen.step_s)}"
+        if part is Part.RANKS and seen.slow.slow:
+            bound = Bound.SLOW_REPLICA
+            because = f"the others wait for {seen.slow.slow[0].replica}, {share:.0%} of the step"
+        found.append((bound, share, because))
+    num = statistics.fmean(profile["num_operations"] for profile in seen.profiles)
+    cpu_s = statistics.fmean(profile["compute_cpu_s"] for profile in seen.profiles)
+    is_seen = not is_of_gpus or seen.utilization is not None
+    if is_seen and num and cpu_s / num <= LAUNCH_S:
+        share = shares[Part.COMPUTE] * min(1.0, LEAST_LAUNCH_S * num / cpu_s)
+        because = (
+            f"a step launches {num:.0f} operations, and computes {1e6 * cpu_s / num:.0f} us at each"
+        )
+        found.append((Bound.LAUNCH, min(share, most), because))
+    for bound, share, because in found:
+        yield Evidence(
+            bound=bound,
+            kind=EvidenceKind.OBSERVED,
+            seconds=Seconds(value=share * seen.step_s),
+            because=because,
+            trials=(seen.apart,),
+        )
+
+
+def _weight(cause: Evidence, seen: Seen) -> float:
+    """Return the share of the step that it takes, of any but contention that of a step which waits
+    for no core: on a busy machine a program is held back by what would hold it back alone.
+    """
+    share = cause.seconds.value / seen.step_s
+    if cause.bound is Bound.CONTENTION:
+        return share
+    return share / max(MATTERS, 1 - seen.shares[Part.CORE])
+
+
+def _verdict(seen: Seen, causes: Sequence[Evidence]) -> tuple[Bound | None, str]:
+    if _weight(causes[0], seen) >= MATTERS:
+        return causes[0].bound, causes[0].because
+    if any(profile["is_of_gpus"] for profile in seen.profiles):
+        # exchanges between GPUs are not seen by the host
+        is_known = seen.target.num_gpus == 1 and seen.utilization is not None
+        why = " and ".join(["no part on the host takes 10% of the step", *_from_outside(seen)])
+        return (Bound.COMPUTE if is_known else None), why
+    computes = f"{seen.shares[Part.COMPUTE]:.0%} of the step is forward, backward and optimizer"
+    return (Bound.COMPUTE if seen.target.num_gpus == 1 else Bound.HEALTHY), computes
+
+
+def _from_outside(seen: Seen) -> Iterator[str]:
+    if seen.utilization is not None:
+        yield f"its GPUs ran a kernel for {seen.utilization:.0%} of the time"
+    if seen.num_busy_cores is not None:
+        num_cores = seen.observed.num_cores
+        yield f"its processes kept {seen.num_busy_cores:.1f} of {num_cores} cores busy"
+    steps = _steps(replace(seen, profiles=()))
+    if steps.efficiency is not None:
+        yield f"it reaches {steps.efficiency:.0%} of {steps.ideal}"
+    elif seen.target.num_gpus > 1:
+        yield f"its curve has no trial on {seen.target.environment.counted(1)}"
+
+
+def _doubts(seen: Seen) -> Iterator[str]:
+    if len(seen.profiles) < 2:
+        yield "single run: sweep.repeats=3 would show how far others differ"
+    if seen.shares and seen.shares[Part.CORE] >= MATTERS:
+        yield f"it waited for a core {seen.shares[Part.CORE]:.0%} of the step"
+    if any(profile["is_of_gpus"] for profile in seen.profiles) and seen.utilization is None:
+        yield "nothing tells whether its GPUs computed meanwhile"

@@ -1,0 +1,169 @@
+"""A program whose steps were taken apart gets a verdict; from outside little can be told."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from analysis.explain import programs
+from analysis.explain.causes import Bound
+from analysis.explain.programs import explain_programs
+from analysis.selection import Selection, Source
+from scalemark.records.machine import DeviceKind
+from scalemark.records.measurement import Part, Profile, ReplicaTimes, Verdict
+from tests import filled
+from tests.analysis.commands.command import analysis as run
+from tests.analysis.gpu_box import GPU_BOX
+from tests.programs import ENVIRONMENT, SEEN_FROM_OUTSIDE, program
+
+ON_CPU = partial(program, device_kind=DeviceKind.CPU_DEVICE)
+
+
+def profile(of_parts, *, is_of_gpus=False, num_operations=100):
+    """Parts of a step, in seconds; what `of_parts` leaves of one is compute."""
+    compute_s = 1 - sum(of_parts.values())
+    return Profile(
+        num_steps=20,
+        step_s=1.0,
+        reduction_s=0.0,
+        exposed_reduction_s=0.0,
+        launch_gap_share=None,
+        input_wait_s=0.0,
+        problems="",
+        folder="",
+        parts_s=dict.fromkeys(Part, 0.0) | of_parts | {Part.COMPUTE: compute_s},
+        is_of_gpus=is_of_gpus,
+        num_operations=num_operations,
+        compute_cpu_s=compute_s,
+    )
+
+
+def apart(profiled, times=None):
+    """What an attempt that was taken apart leaves."""
+    return {
+        **SEEN_FROM_OUTSIDE,
+        "profile": profiled,
+        "replica_times": times,
+        "verdict": Verdict.INVALID,
+    }
+
+
+def fill(*rows):
+    """Fill a database with trials, their throughput, and what else was measured of each."""
+    is_of_gpus = rows[0][0].device_kind == DeviceKind.GPU
+    filled.fill(
+        "results.db",
+        [(spec, throughput) for spec, throughput, _ in rows],
+        machine=GPU_BOX if is_of_gpus else filled.MACHINE,
+        environment=ENVIRONMENT,
+        details=[details for _, _, details in rows],
+    )
+
+
+def explained():
+    source = Source(selection=Selection(db="results.db"))
+    (explanation,) = explain_programs(source.results, source)
+    return explanation
+
+
+def verdict():
+    diagnosis = explained().diagnosis
+    return diagnosis.bound, diagnosis.why
+
+
+@pytest.mark.parametrize(
+    ("of_parts", "num_operations", "bound"),
+    [
+        ({Part.INPUT: 0.6}, 100, Bound.INPUT),
+        ({Part.HOST: 0.6}, 100, Bound.HOST),
+        ({Part.IDLE: 0.6}, 100, Bound.HOST),
+        ({Part.CORE: 0.6}, 100, Bound.CONTENTION),
+        ({Part.CORE: 0.6, Part.INPUT: 0.3}, 100, Bound.INPUT),  # alone it is most of the step
+        ({Part.CORE: 0.6, Part.INPUT: 0.05}, 100, Bound.CONTENTION),
+        ({}, 90_000, Bound.LAUNCH),
+        ({}, 10_000, Bound.COMPUTE),
+        ({Part.INPUT: 0.05, Part.HOST: 0.05}, 100, Bound.COMPUTE),
+    ],
+)
+def test_the_largest_part_is_named(of_parts, num_operations, bound):
+    profiled = profile(of_parts, num_operations=num_operations)
+    fill((ON_CPU(takes_apart=True), 100.0, apart(profiled)))
+    assert verdict()[0] is bound
+
+
+@pytest.mark.parametrize(
+    ("of_parts", "slowest", "bound"),
+    [
+        ({Part.COMMUNICATION: 0.5}, 1.0, Bound.COMMUNICATION),
+        ({Part.RANKS: 0.4}, 2.0, Bound.SLOW_REPLICA),
+        ({Part.RANKS: 0.4}, 1.0, None),  # ranks take turns
+        ({Part.RANKS: 0.02}, 1.0, Bound.HEALTHY),
+    ],
+)
+def test_ranks_wait_for_an_exchange_or_for_a_slow_one(of_parts, slowest, bound):
+    seconds = {"rank 0": (1.0, 1.01) * 10, "rank 1": (slowest, 1.01 * slowest) * 10}
+    times = ReplicaTimes(at_once=True, seconds=seconds)
+    fill((ON_CPU(2, takes_apart=True), 100.0, apart(profile(of_parts), times)))
+    found, why = verdict()
+    assert found is bound
+    assert ("wait for rank 1" in why) is (bound is Bound.SLOW_REPLICA)
+
+
+@pytest.mark.parametrize(
+    ("utilization", "of_parts", "num_operations", "bound"),
+    [
+        (0.3, {Part.INPUT: 0.6}, 100, Bound.INPUT),
+        (0.95, {Part.INPUT: 0.6}, 100, Bound.COMPUTE),  # GPUs compute meanwhile
+        (0.3, {}, 90_000, Bound.LAUNCH),
+        (0.95, {}, 90_000, Bound.COMPUTE),
+        (None, {}, 90_000, None),
+    ],
+)
+def test_the_host_costs_no_more_than_gpus_are_idle(utilization, of_parts, num_operations, bound):
+    profiled = profile(of_parts, is_of_gpus=True, num_operations=num_operations)
+    fill((program(takes_apart=True), 100.0, apart(profiled)))
+    source = Source(selection=Selection(db="results.db"))
+    (result,) = source.results
+    seen = replace(programs.seen_of(result, result, source), utilization=utilization)
+    assert programs.explain(seen).diagnosis.bound is bound
+
+
+def test_shares_belong_to_the_measured_trial_whose_speed_alone_counts(capsys, monkeypatch):
+    spec = ON_CPU()
+    fill(
+        (spec, 100.0, {**SEEN_FROM_OUTSIDE, "median_step_s": 0.5}),
+        (replace(spec, takes_apart=True), 80.0, apart(profile({Part.INPUT: 0.6}))),
+    )
+    explanation = explained()
+    assert explanation.target.trial_id == spec.trial_id
+    assert explanation.steps.step.value == 0.5
+    (waiting,) = [part for part in explanation.steps.parts if part.what == "waiting for batches"]
+    assert (waiting.share, waiting.seconds.value) == (pytest.approx(0.6), pytest.approx(0.3))
+    assert explanation.notes == (
+        "parts are of a run timed from inside, whose step took 2.00 times as long",
+    )
+    tables = run(capsys, monkeypatch, "scaling", "--all").stdout
+    assert ("100" in tables, "80" in tables) == (True, False)
+
+
+def test_two_runs_that_agree_are_sure():
+    spec = ON_CPU(takes_apart=True)
+    fill(*[(spec, 100.0, apart(profile({Part.INPUT: share}))) for share in (0.6, 0.62)])
+    assert explained().diagnosis.confidence == "sure"
+
+
+def test_from_outside_the_command_is_given_that_would_tell(capsys, monkeypatch, snapshot):
+    fill(*[(program(num), 100.0 * num**0.7, SEEN_FROM_OUTSIDE) for num in (1, 4)])
+    assert verdict()[0] is None
+    ended = run(capsys, monkeypatch, "explain")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == snapshot
+    assert "command.takes_apart=true" in ended.stdout
+
+
+def test_what_was_to_be_taken_apart_and_told_nothing_is_said():
+    spec = ON_CPU()
+    inside = replace(spec, takes_apart=True)
+    fill((spec, 100.0, SEEN_FROM_OUTSIDE), (inside, 80.0, apart(None)))
+    said = f"trial {inside.trial_id[:8]} was timed from inside, and no step was seen"
+    assert explained().notes == (said,)
+    assert verdict()[0] is None
