@@ -245,9 +245,7 @@ def test_a_table_is_tried_and_left_out(db):
 def test_constants_of_the_command_are_pairs(db):
     write(RESULTS)
     for option, why in (("model", "wanted NAME=VALUE"), ("item=tokens", "item is given twice")):
-        ended = store(
-            "db", "db", "import", "results.csv", "--db", db, "--set", "item=x", "--set", option
-        )
+        ended = store("db", "import", "results.csv", "--db", db, "--set", "item=x", "--set", option)
         assert ended.returncode == 2
         assert why in ended.stderr
 
