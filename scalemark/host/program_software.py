@@ -55,7 +55,8 @@ _VARIABLE = re.compile(rb"[\"'](?P<quoted>[A-Z][A-Z0-9_]+)[\"']|\$\{?(?P<shell>[
 _UNKNOWN_CODE = "unknown-"
 _TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
 COMMAND_KEYS = frozenset(
-    b"run name read item items_per_step per_gpu flops_per_item compare shell uses".split()
+    b"run name read item items_per_step per_gpu flops_per_item".split()
+    + b"takes_apart compare shell uses".split()
 )
 """Settings of a file for `command=`."""
 

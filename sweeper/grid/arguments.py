@@ -82,7 +82,7 @@ def with_trial(arguments: Sequence[str]) -> tuple[Sequence[str], Taken | None]:
 def _listing(url: str) -> str:
     """Return the command that lists the trials; `judge` makes any database the usual one."""
     named = [] if url == database.DEFAULT_FILE else ["--db", url]
-    return f"{typed('list')} {untrusted.command_line(named)}"
+    return f"{typed('list')} {untrusted.command_line(named)}".rstrip()
 
 
 def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ def test_scripts_side_by_side_are_one_software_and_others_are_refused():
 
 def test_a_python_that_is_not_found_is_doubted():
     _, (doubt,) = described(spec_of("env docker run image train.py"))
-    assert doubt.startswith("`env docker run image train.py`: the Python that runs it was not")
+    assert doubt.startswith("`env docker run image train.py`: what docker runs is in another place")
     assert described(spec_of("ls a"))[1] == []
 
 

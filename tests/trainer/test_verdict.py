@@ -51,6 +51,9 @@ def verdict(
 
 def test_a_quiet_measurement_is_valid():
     assert verdict(gpus=(COOL,)) == (Verdict.VALID, ())
+    # a program may print one rounded rate all the time
+    constant = verdict(throughput_low=None, throughput_high=None, durations_s=[0.1] * 20)
+    assert constant == (Verdict.VALID, ())
 
 
 def test_a_trial_that_did_not_do_what_it_says_is_invalid():
@@ -65,7 +68,11 @@ DOUBTS = {
     "drifting": {"durations_s": [0.1] * 10 + [0.2] * 10},
     "speeding up": {"durations_s": [0.2] * 10 + [0.1] * 10},
     "wide interval": {"throughput_low": 70.0, "throughput_high": 130.0},
-    "no interval": {"throughput_low": None, "throughput_high": None},
+    "no interval": {
+        "throughput_low": None,
+        "throughput_high": None,
+        "durations_s": [0.1, 0.101] * 10,
+    },
     "few calls": {"durations_s": [0.1] * 7, "num_steps": 8},
     "one call": {"durations_s": [0.1], "num_steps": 1},
     "unwatched": {
