@@ -249,7 +249,9 @@ class VariableUpdateAbilities:
     sends: Sends
     # what comes nearest in a Keras or PyTorch program, by all-reduce or local parameter device;
     # "" is any other
-    in_your_code: Mapping[str, str]
+    in_your_code: Mapping[str, str] = field(
+        default_factory=lambda: {"": "nothing in tf.distribute or PyTorch"}
+    )
     repacks_with: tuple[str, ...] = ()  # all-reduces whose messages can be packed
     # all-reduces that are right for even numbers of replicas only, and why
     even_only: Mapping[str, str] = field(default_factory=dict)

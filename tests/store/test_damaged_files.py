@@ -362,7 +362,7 @@ def test_a_senseless_cell_is_refused_or_named_by_check_and_ends_no_command_in_a_
     except sqlite3.IntegrityError:
         return
     table = cell.split(" ")[0]
-    ended = run("db", "check")
+    ended = run("check")
     assert ended.exit_code == 1, ended
     assert table in ended.stdout
     for name in COMMANDS:

@@ -20,7 +20,6 @@ ABILITIES = VariableUpdateAbilities(
     all_reduces=preferring(("none", "nccl"), _WITHIN_HOSTS),
     why="each host sums its own gradients, and parameter servers apply them to the master copies",
     sends=Sends.UNKNOWN,
-    in_your_code={"": "nothing in tf.distribute or PyTorch"},
     rank_jobs=("worker", "ps"),
 )
 
