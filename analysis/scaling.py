@@ -250,7 +250,8 @@ def _rate(result: Result) -> float:
 def headline(answers: Sequence[Scaling]) -> str:
     """Say for how many strategies more GPUs pay, and how sure that is."""
     curves: list[ScalingCurve] = []
-    are_single, are_ours = False, True
+    results: list[Result] = []
+    are_ours = True
     for answer in answers:
         curves += answer.telling
         are_ours &= answer.table.environment.origin.is_ours
@@ -259,21 +260,23 @@ def headline(answers: Sequence[Scaling]) -> str:
     num_stopped = 0
     for curve in curves:
         num_stopped += curve.stops_paying is not None
-        are_single |= any(len(point.result.repeats) == 1 for point in curve.points)
+        results += [point.result for point in curve.points]
     text = f"More GPUs stop paying for {num_stopped} of {len(curves)} strategies."
     if len(curves) == 1:
         text = f"{curves[0].strategy}: {_pays(curves[0])}."
     elif not num_stopped:
         text = f"More GPUs pay for all {len(curves)} strategies, up to the most tried."
-    if are_ours and are_single:
-        return f"{text} Single runs: repeat before deciding."
+    if are_ours and any(len(result.repeats) == 1 for result in results):
+        return f"{text}{badges.repeat_first(results)}"
     return text
 
 
-def overview(answers: Sequence[Scaling]) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each curve that tells whether more GPUs pay: the cells of OVERVIEW, and
-    doubts. The work stands in the first of its rows alone.
+def overview(answers: Sequence[Scaling], most: int) -> tuple[list[tuple[str, ...]], int]:
+    """Return a row for each curve that tells whether more GPUs pay, and how many were left out:
+    the cells of OVERVIEW, and doubts. Curves that stop paying come first where there are more than
+    `most`. The work stands in the first of its rows alone.
     """
+    shown: list[tuple[bool, tuple[str, ...]]] = []
     axes, places = _differing(answers), _places(answers)
     for answer in answers:
         words = []
@@ -284,8 +287,16 @@ def overview(answers: Sequence[Scaling]) -> Iterator[tuple[str, ...]]:
             words.append(places[answer.table.environment.key])
         work = ", ".join(words) or "all"
         for curve in answer.telling:
-            yield work, *_overview_row(curve), ", ".join(curve.doubts)
-            work = ""
+            row = (work, *_overview_row(curve), ", ".join(curve.doubts))
+            shown.append((curve.stops_paying is None, row))
+    if len(shown) > most:
+        shown.sort(key=lambda item: item[0])
+    rows: list[tuple[str, ...]] = []
+    last = ""
+    for _, (work, *cells) in shown[:most]:
+        rows.append(("" if work == last else work, *cells))
+        last = work
+    return rows, len(shown) - len(rows)
 
 
 def sentences(answer: Scaling) -> Iterator[str]:

@@ -91,22 +91,19 @@ def say_foot(
     for note in notes:
         say(console, note)
     if meanings := badges.foot(used):
-        say_meanings(console, meanings)
+        say(console, meanings, "dim")
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:
-    """Print a line that only the terminal wraps, without markup."""
-    console.print(visible(text), style=style, markup=False, emoji=False, soft_wrap=True)
-
-
-def say_meanings(console: Console, meanings: str) -> None:
-    """Print what badges mean, broken between words where a width is known: nothing of it is copied.
-    A pipe gets one line.
+    """Print a line without markup, broken between words where a width is known. A pipe gets one
+    line.
     """
+    lines = [visible(text)]
     if console.is_terminal or "COLUMNS" in os.environ:
-        meanings = "\n".join(wrap(meanings, reading_width(console)))
-    for line in meanings.splitlines():
-        say(console, line, "dim")
+        width = reading_width(console)
+        lines = wrap(lines[0], width, break_long_words=False, break_on_hyphens=False) or [""]
+    for line in lines:
+        console.print(line, style=style, markup=False, emoji=False, soft_wrap=True)
 
 
 def say_command(console: Console, command: str, indent: str = "  ") -> None:

@@ -49,15 +49,6 @@ def with_interval(value: float, low: float | None, high: float | None) -> str:
     return f"{number(value)} [{span(low, high, value)}]"
 
 
-def rate_with_interval(rate: float, low: float | None, high: float | None) -> str:
-    """Return a throughput with its interval; `331 [unknown]` where that is wider than the number,
-    as of two repeats it may be, and tells nothing.
-    """
-    if low is not None and high is not None and high - low > rate:
-        return f"{number(rate)} [unknown]"
-    return with_interval(rate, low, high)
-
-
 FEW_REPEATS = 4  # below so many, runs are shown instead of an interval
 
 

@@ -100,7 +100,13 @@ def table(
     pivoted = _pivoted(results, rows, columns)
     failures: dict[str, Exception] = {}
     try:
-        document = layout.document(pivoted, selection, quantities, failures.setdefault)
+        document = layout.document(
+            pivoted,
+            selection,
+            quantities,
+            failures.setdefault,
+            as_curves=rows is None and columns is None,
+        )
         if out is None:
             write(document, sys.stdout)
         else:

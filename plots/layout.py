@@ -26,8 +26,6 @@ NOT_RUN = "–"
 NOT_PUBLISHED = "N/A"
 NOT_IN_TABLE = "n/a"
 SUSPECT = "*"
-PARTLY_FAILED = "†"
-REPORTED = "‡"
 TIE = "≈"
 OUT = "↓"
 SYMBOLS = {
@@ -83,10 +81,6 @@ def cell_texts(cell: Cell, quantities: Sequence[str], marks: str) -> tuple[str, 
     if result.throughput is None:
         symbol = SYMBOLS[Outcome(result.outcome)]
         return symbol, symbol
-    if result.is_reported:
-        marks += REPORTED
-    if result.failed:
-        marks += PARTLY_FAILED
     texts = {}
     for name in quantities:
         text = quantity(name).text(result)
@@ -272,15 +266,22 @@ def doubts_of(results: Sequence[Result], selection: Selection) -> Doubts:
 
 
 def notes(
-    table: Table, selection: Selection, wanted: Sequence[str], doubts: Doubts
+    table: Table,
+    selection: Selection,
+    wanted: Sequence[str],
+    doubts: Doubts,
+    *,
+    has_headings: bool = False,
 ) -> Iterator[str]:
-    """Yield what a reader of this table of this selection must know."""
-    marked = titles.reported_notes(table.results)
+    """Yield what a reader of this table of this selection must know. With `has_headings` each
+    quantity has a column.
+    """
     yield from titles.model_notes(table)
-    for line in titles.table_facts(table):
-        yield f"{REPORTED} {line}" if line in marked else line
+    yield from titles.table_facts(table)
     yield from selection.notes
     if any(result.throughput for result in table.results):
+        if not has_headings:
+            yield f"cells: {_cells_in_words(wanted, table.unit)}"
         yield from _how_to_read(table, wanted, selection.baseline)
     if "mfu" in wanted:
         yield from _unknown_mfu(table.results, selection.show_command)
@@ -289,7 +290,6 @@ def notes(
 
 
 def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Iterator[str]:
-    yield f"cells: {_cells_in_words(quantities, table.unit)}"
     is_repeated = any(len(result.repeats) > 1 for result in table.results)
     for name in quantities:
         about = quantity(name).about
@@ -396,7 +396,7 @@ def _attempts_to_see(
     if partly:
         symbols = ", ".join(symbols_of_repeats(partly))
         trial = partly[0].trial_id[:ID_DIGITS]
-        yield f"{PARTLY_FAILED} some repeats have no number: {symbols}; see {show} {trial}"
+        yield f"some repeats failed ({symbols}): see {show} {trial}"
     if failed:
         yield f"no number: {show} {failed[0].attempt_ids[-1]} says what happened"
 
@@ -469,10 +469,16 @@ def document(
     selection: Selection,
     quantities: Sequence[str] | None = None,
     failed: Failed = stop,
+    *,
+    as_curves: bool = True,
 ) -> Document:
     """Lay out tables of this selection. One that fails is left out, and `failed` is called. Raises
     StoreError when no other is left.
+
+    Where nothing but the number of GPUs varies in any of them, each figure has a column, unless
+    quantities are given or `as_curves` is not set.
     """
+    as_curves = as_curves and quantities is None and all(map(_is_curve, tables))
     results: list[Result] = []
     for table in tables:
         results += table.results
@@ -481,7 +487,10 @@ def document(
     legend: dict[str, None] = {}
     for table in tables:
         try:
-            layout = lay_out(table, selection, quantities, doubts)
+            if as_curves:
+                layout = _lay_out_curve(table, selection, doubts)
+            else:
+                layout = lay_out(table, selection, quantities, doubts)
         except Exception as error:  # whatever it is, the other tables are worth showing
             failed(f"table {titles.table_title(table.environment, table.setting)}", error)
             continue
@@ -544,6 +553,49 @@ def lay_out(
     )
 
 
+_OF_CURVES = (THROUGHPUT, "per-device", "speed-up", "mfu", "memory")
+
+
+def _is_curve(table: Table) -> bool:
+    return len(table.rows) == 1 and table.columns_by == ("num_gpus",) and len(table.columns) > 1
+
+
+def _lay_out_curve(table: Table, selection: Selection, doubts: Doubts) -> Layout:
+    """Write a row for each number of GPUs, and a column for each figure that is known."""
+    (row,) = table.rows
+    able = with_number(table.results)
+    known = []
+    for name in _OF_CURVES:
+        if any(QUANTITIES[name].text(result) not in ("", UNKNOWN) for result in able):
+            known.append(name)
+    wanted = known or [THROUGHPUT]
+    rows: list[Row] = []
+    for column in table.columns:
+        cell = table.cells[row, column]
+        marks = SUSPECT if doubts.is_marked(cell.result) else ""
+        text, short = cell_texts(cell, (THROUGHPUT, "interval"), marks)
+        cells = [Shown(text=text, short=short, rank=cell.rank)]
+        for name in wanted[1:]:
+            figure = ""
+            if cell.result.throughput is not None:
+                figure = QUANTITIES[name].text(cell.result).split("/")[0]
+            cells.append(Shown(text=figure, short=figure, rank=RowRank.ALONE))
+        rows.append(((str(column[0]),), tuple(cells)))
+    label = titles.short_title(table, table.rows_by, row)
+    title = titles.table_title(table.environment, table.setting)
+    per_device = f"per {table.environment.device_kind.singular.removeprefix('simulated ')}"
+    shown_as = {THROUGHPUT: table.unit, "per-device": per_device, "mfu": "MFU"}
+    return Layout(
+        title=f"{title}, {label}" if label else title,
+        heads=(table.environment.devices,),
+        columns=tuple(shown_as.get(name, name) for name in wanted),
+        rows=tuple(rows),
+        notes=tuple(notes(table, selection, wanted, doubts, has_headings=True)),
+        legend=tuple(_legend(table, rows)),
+        table=table,
+    )
+
+
 def _head(table: Table, axis: str, value: object) -> str:
     """Return the value of an axis below its name."""
     if axis == "model":
@@ -567,13 +619,13 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
     if RowRank.TIE in ranks:
         yield f"{TIE} {badges.foot(['tie'])}"
     if RowRank.OUT in ranks:
-        yield f"{OUT} {badges.foot(['raced out'])}"
+        yield f"{OUT} a race stopped it: it was unlikely to win"
     if any("single run" in badges.of_result(result) for result in table.results):
         yield badges.foot(["single run"])
     if RowRank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
         yield "the fastest is not certain where a trial has one row only"
     if not origin.is_ours and not all(result.is_valid for result in table.results):
-        yield f"{SUSPECT} {badges.foot(['in doubt'])}"
+        yield f"{SUSPECT} its source doubts it"
     if any("superlinear" in badges.of_result(result) for result in table.results):
         yield badges.foot(["superlinear"])
     for badge in badges.of_environment(table.environment):

@@ -19,7 +19,7 @@ from analysis.advise.questions import (
 from analysis.advise.ranking import Candidate, Ranking
 from analysis.results import Result, setting
 from analysis.screen import NextStep, Screen
-from analysis.titles import host_notes, named, number, rate_with_interval, title
+from analysis.titles import FEW_REPEATS, host_notes, named, number, spread, title
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, fixed, listed
 from store.reading.sweeps import NotRun
@@ -33,7 +33,6 @@ _BEST = {
 }
 _HOW_SURE = {"surely best": "is", "likely best": "is probably", "unsure": "may be"}
 _OF_WAY = ("batch_size", "precision")  # what most often differs beside strategy and GPUs
-_REPEAT = " Single runs: repeat before deciding."
 
 
 def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Screen:
@@ -141,8 +140,8 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
     if pick.result.is_suspect:
         reasons = answer.reasons.get(pick.result.trial_id)
         if reasons:
-            return f" Its number is suspect: {reasons[0]}."
-        return " Its number is suspect."
+            return f" Repeat before deciding: {reasons[0]}."
+        return " Its number is in doubt: repeat before deciding."
     if not pick.result.is_valid:
         return " Its source doubts the number."
     if question.is_published:
@@ -157,7 +156,7 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
         compared.append(unproven.candidate)
     are_single = any(len(candidate.scores) < 2 for candidate in compared)
     if question.environment.origin.is_ours and are_single:
-        return _REPEAT
+        return badges.repeat_first([candidate.result for candidate in compared])
     if ranking.unclear:
         others = counted(len(ranking.unclear), "other choice")
         return f" {others[:1].upper()}{others[1:]} may be as good."
@@ -195,7 +194,7 @@ def _headline_of_several(answers: Sequence[Recommendation]) -> str:
     best = _BEST[answers[0].objective.goal]
     text = f"{best[:1].upper()}{best[1:]}: {listed(bests)}."
     if _are_single_runs(answers):
-        text += _REPEAT
+        text += badges.repeat_first([answer.pick for answer in answers if answer.pick])
     return text
 
 
@@ -310,7 +309,7 @@ def _other_way(ranking: Ranking) -> str:
 
 def _interval(answers: Sequence[Recommendation]) -> str:
     for answer in answers:
-        if any(result.low is not None for result in answer.question.able):
+        if any(len(result.repeats) >= FEW_REPEATS for result in answer.question.able):
             return " [95 % CI]"
     return ""
 
@@ -318,7 +317,8 @@ def _interval(answers: Sequence[Recommendation]) -> str:
 def _throughput(answer: Recommendation, result: Result) -> str:
     if answer.question.is_published:
         return number(result.throughput or 0.0, exactly=True)
-    return rate_with_interval(result.throughput or 0.0, result.low, result.high)
+    rate = result.throughput or 0.0
+    return f"{number(rate)} {spread(result.repeats, result.low, result.high, rate)}".rstrip()
 
 
 def _score(answer: Recommendation, candidate: Candidate) -> str:

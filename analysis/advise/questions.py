@@ -227,11 +227,7 @@ _ENDED = {
 
 def marks(result: Result) -> list[str]:
     """Return the badges of a number."""
-    of_result = badges.of_result(result)
-    shown = [badge for badge in of_result if badge in SHOWN]
-    if "two modes" in of_result and "noisy" not in shown:
-        shown.append("noisy")
-    return shown
+    return [badge for badge in badges.of_result(result) if badge in SHOWN]
 
 
 def ways(outcomes: Sequence[str]) -> str:

@@ -106,9 +106,8 @@ def _print(
     for row in rows:
         for result in (row.a, row.b):
             used.update(badges.of_environment(result.environment))
-    meanings = badges.foot(used)
-    if meanings:
-        screen.say_meanings(console, meanings)
+    if meanings := badges.foot(used):
+        screen.say(console, meanings, "dim")
 
 
 def _title(side: ComparedSide, names: Sequence[str]) -> str:

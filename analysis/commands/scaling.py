@@ -8,12 +8,14 @@ from analysis import badges, options
 from analysis import scaling as words
 from analysis.results import BaselineRule
 from analysis.scaling import Scaling, scalings
-from analysis.screen import say, say_meanings
+from analysis.screen import say
 from analysis.selection import Source
 from analysis.titles import reported_notes, table_facts, title, unconfirmed_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
 from scalemark.text.wording import counted
 from store.command_line import Db, Json
+
+_MOST_ROWS = 12
 
 
 def scaling(
@@ -53,11 +55,10 @@ def scaling(
         say(console, note)
     for result in read.results:
         if result.is_suspect and result.attempt_ids:
-            say(console, f"suspect: {chosen.show_command} {result.attempt_ids[-1]} says why")
+            say(console, f"In doubt: {chosen.show_command} {result.attempt_ids[-1]} says why")
             break
-    meanings = badges.foot(used)
-    if meanings:
-        say_meanings(console, meanings)
+    if meanings := badges.foot(used):
+        say(console, meanings, "dim")
     if not shows_all:
         say(console, "--all has every curve, point by point", "dim")
     return None
@@ -67,7 +68,7 @@ def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
     """Print a row per curve; return the badges that its column of doubts has."""
     say(console, words.headline(answers), "bold")
     console.print()
-    rows = list(words.overview(answers))
+    rows, num_more = words.overview(answers, _MOST_ROWS)
     doubts = {row[-1] for row in rows}
     columns: tuple[str, ...] = (*words.OVERVIEW, "doubts")
     if len(doubts) == 1:  # what is said of all stands below the table once
@@ -75,12 +76,16 @@ def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
         rows = [row[:-1] for row in rows]
     right, width = frozenset(columns[2:6]), reading_width(console)
     print_columns(console, columns, rows, right, piped_width=width)
+    if num_more:
+        say(console, f"and {counted(num_more, 'more curve')}")
     console.print()
     say(console, "Each more: of a first GPU's throughput; below 50 %, adding GPUs does not pay.")
     num_others = sum(len(answer.curves) - len(answer.telling) for answer in answers)
     if num_others:
         what = counted(num_others, "more curve")
         say(console, f"{what} of one number of devices, of CPU devices or of steps: --all has them")
+    if len(doubts) == 1:  # the headline says it
+        doubts = {text.replace("single run", "") for text in doubts}
     return {badge for text in doubts for badge in text.split(", ") if badge}
 
 

@@ -15,7 +15,7 @@ from analysis.results import Result
 from analysis.titles import FEW_REPEATS, number, scaled, title
 from plots import drawing
 from plots.drawing import FOOTER_PT, HATCHES, WIDTH_IN, NothingToShow, Palette, Picture, unique
-from plots.layout import PARTLY_FAILED, SUSPECT, SYMBOLS
+from plots.layout import SUSPECT, SYMBOLS
 from plots.lines import BARS, MOST_LINES, RUNS, draw_spread, failure_marks, line_name, looks_of
 from plots.source import PlotSource
 from scalemark.records.measurement import Outcome
@@ -186,8 +186,6 @@ def _label(result: Result) -> str:
     if result.throughput is None:
         return SYMBOLS[Outcome(result.outcome)]
     marks = "" if result.is_valid else SUSPECT
-    if result.failed:
-        marks += PARTLY_FAILED
     if result.speed_up is None:
         return f"{number(result.throughput)}{marks}"
     decimals = 0 if result.speed_up >= 9.95 else 1

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from analysis.titles import number, rate_with_interval, span, with_interval
+from analysis.titles import number, span, spread, with_interval
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,9 @@ def test_an_interval_of_huge_numbers_is_short():
     assert with_interval(1e300, 9.5e299, 1.05e300) == "1e+300 [9.5e+299, 1.05e+300]"
 
 
-def test_an_interval_of_a_throughput_that_tells_nothing_is_unknown():
+def test_an_interval_that_tells_nothing_is_shown_as_runs():
     """A bug: two repeats of a small model were printed as 331 [5, 21006]."""
-    assert rate_with_interval(331.0, 5.2, 21006.0) == "331 [unknown]"
-    assert rate_with_interval(331.0, 200.0, 500.0) == "331 [200, 500]"
-    assert rate_with_interval(331.0, None, None) == "331"
+    assert spread([159.0, 690.0], 5.2, 21006.0, 331.0) == "(159 to 690, n=2)"
+    assert spread([159.0, 200.0, 300.0, 435.0], 5.2, 960.0, 283.0) == "(159 to 435, n=4)"
+    assert spread([330.0, 331.0, 332.0, 331.0], 200.0, 500.0, 331.0) == "[200, 500]"
+    assert spread([331.0], 300.0, 350.0, 331.0) == ""

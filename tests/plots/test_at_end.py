@@ -42,7 +42,9 @@ def results() -> None:
 
 def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys):
     assert show(reported)
-    assert re.search(r"^replicated_none +100.* +180", capsys.readouterr().out, re.MULTILINE)
+    shown = capsys.readouterr().out
+    assert re.search(r"^1 +100 +100 +1\.00x", shown, re.MULTILINE)
+    assert re.search(r"^2 +180 +90\.0 +1\.80x", shown, re.MULTILINE)
     assert reported[-1] == "ask what it means: scalemark advise"
     # two charts of eleven
     files = ["report.html", "throughput.png", "scaling-trivial.png"]
@@ -106,7 +108,7 @@ def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys,
     models = ("trivial", "vgg16", "resnet50")
     fill("it's.db", [(small(model=one, num_gpus=num), 100.0) for one in models for num in (1, 2)])
     assert show(reported, url="it's.db")
-    assert capsys.readouterr().out.count("CPU device  2 CPU devices") == 2
+    assert capsys.readouterr().out.count("CPU devices  images/s") == 2
     again = "--db 'it'\"'\"'s.db' --sweep first"
     assert reported[0] == f"1 more table: scalemark table {again}"
     assert (

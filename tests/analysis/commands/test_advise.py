@@ -101,7 +101,7 @@ def test_a_single_run_farther_behind_makes_the_best_a_likely_one(analysis):
     far = (on_gpus(1, **NCCL), 80.0)
     fill_gpus([*around(on_gpus(4, **NCCL), 300.0), *around(on_gpus(4, **PS), 250.0), far])
     assert answer(analysis)["certainty"] == "likely best"
-    assert "Single runs" in analysis("advise", "--brief").stdout
+    assert "Some ran once" in analysis("advise", "--brief").stdout
 
 
 def separating(found):
@@ -569,7 +569,7 @@ def test_tokens_and_images_are_two_questions_and_a_failure_is_in_both(analysis):
     with changing("results.db") as connection:
         connection.exec_driver_sql("UPDATE measurements SET item = 'tokens' WHERE attempt_id = 2")
     ended = analysis("advise", "--all", "--origin", "measured")
-    assert re.search(r"100 \[[\d., ]+\] images/s", ended.stdout)
-    assert re.search(r"150 \[[\d., ]+\] tokens/s", ended.stdout)
+    assert re.search(r"100 images/s", ended.stdout)
+    assert re.search(r"150 tokens/s", ended.stdout)
     found = advised(analysis("advise", "--all", "--origin", "measured", "--json"))
     assert len(found) == 2

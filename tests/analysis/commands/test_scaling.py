@@ -38,7 +38,7 @@ def test_from_one_process_each_nothing_is_sure(analysis):
     fill_gpus([(on_gpus(num, **PS), value) for num, value in ((1, 100.0), (2, 120.0), (4, 110.0))])
     assert analysis("scaling").stdout.splitlines()[0] == (
         "ps_cpu: perhaps more than 1 GPU do not pay, since GPUs 2 to 4 add 3 % of a first GPU's "
-        "throughput each. Single runs: repeat before deciding."
+        "throughput each. One run each: repeat before deciding."
     )
 
 
@@ -134,4 +134,4 @@ def test_the_first_suspect_number_has_the_command_that_says_why(analysis):
     fill_gpus([(on_gpus(num), 100.0 * num) for num in (1, 2, 4)], details=details)
     for asked in (("scaling",), ("scaling", "--all")):
         shown = analysis(*asked).stdout.splitlines()
-        assert "suspect: scalemark show 2 says why" in shown
+        assert "In doubt: scalemark show 2 says why" in shown

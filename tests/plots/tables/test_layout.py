@@ -148,7 +148,7 @@ def test_who_was_put_out_of_a_race_is_marked_so_and_not_as_a_tie():
     layout = laid_out_from_file()
     assert texts(layout)["ps_cpu"][0].startswith("1020 ↓ (990 to 1050, n=2)")
     assert not layout.rows[0][1][0].is_bold
-    assert layout.legend[0] == "↓ raced out: a race stopped it: it was unlikely to win"
+    assert layout.legend[0] == "↓ a race stopped it: it was unlikely to win"
     fill("r.db", [(small(**PS), 1090.0)], name="later")
     assert texts(laid_out_from_file())["ps_cpu"][0].startswith("1043 ≈ (990 to 1090, n=3)")
 
