@@ -23,9 +23,9 @@ def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run(str(PROJECT / "sweep.py"), "-m", *arguments)
 
 
-def answer(monkeypatch: pytest.MonkeyPatch, module: str, *arguments: str) -> str:
+def answer(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
-    ended = run("-m", module, *arguments)
+    ended = run("-m", "scalemark", *arguments)
     return ended.stdout + ended.stderr
 
 
