@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-NUM_STEPS, STEP_S = 40, 0.012
+NUM_STEPS, STEP_S, ITEMS_PER_STEP = 40, 0.012, 100
 READ = r"regex:step (?P<step>\d+) rate (?P<throughput>\S+)"
 PORTS = "ports.txt"
 _DEAF = """
@@ -37,7 +37,7 @@ def main(port: int) -> None:
         child.stdout.readline()
         for step in range(1, NUM_STEPS + 1):
             time.sleep(STEP_S)
-            print(f"step {step} rate {100 + step % 3}", flush=True)
+            print(f"step {step} rate {ITEMS_PER_STEP / STEP_S + step % 3:.0f}", flush=True)
     os._exit(0)
 
 
