@@ -479,18 +479,25 @@ def image_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
     else:
         return ""
     try:
-        asked = subprocess.run(
-            command,
-            cwd=folder,
-            env=dict(variables),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_IMAGE_WITHIN_S,
-            check=True,
-        )
+        said = _output_of(command, folder, variables, _IMAGE_WITHIN_S)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return os.fsdecode(asked.stdout).strip().removeprefix("sha256:")
+    return os.fsdecode(said).strip().removeprefix("sha256:")
+
+
+def _output_of(
+    command: Sequence[str], folder: Path, variables: Mapping[str, str], within_s: float
+) -> bytes:
+    """Raises OSError or subprocess.SubprocessError where it does not run to a good end in time."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=dict(variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=within_s,
+        check=True,
+    ).stdout
 
 
 def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
@@ -586,17 +593,10 @@ def interpreter(command: Sequence[str], folder: Path, variables: Mapping[str, st
     if kept:
         return kept
     encoded = b64encode(_SCRIPT.encode()).decode()  # `conda run` takes no line breaks
+    script = f"import base64; exec(base64.b64decode('{encoded}'))"
     try:
-        asked = subprocess.run(
-            [*command, "-c", f"import base64; exec(base64.b64decode('{encoded}'))"],
-            cwd=folder,
-            env=dict(variables),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_WITHIN_S,
-            check=True,
-        )
-        answer = Interpreter(**json.loads(asked.stdout.strip().splitlines()[-1]))
+        said = _output_of([*command, "-c", script], folder, variables, _WITHIN_S)
+        answer = Interpreter(**json.loads(said.strip().splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, IndexError):
         return NONE
     if kept_at is not None:
