@@ -27,7 +27,7 @@ ORIGINS = {
     "elsewhere": "measured by another program",
     "CPU devices": DeviceKind.CPU_DEVICE.meaning,
 }
-"""What numbers are that this program did not measure on GPUs."""
+"""Words for numbers that were not measured here on GPUs, and what they mean."""
 
 
 def of_result(result: Result) -> list[str]:

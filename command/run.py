@@ -218,7 +218,7 @@ class _Attempt(Listener):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched(JsonRecord):
-    """What `watched.json` keeps of a program that ended well: all but its lines."""
+    """The content of `watched.json` after a program ended well: all but its lines."""
 
     end: ProgramEnd
     looks: Looks

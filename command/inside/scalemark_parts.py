@@ -176,7 +176,7 @@ def _time(torch: Any) -> None:
     def create(self: Any, *args: Any, **kwargs: Any) -> None:
         plain_create(self, *args, **kwargs)
         for parameter in self.module.parameters():
-            if parameter.requires_grad:  # C++ exchanges gradients, and tells nobody
+            if parameter.requires_grad:  # DDP exchanges them in C++, unseen by hooks
                 parameter.register_hook(steps.note_gradient)
 
     optimizer.register_optimizer_step_pre_hook(steps.begin_optimizer)
