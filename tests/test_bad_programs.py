@@ -35,10 +35,14 @@ if kind == "children":
     subprocess.Popen(["sleep", "1000"], start_new_session=True)
 if kind == "silent":
     sys.exit()
+begin = time.monotonic()
 for number in range(20):
     time.sleep(0.002)
+    end = time.monotonic()
+    rate = "nan" if kind == "unrated" else 2 / (end - begin)
+    begin = end
     ending = "\\r" if kind == "bar" else "\\n"
-    print(f"step {number} rate {'nan' if kind == 'unrated' else 100}", end=ending, flush=True)
+    print(f"step {number} rate {rate}", end=ending, flush=True)
 if kind == "error":
     raise ValueError("at last")
 """

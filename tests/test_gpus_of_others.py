@@ -34,13 +34,15 @@ def num_samples():
     path = run_dir / "telemetry.jsonl"
     return path.read_text().count("\\n") if path.exists() else 0
 
-step = first = 0
+step, first, begin = 0, 0, time.monotonic()
 while step < 40 or num_samples() < first + 2:
     time.sleep(0.02)
     step += 1
     if step == 20:
         first = num_samples()
-    print(f"step {step} rate {100 * len(seen)}", flush=True)
+    end = time.monotonic()
+    print(f"step {step} rate {2 * len(seen) / (end - begin)}", flush=True)
+    begin = end
 """
 
 
