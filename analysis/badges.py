@@ -1,5 +1,5 @@
 """Badges: one word for each doubt about a number, explained once at the foot and in
-docs/glossary.md."""
+docs/numbers.md."""
 
 from collections.abc import Iterable, Sequence
 

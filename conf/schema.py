@@ -200,7 +200,7 @@ class SweepConfig:
     repeats: int = setting("fresh processes per trial, in random order", default=1)
     seed: int = setting("seed of that order", default=1)
     race: bool = setting(
-        "leave out repeats that could hardly change which strategy leads (docs/racing.md)",
+        "leave out repeats that could hardly change which strategy leads (docs/sweeps.md)",
         default=False,
     )
     margin: float = setting(

@@ -17,7 +17,7 @@ BEGIN = """# Commands
 
 This page lists every command with its options, as `--help` does.
 
-`scalemark sweep` is `python sweep.py`, whose axes and settings are in [settings.md](settings.md);
+`scalemark sweep` is `python sweep.py`, whose axes and settings are in [reference.md](#settings);
 `python -m scalemark` is `scalemark`. `scalemark read LOG` says how the output of a
 program is read ([your_program.md](your_program.md)), and `scalemark selfcheck` proves every mode of
 the trainer on this machine. Exit codes: 0 well, 1 something failed, 2 wrong usage, 130 interrupted.

@@ -1,4 +1,4 @@
-"""Draws a simulated year of nights, and writes what `guard` says of it into docs/guard.md:
+"""Draws a simulated year of nights, and writes what `guard` says of it into docs/judging.md:
 `python -m docs.make_guard`.
 
 The year is one of `benchmarks/guarding/years.py`: 50 trials, three processes a night each, drift, a
@@ -28,7 +28,7 @@ from plots.source import PlotSource
 from scalemark.records.references import Origin
 from scalemark.text.wording import CsvLines
 
-PAGE = Path(__file__).resolve().parent / "guard.md"
+PAGE = Path(__file__).resolve().parent / "judging.md"
 TABLE, DATABASE = "nights.csv", "results.db"
 KIND = Kind(name="of the page", sizes=(0.05, 0.03, 0.08))
 SEED = 48

@@ -1,4 +1,4 @@
-"""Makes the pictures of README and docs/charts.md from a simulated sweep, in a folder of its own:
+"""Makes the pictures of README and docs/results.md from a simulated sweep, in a folder of its own:
 `python -m docs.make_pictures`. The screenshots need chromium (`scripts/install-chromium`).
 """
 

@@ -20,7 +20,7 @@ class DeviceKind(StrEnum):
 
     plural: str
     singular: str
-    meaning: str  # what numbers of such devices are, as docs/glossary.md has it; empty for GPUs
+    meaning: str  # what numbers of such devices are, as docs/numbers.md has it; empty for GPUs
 
     def __new__(cls, value: str, plural: str = "", meaning: str = "") -> DeviceKind:
         kind = str.__new__(cls, value)

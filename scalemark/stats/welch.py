@@ -79,7 +79,7 @@ def ratio_interval(
     sides of like size it is a little too wide: each variance is drawn towards what both have in
     common, by an eighth of a degree of freedom. Where both spread alike, 95 to 97.5 % of intervals
     hold the truth then; where one spreads up to 10 times as much, 92.5 to 98 %
-    (`benchmarks/coverage.py`, docs/compare.md).
+    (benchmarks/evidence.md).
     """
     mean_a, variance_a = _of_logarithms(tuple(of_a))
     mean_b, variance_b = _of_logarithms(tuple(of_b))

@@ -484,7 +484,7 @@ def spread_within(durations_s: Sequence[float]) -> ProcessSpread | None:
     turns once or twice (`two_speeds`) leave both possible. Pauses are judged apart (`pauses`),
     since few of them tell little of how often they come; what is left may resemble its neighbors
     (`slow_noise`). All reaches add up as those of independent errors do (Zou & Donner 2008,
-    doi:10.1002/sim.3095). What is inside how often: `benchmarks/coverage.py`, docs/compare.md.
+    doi:10.1002/sim.3095). How often they hold the truth: benchmarks/evidence.md.
     """
     num = len(durations_s)
     if num < FEWEST_STEPS:

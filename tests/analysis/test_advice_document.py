@@ -1,4 +1,4 @@
-"""What docs/advice.md and sentences.md show is what the commands print; every goal and command is there."""
+"""What docs/answers.md shows is what the commands print; every goal and command is there."""
 
 import re
 import shlex
@@ -9,9 +9,8 @@ from analysis.advise.questions import Goal
 from tests.analysis.commands.command import analysis
 from tests.conftest import PROJECT
 
-ADVICE = (PROJECT / "docs" / "advice.md").read_text()
-SENTENCES = (PROJECT / "docs" / "sentences.md").read_text()
-SHOWN = re.findall(r"```text\n\$ scalemark (.*?)\n(.*?)```", ADVICE + SENTENCES, re.DOTALL)
+ANSWERS = (PROJECT / "docs" / "answers.md").read_text()
+SHOWN = re.findall(r"```text\n\$ scalemark (.*?)\n(.*?)```", ANSWERS, re.DOTALL)
 
 
 def test_there_is_output_of_both_commands():
@@ -27,7 +26,7 @@ def test_what_is_shown_is_what_is_printed(capsys, monkeypatch, command, output):
 
 @pytest.mark.parametrize("goal", list(Goal))
 def test_every_goal_is_reported(goal):
-    assert f"| `{goal}` |" in ADVICE
+    assert f"| `{goal}` |" in ANSWERS
 
 
 @pytest.mark.parametrize("command", ["scaling", "advise"])

@@ -11,7 +11,7 @@ from tests.empty import make_empty
 from tests.filled import fill
 from tests.specs import small
 
-QUESTIONS = (PROJECT / "docs" / "questions.md").read_text()
+QUESTIONS = (PROJECT / "docs" / "results.md").read_text()
 STATEMENTS = re.findall(r"```sql\n(.*?)```", QUESTIONS, re.DOTALL)
 
 
@@ -50,5 +50,5 @@ def test_every_view_is_documented():
         )
     }
     assert "scaling" in views
-    reported = (PROJECT / "docs" / "database.md").read_text()
+    reported = (PROJECT / "docs" / "results.md").read_text()
     assert {view for view in views if f"| `{view}` |" not in reported} == set()

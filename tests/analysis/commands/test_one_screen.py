@@ -262,7 +262,7 @@ def test_published_figures_have_no_intervals_in_their_headings(analysis):
 
 
 def test_every_badge_is_in_the_glossary():
-    glossary = (PROJECT / "docs" / "glossary.md").read_text()
+    glossary = (PROJECT / "docs" / "numbers.md").read_text()
     assert len(MEANINGS) <= 6
     for badge, meaning in (MEANINGS | ORIGINS).items():
         assert f"| {badge} | {meaning} |" in glossary
