@@ -22,7 +22,6 @@ import scalemark
 
 results = scalemark.open()  # results.db, or scalemark.open("night.db")
 results.trials(model="vgg16", num_gpus=">=4")  # filters are those of the commands
-results.scaling()
 ```
 
 The import takes no time, and loads pandas once it is used. It brings modules named `analysis`,

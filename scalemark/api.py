@@ -10,22 +10,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
 from analysis.results import BaselineRule, Result
-from analysis.scaling import scalings
 from analysis.selection import NothingFoundError, Source, choose, newest
 from scalemark.host.own_code import import_ours, typed
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import SortKey, as_typed, natural
-from store.database import default_url, open_existing, open_for_reading
+from store.database import default_url, open_existing
 from store.errors import NoSweepError, StoreError
 from store.filters import escaped, nearest
-from store.reading.sweeps import every_sweep
 from sweeper import SweepRefusedError
 
 Value = str | int | float | bool
@@ -35,7 +33,6 @@ stands for no filter.
 """
 
 _OPERATOR = re.compile(r"\s*(>=|<=|!=|==|=|>|<|~)")
-_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class NothingFoundWarning(UserWarning):
@@ -118,53 +115,6 @@ _LAST = (
     FrameColumn("repeats", "object", "throughput of each; free axes follow, as axes.zero"),
 )
 TRIALS = (*_FIRST, *_OTHER_AXES, *_LAST)
-_STOP = FrameColumn("stops_paying_at", "Int64", "the most GPUs of the curve that pay; NA: all do")
-SCALING = (
-    FrameColumn("speed_up_low", "float64", "95 % CI; NaN of single runs"),
-    FrameColumn("speed_up_high", "float64"),
-    FrameColumn(
-        "marginal_efficiency",
-        "float64",
-        "what each GPU since the row before adds, as a share of a first one; below 0.5 it does "
-        "not pay",
-        "added_share",
-    ),
-    FrameColumn("marginal_efficiency_low", "float64", fill="added_share_low"),
-    FrameColumn("marginal_efficiency_high", "float64", fill="added_share_high"),
-    FrameColumn("baseline_strategy", "str", "what the speed-up is against"),
-    FrameColumn("baseline_num_gpus", "Int64"),
-)
-_SCALING_ROW = (*_FIRST, *SCALING, _STOP, *_OTHER_AXES, *_LAST)
-SWEEPS = (
-    FrameColumn("sweep", "str", "its name"),
-    FrameColumn("started_at", "datetime64[us, UTC]"),
-    FrameColumn("finished_at", "datetime64[us, UTC]", "NaT while something is left to run"),
-    FrameColumn("models", "str", "parted by commas", lambda row: ",".join(row.models)),
-    FrameColumn("engines", "str", "parted by commas", lambda row: ",".join(row.engines)),
-    FrameColumn("num_trials", "int64", "that it asked for"),
-    FrameColumn("num_attempts", "int64", "its own; what was finished earlier has none"),
-    FrameColumn("num_completed", "int64", "of its own"),
-    FrameColumn("reason", "str", "what `sweep.reason` said"),
-    FrameColumn("command", "str", "the arguments"),
-)
-
-
-def _lists(columns: Sequence[FrameColumn]) -> Callable[[_Method], _Method]:
-    """Add a table of columns to the docstring of the method that returns them."""
-
-    def add(method: _Method) -> _Method:
-        lines = [
-            inspect.cleandoc(method.__doc__ or ""),
-            "",
-            "| column | dtype | |",
-            "|---|---|---|",
-        ]
-        for column in columns:
-            lines.append(f"| {column.name} | {column.dtype} | {column.meaning} |")
-        method.__doc__ = "\n".join(lines)
-        return method
-
-    return add
 
 
 def open(  # noqa: A001  # as scalemark.open it shadows nothing
@@ -271,15 +221,6 @@ class Results:
                 texts.append(_filter(name, value))
         return replace(self, filters=tuple(texts), **options)
 
-    @_lists(SWEEPS)
-    def sweeps(self) -> pd.DataFrame:
-        """Return one row per sweep of the database, newest first, whatever is chosen."""
-        listed = every_sweep(open_for_reading(self.db))
-        if not listed:
-            return _empty(SWEEPS, f"{masked(self.db)}: no sweep in it yet; run one first")
-        return _frame(SWEEPS, [_cells(SWEEPS, row) for row in listed])
-
-    @_lists(TRIALS)
     def trials(self, *filters: str, **wanted: Wanted) -> pd.DataFrame:
         """Return one row per trial and environment (machine and software), failed ones, too; never
         averaged over an axis. Sorted by model, batch, precision, strategy, hosts and GPUs.
@@ -287,32 +228,12 @@ class Results:
         try:
             results = self.where(*filters, **wanted)._chosen().results
         except NothingFoundError as error:
-            return _empty(TRIALS, str(error))
-        rows = [_trial(result) for result in sorted(results, key=_order)]
+            return _empty(str(error))
+        rows = []
+        for result in sorted(results, key=_order):
+            cells = {column.name: column.cell(result) for column in TRIALS}
+            rows.append(cells | result.free)
         return _frame((*TRIALS, *_free(results)), rows)
-
-    @_lists((*SCALING, _STOP))
-    def scaling(self, *filters: str, **wanted: Wanted) -> pd.DataFrame:
-        """Return one row per number of GPUs on a strategy's curve, as `scaling` has them;
-        what failed is not on it. Sorted and with the columns of `trials`, and behind `item`:
-        """
-        try:
-            results = self.where(*filters, **wanted)._chosen().results
-        except NothingFoundError as error:
-            return _empty(_SCALING_ROW, str(error))
-        points = []
-        for of_setting in scalings(results):
-            for curve in of_setting.curves:
-                stop = curve.stops_paying
-                for point in curve.points:
-                    result, facts, row = point.result, point.facts(), _trial(point.result)
-                    for column in SCALING:
-                        row[column.name] = facts[str(column.fill or column.name)]
-                    row[_STOP.name] = stop.num_gpus if stop else None
-                    points.append((result, row))
-        points.sort(key=lambda point: _order(point[0]))
-        columns = (*_SCALING_ROW, *_free([result for result, _ in points]))
-        return _frame(columns, [row for _, row in points])
 
     def __repr__(self) -> str:
         chosen = {"sweep": self.sweep, "origin": self.origin, "source": self.source}
@@ -368,20 +289,18 @@ def _frame(columns: Sequence[FrameColumn], rows: Sequence[Mapping[str, Any]]) ->
     return pd.DataFrame(cells)
 
 
-def _empty(columns: Sequence[FrameColumn], why: str) -> pd.DataFrame:
+def _empty(why: str) -> pd.DataFrame:
     """Return a frame without rows, and warn why it has none."""
-    nothing = _frame(columns, [])
+    nothing = _frame(TRIALS, [])
     nothing.attrs["why"] = why
     warnings.warn(why, NothingFoundWarning, stacklevel=3)
     return nothing
 
 
-def _cells(columns: Iterable[FrameColumn], source: object) -> dict[str, Any]:
-    return {column.name: column.cell(source) for column in columns}
-
-
-def _trial(result: Result) -> dict[str, Any]:
-    return _cells(TRIALS, result) | result.free
+_COLUMNS = ["", "", "| column | dtype | |", "|---|---|---|"]
+for _column in TRIALS:
+    _COLUMNS.append(f"| {_column.name} | {_column.dtype} | {_column.meaning} |")
+Results.trials.__doc__ = inspect.cleandoc(Results.trials.__doc__ or "") + "\n".join(_COLUMNS)
 
 
 def _free(results: Iterable[Result]) -> list[FrameColumn]:

@@ -123,7 +123,7 @@ def test_a_wheel_sweeps_and_reads_from_python(programs: Path):
     for name in LIKE_OURS:
         Path(f"{name}.py").write_text(f"raise SystemExit('imported {name}.py of the user')")
     grid = ("engine=simulated", "hardware=p100_pcie_8", "model=trivial", "num_gpus=1,2")
-    script = f"import scalemark; print(scalemark.sweep(*{grid}).scaling()['num_gpus'].tolist())"
+    script = f"import scalemark; print(scalemark.sweep(*{grid}).trials()['num_gpus'].tolist())"
     command = [str(programs / "python"), "-c", script]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.stdout == "[1, 2]\n", ran.stderr

@@ -1,6 +1,6 @@
 """Reads the sweeps of a database: how far they are, what they asked for, and what they left."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -271,53 +271,6 @@ def _left_s(connection: sa.Connection, sweep_id: int) -> float | None:
     for *key, num_open in connection.execute(waiting):
         left_s += num_open * mean_s.get(tuple(key), usual_s)
     return left_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedSweep:
-    """A sweep, and how much of what it asked for there is."""
-
-    sweep: str
-    started_at: datetime
-    finished_at: datetime | None  # None while something is left to run
-    models: tuple[str, ...]
-    engines: tuple[str, ...]
-    num_trials: int  # asked for, also where they were finished earlier
-    num_attempts: int  # its own, without deleted ones
-    num_completed: int  # of these
-    reason: str
-    command: str
-
-
-def every_sweep(engine: sa.Engine) -> list[ListedSweep]:
-    """Return all sweeps, newest first. Raises StoreError when the database cannot be read."""
-    asked = sa.select(sa.func.count()).where(SweepTrialRow.sweep_id == SweepRow.id)
-    made = sa.select(sa.func.count()).where(AttemptRow.sweep_id == SweepRow.id, deleted_at(False))
-    completed = made.where(AttemptRow.outcome == Outcome.COMPLETED)
-    statement = sa.select(
-        SweepRow.name.label("sweep"),
-        *columns_of(SweepRow, "id started_at finished_at reason command").values(),
-        asked.scalar_subquery().label("num_trials"),
-        made.scalar_subquery().label("num_attempts"),
-        completed.scalar_subquery().label("num_completed"),
-    )
-    trial = TrialRow.__table__.columns
-    kinds = sa.select(SweepTrialRow.sweep_id, trial["model"], trial["engine"]).distinct()
-    kinds = kinds.join(TrialRow, TrialRow.id == SweepTrialRow.trial_id)
-    models: dict[int, set[str]] = defaultdict(set)
-    engines: dict[int, set[str]] = defaultdict(set)
-    with reading(engine) as connection:
-        for sweep_id, model, of_engine in connection.execute(kinds):
-            models[sweep_id].add(model)
-            engines[sweep_id].add(of_engine)
-        rows = rows_of(connection, statement.order_by(SweepRow.id.desc()))
-    sweeps_listed = []
-    for row in rows:
-        sweep_id = row.pop("id")
-        of_sweep = tuple(sorted(models[sweep_id]))
-        by_engine = tuple(sorted(engines[sweep_id]))
-        sweeps_listed.append(ListedSweep(**row, models=of_sweep, engines=by_engine))
-    return sweeps_listed
 
 
 def newest_sweeps(engine: sa.Engine, origin: str, most: int) -> list[str]:

@@ -109,12 +109,11 @@ def test_a_missing_database_is_refused_unless_it_is_not_needed():
         scalemark.open("nope.db")
     published = scalemark.open("nope.db", origin="published", model="resnet50")
     assert len(published.trials()) > 50
-    assert set(published.scaling()["origin"]) == {"published"}
 
 
-def documented(method: str) -> dict[str, str]:
+def documented() -> dict[str, str]:
     """Column -> dtype of a docstring's tables."""
-    text = re.sub(r"\n +(?=[^| \n])", " ", getattr(Results, method).__doc__)
+    text = re.sub(r"\n +(?=[^| \n])", " ", Results.trials.__doc__ or "")
     found = {}
     for names, dtype in re.findall(r"^ *\| ([\w., ]+?) \| (\w[^|]*?) \|", text, re.MULTILINE):
         stem, *_ = names.split(",")
@@ -124,19 +123,17 @@ def documented(method: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("method", ["sweeps", "trials", "scaling"])
-def test_every_documented_column_is_there_with_its_dtype(results, method):
-    frame = getattr(results, method)()
-    columns = documented(method)
+def test_every_documented_column_is_there_with_its_dtype(results):
+    frame = results.trials()
+    columns = documented()
     assert len(columns) > 5
     assert {name: str(frame[name].dtype) for name in columns} == columns
 
 
-@pytest.mark.parametrize("method", ["trials", "scaling"])
-def test_an_empty_frame_says_why_and_has_the_same_columns(results, method):
-    whole = getattr(results, method)()
+def test_an_empty_frame_says_why_and_has_the_same_columns(results):
+    whole = results.trials()
     with pytest.warns(scalemark.NothingFoundWarning, match="no attempt is like model=nope") as said:
-        none = getattr(results, method)(model="nope")
+        none = results.trials(model="nope")
     assert none.attrs["why"] == str(said[0].message)
     assert said[0].filename == __file__
     assert len(none) == 0
@@ -154,12 +151,11 @@ def test_filters_take_the_origin_of_the_newest_sweep_that_they_match(results):
         assert len(results.trials(model="alexnet", origin="measured")) == 0
 
 
-@pytest.mark.parametrize("method", ["sweeps", "trials", "scaling"])
-def test_frames_of_an_empty_database_say_what_to_do(method):
+def test_frames_of_an_empty_database_say_what_to_do():
     make_empty("empty.db")
     none = scalemark.open("empty.db")
     with pytest.warns(scalemark.NothingFoundWarning, match=r"empty\.db: no .* in it yet; run"):
-        assert len(getattr(none, method)()) == 0
+        assert len(none.trials()) == 0
 
 
 def test_failed_trials_are_rows_and_not_points(results):
@@ -167,14 +163,6 @@ def test_failed_trials_are_rows_and_not_points(results):
     frame = results.trials(model="trivial")
     assert frame["outcome"].tolist() == ["completed", "failed"]
     assert frame["num_failed"].tolist() == [0, 1]
-    assert results.scaling(model="trivial")["num_gpus"].tolist() == [1]
-
-
-def test_scaling_knows_what_added_gpus_bring(results):
-    row = results.scaling(variable_update="replicated", model="resnet50").iloc[-1]
-    assert row["speed_up"] == pytest.approx(3.6, rel=0.01)
-    assert row["marginal_efficiency"] == pytest.approx((row["speed_up"] - 1) / 3)
-    assert row["baseline_num_gpus"] == 1
 
 
 def in_jupyter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,15 +175,6 @@ def test_a_notebook_gets_plain_lines_on_the_streams(monkeypatch, capsys):
     in_jupyter(monkeypatch)
     make_console(stderr=True).print("one line " * 20, style="bold")
     assert capsys.readouterr().err == "one line " * 20 + "\n"
-
-
-def test_sweeps_are_listed_newest_first(results):
-    frame = results.sweeps()
-    columns = ["sweep", "models", "num_trials", "num_attempts", "num_completed"]
-    assert frame[columns].to_numpy().tolist() == [
-        ["night", "resnet50", 3, 5, 5],
-        ["old", "vgg16", 1, 2, 1],
-    ]
 
 
 def test_files_of_the_user_take_no_place_of_ours():

@@ -92,7 +92,6 @@ def test_failed_trials_are_results_and_not_exceptions():
     results = scalemark.sweep(*SIMULATED, "num_gpus=1,2", "batch_size=1,1000000")
     outcomes = results.trials(batch_size=1_000_000)["outcome"].tolist()
     assert outcomes == ["out_of_memory", "out_of_memory"]
-    assert len(results.scaling()) == 2
 
 
 @pytest.mark.integration

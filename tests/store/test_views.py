@@ -129,7 +129,7 @@ def test_a_database_is_made_and_read_where_tensorflow_was_imported_first(tmp_pat
     script = (
         "import tensorflow; from tests.filled import fill; from tests.specs import small; "
         "import scalemark; fill('r.db', [(small(), 100.0), (small(num_gpus=2), 190.0)]); "
-        "print(scalemark.open('r.db').scaling().speed_up.tolist())"
+        "print(scalemark.open('r.db').trials().speed_up.tolist())"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script],
