@@ -504,7 +504,7 @@ class MeasurementRow(Base):
     num_skipped_steps: Mapped[int]
     last_loss_scale: Mapped[float | None]
     num_parameters: Mapped[int | None] = mapped_column(Whole)
-    link_bytes_per_s: Mapped[float | None]  # null on one host
+    link_bytes_per_s: Mapped[float | None]  # of earlier versions
     item: Mapped[str]  # what is counted per second
     reported: Mapped[bool]  # by the program, of its whole run
     mfu: Mapped[float | None]  # model FLOPs utilization, 0..1; null where it is not known

@@ -226,9 +226,6 @@ def _measurement(
     timed: measured.Timed,
     cores_taken_by_others: float | None,
 ) -> Measurement:
-    # Read before the link is probed: what that copies is not the trial's memory.
-    peak_host_memory_bytes = _peak_host_memory_bytes()
-    peak_device_memory_bytes = _peak_device_memory_bytes(training.devices)
     return measured.measurement(
         timed,
         items_per_step=training.items_per_step(spec),
@@ -238,12 +235,11 @@ def _measurement(
         first_step_s=first.first_step_s,
         first_loss=first.loss,
         cores_taken_by_others=cores_taken_by_others,
-        peak_host_memory_bytes=peak_host_memory_bytes,
-        peak_device_memory_bytes=peak_device_memory_bytes,
+        peak_host_memory_bytes=_peak_host_memory_bytes(),
+        peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
         num_skipped_steps=training.towers.loss_scale.num_skipped,
         last_loss_scale=training.towers.loss_scale.current,
         num_parameters=training.num_parameters,
-        link_bytes_per_s=utilization.slowest_link(training.devices),
         variable_bytes=towers.variable_bytes(training.update),
         optimizer_state_bytes=towers.optimizer_state_bytes(training.update),
     )

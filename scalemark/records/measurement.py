@@ -249,7 +249,7 @@ class Measurement:
     num_skipped_steps: int = 0
     last_loss_scale: float | None = None  # none without a loss scale
     num_parameters: int | None = None  # trainable, of one replica
-    # slowest rate seen between two of its hosts before training; none on one host
+    # slowest rate seen between two of its hosts; earlier versions measured it
     link_bytes_per_s: float | None = None
     item: str = IMAGES  # what is counted per second
     # `throughput` is the program's own number of its whole run; no step was timed, and num_steps
