@@ -17,14 +17,13 @@ import uuid
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from scalemark.host import software
-from scalemark.host.files import cache_folder, write_whole
 from scalemark.host.own_code import NOT_INSTALLED, ROOT, own_version
 from scalemark.program import template
 from scalemark.program.template import PYTHON, SCRIPTS
@@ -367,17 +366,14 @@ _SWITCHES = frozenset(  # options of `docker run` that take no next word
         *("--no-healthcheck", "--oom-kill-disable", "--disable-content-trust"),
     }
 )
-_OF_AN_ENVIRONMENT = ("pyproject.toml", "uv.lock", "poetry.lock", "pixi.toml", "pixi.lock")
-_CHOOSE_IT = ("PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT")
 _SHEBANG = re.compile(rb"#!\s*(\S+)(?:[ \t]+(\S+))?")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _SCRIPT = """
 import json, os, platform, sys, sysconfig
-packages, folders, imported = {}, {}, []
+packages, imported = {}, []
 standard = sysconfig.get_paths()["stdlib"]
 for folder in map(os.path.abspath, filter(None, sys.path)):
     try:
-        folders[folder] = os.stat(folder).st_mtime_ns
         entries = os.listdir(folder)
     except OSError:
         continue
@@ -398,7 +394,7 @@ for folder in map(os.path.abspath, filter(None, sys.path)):
         except (OSError, ValueError, KeyError):
             pass
 said = {"path": sys.executable, "python": platform.python_version()}
-print(json.dumps(dict(said, packages=packages, folders=folders, imported=imported)))
+print(json.dumps(dict(said, packages=packages, imported=imported)))
 """
 
 
@@ -422,11 +418,10 @@ class Interpreter:
     path: str  # empty where there is none, or it says nothing
     python: str  # version
     packages: Mapping[str, str]
-    folders: Mapping[str, int]  # where it looks for modules, and when they changed last, in ns
     imported: Sequence[str]  # folders of modules that are not installed, or as editable
 
 
-NONE = Interpreter(path="", python="", packages={}, folders={}, imported=())
+NONE = Interpreter(path="", python="", packages={}, imported=())
 
 
 def describe(
@@ -581,28 +576,16 @@ def _runner(words: Sequence[str]) -> Sequence[str]:
 
 
 def interpreter(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Interpreter:
-    """Ask an interpreter what it has installed, or take what it said before; NONE for no answer,
-    and for no interpreter.
-
-    The answer is kept in a file as long as neither it nor the folders of its modules change.
-    """
+    """Ask an interpreter what it has installed; NONE for no answer, and for no interpreter."""
     if not command:
         return NONE
-    kept_at = _cache_file(command, folder, variables)
-    kept = _kept(kept_at)
-    if kept:
-        return kept
     encoded = b64encode(_SCRIPT.encode()).decode()  # `conda run` takes no line breaks
     script = f"import base64; exec(base64.b64decode('{encoded}'))"
     try:
         said = _output_of([*command, "-c", script], folder, variables, _WITHIN_S)
-        answer = Interpreter(**json.loads(said.strip().splitlines()[-1]))
+        return Interpreter(**json.loads(said.strip().splitlines()[-1]))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, IndexError):
         return NONE
-    if kept_at is not None:
-        with suppress(OSError):  # then it is asked again
-            write_whole(kept_at, json.dumps(asdict(answer)))
-    return answer
 
 
 def _file(word: str, folder: Path, variables: Mapping[str, str]) -> Path | None:
@@ -639,34 +622,3 @@ def _shebang(file: Path, folder: Path, variables: Mapping[str, str]) -> str | No
     if inner:
         return str(inner)
     return named
-
-
-def _cache_file(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Path | None:
-    """Return where an answer is kept; None where there is no folder for it."""
-    program = shutil.which(command[0], path=variables.get("PATH", os.defpath)) or command[0]
-    chosen_by = [variables.get(name, "") for name in _CHOOSE_IT]
-    try:
-        root = cache_folder(variables)
-        changed_ns = [Path(program).stat().st_mtime_ns]
-        for name in _OF_AN_ENVIRONMENT:
-            file = folder / name
-            changed_ns.append(file.stat().st_mtime_ns if file.exists() else 0)
-    except (OSError, RuntimeError):
-        return None
-    where = [*command, *changed_ns, *chosen_by, str(folder), _SCRIPT]
-    digest = hashlib.sha256(json.dumps(where).encode()).hexdigest()[:16]
-    return root / "interpreters" / f"{digest}.json"
-
-
-def _kept(file: Path | None) -> Interpreter | None:
-    """Return an answer of before, if it is still true."""
-    if file is None:
-        return None
-    try:
-        answer = Interpreter(**json.loads(file.read_text()))
-        for folder, changed_ns in answer.folders.items():
-            if Path(folder).stat().st_mtime_ns != changed_ns:
-                return None
-    except (OSError, ValueError, TypeError, AttributeError):
-        return None
-    return answer

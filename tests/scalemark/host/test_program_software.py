@@ -85,16 +85,6 @@ def test_what_a_runner_runs_is_the_software_of_a_program():
     assert doubt(["./train", "4"], gone) == "", "a program without Python has no packages"
 
 
-def test_an_interpreter_says_what_it_has_and_is_asked_once():
-    script = make("python", f'#!/bin/sh\necho asked >> asked.txt\nexec {sys.executable} "$@"\n')
-    variables = os.environ | HERE
-    first = interpreter([str(script.absolute())], Path.cwd(), variables)
-    second = interpreter([str(script.absolute())], Path.cwd(), variables)
-    assert first == second
-    assert first.packages["numpy"]
-    assert Path("asked.txt").read_text() == "asked\n"
-
-
 def test_it_is_asked_again_when_a_package_was_installed():
     packages = make("packages/wheel-1.dist-info/METADATA", "Name: x\n").parent.parent
     variables = os.environ | HERE | {"PYTHONPATH": str(packages.absolute())}
