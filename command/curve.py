@@ -204,14 +204,12 @@ class StepCurve:
         self._begin()
 
     def _begin(self) -> None:
-        self.num_readings = 0
         self._points = Points()
-        self._steps = self._per_rate = self._seconds = 0.0
-        self._unrated = self._untimed = 0  # steps since the last reading with a rate or a time
+        self.num_steps = 0
 
     @property
-    def num_steps(self) -> int:
-        return int(self._steps)
+    def num_readings(self) -> int:
+        return len(self._points)
 
     @property
     def has_steps(self) -> bool:
@@ -233,26 +231,17 @@ class StepCurve:
         num_steps = self._num_new(reading.step)
         if num_steps is None:
             return False
-        self.num_readings += 1
         self.last_arrival_s = arrival_s
         self.unsure_steps = reading.unsure_steps
         if reading.steps_before != self._steps_before:
             self._steps_before, self.began_anew_s = reading.steps_before, arrival_s
-        self._steps += num_steps
-        self._unrated += num_steps
-        self._untimed += num_steps
-        if reading.throughput:
-            self._per_rate += self._unrated / reading.throughput
-            self._unrated = 0
-        if reading.step_s:
-            self._seconds += self._untimed * reading.step_s
-            self._untimed = 0
+        self.num_steps += num_steps
         self._points.add(
-            steps=self._steps,
+            steps=self.num_steps,
             arrivals=arrival_s,
             own_s=reading.time_s,
-            per_rate=self._per_rate if reading.throughput else None,
-            seconds=self._seconds if reading.step_s else None,
+            rates=reading.throughput or None,
+            step_s=reading.step_s or None,
             losses=loss,
             means=mean,
         )
@@ -281,9 +270,9 @@ class StepCurve:
     @property
     def mean_rate(self) -> float | None:
         """Return the items per second of all that was rated; None without a rate."""
-        rated = self._steps - self._unrated
-        if self._per_rate and rated:
-            return rated / self._per_rate
+        steps, per_rate = self._points.total(self._points.per_rate)
+        if steps and per_rate:
+            return steps / per_rate
         return None
 
     def calls(
@@ -298,7 +287,7 @@ class StepCurve:
         by_arrival = Readings(points["steps"], arrivals, arrivals, points["losses"])
         if by_lines:
             return cut(Clock.ARRIVAL, by_arrival, items_per_step)
-        for column, is_rate in ((points["seconds"], False), (points["per_rate"], True)):
+        for column, is_rate in ((points.seconds, False), (points.per_rate, True)):
             known = np.isfinite(column)
             if known.sum() * 2 <= len(column):
                 continue
@@ -317,8 +306,10 @@ class StepCurve:
     @property
     def items_by_rates(self) -> float | None:
         """Return the items per step of a program that tells both items/s and the time of a step."""
-        if self._seconds and self._per_rate:
-            return self._seconds / self._per_rate
+        _, seconds = self._points.total(self._points.seconds)
+        _, per_rate = self._points.total(self._points.per_rate)
+        if seconds and per_rate:
+            return seconds / per_rate
         return None
 
     def items_by_means(self, begin_s: float) -> Fit | None:
@@ -336,7 +327,7 @@ class StepCurve:
         """Return whether rates go up and down as the time between lines does not: some of them are
         of another phase.
         """
-        per_rate, arrivals = self._points["per_rate"], self._points["arrivals"]
+        per_rate, arrivals = self._points.per_rate, self._points["arrivals"]
         known = np.isfinite(per_rate)
         of_rates, arrivals = np.diff(per_rate[known]), arrivals[known]
         between_s = np.diff(arrivals[are_last(arrivals)])
@@ -351,20 +342,11 @@ class StepCurve:
         if not self.has_steps:
             self._begin()  # these are better than what was read so far
         if self._last_step is not None and step <= self._last_step:
-            self._take_back(step)
+            # it was an evaluation, and training goes on
+            self._last_step = self.num_steps = self._points.drop(step)
         last = self._last_step or 0
         self._last_step = step
         return max(0, step - last)
-
-    def _take_back(self, step: int) -> None:
-        """Drop what was counted from a step on: it was an evaluation, and training goes on."""
-        points = self._points
-        self.num_readings -= points.drop(step)
-        self._steps = float(points["steps"][-1]) if len(points) else 0.0
-        rated_to, self._per_rate = points.last_known("per_rate")
-        timed_to, self._seconds = points.last_known("seconds")
-        self._unrated, self._untimed = int(self._steps - rated_to), int(self._steps - timed_to)
-        self._last_step = int(self._steps)
 
 
 def _spread(values: Column) -> float:

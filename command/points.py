@@ -1,7 +1,7 @@
 """Keeps what a program prints: a row of numbers per line, and what it reports of its whole run.
 
 ```
-  line ─► Reading ─┬─► Points      a row: its step, when it came, rates and means so far, loss
+  line ─► Reading ─┬─► Points      a row: its step, when it came, rate, mean so far, loss
                    └─► RunSummary  the last total and mean, and the item that they count
   Points ─► fitted()               items per step, where a program prints means alone
 ```
@@ -18,7 +18,7 @@ from scalemark.readers.opening import Reading
 from scalemark.records.measurement import ITEMS, STEPS, is_item
 from scalemark.records.trial import TrialSpec
 
-MOST_POINTS = 200_000  # with more, every second one is dropped; what is summed up stays whole
+MOST_POINTS = 1_000_000  # 56 MB; what comes after them is not timed
 
 Column = NDArray[np.float64]
 
@@ -27,22 +27,18 @@ _COLUMNS = (
     "steps",  # so far
     "arrivals",  # of their lines, on the monotonic clock
     "own_s",  # on the program's own clock
-    "per_rate",  # sum of (steps of a row / its items per second): seconds, if a step had one item
-    "seconds",  # sum of (steps of a row * its seconds per step)
+    "rates",  # items per second, of the steps since the row before
+    "step_s",  # seconds per step, likewise
     "losses",
     "means",  # items per second over all steps so far, or smoothed
 )
 
 
 class Points:
-    """Readings in their order, one row each; NaN stands for what a reading does not say.
-
-    With too many rows every second one is dropped, and of later readings each `_stride`th is kept.
-    """
+    """Readings in their order, one row each; NaN stands for what a reading does not say."""
 
     def __init__(self, most: int = MOST_POINTS) -> None:
-        self._most, self._stride = most, 1
-        self._since_kept = 0  # readings; 0: the last one has a row
+        self._most = most
         self._columns = {name: array("d") for name in _COLUMNS}
 
     def __len__(self) -> int:
@@ -53,47 +49,56 @@ class Points:
         return np.array(self._columns[name])
 
     def add(self, **values: float | None) -> None:
-        """Take a row, of values by the names of their columns."""
-        self._since_kept += 1
-        if self._since_kept < self._stride and len(self):
+        """Take a row, of values by the names of their columns, unless there are too many."""
+        if len(self) == self._most:
             return
-        self._since_kept = 0
         for name, column in self._columns.items():
             value = values.get(name)
             column.append(math.nan if value is None else value)
-        if len(self) > self._most:
-            self._since_kept = (len(self) - 1) % 2
-            for column in self._columns.values():
-                column[:] = column[::2]
-            self._stride *= 2
 
     def add_mean(self, mean: float) -> None:
-        """Take a mean that stands in a line of its own, after that of its step; it is dropped with
-        the row of that step.
-        """
+        """Take a mean that stands in a line of its own, after that of its step."""
         means = self._columns["means"]
-        if means and not self._since_kept and math.isnan(means[-1]):
+        if 0 < len(means) < self._most and math.isnan(means[-1]):
             means[-1] = mean
 
     def drop(self, step: float) -> int:
-        """Drop the rows from a step on; return how many."""
-        num_kept = int(np.searchsorted(self._columns["steps"], step))
-        num_dropped = len(self) - num_kept
+        """Drop the rows from a step on; return the step of the last row, 0 without one."""
+        steps = self._columns["steps"]
+        num_kept = int(np.searchsorted(steps, step))
         for column in self._columns.values():
             del column[num_kept:]
-        return num_dropped
-
-    def last_known(self, name: str) -> tuple[float, float]:
-        """Return the step of the last value of a column, and the value; 0 and 0 without one."""
-        column = self[name]
-        known = np.flatnonzero(np.isfinite(column))
-        if not len(known):
-            return 0.0, 0.0
-        return self._columns["steps"][known[-1]], float(column[known[-1]])
+        if num_kept:
+            return int(steps[-1])
+        return 0
 
     def move(self, arrivals: Column) -> None:
         """Say anew when the lines came."""
         self._columns["arrivals"] = array("d", arrivals)
+
+    @property
+    def per_rate(self) -> Column:
+        """Return the sum of steps / items per second: seconds, if a step had one item."""
+        return self._summed(1 / self["rates"])
+
+    @property
+    def seconds(self) -> Column:
+        """Return the sum of steps * seconds per step."""
+        return self._summed(self["step_s"])
+
+    def total(self, sums: Column) -> tuple[float, float]:
+        """Return the steps up to the last known sum, and that sum; 0 and 0 without one."""
+        known = np.flatnonzero(np.isfinite(sums))
+        if not len(known):
+            return 0.0, 0.0
+        return self._columns["steps"][known[-1]], float(sums[known[-1]])
+
+    def _summed(self, per_step: Column) -> Column:
+        """Add up over the steps since the last row that knows it; NaN in rows that do not."""
+        known = np.isfinite(per_step)
+        sums = np.full(len(self), math.nan)
+        sums[known] = np.cumsum(np.diff(self["steps"][known], prepend=0.0) * per_step[known])
+        return sums
 
 
 # words for one example of a batch; whatever a user's examples are may be called so

@@ -4,13 +4,13 @@ The reference is part of a trial's identity together with a digest of the file, 
 file is another trial.
 """
 
-import ast
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from symtable import symtable
 
 from scalemark.models import ModelError
 from scalemark.records.attempt import WORKDIR_VARIABLE
@@ -74,16 +74,21 @@ def _nearest_file(path: Path) -> str:
 
 
 @cache
-def _defined(source: bytes, file_name: str) -> ast.Module:
-    """Parse once per content: a grid asks for each of its cells. Raises SyntaxError, ValueError."""
-    return ast.parse(source, file_name)
+def _defined(source: bytes, file_name: str) -> Sequence[str]:
+    """Return the names that the text of a module defines or imports, once per content: a grid asks
+    for each of its cells. Raises SyntaxError, ValueError.
+    """
+    names = []
+    for symbol in symtable(source, file_name, "exec").get_symbols():
+        if symbol.is_assigned() or symbol.is_imported():
+            names.append(symbol.get_name())
+    return names
 
 
 def _check_defined(reference: str, path: Path, source: bytes, function: str) -> None:
     """Raise ModelError unless the file defines the function, by what its text says."""
     try:
-        statements = _statements(_defined(source, path.name).body)
-        known = [name for statement in statements for name in _names(statement)]
+        known = _defined(source, path.name)
     except SyntaxError as error:
         raise ModelError(
             f"model={reference}: {path}, line {error.lineno or 1}: {error.msg}; wanted source of "
@@ -91,31 +96,6 @@ def _check_defined(reference: str, path: Path, source: bytes, function: str) -> 
         ) from None
     except (ValueError, RecursionError) as error:
         raise ModelError(f"model={reference}: {path}: {error}; wanted source of Python") from None
-    if function not in known and "*" not in known:  # from somewhere import *
+    if function not in known and b"import *" not in source:
         hint = did_you_mean(function, known, "define it there, or name another function")
         raise ModelError(f"model={reference}: {path.name} does not define {function}; {hint}")
-
-
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, those under its own if, try and with, too."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, ast.If | ast.Try | ast.With):
-            for name in ("body", "orelse", "finalbody"):
-                yield from _statements(getattr(statement, name, []))
-            for handler in getattr(statement, "handlers", []):
-                yield from _statements(handler.body)
-
-
-def _names(statement: ast.stmt) -> Iterator[str]:
-    """Yield what a statement defines."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield statement.name
-    elif isinstance(statement, ast.Import | ast.ImportFrom):
-        for alias in statement.names:
-            yield alias.asname or alias.name
-    elif isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            yield from (each.id for each in ast.walk(target) if isinstance(each, ast.Name))
-    elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        yield statement.target.id
