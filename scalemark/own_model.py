@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import decode_source
 from pathlib import Path
 from symtable import symtable
 
@@ -79,7 +80,7 @@ def _defined(source: bytes, file_name: str) -> Sequence[str]:
     for each of its cells. Raises SyntaxError, ValueError.
     """
     names = []
-    for symbol in symtable(source, file_name, "exec").get_symbols():
+    for symbol in symtable(decode_source(source), file_name, "exec").get_symbols():
         if symbol.is_assigned() or symbol.is_imported():
             names.append(symbol.get_name())
     return names
