@@ -3,12 +3,10 @@
 import csv
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from analysis import options, screen, selection, titles
 from analysis.labels import axes_of
@@ -25,11 +23,6 @@ from store.errors import StoreError
 from store.filters import parsed
 
 _STRATEGY = ("strategy", *STRATEGY_AXES)
-# what may make two results of a pair differ, in the order in which it is named
-_NAMED = (
-    *("model", "strategy", "num_gpus", "hosts", "batch_size", "precision", "data"),
-    *("staged_vars", "gradient_repacking"),
-)
 
 
 class ClaimVerdict(StrEnum):
@@ -55,6 +48,18 @@ class PublishedClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two results that differ in one axis, and the ratio of their throughputs."""
+
+    says: str  # the statement that they are held against
+    first: Result
+    second: Result
+    low: float | None  # 95 % CI of the ratio over processes; None where it is not known
+    high: float | None
+    holds: bool | None  # whether the statement does; None: a tie, or single runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """A row of `store/published/statements.csv`: of results that differ in one axis alone, the
     fastest of one kind reaches more (or less) than a share of the fastest of another.
@@ -70,12 +75,12 @@ class Statement:
     machine: str
     gpus: str
     models: str
-    wanted: Relation  # of the first to `share` of the second
-    share: float
-    tie_holds: bool
+    wanted: str  # the `Relation` of the first to `share` of the second
+    share: str  # a number
+    tie_holds: str  # `yes`, or nothing
 
-    def pairs(self, results: Iterable[Result]) -> "Iterator[Contrast]":
-        """Yield the pairs that speak for the statement, against it, or decide nothing."""
+    def pairs(self, results: Iterable[Result]) -> list[Pair]:
+        """Return the pairs that speak for the statement, against it, or decide nothing."""
         chosen = []
         for result in results:
             is_about = (
@@ -86,14 +91,23 @@ class Statement:
             if is_about and result.throughput and not result.trains_apart:
                 chosen.append(result)
         free = _STRATEGY if self.by == "strategy" else (self.by,)
+        pairs = []
         for group in alike(chosen, *free):
-            first, second = self._best(group, self.first), self._best(group, self.second)
+            first, second = self._fastest(group, self.first), self._fastest(group, self.second)
             if first is not None and second is not None:
                 low, high = known_ratio_interval(first.repeats, second.repeats)
-                contrast = Contrast(first=first, second=second, low=low, high=high)
-                yield replace(contrast, holds=self._holds(contrast))
+                pair = Pair(
+                    says=self.says,
+                    first=first,
+                    second=second,
+                    low=low,
+                    high=high,
+                    holds=self._holds(low, high),
+                )
+                pairs.append(pair)
+        return pairs
 
-    def _best(self, group: Sequence[Result], pattern: str) -> Result | None:
+    def _fastest(self, group: Sequence[Result], pattern: str) -> Result | None:
         """Return the fastest of one kind."""
         of_kind = []
         for result in group:
@@ -101,55 +115,15 @@ class Statement:
                 of_kind.append(result)
         return max(of_kind, key=lambda result: result.throughput or 0.0, default=None)
 
-    def _holds(self, contrast: "Contrast") -> bool | None:
+    def _holds(self, low: float | None, high: float | None) -> bool | None:
         """Return None for a tie that decides nothing, and for single runs."""
-        relation = contrast.relation(self.share)
-        if relation is Relation.UNKNOWN:
+        if low is None or high is None:
             return None
+        share = float(self.share)
+        relation = relation_by(low / share, high / share)
         if relation is Relation.TIE:
-            return True if self.tie_holds else None
-        return relation is self.wanted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contrast:
-    """Two results, and the ratio of their throughputs."""
-
-    first: Result
-    second: Result
-    low: float | None  # 95 % CI of the ratio over processes; None where it is not known
-    high: float | None
-    holds: bool | None = None  # of a statement; None: a tie, or single runs
-
-    def relation(self, share: float = 1.0) -> Relation:
-        """Compare the first with a share of the second."""
-        if self.low is None or self.high is None:
-            return Relation.UNKNOWN
-        return relation_by(self.low / share, self.high / share)
-
-    def names(self) -> tuple[str, str, str]:
-        """Return what both results have, as `vgg16 on 8`, and what each has alone."""
-        shared, own_first, own_second = [], [], []
-        for axis in _NAMED:
-            value, other = self.first.axes.get(axis), self.second.axes.get(axis)
-            if value != other:
-                own_first.append(_named(axis, value))
-                own_second.append(_named(axis, other))
-            elif axis in ("model", "strategy", "num_gpus", "batch_size"):
-                shared.append(_named(axis, value))
-        return " ".join(shared), ", ".join(own_first), ", ".join(own_second)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedStatement:
-    """One of the statements that a claim makes, with the pairs of results behind the verdict."""
-
-    says: str
-    verdict: ClaimVerdict
-    num_for: int
-    num_against: int
-    num_open: int  # ties and single runs
-    pairs: tuple[Contrast, ...]
+            return bool(self.tie_holds) or None
+        return relation == self.wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +132,7 @@ class Conclusion:
 
     claim: PublishedClaim
     verdict: ClaimVerdict
-    statements: tuple[JudgedStatement, ...]
+    pairs: list[Pair]  # those of all its statements
 
 
 def judged(results: Iterable[Result]) -> list[Conclusion]:
@@ -167,34 +141,33 @@ def judged(results: Iterable[Result]) -> list[Conclusion]:
     for result in results:
         if result.environment.device_kind is not DeviceKind.CPU_DEVICE:
             on_gpus.append(result)
-    judged = defaultdict(list)
-    for statement in statements():
-        judged[statement.claim].append(_judged(statement, on_gpus))
+    statements: dict[str, list[Statement]] = defaultdict(list)
+    for row in _rows("statements.csv"):
+        statements[row["claim"]].append(Statement(**row))
     answers = []
-    for claim in claims():
-        of_claim = judged[claim.id]
-        verdict = verdict_of([statement.verdict for statement in of_claim])
-        answers.append(Conclusion(claim=claim, verdict=verdict, statements=tuple(of_claim)))
+    for row in _rows("conclusions.csv"):
+        pairs: list[Pair] = []
+        are_all_for = True
+        for statement in statements[row["id"]]:
+            of_statement = statement.pairs(on_gpus)
+            are_all_for &= any(pair.holds for pair in of_statement)
+            pairs += of_statement
+        verdict = _verdict({pair.holds for pair in pairs}, are_all_for=are_all_for)
+        answers.append(Conclusion(claim=PublishedClaim(**row), verdict=verdict, pairs=pairs))
     return answers
 
 
-@cache
-def claims() -> tuple[PublishedClaim, ...]:
-    """Return all, in their order."""
-    return tuple(PublishedClaim(**row) for row in _rows("conclusions.csv"))
-
-
-@cache
-def statements() -> tuple[Statement, ...]:
-    """Return the statements of all claims, in their order."""
-    made = []
-    for row in _rows("statements.csv"):
-        values: dict[str, Any] = dict(row)
-        values["wanted"] = Relation(row["wanted"])
-        values["share"] = float(row["share"])
-        values["tie_holds"] = bool(row["tie_holds"])
-        made.append(Statement(**values))
-    return tuple(made)
+def _verdict(said: set[bool | None], *, are_all_for: bool) -> ClaimVerdict:
+    """Return what pairs say of a claim; `are_all_for`: each of its statements has one for it."""
+    if not said:
+        return ClaimVerdict.NO_RESULTS
+    if said == {None}:
+        return ClaimVerdict.CANNOT_BE_TOLD
+    if True not in said:
+        return ClaimVerdict.DOES_NOT_HOLD
+    if False in said or not are_all_for:
+        return ClaimVerdict.IN_PART
+    return ClaimVerdict.HOLDS
 
 
 def _rows(name: str) -> "csv.DictReader[str]":
@@ -202,51 +175,14 @@ def _rows(name: str) -> "csv.DictReader[str]":
     return csv.DictReader(text.splitlines())
 
 
-def _judged(statement: Statement, results: Sequence[Result]) -> JudgedStatement:
-    pairs = tuple(statement.pairs(results))
-    counts = Counter(pair.holds for pair in pairs)
-    if not pairs:
-        verdict = ClaimVerdict.NO_RESULTS
-    elif counts[True] and counts[False]:
-        verdict = ClaimVerdict.IN_PART
-    elif counts[True]:
-        verdict = ClaimVerdict.HOLDS
-    elif counts[False]:
-        verdict = ClaimVerdict.DOES_NOT_HOLD
-    else:
-        verdict = ClaimVerdict.CANNOT_BE_TOLD
-    return JudgedStatement(
-        says=statement.says,
-        verdict=verdict,
-        num_for=counts[True],
-        num_against=counts[False],
-        num_open=counts[None],
-        pairs=pairs,
-    )
-
-
-def verdict_of(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """Return the verdict on a claim from those on its statements."""
-    different = set(verdicts)
-    if len(different) == 1:
-        return different.pop()
-    undecided = {ClaimVerdict.CANNOT_BE_TOLD, ClaimVerdict.NO_RESULTS}
-    if different <= undecided:
-        return ClaimVerdict.CANNOT_BE_TOLD
-    if different <= {ClaimVerdict.DOES_NOT_HOLD, *undecided}:
-        return ClaimVerdict.DOES_NOT_HOLD
-    return ClaimVerdict.IN_PART
-
-
-def counting(
-    results: Iterable[Result], filters: Sequence[str]
-) -> tuple[list[Result], tuple[str, ...]]:
+def counting(results: Iterable[Result], filters: Sequence[str]) -> tuple[list[Result], list[str]]:
     """Return the results that count, with notes on those that do not: own programs, and trials
     with injected faults unless a filter asks for them.
     """
     are_asked_for = any(wanted.name == "injected" for wanted in parsed(filters))
     chosen, faulty = [], []
-    num_of_programs = 0
+    kinds: dict[DeviceKind, None] = {}
+    num_of_programs = num_suspect = 0
     for result in results:
         injected = read_injected(str(result.axes.get("injected") or ""))
         if result.is_of_program:
@@ -255,7 +191,11 @@ def counting(
             faulty.append(result)
         else:
             chosen.append(result)
-    notes = []
+            num_suspect += result.is_suspect
+            kinds[result.environment.device_kind] = None
+    notes = [kind.note for kind in kinds if kind.note and kind is not DeviceKind.CPU_DEVICE]
+    if DeviceKind.CPU_DEVICE in kinds:
+        notes.append("The claims are about GPUs: results of CPU devices do not count.")
     if num_of_programs:
         trials = counted(num_of_programs, "trial")
         notes.append(f"Left out: {trials} of your own programs, which no claim is about.")
@@ -263,11 +203,10 @@ def counting(
         example = faulty[0].axes["injected"]
         trials = f"{counted(len(faulty), 'trial')} with injected faults (as {example})"
         notes.append(f"Left out: {trials}; the filter 'injected~{example}' takes them in.")
-    num_suspect = sum(result.is_suspect for result in chosen)
     if num_suspect:
         trials = f"{num_suspect} of {counted(len(chosen), 'trial')}"
         notes.append(f"{trials} suspect: {typed('show')} says why.")
-    return chosen, tuple(notes)
+    return chosen, notes
 
 
 def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
@@ -286,31 +225,12 @@ def alike(results: Iterable[Result], *free: str) -> list[list[Result]]:
     return parts
 
 
-def _named(axis: str, value: object) -> str:
-    if axis in ("model", "strategy", "precision"):
-        return str(value)
-    words = {"num_gpus": f"on {value}", "data": f"{value} data", "batch_size": f"batch {value}"}
-    return words.get(axis, f"{axis} {value}")
-
-
 _COLUMNS = ("claim", "", "verdict", "pairs")
 _VERBS = {
     ClaimVerdict.HOLDS: "hold",
     ClaimVerdict.IN_PART: "hold in part",
     ClaimVerdict.DOES_NOT_HOLD: "do not hold",
 }
-_OPEN = {ClaimVerdict.CANNOT_BE_TOLD, ClaimVerdict.NO_RESULTS}
-_DOUBT = {Relation.TIE: ", a tie", Relation.UNKNOWN: ", single runs"}
-_SAYS = {False: "against", None: "open", True: "for"}  # in this order
-_MOST_PAIRS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conclusions:
-    """The answer: each claim, and notes on the results."""
-
-    claims: tuple[Conclusion, ...]
-    notes: tuple[str, ...]
 
 
 def conclusions(
@@ -318,10 +238,9 @@ def conclusions(
     filters: options.Filters = None,
     sweep: options.Sweep = None,
     origin: options.OriginOption = None,
-    shows_all: options.All = False,
     as_json: Json = False,
 ) -> None:
-    """Say which published conclusions hold for the results; --all has the numbers behind each."""
+    """Say which published conclusions hold for the results; --json has the pairs behind each."""
     read = selection.Source(selection=options.select(db, filters, sweep, origin))
     if not read.selection.origin.is_ours:
         raise StoreError(
@@ -329,93 +248,37 @@ def conclusions(
             "says too little; wanted measured or simulated"
         )
     results, notes = counting(read.results, filters or ())
-    notes = (*_kinds(results), *notes, *titles.sweep_notes(results))
-    answer = Conclusions(claims=tuple(judged(results)) if results else (), notes=notes)
+    notes += titles.sweep_notes(results)
+    answers = judged(results) if results else []
     if as_json:
-        return print_json(answer)
+        return print_json({"claims": answers, "notes": notes})
     console = make_console()
-    if answer.claims:
-        screen.say(console, _headline(answer.claims), "bold")
+    if answers:
+        screen.say(console, _headline(answers), "bold")
     for note in notes:
         screen.say(console, note)
-    if not answer.claims:
+    if not answers:
         return None
     console.print()
-    if shows_all:
-        for conclusion in answer.claims:
-            for line in _lines(conclusion):
-                screen.say(console, line)
-            if _OPEN & {conclusion.verdict, *(each.verdict for each in conclusion.statements)}:
-                screen.say(console, "  To supply results:")
-                screen.say_command(console, conclusion.claim.supply, "      ")
-            console.print()
-        return None
-    rows = map(_row, answer.claims)
+    rows = []
+    for answer in answers:
+        counts, shown = Counter(pair.holds for pair in answer.pairs), ""
+        if counts:
+            shown = f"{counts[True]}/{counts[False]}/{counts[None]}"
+        rows.append((answer.claim.id, answer.claim.short, answer.verdict, shown))
     print_columns(console, _COLUMNS, rows, piped_width=reading_width(console))
     screen.say(console, "Pairs: of results that speak for the claim / against it / for neither.")
-    screen.say(console, "--all has the numbers, and what would supply more", "dim")
+    screen.say(console, "--json has each pair, and the command that would supply more", "dim")
     return None
-
-
-def _kinds(results: Iterable[Result]) -> list[str]:
-    """Say once what CPU devices and simulated GPUs are to a claim."""
-    notes: dict[str, None] = {}
-    for result in results:
-        kind = result.environment.device_kind
-        note = kind.note
-        if kind is DeviceKind.CPU_DEVICE:
-            note = "The claims are about GPUs: results of CPU devices do not count."
-        if note:
-            notes[note] = None
-    return list(notes)
 
 
 def _headline(answers: Sequence[Conclusion]) -> str:
     counts = Counter(answer.verdict for answer in answers)
     parts = []
     for verdict, verb in _VERBS.items():
-        if counts[verdict]:
-            parts.append(f"{counts[verdict]} {verb}")
-    num_open = sum(counts[verdict] for verdict in _OPEN)
-    if num_open:
-        parts.append(f"{num_open} cannot be told from these results")
+        num = counts.pop(verdict, 0)
+        if num:
+            parts.append(f"{num} {verb}")
+    if counts:
+        parts.append(f"{counts.total()} cannot be told from these results")
     return f"Of {counted(len(answers), 'published claim')} {listed(parts)}."
-
-
-def _row(answer: Conclusion) -> tuple[str, str, str, str]:
-    sums = [0, 0, 0]
-    for statement in answer.statements:
-        sums[0] += statement.num_for
-        sums[1] += statement.num_against
-        sums[2] += statement.num_open
-    pairs = "/".join(map(str, sums)) if any(sums) else ""
-    return answer.claim.id, answer.claim.short, str(answer.verdict), pairs
-
-
-def _lines(answer: Conclusion) -> list[str]:
-    """Say what a claim says, and what the pairs say to each of its statements."""
-    claim = answer.claim
-    lines = [f"{claim.id} {answer.verdict} ({claim.source})", f"  {claim.claim}."]
-    for statement in answer.statements:
-        counts = "no results"
-        if statement.pairs:
-            counts = f"{statement.num_for} for, {statement.num_against} against, "
-            counts += f"{statement.num_open} open"
-        lines.append(f"  - {statement.says}: {counts}")
-        against_first = sorted(statement.pairs, key=lambda pair: list(_SAYS).index(pair.holds))
-        for pair in against_first[:_MOST_PAIRS]:
-            lines.append(f"      {_pair(pair)}")
-        if len(against_first) > _MOST_PAIRS:
-            lines.append(f"      and {len(against_first) - _MOST_PAIRS} more (--json)")
-    return lines
-
-
-def _pair(pair: Contrast) -> str:
-    first_speed = titles.number(pair.first.throughput or 0)
-    second_speed = titles.number(pair.second.throughput or 0)
-    doubt = _DOUBT.get(pair.relation(), "") if pair.holds is None else ""
-    shared, first, second = pair.names()
-    return (
-        f"{_SAYS[pair.holds]}: {shared}: {first} {first_speed}, {second} {second_speed} "
-        f"{pair.first.unit}{doubt}; {pair.first.environment.host}"
-    )

@@ -36,7 +36,6 @@ EVERY = [
     ("advise", "--all"),
     ("compare", "zero=0", "zero=2"),
     ("conclusions",),
-    ("conclusions", "--all"),
     ("explain", "--all"),
     ("predict",),
     ("predict", "--to", "num_gpus=8"),
