@@ -95,7 +95,7 @@ WRONG = {
     "db check --db none.db": "none.db",
     "scalemark advice": "did you mean scalemark advise?",
     "advise --goal cheap": "is not one of",
-    "advise --goal cost": "try --goal throughput",
+    "advise --goal per_gpu_hour": "try --goal throughput",
     "advise --goal deadline": "is not one of",
     "advise --origin mesured": "is not one of",
     "advise --origin simulated": "--origin measured",

@@ -7,7 +7,7 @@ from analysis import badges
 from analysis.advise.answer import Recommendation, cost_text, next_step
 from analysis.advise.questions import (
     SHOWN,
-    Goal,
+    AdviceGoal,
     cells,
     column_heading,
     described,
@@ -27,9 +27,8 @@ from store.reading.sweeps import NotRun
 _MOST_ROWS = 8
 _MOST_NAMED = 3
 _BEST = {
-    Goal.THROUGHPUT: "fastest",
-    Goal.PER_GPU_HOUR: "best per GPU-hour",
-    Goal.COST: "cheapest",
+    AdviceGoal.THROUGHPUT: "fastest",
+    AdviceGoal.PER_GPU_HOUR: "best per GPU-hour",
 }
 _HOW_SURE = {"surely best": "is", "likely best": "is probably", "unsure": "may be"}
 _OF_WAY = ("batch_size", "precision")  # what most often differs beside strategy and GPUs
@@ -111,9 +110,8 @@ def _to_paste(answer: Recommendation) -> tuple[str, tuple[str, ...]] | None:
 def _headline(answer: Recommendation) -> str:
     """Say which choice is best and how sure that is, then the doubt that matters most."""
     question, ranking = answer.question, answer.ranking
-    goal = answer.objective.goal
     if answer.refusal:
-        return f"No advice for {question.model} by --goal {goal}: {answer.refusal}."
+        return f"No advice for {question.model} by --goal {answer.goal}: {answer.refusal}."
     if ranking is None:
         if not question.choices:
             apart = "in every trial the replicas trained independently"
@@ -123,7 +121,7 @@ def _headline(answer: Recommendation) -> str:
         return f"No advice for {question.model}: none of {choices} has a number ({ended})."
     pick = ranking.pick
     rate = f"{_throughput(answer, pick.result)} {pick.result.unit}"
-    if goal is not Goal.THROUGHPUT:
+    if answer.goal is not AdviceGoal.THROUGHPUT:
         rate = f"{_score(answer, pick)} at {rate}"
     choice, doubt = described(pick.result), _doubt(answer, ranking)
     if len(question.choices) == 1:
@@ -131,7 +129,7 @@ def _headline(answer: Recommendation) -> str:
     prefix = "" if pick.result.strategy == question.model else f"{question.model}: "
     # of published figures no repeats are known
     how_sure = "is" if question.is_published else _HOW_SURE[ranking.certainty]
-    return f"{prefix}{choice} {how_sure} {_BEST[goal]}: {rate}.{doubt}"
+    return f"{prefix}{choice} {how_sure} {_BEST[answer.goal]}: {rate}.{doubt}"
 
 
 def _doubt(answer: Recommendation, ranking: Ranking) -> str:
@@ -191,7 +189,7 @@ def _headline_of_several(answers: Sequence[Recommendation]) -> str:
         bests.append(f"{choice} for {of_models}")
     if len(ordered) > _MOST_NAMED:
         bests.append(f"{counted(len(ordered) - _MOST_NAMED, 'other way')} for the others")
-    best = _BEST[answers[0].objective.goal]
+    best = _BEST[answers[0].goal]
     text = f"{best[:1].upper()}{best[1:]}: {listed(bests)}."
     if _are_single_runs(answers):
         text += badges.repeat_first([answer.pick for answer in answers if answer.pick])
@@ -220,8 +218,8 @@ def _table(answer: Recommendation) -> _Table:
         for choice in question.choices:
             rows.append((described(choice, is_cell=True), choice.ended, ""))
         return (column_heading(question.choices[0]), "outcome", "doubts"), rows
-    has_score = answer.objective.goal is not Goal.THROUGHPUT
-    scores = (str(answer.objective.goal),) if has_score else ()
+    has_score = answer.goal is not AdviceGoal.THROUGHPUT
+    scores = (str(answer.goal),) if has_score else ()
     unit = f"{question.unit}{_interval([answer])}"
     columns = (column_heading(ranking.top.result), unit, *scores, "vs best", "doubts")
     texts = cells([candidate.result for candidate in ranking.judged], ranking.top.result)
@@ -322,5 +320,7 @@ def _throughput(answer: Recommendation, result: Result) -> str:
 
 
 def _score(answer: Recommendation, candidate: Candidate) -> str:
+    """Return how much one GPU does in an hour."""
     question = answer.question
-    return answer.objective.text(candidate.score, question.environment.devices, question.item)
+    each = question.environment.devices.removesuffix("s")
+    return f"{number(3.6e-3 * candidate.score)} million {question.item} per {each}-hour"

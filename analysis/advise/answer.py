@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from analysis import again
-from analysis.advise.questions import Goal, Objective, Question, described, names, questions, ways
+from analysis.advise.questions import AdviceGoal, Question, described, names, questions, ways
 from analysis.advise.ranking import Behind, Ranking, rank
 from analysis.again import (
     command,
@@ -30,7 +30,6 @@ from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
 from scalemark.text.wording import counted, listed, shortened
-from simulator.costs.box import Hardware
 from simulator.costs.step import step_work
 from store.errors import StoreError
 from store.reading.earlier import Durations, recorded_durations_s
@@ -104,7 +103,7 @@ class Machines:
 
 
 def next_trials(
-    question: Question, ranking: Ranking | None, objective: Objective, machines: Machines
+    question: Question, ranking: Ranking | None, goal: AdviceGoal, machines: Machines
 ) -> list[NextTrial]:
     """Suggest trials, the cheapest first and last what takes unknown time; none for figures of
     others.
@@ -116,7 +115,7 @@ def next_trials(
     else:
         worth_it = [each for each in ranking.unclear if _can_be_distinguished(ranking, each)]
         wanted = [_separating(ranking, each) for each in worth_it[:_MOST_PAIRS]]
-        wanted += _untried(question, ranking, objective, machines)
+        wanted += _untried(question, ranking, goal, machines)
         behind = ranking.unproven
         is_provable = ranking.is_sure and behind is not None and not wanted
         if is_provable and behind is not None and _can_be_distinguished(ranking, behind):
@@ -190,24 +189,24 @@ def _separating(ranking: Ranking, behind: Behind) -> _Wanted:
 
 
 def _untried(
-    question: Question, ranking: Ranking, objective: Objective, machines: Machines
+    question: Question, ranking: Ranking, goal: AdviceGoal, machines: Machines
 ) -> Iterator[_Wanted]:
     """Suggest what was not run, however it would end."""
     pick = ranking.pick.result
     tried = {result.trial_id for result in question.choices}
-    suggested = [*_cells(question, ranking, objective)]
+    suggested = [*_cells(question, ranking, goal)]
     if pick.is_of_program:
         suggested += _untried_combinations(question, pick)
     else:
         suggested += _untried_strategies(question, pick)
-    suggested += _more_gpus(question, ranking, objective, machines)
+    suggested += _more_gpus(question, ranking, goal, machines)
     for why, spec in suggested:
         if spec.trial_id not in tried:
             yield _Wanted(why=why, trials=((spec, REPEATS),), like=pick.spec)
 
 
 def _cells(
-    question: Question, ranking: Ranking, objective: Objective
+    question: Question, ranking: Ranking, goal: AdviceGoal
 ) -> Iterator[tuple[str, TrialSpec]]:
     """Yield missing cells of strategy and GPUs in the pick's setting that might win.
 
@@ -225,19 +224,17 @@ def _cells(
         for strategy, example in examples.items():
             own = [result for result in alike if result.strategy == strategy]
             can_run = divides_batch(pick.spec, num_gpus)
-            if can_run and _may_win(ranking, objective, own or alike, num_gpus):
+            if can_run and _may_win(ranking, goal, own or alike, num_gpus):
                 way = {axis: example.axes.get(axis) for axis in example.strategy_axes}
                 spec = with_way(replace(with_num_gpus(pick.spec, num_gpus), hosts=hosts), way)
                 where = question.environment.counted(num_gpus, hosts)
                 yield f"{strategy} on {where} was not run, and might win", spec
 
 
-def _may_win(
-    ranking: Ranking, objective: Objective, alike: Sequence[Result], num_gpus: int
-) -> bool:
+def _may_win(ranking: Ranking, goal: AdviceGoal, alike: Sequence[Result], num_gpus: int) -> bool:
     """Return whether it would with the most that its like reach per GPU."""
     per_gpu = max((result.throughput or 0.0) / result.num_gpus for result in alike)
-    return per_gpu * num_gpus > ranking.top.score / objective.score(1.0, num_gpus)
+    return per_gpu * num_gpus > ranking.top.score / goal.score(1.0, num_gpus)
 
 
 def _untried_strategies(question: Question, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
@@ -265,7 +262,7 @@ def _untried_combinations(question: Question, pick: Result) -> Iterator[tuple[st
 
 
 def _more_gpus(
-    question: Question, ranking: Ranking, objective: Objective, machines: Machines
+    question: Question, ranking: Ranking, goal: AdviceGoal, machines: Machines
 ) -> Iterator[tuple[str, TrialSpec]]:
     pick = ranking.pick.result
     if pick.counts_steps:
@@ -276,7 +273,7 @@ def _more_gpus(
     num_machines = 1 if pick.is_on_one_machine else pick.hosts
     more = min(2 * most, each * num_machines)
     is_wider = pick.num_gpus == most and more > most and divides_batch(pick.spec, more)
-    if is_wider and _may_win(ranking, objective, [pick], more):
+    if is_wider and _may_win(ranking, goal, [pick], more):
         why = f"the machine has {counted(each, 'GPU')}: does it scale on?"
         yield why, with_num_gpus(pick.spec, more)
 
@@ -302,10 +299,10 @@ _ENOUGH = 2 * REPEATS  # repeats that contradict each other: more of them would,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """The advice for one question and one objective."""
+    """The advice for one question and one goal."""
 
     question: Question
-    objective: Objective
+    goal: AdviceGoal
     refusal: str = ""  # why its goal cannot be judged here; empty where it can
     # how sure it is that the pick is the best; unknown of published figures
     certainty: str | None = None
@@ -329,7 +326,7 @@ class Recommendation:
 
 
 def recommend(
-    source: Source, objective: Objective, *, wanted: Callable[[Result], bool] | None = None
+    source: Source, goal: AdviceGoal, *, wanted: Callable[[Result], bool] | None = None
 ) -> list[Recommendation]:
     """Answer for each environment and work, never across.
 
@@ -342,33 +339,28 @@ def recommend(
     if wanted is not None:
         # all that was asked for may train replicas apart
         asked = [question for question in asked if any(map(wanted, question.choices))] or asked
-    answers = [_answer(question, objective, machines) for question in asked]
+    answers = [_answer(question, goal, machines) for question in asked]
     if all(answer.refusal for answer in answers):
         reasons = dict.fromkeys(answer.refusal for answer in answers)
-        raise StoreError(f"--goal {objective.goal}: {'; '.join(reasons)}")
+        raise StoreError(f"--goal {goal}: {'; '.join(reasons)}")
     return answers
 
 
-def _answer(question: Question, objective: Objective, machines: Machines) -> Recommendation:
-    source, profile = machines.source, question.environment.hardware_profile
-    if objective.goal is Goal.COST and objective.usd_per_gpu_hour is None and profile:
-        price = Hardware.from_json(profile).usd_per_gpu_hour
-        objective = replace(objective, usd_per_gpu_hour=price)
+def _answer(question: Question, goal: AdviceGoal, machines: Machines) -> Recommendation:
+    source = machines.source
     show = source.selection.show_command
-    refusal = _refusal(question, objective)
+    refusal = _refusal(question, goal)
     if refusal:
         doubts = tuple(_without_number(question, show))
-        return Recommendation(
-            question=question, objective=objective, refusal=refusal, doubts=doubts
-        )
-    ranking = rank(question.able, objective)
+        return Recommendation(question=question, goal=goal, refusal=refusal, doubts=doubts)
+    ranking = rank(question.able, goal)
     reasons = _reasons(question, source)
     answer = Recommendation(
         question=question,
-        objective=objective,
+        goal=goal,
         ranking=ranking,
         doubts=(*_doubts(ranking, reasons, show), *_without_number(question, show)),
-        next_trials=tuple(next_trials(question, ranking, objective, machines)),
+        next_trials=tuple(next_trials(question, ranking, goal, machines)),
         reasons=reasons,
     )
     if ranking is None:
@@ -401,9 +393,9 @@ def _explain(selection: Selection, question: Question, pick: Result) -> str:
     return selection.analysis("explain", "--trial", trial, names_origin=is_told)
 
 
-def _refusal(question: Question, objective: Objective) -> str:
+def _refusal(question: Question, goal: AdviceGoal) -> str:
     """Return why the goal cannot be judged here; empty where it can."""
-    if objective.goal is Goal.THROUGHPUT:
+    if goal is AdviceGoal.THROUGHPUT:
         return ""
     if any(result.counts_steps for result in question.able):
         return (
@@ -414,8 +406,6 @@ def _refusal(question: Question, objective: Objective) -> str:
         return (
             "CPU devices share one machine, and are not paid for one by one; try --goal throughput"
         )
-    if objective.goal is Goal.COST and objective.usd_per_gpu_hour is None:
-        return "needs the price, as --usd-per-gpu-hour 2.5; without one try --goal per_gpu_hour"
     return ""
 
 

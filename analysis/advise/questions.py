@@ -7,13 +7,12 @@ from enum import StrEnum
 
 from analysis import badges
 from analysis.results import Environment, Result, by_item, setting, with_number
-from analysis.titles import named, number
+from analysis.titles import named
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
 from scalemark.records.trial import PROGRAM_AXES, unusual_axes
-from store.errors import StoreError
 
 _WORK = (
     *("model", "model_digest", "image_px", "seq_len", "num_classes", "data", "data_dir"),
@@ -159,53 +158,20 @@ def _work(result: Result) -> dict[str, object]:
     return work
 
 
-_LEAST_USD, _MOST_USD = 1e-6, 1e6  # beyond is a slip of the keyboard
-
-
-class Goal(StrEnum):
+class AdviceGoal(StrEnum):
     """The quantity that advice optimizes."""
 
     THROUGHPUT = "throughput"  # items per second
     PER_GPU_HOUR = "per_gpu_hour"  # items per hour of one GPU
-    COST = "cost"  # items per currency unit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """A goal with its input."""
-
-    goal: Goal = Goal.THROUGHPUT
-    usd_per_gpu_hour: float | None = None
-
-    def __post_init__(self) -> None:
-        price = self.usd_per_gpu_hour
-        if price is None:
-            return
-        if not _LEAST_USD <= price <= _MOST_USD:
-            raise StoreError(
-                f"--usd-per-gpu-hour {price:g}: wanted a number from {_LEAST_USD:g} to "
-                f"{_MOST_USD:g}"
-            )
-        if self.goal is not Goal.COST:
-            raise StoreError("--usd-per-gpu-hour is for --goal cost only")
 
     def scores(self, result: Result) -> tuple[float, ...]:
-        """Return the score of each process, without the price, which is the same for all."""
+        """Return the score of each process."""
         return tuple(self.score(value, result.num_gpus) for value in result.repeats)
 
     def score(self, throughput: float, num_gpus: int) -> float:
-        if self.goal is Goal.THROUGHPUT:
+        if self is AdviceGoal.THROUGHPUT:
             return throughput
         return throughput / num_gpus
-
-    def text(self, score: float, devices: str, items: str) -> str:
-        """Return a score in the unit that people use for the goal, with what is counted."""
-        if self.goal is Goal.PER_GPU_HOUR:
-            return f"{number(3.6e-3 * score)} million {items} per {devices.removesuffix('s')}-hour"
-        if self.goal is Goal.COST:
-            usd = 1e6 * (self.usd_per_gpu_hour or 0.0) / (3600 * score)
-            return f"USD {number(usd)} per million {items}"
-        return f"{number(score)} {items}/s"
 
 
 SHOWN = (

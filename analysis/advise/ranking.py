@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analysis.advise.questions import Goal, Objective
+from analysis.advise.questions import AdviceGoal
 from analysis.badges import CLOSE
 from analysis.judgement import pair_level, pair_quantile
 from analysis.results import Result
@@ -172,18 +172,18 @@ class Ranking:
         return standings
 
 
-def rank(able: Sequence[Result], objective: Objective) -> Ranking | None:
+def rank(able: Sequence[Result], goal: AdviceGoal) -> Ranking | None:
     """Rank results that have a number; None without any."""
     candidates = []
     for result in able:
-        scores = objective.scores(result)
+        scores = goal.scores(result)
         if scores:
             candidates.append(Candidate(result=result, scores=scores, score=welch.typical(scores)))
     if not candidates:
         return None
     top, *others = sorted(candidates, key=lambda candidate: candidate.score, reverse=True)
     tied, unclear, out, worse = [], [], [], []
-    for behind in _all_behind(top, others, races=objective.goal is Goal.THROUGHPUT):
+    for behind in _all_behind(top, others, races=goal is AdviceGoal.THROUGHPUT):
         if not behind.is_tie and not behind.is_unclear:
             worse.append(behind)
         elif behind.is_out_of_race:

@@ -9,7 +9,7 @@ from rich.console import Console
 from analysis import options, titles
 from analysis.advise import advise_words as words
 from analysis.advise.answer import Recommendation, recommend
-from analysis.advise.questions import Goal, Objective
+from analysis.advise.questions import AdviceGoal
 from analysis.screen import Screen, say, say_command, say_foot, say_table, show
 from scalemark.cli.terminal import make_console, print_json
 from store.command_line import Db, Json
@@ -18,10 +18,9 @@ from store.command_line import Db, Json
 def advise(
     db: Db,
     filters: options.Filters = None,
-    goal: Annotated[Goal, typer.Option("--goal", help="What is to be best.")] = Goal.THROUGHPUT,
-    usd_per_gpu_hour: Annotated[
-        float | None, typer.Option(help="Price of a GPU; --goal cost needs it.", show_default=False)
-    ] = None,
+    goal: Annotated[
+        AdviceGoal, typer.Option("--goal", help="What is to be best.")
+    ] = AdviceGoal.THROUGHPUT,
     sweep: options.Sweep = None,
     origin: options.OriginOption = None,
     source: options.SourceOption = None,
@@ -33,9 +32,8 @@ def advise(
     change the answer. Without filters it is about the newest sweep.
     """
     options.refuse_both(shows_all=shows_all, brief=brief)
-    objective = Objective(goal=goal, usd_per_gpu_hour=usd_per_gpu_hour)
     read, newest = options.selected(db, filters, sweep, origin, source)
-    answers = recommend(read, objective, wanted=newest.has if newest else None)
+    answers = recommend(read, goal, wanted=newest.has if newest else None)
     asked = newest.source.selection if newest else read.selection
     left = options.what_is_left(db, asked.sweep)
     lacking = ""

@@ -48,7 +48,6 @@ class Hardware:
     copy_us: float = 15.0  # of one small copy between devices
     # of a ring, per GPU that is passed: NCCL's Simple protocol on PCIe; 3.4 on NVLink
     hop_us: float = 5.7
-    usd_per_gpu_hour: float | None = None  # None = not known: advice by price needs it
     decode_images_per_s_per_core: float = 110.0  # JPEG of 500 x 375 px, decoded and distorted
 
     def __post_init__(self) -> None:
@@ -101,6 +100,7 @@ class Hardware:
                 f"precision, found {values!r}"
             )
         known = dict(values)
+        known.pop("usd_per_gpu_hour", None)  # older databases have it, and nothing reads it
         # Equal hardware has equal JSON, whether a figure was written as 16 or as 16.0.
         known["tflops"] = {
             name: _number(f"tflops.{name}", peak) for name, peak in values["tflops"].items()
@@ -130,7 +130,7 @@ _LEAST = dict.fromkeys(
     ),
     1e-3,
 )
-_LEAST |= dict.fromkeys(("launch_us", "copy_us", "hop_us", "usd_per_gpu_hour"), 0.0)
+_LEAST |= dict.fromkeys(("launch_us", "copy_us", "hop_us"), 0.0)
 
 
 def _number(name: str, value: object) -> float:

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from analysis.advise.questions import Goal
+from analysis.advise.questions import AdviceGoal
 from tests.analysis.commands.command import analysis
 from tests.conftest import PROJECT
 
@@ -24,7 +24,7 @@ def test_what_is_shown_is_what_is_printed(capsys, monkeypatch, command, output):
     assert ended.stdout.strip().splitlines() == output.strip().splitlines()
 
 
-@pytest.mark.parametrize("goal", list(Goal))
+@pytest.mark.parametrize("goal", list(AdviceGoal))
 def test_every_goal_is_reported(goal):
     assert f"| `{goal}` |" in ANSWERS
 

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from analysis.advise.questions import Goal, Objective
+from analysis.advise.questions import AdviceGoal
 from analysis.advise.ranking import rank
 from analysis.judgement import judge
 from benchmarks.advice import Kind, play_races, play_single_runs
 from scalemark.records.references import Origin
 from scalemark.stats.welch import typical
 
-THROUGHPUT = Objective()
+THROUGHPUT = AdviceGoal.THROUGHPUT
 AXES = {"precision": "fp32", "batch_size": 64}
 
 
@@ -127,11 +127,7 @@ def test_what_a_race_put_out_is_reported_so_and_never_called_worse_for_it(repeat
     raced = ranked([[100.0, 101.0], repeats], out_of_race=(1,))
     assert (len(raced.out), raced.unclear, raced.worse, raced.is_sure) == (1, (), (), False)
     assert (
-        len(
-            ranked(
-                [[100.0, 101.0], repeats], out_of_race=(1,), aim=Objective(goal=Goal.PER_GPU_HOUR)
-            ).out
-        )
+        len(ranked([[100.0, 101.0], repeats], out_of_race=(1,), aim=AdviceGoal.PER_GPU_HOUR).out)
         == 0
     )
 

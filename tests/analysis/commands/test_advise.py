@@ -332,12 +332,11 @@ def test_of_cpu_devices_nothing_is_said_of_gpus(analysis):
     assert "nccl" not in ended.stdout
 
 
-@pytest.mark.parametrize("goal", ["per_gpu_hour", "cost"])
-def test_goals_of_single_gpus_are_refused_of_cpu_devices(analysis, goal):
+def test_goals_of_single_gpus_are_refused_of_cpu_devices(analysis):
     fill("results.db", [(small(), 100.0)])
-    ended = analysis("advise", "--all", "--goal", goal)
+    ended = analysis("advise", "--all", "--goal", "per_gpu_hour")
     assert ended.exit_code == 2
-    assert f"--goal {goal}: CPU devices share one machine" in ended.stderr
+    assert "--goal per_gpu_hour: CPU devices share one machine" in ended.stderr
 
 
 def test_a_goal_one_environment_lacks_is_answered_for_the_other(analysis):
@@ -368,11 +367,11 @@ def test_of_a_place_whose_goal_is_refused_nothing_is_asked_for(analysis):
 
 def test_where_no_place_can_have_the_goal_each_reason_is_reported_once(analysis):
     fill("results.db", [(small(), 100.0), (small(model="vgg16"), 100.0)])
-    fill("results.db", TWO_STRATEGIES, name="g", machine=GPU_BOX)
-    ended = analysis("advise", "--all", "--origin", "measured", "--goal", "cost")
+    fill_gpus(TWO_STRATEGIES, details=[{"item": "steps"}] * len(TWO_STRATEGIES))
+    ended = analysis("advise", "--all", "--origin", "measured", "--goal", "per_gpu_hour")
     assert ended.exit_code == 2
     assert ended.stderr.count("CPU devices share one machine") == 1
-    assert "try --goal throughput; needs the price, as --usd-per-gpu-hour 2.5" in ended.stderr
+    assert "try --goal throughput; these trials count steps" in ended.stderr
 
 
 def test_per_gpu_hour_takes_the_fewest_gpus_that_are_worth_it(analysis):
@@ -381,41 +380,6 @@ def test_per_gpu_hour_takes_the_fewest_gpus_that_are_worth_it(analysis):
     assert (found["pick"]["strategy"], found["pick"]["num_gpus"]) == ("ps_cpu", 1)
     shown = analysis("advise", "--brief", "--goal", "per_gpu_hour").stdout
     assert "ps_cpu on 1 GPU, batch_size 2, fp32 is best per GPU-hour: 0.36 million images" in shown
-
-
-def test_cost_needs_a_price_and_tells_it_per_million_images(analysis):
-    fill_gpus(TWO_STRATEGIES)
-    ended = analysis("advise", "--all", "--origin", "measured", "--goal", "cost")
-    assert ended.exit_code == 2
-    assert (
-        "--goal cost: needs the price, as --usd-per-gpu-hour 2.5; without one try --goal per_gpu_hour"
-        in ended.stderr
-    )
-    priced = analysis("advise", "--brief", "--goal", "cost", "--usd-per-gpu-hour", "2.5").stdout
-    assert "is cheapest: USD 6.94 per million images at " in priced
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--usd-per-gpu-hour", "2"), "--usd-per-gpu-hour is for --goal cost only"),
-        (
-            ("--goal", "cost", "--usd-per-gpu-hour", "-2"),
-            "--usd-per-gpu-hour -2: wanted a number from 1e-06 to 1e+06",
-        ),
-        (
-            ("--goal", "cost", "--usd-per-gpu-hour", "nan"),
-            "--usd-per-gpu-hour nan: wanted a number from 1e-06 to 1e+06",
-        ),
-    ],
-)
-def test_a_goal_whose_inputs_are_missing_is_refused_with_what_is_missing(
-    analysis, arguments, message
-):
-    fill_gpus(TWO_STRATEGIES)
-    ended = analysis("advise", "--all", "--origin", "measured", *arguments)
-    assert ended.exit_code == 2
-    assert message in ended.stderr
 
 
 PROFILE = Hardware(
@@ -432,7 +396,6 @@ PROFILE = Hardware(
     host_sum_gb_per_s=20.0,
     num_cores=32,
     host_memory_gib=256.0,
-    usd_per_gpu_hour=3.6,
 )
 
 
@@ -450,10 +413,10 @@ def test_simulated_answers_say_so_and_never_mix_with_measured_ones(
         name="s",
         machine=simulated,
     )
-    cost = answer(analysis, "--origin", "simulated", "--goal", "cost")
-    assert cost["question"]["environment"]["origin"] == "simulated"
-    shown = analysis("advise", "--origin", "simulated", "--goal", "cost").stdout
-    assert "USD 10.0 per million images" in shown
+    per_hour = answer(analysis, "--origin", "simulated", "--goal", "per_gpu_hour")
+    assert per_hour["question"]["environment"]["origin"] == "simulated"
+    shown = analysis("advise", "--origin", "simulated", "--goal", "per_gpu_hour").stdout
+    assert "0.36 million images per simulated GPU-hour" in shown
     assert "no GPU was measured" in analysis("advise", "--all", "--origin", "simulated").stdout
     assert answer(analysis)["question"]["environment"]["origin"] == "measured"
 

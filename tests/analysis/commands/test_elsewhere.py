@@ -41,7 +41,7 @@ def take_in(*, compare: str = "", **constants: str) -> None:
     [
         ("scaling", "--all"),
         ("advise", "--all"),
-        ("advise", "--all", "--goal", "cost", "--usd-per-gpu-hour", "2"),
+        ("advise", "--all", "--goal", "per_gpu_hour"),
         ("compare", "way=ddp", "way=fsdp zero=2"),
     ],
 )

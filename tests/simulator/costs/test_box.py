@@ -1,5 +1,6 @@
 """Hardware, and the profiles that describe boxes."""
 
+import json
 import shutil
 from itertools import pairwise
 
@@ -134,3 +135,9 @@ def test_a_profile_of_the_users_own_goes_by_its_file(tmp_path):
 
 def test_what_is_no_file_leads_nowhere():
     assert own_profile_file("my_box") is None
+
+
+def test_the_profile_of_an_older_database_is_read():
+    """Advice once knew a price."""
+    older = {**json.loads(profile("k80_8").to_json()), "usd_per_gpu_hour": None}
+    assert Hardware.from_json(json.dumps(older)) == profile("k80_8")
