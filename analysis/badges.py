@@ -4,18 +4,19 @@ docs/numbers.md."""
 from collections.abc import Iterable, Sequence
 
 from analysis.results import Environment, Result
+from analysis.titles import FEW_REPEATS
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.stats.welch import two_modes
 
-_NOISY = 0.1  # width of a 95 % CI, as a share of the number
+_NOISY = 0.1  # width of a 95 % CI, or of two or three runs, as a share of the number
 
 _MOST_EFFICIENT = 1.1  # speed-up per GPU; caches and noise explain less
 
 MEANINGS = {
     "single run": "one run each; use sweep.repeats=3 to see the spread",
     "tie": "the repeats cannot tell it from the best",
-    "noisy": "a 95 % CI wider than 10 % of the number, or repeats of two speeds",
+    "noisy": "runs or their 95 % CI spread over more than 10 %, or have two speeds",
     "machine busy": "other programs took cores from it, or other trials ran beside it",
     "superlinear": "more than N times as fast on N: the smaller one was slowed, or the rate "
     "of all was counted once per GPU",
@@ -35,11 +36,7 @@ def of_result(result: Result) -> list[str]:
     doubts = []
     if len(result.repeats) == 1 and result.environment.origin.is_ours:
         doubts.append("single run")
-    low, high, throughput = result.low, result.high, result.throughput
-    is_wide = False
-    if low is not None and high is not None and throughput:
-        is_wide = high - low > _NOISY * throughput
-    if is_wide or two_modes(result.repeats):
+    if _is_wide(result) or two_modes(result.repeats):
         doubts.append("noisy")
     if result.efficiency is not None and result.efficiency > _MOST_EFFICIENT:
         doubts.append("superlinear")
@@ -48,6 +45,16 @@ def of_result(result: Result) -> list[str]:
     if result.was_busy:
         doubts.append("machine busy")
     return doubts
+
+
+def _is_wide(result: Result) -> bool:
+    """Return whether its runs, or the interval of four runs or more, spread over 10 %."""
+    low, high = result.low, result.high
+    if 1 < len(result.repeats) < FEW_REPEATS:
+        low, high = min(result.repeats), max(result.repeats)
+    if low is None or high is None or not result.throughput:
+        return False
+    return high - low > _NOISY * result.throughput
 
 
 def of_environment(environment: Environment) -> list[str]:
