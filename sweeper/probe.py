@@ -11,18 +11,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import IO, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from conf.schema import HardwareConfig
 from scalemark.abilities import PRECISIONS
 from scalemark.cli import entry_point
-from scalemark.cli.terminal import Progress, print_json, shown
+from scalemark.cli.terminal import Progress, make_console, print_columns, print_json, shown
 from scalemark.host import files, gpu_libraries, own_code, processes
 from scalemark.records import switches, validation
 from scalemark.records.machine import DeviceKind, Figure, Gpu, Machine, Probe, Probed, ProbeRequest
@@ -46,7 +47,6 @@ COMPILING_S = 1800.0  # where a driver may have to compile kernels first
 _READ_BYTES = 2**16
 _MOST_CHARACTERS = 300
 COMMAND = own_code.module_command("trainer.probing")
-_MIB = 2**20
 _UNKNOWN = "-"
 
 
@@ -62,7 +62,7 @@ def probe(
     as_json: Json = False,
 ) -> None:
     """Measure what the devices of this machine and the links between them can do: matrix products,
-    memory, copies, all-reduces. The newest is kept for explanations.
+    copies, all-reduces. The newest is kept for explanations.
     """
     try:
         if hardware not in _KINDS:
@@ -100,26 +100,19 @@ def _num_devices(wanted: int | None, inventory: Inventory) -> int:
     return wanted
 
 
-def _precisions(inventory: Inventory) -> tuple[str, ...]:
-    """Return those that these devices have."""
-    capability = inventory.compute_capability
-    names = []
-    for name, abilities in PRECISIONS.items():
-        lack = abilities.gpu_only
-        if capability is not None:
-            lack = abilities.lack_of(capability)
-        if not lack:
-            names.append(name)
-    return tuple(names)
-
-
 def _measure_and_keep(
     machine: Machine, inventory: Inventory, num_devices: int, *, as_json: bool
 ) -> None:
     """Measure, keep and print. What is incomplete is printed, and not kept."""
     gpus = inventory.gpus[:num_devices]
+    precisions = []
+    capability = inventory.compute_capability
+    for name, abilities in PRECISIONS.items():
+        lacks = abilities.gpu_only if capability is None else abilities.lack_of(capability)
+        if not lacks:
+            precisions.append(name)
     request = ProbeRequest(
-        device_kind=str(inventory.kind), num_devices=num_devices, precisions=_precisions(inventory)
+        device_kind=str(inventory.kind), num_devices=num_devices, precisions=tuple(precisions)
     )
     problem = own_code.lack_of_tensorflow() or gpu_libraries.problem(gpus, inventory.libraries)
     for precision in request.precisions if gpus else ():
@@ -198,9 +191,9 @@ def _probe(
 
 def _print(probe: Probe, *, as_json: bool) -> None:
     if as_json:
-        return print_json(probe)
-    for line in lines_of(probe):
-        print(line)
+        print_json(probe)
+    else:
+        print_probe(probe)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -270,10 +263,7 @@ def _read(descriptor: int, measured: Measured, progress: Progress, stall_s: floa
             measured.doubts.append(str(value["doubt"]))
         elif "what" in value:
             measured.figures.append(validation.build(Figure, value))
-        name = str(Probed.PEAK)
-        if measured.figures:
-            name = measured.figures[-1].what
-        progress(f"probing: {Probed(name).about}", len(measured.figures), total)
+        progress("probing", len(measured.figures), total)
     return True
 
 
@@ -312,106 +302,72 @@ def _cause(log: IO[bytes], exit_code: int) -> str:
     return quoted(text.strip().splitlines()[-1].strip(), _MOST_CHARACTERS)
 
 
-def lines_of(probe: Probe) -> Iterator[str]:
-    """Yield all that people read of a probe."""
+def print_probe(probe: Probe) -> None:
+    """Print all that people read of a probe."""
     kind = probe.kind
     devices = f"{kind.counted(len(probe.devices))} of {probe.host}"
     if kind is DeviceKind.GPU:
         devices += f" ({' and '.join(dict.fromkeys(probe.devices))})"
-    yield devices
+    print(devices)
     if kind.note:
-        yield kind.note
-    yield f"measured {probe.measured_at[:16].replace('T', ' ')} UTC"
-    yield from _device_lines(probe)
-    if any(probe.of(Probed.PAIR)):
-        yield from _matrix_lines(probe)
+        print(kind.note)
+    print(f"measured {probe.measured_at[:16].replace('T', ' ')} UTC")
+    console = make_console()
+    _print_devices(console, probe)
     if any(probe.of(Probed.ALL_REDUCE)):
-        yield from _all_reduce_lines(probe)
+        _print_all_reduces(console, probe)
     for problem in probe.problems:
-        yield f"\nnot measured: {problem}"
+        print(f"\nnot measured: {problem}")
     for doubt in probe.doubts:
-        yield f"\nmay be too low: {doubt}"
+        print(f"\nmay be too low: {doubt}")
 
 
-def _device_lines(probe: Probe) -> Iterator[str]:
-    precisions = list(dict.fromkeys(each.precision for each in probe.figures if each.precision))
-    yield "\nTFLOP/s of a matrix product; GB/s of memory, and of copies from and to the host"
-    rows = [["", *precisions, "memory", "from host", "to host"]]
-    owners: list[int | None] = [*range(len(probe.devices)), None]
-    for owner in owners:
-        name = "host"
-        if owner is not None:
-            name = f"{probe.kind.singular} {owner}"
-        cells = [_peak(probe, owner, precision) for precision in precisions]
-        cells.append(_rate(probe, Probed.MEMORY, owner, None))
-        if owner is None:
-            cells += [_UNKNOWN, _UNKNOWN]
-        else:
-            cells.append(_rate(probe, Probed.TO_DEVICE, None, owner))
-            cells.append(_rate(probe, Probed.TO_HOST, owner, None))
-        if {*cells} != {_UNKNOWN}:
-            rows.append([name, *cells])
-    yield from _aligned(rows)
-    if probe.kind is DeviceKind.CPU_DEVICE:
-        yield "the peak is of all cores together, which the devices share"
-        for figure in probe.of(Probed.MEMORY):
-            yield f"memory and copies: tensors of {_size(figure.num_bytes or 0)}"
-
-
-def _matrix_lines(probe: Probe) -> Iterator[str]:
-    yield f"\nGB/s from each {probe.kind.singular} (row) to each other (column)"
-    if probe.kind is DeviceKind.CPU_DEVICE:
-        yield "they share the host's memory: a copy within it"
+def _print_devices(console: Console, probe: Probe) -> None:
+    """Print a row per device: its peaks, its copies from and to the host, and to other devices."""
+    texts: dict[tuple[object, ...], str] = {}
+    for figure in probe.figures:
+        if figure.value is not None:
+            text = _giga(figure.value)
+            if figure.what == Probed.PEAK:
+                text = f"{figure.value / 1e12:.3g}"
+            texts[figure.what, figure.precision, figure.source, figure.target] = text
+    precisions = dict.fromkeys(figure.precision for figure in probe.of(Probed.PEAK))
     numbers = range(len(probe.devices))
-    rows = [["", *map(str, numbers)]]
-    for source in numbers:
-        rates = [_rate(probe, Probed.PAIR, source, target) for target in numbers]
-        rows.append([str(source), *rates])
-    yield from _aligned(rows)
+    rows, pairs = [], []
+    for number in numbers:
+        keys: list[tuple[object, ...]] = [
+            (Probed.PEAK, precision, number, None) for precision in precisions
+        ]
+        keys += [(Probed.TO_DEVICE, "", None, number), (Probed.TO_HOST, "", number, None)]
+        name = f"{probe.kind.singular} {number}"
+        rows.append([name, *(texts.get(key, _UNKNOWN) for key in keys)])
+        to_others = [texts.get((Probed.PAIR, "", number, other), _UNKNOWN) for other in numbers]
+        pairs.append([name, *to_others])
+    print("\nTFLOP/s of a matrix product; GB/s of copies from and to the host")
+    columns = ["", *precisions, "from host", "to host"]
+    print_columns(console, columns, rows, right=columns[1:])
+    if probe.kind is DeviceKind.CPU_DEVICE:
+        print("the peak is of all cores together, which the devices share")
+    if any(probe.of(Probed.PAIR)):
+        print(f"\nGB/s from each {probe.kind.singular} (row) to each other (column)")
+        columns = ["", *map(str, numbers)]
+        print_columns(console, columns, pairs, right=columns[1:])
 
 
-def _all_reduce_lines(probe: Probe) -> Iterator[str]:
-    yield f"\nall-reduce over {probe.kind.counted(len(probe.devices))} by {probe.all_reduce}"
-    rows = [["bytes of each", "bus GB/s", "ms"]]
+def _print_all_reduces(console: Console, probe: Probe) -> None:
+    print(f"\nall-reduce over {probe.kind.counted(len(probe.devices))} by {probe.all_reduce}")
+    columns = ["MiB of each", "bus GB/s", "ms"]
+    rows = []
     share = 2 * (len(probe.devices) - 1) / len(probe.devices)
     for figure in probe.of(Probed.ALL_REDUCE):
         assert figure.value is not None
         assert figure.num_bytes is not None
         took_ms = 1e3 * share * figure.num_bytes / figure.value
-        rows.append([_size(figure.num_bytes), _giga(figure), f"{took_ms:.3g}"])
-    yield from _aligned(rows)
+        rows.append([f"{figure.num_bytes / 2**20:g}", _giga(figure.value), f"{took_ms:.3g}"])
+    print_columns(console, columns, rows, right=columns)
 
 
-def _peak(probe: Probe, owner: int | None, precision: str) -> str:
-    for figure in probe.of(Probed.PEAK):
-        if figure.source == owner and figure.precision == precision and figure.value:
-            return f"{figure.value / 1e12:.3g}"
-    return _UNKNOWN
-
-
-def _rate(probe: Probe, what: Probed, source: int | None, target: int | None) -> str:
-    for figure in probe.of(what):
-        if (figure.source, figure.target) == (source, target):
-            return _giga(figure)
-    return _UNKNOWN
-
-
-def _giga(figure: Figure) -> str:
-    assert figure.value is not None
-    if figure.value < 1e12:
-        return f"{figure.value / 1e9:.3g}"
-    return f"{figure.value / 1e9:.0f}"
-
-
-def _size(num_bytes: int) -> str:
-    if num_bytes >= _MIB:
-        return f"{num_bytes // _MIB} MiB"
-    return f"{num_bytes // 1024} KiB"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the rows with the first column to the left, all others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
-        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
+def _giga(value: float) -> str:
+    if value < 1e12:
+        return f"{value / 1e9:.3g}"
+    return f"{value / 1e9:.0f}"

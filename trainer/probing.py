@@ -2,7 +2,7 @@
 
 ```
   host  --to_device-->  device 0  --pair-->  device 1 ...      all_reduce: over all of them
-        <--to_host----   memory, peak
+        <--to_host----   peak
 ```
 `scalemark probe` starts it, reads its lines, and ends it. Copies are TensorFlow's own, which
 training uses, too. Logical CPU devices share one memory, in which TensorFlow copies nothing: a deep
@@ -41,7 +41,7 @@ MIB = 2**20
 COPY_BYTES = {DeviceKind.CPU_DEVICE: 1024 * MIB, DeviceKind.GPU: 2048 * MIB}
 COPY_PIECES = {DeviceKind.CPU_DEVICE: 1, DeviceKind.GPU: 8}  # tensors that are copied at once
 OF_HOST_MEMORY = 8  # a tensor takes at most such a part of it, as up to three are held at once
-LEAST_COPY_BYTES = 4 * MIB  # a device without room for this has no figure
+LEAST_COPY_BYTES = 4 * MIB
 # Of a reduction, from where latency counts to where bandwidth does.
 SUM_BYTES = {
     DeviceKind.CPU_DEVICE: tuple(MIB * size // 16 for size in (1, 16, 256, 1024)),
@@ -50,7 +50,6 @@ SUM_BYTES = {
 TURN_S = 0.05  # of actions between two looks at the clock
 ALL_TURNS_S = 0.5
 _FLOAT_BYTES = 4
-_ADD_TRAFFIC = 3  # bytes moved per byte of a sum in place: two read, one written
 _ALL_REDUCES = {DeviceKind.CPU_DEVICE: ring, DeviceKind.GPU: nccl}
 
 Step = Callable[[], Figure]
@@ -96,13 +95,11 @@ def steps_of(request: ProbeRequest, devices: Devices, num_bytes: int) -> list[St
     """Return what measures each figure, in the order in which they are shown."""
     is_cpu = devices.kind is DeviceKind.CPU_DEVICE
     everyone = range(len(devices.replicas))
-    # CPU devices share cores and memory: one stands for all, and the host for its memory
+    # CPU devices share cores and memory: one stands for all
     numbers = everyone[:1] if is_cpu else everyone
     steps: list[Step] = []
     for precision in request.precisions:
         steps += [partial(_peak, devices, precision, number) for number in numbers]
-    owners = [None] if is_cpu else [None, *numbers]
-    steps += [partial(_memory, devices, num_bytes, owner) for owner in owners]
     for number in numbers:
         steps.append(partial(_copy, devices, num_bytes, Probed.TO_DEVICE, None, number))
         steps.append(partial(_copy, devices, num_bytes, Probed.TO_HOST, number, None))
@@ -122,26 +119,22 @@ def _peak(devices: Devices, precision: str, number: int) -> Figure:
     return Figure(what=Probed.PEAK, value=peak, problem=problem, precision=precision, source=number)
 
 
-def _memory(devices: Devices, num_bytes: int, number: int | None) -> Figure:
-    """Measure the memory of a device; of the host where `number` is None."""
-
-    def measure(num_bytes: int) -> float:
-        with tf.device(_device(devices, number)):
-            total, addend = tf.Variable(_values(num_bytes)), _values(num_bytes)
-            seconds = _seconds(devices, lambda: total.assign_add(addend))
-        return _ADD_TRAFFIC * num_bytes / seconds
-
-    return _largest(devices, num_bytes, measure, Probed.MEMORY, number, None)
-
-
 def _copy(
     devices: Devices, num_bytes: int, what: Probed, source: int | None, target: int | None
 ) -> Figure:
-    def measure(num_bytes: int) -> float:
+    # functions of TensorFlow refer to themselves, and hold memory of devices until garbage is
+    # collected
+    gc.collect()
+    value, problem = None, ""
+    try:
         act = _copying(devices, _device(devices, source), _device(devices, target), num_bytes)
-        return num_bytes / _seconds(devices, act)
-
-    return _largest(devices, num_bytes, measure, what, source, target)
+        value = num_bytes / _seconds(devices, act)
+    except tf.errors.ResourceExhaustedError:
+        ends = " or ".join(_named(devices, each) for each in (source, target))
+        problem = f"{ends}: no memory for {num_bytes // MIB} MiB"
+    return Figure(
+        what=what, value=value, problem=problem, source=source, target=target, num_bytes=num_bytes
+    )
 
 
 def _copying(
@@ -167,42 +160,16 @@ def _copying(
     return copy
 
 
-def _largest(
-    devices: Devices,
-    num_bytes: int,
-    measure: Callable[[int], float],
-    what: Probed,
-    source: int | None,
-    target: int | None,
-) -> Figure:
-    """Measure with as many bytes as there is room for, half as many after each time too many.
-
-    Functions of TensorFlow refer to themselves, and so does what they hold on the devices: garbage
-    is collected before each figure, which needs the room.
-    """
-    while num_bytes >= LEAST_COPY_BYTES:
-        gc.collect()
-        try:
-            rate = measure(num_bytes)
-        except tf.errors.ResourceExhaustedError:
-            num_bytes //= 2
-        else:
-            return Figure(what=what, value=rate, source=source, target=target, num_bytes=num_bytes)
-    ends = " or ".join(_named(devices, each) for each in (source, target))
-    problem = f"{ends}: no memory for {2 * num_bytes // MIB} MiB"
-    return Figure(what=what, value=None, problem=problem, source=source, target=target)
-
-
 def _all_reduce(devices: Devices, num_bytes: int) -> Figure:
     num_devices = len(devices.replicas)
+    sent = 2 * (num_devices - 1) / num_devices  # of each device, in a ring
     gc.collect()
+    value, problem = None, ""
     try:
-        seconds = _seconds(devices, _reduction(devices, num_bytes))
+        value = sent * num_bytes / _seconds(devices, _reduction(devices, num_bytes))
     except tf.errors.ResourceExhaustedError:
         problem = f"a reduction of {num_bytes // MIB} MiB: no memory"
-        return Figure(what=Probed.ALL_REDUCE, value=None, problem=problem, num_bytes=num_bytes)
-    sent = 2 * (num_devices - 1) / num_devices  # of each device, in a ring
-    return Figure(what=Probed.ALL_REDUCE, value=sent * num_bytes / seconds, num_bytes=num_bytes)
+    return Figure(what=Probed.ALL_REDUCE, value=value, problem=problem, num_bytes=num_bytes)
 
 
 def _reduction(devices: Devices, num_bytes: int) -> Callable[[], Sequence[tf.Tensor]]:

@@ -205,20 +205,11 @@ def said_of_errors(gpu: GpuTelemetry) -> Iterator[str]:
 class Probed(StrEnum):
     """The things that a probe measures, in its order."""
 
-    about: str
-
-    def __new__(cls, value: str, about: str = "") -> Probed:
-        what = str.__new__(cls, value)
-        what._value_ = value
-        what.about = about
-        return what
-
-    PEAK = "peak", "largest rate of a matrix product"
-    MEMORY = "memory", "read and written in the device's own memory"
-    TO_DEVICE = "to_device", "copied from the host's memory to the device"
-    TO_HOST = "to_host", "copied from the device to the host's memory"
-    PAIR = "pair", "copied from one device to another"
-    ALL_REDUCE = "all_reduce", "bus bandwidth of a reduction over all devices"
+    PEAK = "peak"  # largest rate of a matrix product
+    TO_DEVICE = "to_device"  # copied from the host's memory to the device
+    TO_HOST = "to_host"  # copied from the device to the host's memory
+    PAIR = "pair"  # copied from one device to another
+    ALL_REDUCE = "all_reduce"  # bus bandwidth of a reduction over all devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,10 +264,6 @@ class Probe(JsonRecord):
         for figure in self.figures:
             if figure.what == what and figure.value is not None:
                 yield figure
-
-    def least(self, what: Probed) -> float | None:
-        """Return what the slowest device or pair reaches; None where nothing was measured."""
-        return min((figure.value for figure in self.of(what) if figure.value), default=None)
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 import gc
 import weakref
 from dataclasses import replace
-from itertools import count
 
 import pytest
 import tensorflow as tf
@@ -45,7 +44,7 @@ def test_three_devices_have_six_pairs(make_devices):
 
 def test_one_device_has_no_pairs_and_no_reductions(make_devices):
     steps = steps_of(make_devices(1), "fp32", "bf16")
-    assert [step.func.__name__ for step in steps] == ["_peak", "_peak", "_memory", "_copy", "_copy"]
+    assert [step.func.__name__ for step in steps] == ["_peak", "_peak", "_copy", "_copy"]
 
 
 def test_a_copy_is_one_of_all_bytes(make_devices):
@@ -82,16 +81,10 @@ def test_tensors_fit_the_host(kind, host_mib, mib):
     assert copy_bytes(DeviceKind(kind), host_mib * MIB) == mib * MIB
 
 
-def test_a_device_with_little_room_copies_less(make_devices, monkeypatch):
-    monkeypatch.setattr(probing, "_copying", _with_room_for(16 * MIB))
-    found = probing._copy(make_devices(2), ROOM, Probed.PAIR, 0, 1)
-    assert (found.num_bytes, found.problem) == (16 * MIB, "")
-
-
 def test_a_device_without_room_has_a_problem_instead_of_a_figure(make_devices, monkeypatch):
-    monkeypatch.setattr(probing, "_copying", _with_room_for(0))
+    monkeypatch.setattr(probing, "_copying", _refuse)
     found = probing._copy(make_devices(2), ROOM, Probed.TO_DEVICE, None, 1)
-    assert (found.value, found.problem) == (None, "the host or CPU device 1: no memory for 4 MiB")
+    assert (found.value, found.problem) == (None, "the host or CPU device 1: no memory for 64 MiB")
 
 
 def test_what_one_figure_held_is_free_before_the_next(make_devices, monkeypatch):
@@ -122,15 +115,6 @@ def test_the_hosts_memory_is_pinned_for_gpus_alone(make_devices, monkeypatch):
     assert not context.context().config.gpu_options.force_gpu_compatible
     probing.pin_host_memory(replace(make_devices(1), kind=DeviceKind.GPU))
     assert context.context().config.gpu_options.force_gpu_compatible
-
-
-def _with_room_for(most):
-    calls = count()
-
-    def copying(devices, source, target, num_bytes):
-        return _refuse() if num_bytes > most else lambda: next(calls)
-
-    return copying
 
 
 def _refuse(*_):

@@ -15,7 +15,7 @@ PROBE = Probe(
     uuids=(),
     measured_at="2026-11-25T12:00:00.000000+00:00",
     all_reduce="ring",
-    figures=(Figure(what="memory", value=2e10),),
+    figures=(Figure(what="to_host", value=2e10),),
 )
 
 
@@ -51,4 +51,4 @@ def test_that_of_another_machine_is_not_believed(folder):
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan"), None])
 def test_a_figure_without_a_value_has_a_problem(value):
     with pytest.raises(ValueError, match="wanted"):
-        Figure(what="memory", value=value)
+        Figure(what="to_host", value=value)

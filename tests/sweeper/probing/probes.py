@@ -53,13 +53,12 @@ def two_kinds() -> Machine:
 
 def figures(num_gpus: int, pair: float, bus: float) -> tuple[Figure, ...]:
     """What a box of GPUs reaches whose PCIe carries 25 GB/s; the last GPU is slower than others."""
-    found = [Figure(what=Probed.MEMORY, value=180e9, num_bytes=2048 * MIB)]
+    found = []
     for number in range(num_gpus):
         peak = 150e12 if number < num_gpus - 1 else 140e12
         found += [
             Figure(what=Probed.PEAK, value=peak, precision="bf16", source=number),
             Figure(what=Probed.PEAK, value=peak / 2, precision="fp32", source=number),
-            Figure(what=Probed.MEMORY, value=950e9, source=number, num_bytes=2048 * MIB),
             Figure(what=Probed.TO_DEVICE, value=25e9, target=number, num_bytes=2048 * MIB),
             Figure(what=Probed.TO_HOST, value=26e9, source=number, num_bytes=2048 * MIB),
         ]

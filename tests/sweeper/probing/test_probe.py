@@ -22,7 +22,7 @@ from tests.conftest import PROJECT
 from tests.sweeper.probing.probes import box, figures
 
 BOX = box(2, "NVIDIA GeForce RTX 4090")
-FIGURE = '{"what": "memory", "value": 9e11, "source": 0}'
+FIGURE = '{"what": "to_host", "value": 9e11, "source": 0}'
 NO_GPUS = Machine(host="box", cpu="x", num_cores=8, memory_bytes=2**30, gpus=(), driver="")
 
 
@@ -198,7 +198,6 @@ def test_a_real_probe_of_cpu_devices_measures_all_of_them():
     peaks = [figure for figure in figures if figure[0] == "peak"]
     assert set(peaks) == {("peak", 0, None)}
     assert figures[len(peaks) :] == [
-        ("memory", None, None),
         ("to_device", None, 0),
         ("to_host", 0, None),
         ("pair", 0, 1),

@@ -12,7 +12,7 @@ from sweeper.probe import COMPILING_S, STALL_S, Measured, measure, patience_s
 from tests.sweeper.probing.probes import box
 
 REQUEST = ProbeRequest(device_kind="cpu_device", num_devices=2, precisions=())
-MEMORY = '{"what": "memory", "value": 2e10, "source": 0}'
+COPY = '{"what": "to_host", "value": 2e10, "source": 0}'
 SUM = '{"what": "all_reduce", "value": null, "problem": "no memory", "num_bytes": 1}'
 
 
@@ -26,12 +26,12 @@ def measured_by(script, stall_s=60.0, progress=silent):
 def test_figures_and_doubts_are_read_and_what_libraries_print_is_not():
     seen = []
     found = measured_by(
-        f"print('oneDNN is on'); print('12'); print('{{\"total\": 2}}'); print('{MEMORY}'); print('{SUM}');"
+        f"print('oneDNN is on'); print('12'); print('{{\"total\": 2}}'); print('{COPY}'); print('{SUM}');"
         'print(\'{"doubt": "others"}\')',
         progress=lambda what, done, total: seen.append((done, total)),
     )
     assert [(one.what, one.value, one.problem) for one in found.figures] == [
-        ("memory", 2e10, ""),
+        ("to_host", 2e10, ""),
         ("all_reduce", None, "no memory"),
     ]
     assert (found.doubts, found.problem) == (["others"], "")
@@ -39,8 +39,8 @@ def test_figures_and_doubts_are_read_and_what_libraries_print_is_not():
 
 
 def test_a_process_that_ends_early_says_why_and_what_it_measured_is_there():
-    found = measured_by(f"print('{MEMORY}', flush=True); raise SystemExit('no room: 4 GiB wanted')")
-    assert [one.what for one in found.figures] == ["memory"]
+    found = measured_by(f"print('{COPY}', flush=True); raise SystemExit('no room: 4 GiB wanted')")
+    assert [one.what for one in found.figures] == ["to_host"]
     assert found.problem == "its process ended with 1: no room: 4 GiB wanted"
 
 
@@ -69,7 +69,7 @@ def test_the_real_process_says_in_a_sentence_what_it_lacks():
 
 
 def test_a_process_that_hangs_is_ended():
-    script = f"import time; print('{MEMORY}', flush=True); time.sleep(3600)"
+    script = f"import time; print('{COPY}', flush=True); time.sleep(3600)"
     found = measured_by(script, stall_s=1.0)
     assert found.problem == "no figure for 1 s: ended"
 
@@ -86,7 +86,7 @@ def test_whatever_ends_the_reader_ends_the_process(tmp_path):
     file = tmp_path / "pid"
     script = (
         f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid()));"
-        f"print('{MEMORY}', flush=True); time.sleep(3600)"
+        f"print('{COPY}', flush=True); time.sleep(3600)"
     )
 
     def interrupt(what, done, total):
