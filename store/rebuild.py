@@ -22,7 +22,6 @@ from scalemark.records.machine import Machine, check_kind_of_machine
 from scalemark.records.measurement import IN_FLIGHT, AttemptResult, Outcome, State
 from scalemark.records.references import Rejected
 from scalemark.records.trial import TrialSpec
-from scalemark.records.validation import parsed
 from scalemark.run_folder import SWEEP_FILE, RunFolder, read_left, read_regular
 from store import schema
 from store.database import open_for_writing, writing
@@ -331,7 +330,7 @@ def _asked_for(
     """Return positions and trials; unknown positions follow in the order in which trials began."""
     asked_for: list[tuple[int, TrialSpec]] = []
     for trial in record.trials if record else ():
-        asked_for.append((trial.position, spec_of(parsed(trial.spec))))
+        asked_for.append((trial.position, spec_of(trial.spec)))
     known = {spec.trial_id for _, spec in asked_for}
     following = max((position for position, _ in asked_for), default=-1) + 1
     for attempt in sorted(attempts, key=lambda attempt: attempt.begin.started_at):

@@ -1,5 +1,6 @@
 """Opens a database for writing, begins sweeps in it, and reads what it holds of one."""
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -276,11 +277,15 @@ def read_sweep(engine: sa.Engine, sweep_id: int) -> SweepRecord:
     with reading(engine) as connection:
         sweep = connection.execute(sa.select(sweeps.__table__).where(sweeps.id == sweep_id)).one()
         cells = connection.execute(refused.order_by(left_out.overrides))
+        asked = [
+            AskedFor(position=row.position, spec=json.loads(row.spec))
+            for row in connection.execute(asked_for)
+        ]
         return SweepRecord(
             name=sweep.name,
             reason=sweep.reason,
             command=sweep.command,
             started_at=sweep.started_at,
-            trials=tuple(AskedFor(**row) for row in connection.execute(asked_for).mappings()),
+            trials=tuple(asked),
             left_out=tuple((overrides, reason) for overrides, reason in cells),
         )

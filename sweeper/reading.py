@@ -73,7 +73,7 @@ def read(
     to_read: dict[str, tuple[TrialSpec, list[Row]]] = {}
     for name in sweep.split(","):
         for asked in read_sweep(engine, int(find(engine, f"sweep={name}").id)).trials:
-            spec = TrialSpec.from_json(asked.spec)
+            spec = TrialSpec.of(asked.spec)
             attempts = _attempts(engine, spec)
             if spec.read and attempts:
                 to_read[spec.trial_id] = (_checked(spec, changes), attempts)

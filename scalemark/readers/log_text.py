@@ -4,7 +4,7 @@ import codecs
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -127,26 +127,21 @@ def cleaned(line: str) -> str:
 
 
 MOST_FILES = 10_000
-MOST_DEPTH = 8
 
 
-def named_below(folder: Path, names: Collection[str]) -> list[Path]:
-    """Return the files of these names, those of upper folders first. Links are not followed."""
+def named_below(folder: Path, name: str) -> list[Path]:
+    """Return the files of this name, those of upper folders first. Links are not followed."""
     named: list[Path] = []
-    level, seen = [folder], 0
-    for _ in range(MOST_DEPTH):
-        below: list[Path] = []
-        for upper in level:
-            for entry in _entries(upper):
-                seen += 1
-                if seen > MOST_FILES:
-                    return named
-                if entry.is_dir(follow_symlinks=False):
-                    below.append(Path(entry.path))
-                elif entry.name in names and entry.is_file(follow_symlinks=False):
-                    named.append(Path(entry.path))
-        level = below
-    return named
+    num_seen = 0
+    for upper, below, files in os.walk(folder):
+        below.sort()
+        num_seen += len(below) + len(files)
+        path = Path(upper, name)
+        if name in files and not path.is_symlink():
+            named.append(path)
+        if num_seen > MOST_FILES:
+            break
+    return sorted(named, key=lambda path: len(path.parts))
 
 
 def read_text(path: Path) -> str | None:
@@ -164,14 +159,6 @@ def read_json(path: Path) -> object:
     except (ValueError, RecursionError):
         return None
     return content
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []  # it was removed meanwhile, or may not be read
 
 
 HALF_BYTES = 2**21

@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, make_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from scalemark.records import validation
-from scalemark.records.axes import Engine
 from scalemark.records.measurement import AttemptResult, Outcome, Phase, StepSample
-from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, LARGEST_FLOAT32, TrialSpec
+from scalemark.records.trial import AXES, LARGEST_FLOAT32, TrialSpec, named
 from scalemark.text.untrusted import quoted_lines
 
 ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
@@ -142,27 +141,12 @@ def spec_of(values: object) -> TrialSpec:
 
     Values stay as they are, whole numbers in place of floats, too: their digest is the identity.
     """
-    is_program = isinstance(values, dict) and values.get("engine") == Engine.command
-    validation.checked(_PROGRAM_IN_FILE if is_program else _SPEC_IN_FILE, values, "spec")
-    assert isinstance(values, dict)
-    return TrialSpec.of(values)
-
-
-def _in_file(lacked: Collection[str]) -> type[Any]:
-    """Return a record of every axis by its type; those that may be lacking have a default."""
-    required: list[tuple[str, Any]] = []
-    optional: list[tuple[str, Any, Any]] = []
-    for axis in AXES.values():
-        if axis.default is None and axis.name not in lacked:
-            required.append((axis.name, axis.type))
-        else:
-            optional.append((axis.name, axis.type, axis.lacking))
-    optional.append(("free", dict[str, Any], field(default_factory=dict)))
-    return make_dataclass("_SpecInFile", [*required, *optional])
-
-
-_SPEC_IN_FILE = _in_file(())
-_PROGRAM_IN_FILE = _in_file(LACKED_BY_COMMANDS)
+    validation.check_json(values, "spec")
+    axes = named(values)
+    for name, value in axes.items():
+        if name in AXES:
+            validation.check_type(AXES[name].type, value, f"spec.{name}")
+    return TrialSpec.of(axes)
 
 
 RANK_LOST = 7
@@ -355,7 +339,7 @@ class AskedFor:
     """One trial of a sweep. A continued sweep may have two of the same position."""
 
     position: int
-    spec: str  # canonical JSON of its TrialSpec
+    spec: dict[str, Any]  # as the JSON of its TrialSpec has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,41 +358,20 @@ class SweepRecord:
         return sweep_uid(self.name, self.started_at, self.command)
 
     def to_json(self) -> str:
-        """Return JSON with a line per trial; specs are JSON already."""
+        """Return JSON with a line per trial."""
         head = {name: getattr(self, name) for name in ("uid", "name", "reason", "command")}
         head |= {"started_at": validation.utc_text(self.started_at), "left_out": self.left_out}
-        trials = ",\n".join(
-            f'{{"position": {trial.position}, "spec": {trial.spec}}}' for trial in self.trials
-        )
+        trials = ",\n".join(map(validation.canonical, self.trials))
         return f'{json.dumps(head, indent=1)[:-2]},\n "trials": [\n{trials}\n ]\n}}\n'
 
     @classmethod
     def from_json(cls, text: str) -> SweepRecord:
         """Invert `to_json`. Raises ValueError."""
-        values = validation.checked(_SweepInFile, validation.parsed(text))
-        uid = values.pop("uid")
-        values["trials"] = tuple(
-            AskedFor(position=trial.position, spec=spec_of(trial.spec).to_json())
-            for trial in values["trials"]
-        )
-        record = cls(**values)
+        values = validation.parsed(text)
+        uid = values.pop("uid", "missing") if isinstance(values, dict) else ""
+        record = validation.build(cls, values)
+        for trial in record.trials:
+            spec_of(trial.spec)
         if record.uid != uid:
             raise ValueError(f"uid {uid}, and its name, time and command make {record.uid}")
         return record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TrialInFile:
-    position: int
-    spec: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SweepInFile:
-    uid: str
-    name: str
-    reason: str
-    command: str
-    started_at: datetime
-    trials: tuple[_TrialInFile, ...]
-    left_out: tuple[tuple[str, str], ...]

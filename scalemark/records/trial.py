@@ -186,12 +186,7 @@ class TrialSpec(TrialAxes):
     @classmethod
     def from_json(cls, text: str) -> TrialSpec:
         """Invert `to_json`. Raises ValueError, which names missing and unknown keys."""
-        values = json.loads(text)
-        if not isinstance(values, dict):
-            raise ValueError(
-                f"not a trial spec: found {type(values).__name__}, wanted an object of axes"
-            )
-        _check_names(values)
+        values = named(json.loads(text))
         return cls.of(values)
 
     @classmethod
@@ -294,8 +289,14 @@ def _check_command(spec: TrialSpec) -> None:
         check_item(spec.item)
 
 
-def _check_names(values: Mapping[str, Any]) -> None:
-    """Raise ValueError for missing axes, and for unknown ones, with the nearest known name."""
+def named(values: object) -> dict[str, Any]:
+    """Return the values of a spec by their names. Raises ValueError for missing axes, and for
+    unknown ones, with the nearest known name.
+    """
+    if not isinstance(values, dict):
+        raise ValueError(
+            f"not a trial spec: found {type(values).__name__}, wanted an object of axes"
+        )
     required = _REQUIRED
     if values.get("engine") == Engine.command:
         required = required.difference(LACKED_BY_COMMANDS)
@@ -306,6 +307,7 @@ def _check_names(values: Mapping[str, Any]) -> None:
         problems.append(f"{name!r} is no axis, {hint}")
     if problems:
         raise ValueError(f"not a trial spec: {'; '.join(problems)}")
+    return values
 
 
 def _is_positive(text: str) -> bool:

@@ -128,6 +128,11 @@ def checked(record: type[Any], reported: object, where: str = "") -> dict[str, A
     return made
 
 
+def check_type(kind: type, value: object, where: str) -> None:
+    """Raises ValueError for what is no text, number or truth of this type."""
+    _PLAIN[kind](value, where)
+
+
 def check_json(value: object, where: str, depth: int = 0) -> None:
     """Accept any JSON whose texts can be stored and whose numbers are finite."""
     if depth > _MOST_NESTED:

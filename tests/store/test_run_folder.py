@@ -231,7 +231,7 @@ def test_a_sweep_is_another_when_its_name_its_beginning_or_its_command_is():
 
 def test_a_sweep_is_read_as_it_was_written():
     trials = tuple(
-        AskedFor(position=position, spec=small(seed=seed).to_json())
+        AskedFor(position=position, spec=json.loads(small(seed=seed).to_json()))
         for position, seed in ((0, 1), (0, 7), (1, 2))
     )
     sweep = SweepRecord(

@@ -72,7 +72,7 @@ class HuggingFaceReader(Reader):
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         for name in () if self._has_total else FILES:
-            for path in named_below(folder, (name,)):
+            for path in named_below(folder, name):
                 reading = self.read_file(path)
                 if reading:
                     yield reading
