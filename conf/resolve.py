@@ -116,11 +116,11 @@ def _problems_of_machine(
     no_room = _problem_of_room(spec, num_devices, hosts)
     if no_room:
         yield no_room
-    slices = "the usable devices are MIG slices, and CUDA shows a process only one"
     if is_mig and spec.gpus_per_host > 1:
-        yield f"num_gpus={spec.num_gpus} hosts={spec.hosts}: {slices}"
-    if is_mig and spec.visibility == "all":
-        yield f"visibility=all: {slices}; choose masked"
+        yield (
+            f"num_gpus={spec.num_gpus} hosts={spec.hosts}: the usable devices are MIG slices, and "
+            "CUDA shows a process only one"
+        )
 
 
 def _problem_of_room(spec: TrialSpec, num_devices: int, hosts: Hosts | None) -> str | None:

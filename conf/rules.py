@@ -16,17 +16,6 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.switches import unknown_axes
 from scalemark.records.trial import STRATEGY_NAMES, TrialSpec
 
-_ABOUT_KERNELS = "it is about the threads that launch GPU kernels"
-_ABOUT_CUDNN = "cuDNN runs on GPUs"
-GPU_ONLY = {
-    "gpu_thread_mode": (("gpu_private", "gpu_shared"), _ABOUT_KERNELS),
-    "cudnn_autotune": (("on", "off"), _ABOUT_CUDNN),
-    "winograd_nonfused": (("on", "off"), _ABOUT_CUDNN),
-    "batchnorm_persistent": (("on", "off"), _ABOUT_CUDNN),
-    "visibility": (("all",), "there is no GPU to hide"),
-}
-"""Axis -> values that no CPU device runs, and why; all-reduces and precisions declare theirs."""
-
 _AN_HOUR_S = 3600.0  # waits of more per step are slips of units
 INJECTED_AT_MOST = {
     "throttling": 0.95,
@@ -65,11 +54,6 @@ def problems(spec: TrialSpec) -> Iterator[str]:
             f"loss_scale={spec.loss_scale}: only {scaled} needs one, the trial says "
             f"precision={spec.precision}; leave it out"
         )
-    if spec.gpu_thread_count and spec.gpu_thread_mode == "global":
-        count = f"gpu_thread_count={spec.gpu_thread_count}"
-        yield (
-            f"{count}: means nothing with gpu_thread_mode=global; choose gpu_private or gpu_shared"
-        )
     if spec.momentum and not OPTIMIZERS[spec.optimizer].has_momentum:
         having = _able(OPTIMIZERS, "has_momentum")
         yield (
@@ -86,14 +70,14 @@ def problems(spec: TrialSpec) -> Iterator[str]:
 
 def _problems_of_cpu_devices(spec: TrialSpec) -> Iterator[str]:
     precision = PRECISIONS[spec.precision]
-    reasons = [
+    persistent = ""
+    if spec.batchnorm_persistent != "auto":
+        persistent = "cuDNN runs on GPUs"
+    for axis, why in (
         ("all_reduce", ALL_REDUCES[spec.all_reduce].gpu_only),
         ("precision", precision.gpu_only),
-    ]
-    for axis, (values, why) in GPU_ONLY.items():
-        if getattr(spec, axis) in values:
-            reasons.append((axis, why))
-    for axis, why in reasons:
+        ("batchnorm_persistent", persistent),
+    ):
         if why:
             yield f"{axis}={getattr(spec, axis)}: {why}; these replicas are CPU devices"
     if spec.data_format == "NCHW" and precision.no_nchw_on_cpu:
@@ -139,11 +123,6 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
     if rule.one_cpu_device_per_host and is_on_cpu and spec.gpus_per_host > 1:
         wanted = f"choose num_gpus={spec.hosts}, or as many hosts as replicas"
         yield f"num_gpus={spec.num_gpus}: on CPUs {update} uses one device per host; {wanted}"
-    if rule.is_distributed and spec.visibility == "all":
-        yield (
-            f"visibility=all: each process of {update} sees the GPUs of its own replicas alone; "
-            "choose masked"
-        )
     if spec.all_reduce not in rule.all_reduces:
         yield (
             f"all_reduce={spec.all_reduce}: not with {update}, because {rule.why}; it takes "

@@ -19,7 +19,7 @@ from scalemark.records.attempt import sweep_uid
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import Outcome
 from scalemark.records.references import Reference
-from scalemark.records.trial import AXES, TrialSpec
+from scalemark.records.trial import AXES, RetiredAxisError, TrialSpec
 from store import schema
 from store.database import locate, open_existing
 from store.errors import DamagedError, StoreError
@@ -236,6 +236,8 @@ def _trials(connection: sa.Connection) -> _Problems:
 def _problem_of_trial(row: sa.RowMapping, free: Mapping[str, sa.Column[Any]]) -> str:
     try:
         spec = TrialSpec.from_json(row["spec"])
+    except RetiredAxisError:
+        return ""  # nothing can tell what it should be
     except (ValueError, TypeError) as error:
         return f"its spec makes no sense: {error}"
     if spec.to_json() != row["spec"]:

@@ -18,7 +18,7 @@ TensorFlow Profiler" (source 001) and its checklist for several GPUs.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -37,11 +37,13 @@ from analysis.explain.causes import (
 )
 from analysis.results import Environment, Result
 from scalemark import abilities
+from scalemark.records import overrides
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
 from scalemark.records.switches import unknown_to
-from scalemark.text.wording import as_typed, listed
+from scalemark.records.trial import TrialSpec
+from scalemark.text.wording import listed
 
 # of the step: the performance guide's own example of launch gaps worth mending has so much
 MATTERS = 0.10
@@ -325,11 +327,11 @@ def remedies(
     for changes, why in _changes(bound, target.axes, place, num_cores or 8):
         if changes.keys() & left_out:
             continue
-        change = " ".join(f"{axis}={as_typed(value)}" for axis, value in changes.items())
+        change = " ".join(overrides.of_axes(changes))
         if place.origin is Origin.PUBLISHED:
             offered.append(Remedy(change=change, why=why))
             continue
-        changed = replace(target.spec, **changes)
+        changed = TrialSpec.of_axes({**target.axes, **changes})
         command = again.command(changed, [target], *again.repeated(len(target.repeats)))
         offered.append(Remedy(change=change, why=why, command=command, trial_id=changed.trial_id))
     return offered
@@ -419,10 +421,9 @@ def _fewer_calls(axes: Axes, place: Environment) -> Changes:
 
 
 def _own_threads(axes: Axes, place: Environment) -> Changes:
-    mode = axes.get("gpu_thread_mode", "global")
-    if place.device_kind is not DeviceKind.CPU_DEVICE and mode == "global":
+    if place.device_kind is DeviceKind.GPU and not axes.get("env.TF_GPU_THREAD_MODE"):
         why = "each GPU's kernels are launched from threads of their own"
-        yield {"gpu_thread_mode": "gpu_private"}, why
+        yield {"env.TF_GPU_THREAD_MODE": "gpu_private"}, why
 
 
 def against_slow(replica: str, kind: DeviceKind) -> Remedy:

@@ -9,24 +9,15 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.text.wording import as_typed
 
-_ON_OR_OFF = {  # auto leaves the variable alone
-    "onednn": "TF_ENABLE_ONEDNN_OPTS",
-    "cudnn_autotune": "TF_CUDNN_USE_AUTOTUNE",
-    "winograd_nonfused": "TF_ENABLE_WINOGRAD_NONFUSED",
-    "batchnorm_persistent": "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT",
-}
-
 # the most that CUDA takes; its default is a quarter, and TensorFlow alone has 1,400 kernels
 _MOST_KERNEL_BYTES = 2**32
 
 # NCCL's buffers grow with the number of GPUs; more than TensorFlow leaves on any of them
 _MANY_GPUS, _LEFT_MIB, _LEFT_MIB_PER_GPU = 4, 1536, 192
 
-OWNERS = {variable: axis for axis, variable in _ON_OR_OFF.items()} | {
-    "TF_GPU_THREAD_MODE": "gpu_thread_mode",
-    "TF_GPU_THREAD_COUNT": "gpu_thread_count",
-    "NVIDIA_TF32_OVERRIDE": "precision",
-}
+_ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
+_PERSISTENT = "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT"
+OWNERS = {_PERSISTENT: "batchnorm_persistent", "NVIDIA_TF32_OVERRIDE": "precision"}
 """Variable -> the axis that sets it, or says what it would change."""
 
 
@@ -36,18 +27,12 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     """
     needed = env_variables(spec.free)
     flags_before = {**inherited, **needed}.get("TF_XLA_FLAGS", "")
-    for axis, variable in _ON_OR_OFF.items():
-        if getattr(spec, axis) != "auto":
-            needed[variable] = str(int(getattr(spec, axis) == "on"))
-    if _needs_onednn(spec) and spec.onednn == "auto":
-        needed[_ON_OR_OFF["onednn"]] = "1"  # TensorFlow has it on by default only on newer CPUs
-    persistent = _ON_OR_OFF["batchnorm_persistent"]
-    if _transposes_to_normalize(spec) and persistent not in inherited:
-        needed.setdefault(persistent, "1")
-    if spec.gpu_thread_mode != "global":
-        needed["TF_GPU_THREAD_MODE"] = spec.gpu_thread_mode
-    if spec.gpu_thread_count:
-        needed["TF_GPU_THREAD_COUNT"] = str(spec.gpu_thread_count)
+    if _needs_onednn(spec):
+        needed[_ONEDNN] = "1"  # TensorFlow has it on by default only on newer CPUs
+    if spec.batchnorm_persistent != "auto":
+        needed[_PERSISTENT] = str(int(spec.batchnorm_persistent == "on"))
+    elif _transposes_to_normalize(spec) and _PERSISTENT not in inherited:
+        needed[_PERSISTENT] = "1"
     if spec.xla == "auto":
         wanted = ["--tf_xla_auto_jit=2"]
         if spec.device_kind == DeviceKind.CPU_DEVICE:
@@ -72,29 +57,13 @@ def contradictions(spec: TrialSpec, inherited: Mapping[str, str]) -> Iterator[st
         yield from overrides_of_precision(spec.precision, inherited)
     if is_program:
         return
-    for axis, variable, leaves_alone in (
-        ("gpu_thread_mode", "TF_GPU_THREAD_MODE", "global"),
-        ("gpu_thread_count", "TF_GPU_THREAD_COUNT", 0),
-    ):
-        value = getattr(spec, axis)
-        if inherited.get(variable) and value == leaves_alone and inherited[variable] != str(value):
-            yield (
-                f"{variable}={inherited[variable]} is set, the trial says {axis}={value}; unset "
-                f"it and set {axis}= instead"
-            )
     if "tf_xla_auto_jit" in inherited.get("TF_XLA_FLAGS", ""):
         yield (
             f"TF_XLA_FLAGS={inherited['TF_XLA_FLAGS']} is set; take tf_xla_auto_jit out and set "
             "xla=auto instead"
         )
-    onednn_is_off = spec.onednn == "off" or (
-        spec.onednn == "auto" and inherited.get("TF_ENABLE_ONEDNN_OPTS") == "0"
-    )
-    if _needs_onednn(spec) and onednn_is_off:
-        yield (
-            "data_format=NCHW: CPU devices run it by oneDNN only; leave out onednn=off or "
-            "TF_ENABLE_ONEDNN_OPTS=0"
-        )
+    if _needs_onednn(spec) and inherited.get(_ONEDNN) == "0":
+        yield f"data_format=NCHW: CPU devices run it by oneDNN only; leave out {_ONEDNN}=0"
 
 
 def overrides_of_precision(precision: str, inherited: Mapping[str, str]) -> Iterator[str]:

@@ -289,6 +289,18 @@ def _check_command(spec: TrialSpec) -> None:
         check_item(spec.item)
 
 
+_RETIRED = frozenset(
+    (
+        *("onednn", "cudnn_autotune", "winograd_nonfused"),
+        *("gpu_thread_mode", "gpu_thread_count", "visibility"),
+    )
+)
+
+
+class RetiredAxisError(ValueError):
+    """Raised for a trial of an earlier version, with an axis that is gone."""
+
+
 def named(values: object) -> dict[str, Any]:
     """Return the values of a spec by their names. Raises ValueError for missing axes, and for
     unknown ones, with the nearest known name.
@@ -296,6 +308,12 @@ def named(values: object) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(
             f"not a trial spec: found {type(values).__name__}, wanted an object of axes"
+        )
+    retired = sorted(_RETIRED & values.keys())
+    if retired:
+        raise RetiredAxisError(
+            f"a trial of an earlier version, with {retired[0]}={values[retired[0]]}; that axis is "
+            "gone: variables of TensorFlow are given as +env.NAME="
         )
     required = _REQUIRED
     if values.get("engine") == Engine.command:

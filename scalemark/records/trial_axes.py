@@ -5,9 +5,6 @@ from __future__ import annotations
 from scalemark.records.axes import ENGINES, OWN_MODELS, Engine, axis, record_of_axes
 from scalemark.records.machine import DeviceKind
 
-_THREAD_MODES = ("global", "gpu_private", "gpu_shared")
-_SWITCH = ("auto", "on", "off")  # auto: as TensorFlow has it
-
 
 @record_of_axes
 class TrainingAxes:
@@ -167,32 +164,17 @@ class TrainingAxes:
     steps_per_execution: int = axis(
         "steps inside one call of the training function", default=1, least=1, engines=OWN_MODELS
     )
-    gpu_thread_mode: str = axis(
-        "threads that launch kernels", default="global", choices=_THREAD_MODES
-    )
-    gpu_thread_count: int = axis(
-        "threads per GPU in the two private modes", default=0, least=0, most=1024
-    )
     num_inter_threads: int = axis(
         "operations at once on the host; 0 = TensorFlow's", default=0, least=0, most=1024
     )
     num_intra_threads: int = axis(
         "threads of one operation on the host; 0 = TensorFlow's", default=0, least=0, most=1024
     )
-    onednn: str = axis(
-        "oneDNN's kernels; auto = TensorFlow's choice", default="auto", choices=_SWITCH
-    )
-    cudnn_autotune: str = axis(
-        "try convolution algorithms and keep the fastest", default="auto", choices=_SWITCH
-    )
-    winograd_nonfused: str = axis(
-        "cuDNN's non-fused Winograd convolutions", default="auto", choices=_SWITCH
-    )
     batchnorm_persistent: str = axis(
         "cuDNN's persistent batch normalization; auto = on for half precision in NHWC without XLA, "
         "else off",
         default="auto",
-        choices=_SWITCH,
+        choices=("auto", "on", "off"),
     )
     cache: bool = axis(
         "keep serialized records in memory once read; auto = all data but imagenet",
@@ -205,11 +187,6 @@ class TrainingAxes:
     )
     prefetch: int = axis(
         "batches waiting on each device; 0 = copied when asked for", default=2, least=0, most=1024
-    )
-    visibility: str = axis(
-        "other GPUs are masked by CUDA_VISIBLE_DEVICES, or all are visible to the process",
-        default="masked",
-        choices=("masked", "all"),
     )
     min_warm_up_steps: int = axis(
         "least number of warm-up steps, until the step time is steady",

@@ -184,7 +184,7 @@ class DeviceSlots(Slots):
         # where others leave no whole block, any of the rest will do once nothing else runs
         return not self._held and len(free) >= width
 
-    def take(self, num_gpus: int, visibility: str = "masked") -> Grant | None:
+    def take(self, num_gpus: int) -> Grant | None:
         """Grant devices; None when there is no room now. Raises ValueError as `fits` does."""
         if not self.fits(num_gpus):
             return None
@@ -192,8 +192,6 @@ class DeviceSlots(Slots):
         visible: Sequence[int] = ()
         if self._on_gpus:
             visible = devices
-        if self._on_gpus and visibility == "all":  # TensorFlow takes the first, and hides the rest
-            visible = tuple(dict.fromkeys((*devices, *range(self.num_devices))))
         grant = Grant(
             devices=devices,
             visible_devices=",".join(self._inventory.uuids(visible)),
@@ -204,7 +202,7 @@ class DeviceSlots(Slots):
         return grant
 
     def take_for(self, spec: TrialSpec) -> Grant | None:
-        return self.take(spec.num_gpus, spec.visibility)
+        return self.take(spec.num_gpus)
 
     def _free(self) -> set[int]:
         free = set(range(self.num_devices)) - self._taken

@@ -19,7 +19,6 @@ READERS = {
 ELSEWHERE = {
     "engine": "it chooses the reader",
     "scaling": "planning divides the batch by it",
-    "visibility": "sweeper/devices/slots.py hides devices by it",
     "injected": "read as `injected_values`",
 }
 

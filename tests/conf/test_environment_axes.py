@@ -16,8 +16,6 @@ def test_a_variable_that_is_inherited_is_no_axis_of_the_trial():
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ("+env.TF_GPU_THREAD_MODE=gpu_private", "leave it out, and give gpu_thread_mode= instead"),
-        ("+env.TF_ENABLE_ONEDNN_OPTS=0", "leave it out, and give onednn= instead"),
         ("+env.NVIDIA_TF32_OVERRIDE=0", "leave it out, and give precision= instead"),
         ("+env.MALLOC_ARENA_MAX=1", "a process reads it when it starts"),
         ("+env.LD_PRELOAD=libtcmalloc.so", "export it, and run a sweep for each value"),

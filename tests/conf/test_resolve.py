@@ -254,20 +254,8 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             "precision=tf32: TensorFloat-32 is a way of GPUs; these replicas are CPU devices",
         ),
         (
-            ["gpu_thread_mode=gpu_private"],
-            "gpu_thread_mode=gpu_private: it is about the threads that launch GPU kernels; these",
-        ),
-        (
-            ["cudnn_autotune=off"],
-            "cudnn_autotune=off: cuDNN runs on GPUs; these replicas are CPU devices",
-        ),
-        (
-            ["visibility=all"],
-            "visibility=all: there is no GPU to hide; these replicas are CPU devices",
-        ),
-        (
-            ["gpu_thread_count=2"],
-            "gpu_thread_count=2: means nothing with gpu_thread_mode=global; choose gpu_private",
+            ["batchnorm_persistent=off"],
+            "batchnorm_persistent=off: cuDNN runs on GPUs; these replicas are CPU devices",
         ),
         (
             ["data_format=NCHW", "precision=fp16"],
@@ -388,18 +376,6 @@ def test_more_gpus_than_exist_are_refused():
         trial("num_gpus=4", kind=GPU, num_devices=2)
 
 
-def test_gpus_can_be_hidden_by_tensorflow_alone():
-    assert trial("visibility=all", "num_gpus=2", kind=GPU).visibility == "all"
-
-
-def test_processes_of_a_distributed_trial_hide_the_gpus_of_each_other():
-    with pytest.raises(
-        TrialRefusedError,
-        match="visibility=all: each process of variable_update=distributed_all_reduce sees the GPUs of its own",
-    ):
-        trial("visibility=all", "strategy=distributed_ring", "num_gpus=2", "hosts=2", kind=GPU)
-
-
 def test_each_process_of_a_distributed_trial_may_have_a_mig_device():
     ring = ("strategy=distributed_ring", "hosts=2")
     assert resolve(config(*ring, "num_gpus=2"), GPU, 7, is_mig=True).gpus_per_host == 1
@@ -416,11 +392,6 @@ def test_what_mig_devices_can_never_do_is_refused():
         match="num_gpus=2 hosts=1: the usable devices are MIG slices, and CUDA shows a process only one",
     ):
         resolve(config("num_gpus=2"), GPU, 7, is_mig=True)
-    with pytest.raises(
-        TrialRefusedError,
-        match=r"visibility=all: the usable devices are MIG slices, .*; choose masked",
-    ):
-        resolve(config("visibility=all"), GPU, 7, is_mig=True)
     assert resolve(config(), GPU, 7, is_mig=True).num_gpus == 1
 
 

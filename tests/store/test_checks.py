@@ -165,3 +165,18 @@ def test_check_counts_what_is_too_much_to_list():
     found = list(check("r.db"))
     assert len(found) == 51
     assert found[-1].what == "9 more findings of this kind"
+
+
+def test_trials_with_axes_that_are_gone_are_kept_and_not_called_damaged(store):
+    """A bug: every trial of a database with a column of such an axis was called damaged."""
+    fill("results.db", [(small(), 100.0), (small(num_gpus=2), 190.0)])
+    with closing(sqlite3.connect("results.db")) as connection, connection:
+        connection.execute("ALTER TABLE trials ADD COLUMN onednn TEXT NOT NULL DEFAULT 'auto'")
+        with_axis = "json_set(spec, '$.onednn', 'off')"
+        connection.execute(f"UPDATE trials SET onednn = 'off', spec = {with_axis} WHERE num_gpus=2")
+    assert list(check("results.db")) == []
+    listed = store("list")[1]
+    assert "onednn" not in listed
+    assert len(listed.splitlines()) == 3
+    fill("results.db", [(small(num_gpus=4), 370.0)], name="later")
+    assert len(store("list")[1].splitlines()) == 4

@@ -164,11 +164,11 @@ def test_tf32_is_refused_on_cpu_devices(run):
 
 
 def test_an_inherited_variable_that_contradicts_the_trial_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("TF_GPU_THREAD_MODE", "gpu_private")
+    monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_auto_jit=1")
     folder = _folder(tmp_path, small())
     command = [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 3
-    assert "unset it and set gpu_thread_mode= instead" in folder.read_result().message
+    assert "take tf_xla_auto_jit out and set xla=auto instead" in folder.read_result().message
 
 
 def test_what_does_not_fit_into_memory_is_typed_and_names_the_tensor(run):

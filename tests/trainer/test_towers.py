@@ -601,4 +601,4 @@ def test_a_switch_that_is_not_in_the_environment_is_refused(make_devices):
         UnsupportedTrialError,
         match=r"TF_ENABLE_ONEDNN_OPTS.* must be in the environment before TensorFlow",
     ):
-        build(small(onednn="off"), make_devices(1))
+        build(small(free=(("env.TF_ENABLE_ONEDNN_OPTS", "0"),)), make_devices(1))

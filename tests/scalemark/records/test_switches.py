@@ -20,10 +20,6 @@ NOT_PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "0"}
     ("changes", "wanted"),
     [
         ({}, {}),
-        ({"onednn": "off"}, {"TF_ENABLE_ONEDNN_OPTS": "0"}),
-        ({"onednn": "on"}, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
-        ({"cudnn_autotune": "off", **GPU}, {"TF_CUDNN_USE_AUTOTUNE": "0"}),
-        ({"winograd_nonfused": "on", **GPU}, {"TF_ENABLE_WINOGRAD_NONFUSED": "1"}),
         ({"batchnorm_persistent": "on", **GPU}, PERSISTENT),
         ({"precision": "bf16", **GPU}, PERSISTENT),
         ({"precision": "fp16", "batchnorm_persistent": "off", **GPU}, NOT_PERSISTENT),
@@ -32,10 +28,6 @@ NOT_PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "0"}
         ({"precision": "bf16", "image_px": 0, "seq_len": 8, **GPU}, {}),
         ({"precision": "tf32", **GPU}, {}),
         ({"precision": "bf16"}, {}),
-        (
-            {"gpu_thread_mode": "gpu_private", "gpu_thread_count": 2, **GPU},
-            {"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": "2"},
-        ),
         ({"xla": "auto"}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}),
         ({"xla": "auto", **GPU}, {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2"}),
         ({"xla": "on"}, {}),
@@ -144,7 +136,7 @@ def test_an_axis_contradicts_as_an_inherited_variable_does():
 
 def test_a_program_may_be_given_what_an_axis_of_ours_would_set():
     spec = spec_of("python t.py", free=(("env.TF_XLA_FLAGS", "--tf_xla_auto_jit=2"),))
-    assert list(contradictions(spec, {"TF_GPU_THREAD_MODE": "gpu_private"})) == []
+    assert list(contradictions(spec, {})) == []
 
 
 def test_a_program_that_is_given_tf32_is_not_given_what_switches_it_off():
@@ -161,12 +153,6 @@ def test_a_program_that_is_given_tf32_is_not_given_what_switches_it_off():
     ("inherited", "changes", "said"),
     [
         (
-            {"TF_GPU_THREAD_MODE": "gpu_private"},
-            {},
-            "TF_GPU_THREAD_MODE=gpu_private is set, the trial says gpu_thread_mode=global",
-        ),
-        ({"TF_GPU_THREAD_COUNT": "2"}, {}, "unset it and set gpu_thread_count= instead"),
-        (
             {"TF_XLA_FLAGS": "--tf_xla_auto_jit=1"},
             {},
             "take tf_xla_auto_jit out and set xla=auto instead",
@@ -182,7 +168,6 @@ def test_a_program_that_is_given_tf32_is_not_given_what_switches_it_off():
             {"data_format": "NCHW"},
             "data_format=NCHW: CPU devices run it by oneDNN only",
         ),
-        ({}, {"data_format": "NCHW", "onednn": "off"}, "leave out onednn=off"),
     ],
 )
 def test_an_inherited_variable_that_contradicts_the_trial_is_reported(inherited, changes, said):
@@ -193,10 +178,7 @@ def test_an_inherited_variable_that_contradicts_the_trial_is_reported(inherited,
 @pytest.mark.parametrize(
     ("inherited", "changes"),
     [
-        ({"TF_GPU_THREAD_MODE": "global"}, {}),
-        ({"TF_GPU_THREAD_MODE": "gpu_shared"}, {"gpu_thread_mode": "gpu_private", **GPU}),
         ({"NVIDIA_TF32_OVERRIDE": "0"}, {}),
-        ({"TF_ENABLE_ONEDNN_OPTS": "0"}, {"data_format": "NCHW", "onednn": "on"}),
         ({"TF_ENABLE_ONEDNN_OPTS": "0"}, {}),
     ],
 )

@@ -268,14 +268,6 @@ def test_trials_run_side_by_side_up_to_the_limit(inventory, cores, asked, wanted
     assert not slots.fits(1)
 
 
-def test_visibility_all_shows_the_trials_own_gpus_first():
-    slots = shared(gpus(4))
-    slots.take(2)
-    assert slots.take(2, "all").visible_devices == "GPU-2,GPU-3,GPU-0,GPU-1"
-    assert exclusive(gpus(4)).take(2).visible_devices == "GPU-0,GPU-1"
-    assert exclusive(cpu_devices(4)).take(2, "all").visible_devices == ""
-
-
 @pytest.mark.parametrize("num", [0, -1, 5])
 def test_what_can_never_fit_is_distinguished_from_no_room_now(num):
     for slots in (shared(gpus(4)), exclusive(gpus(4)), shared(cpu_devices(4))):

@@ -75,7 +75,7 @@ def test_a_variable_read_at_import_has_its_own_server(fork, tmp_path):
 def test_an_axis_passed_by_a_variable_has_its_own_server(fork, tmp_path):
     plain = server_of(fork, tmp_path / "plain")
     folder = make_folder(tmp_path / "run", SERVER)
-    folder.trial.write_text(small(onednn="off").to_json())
+    folder.trial.write_text(small(free=(("env.TF_ENABLE_ONEDNN_OPTS", "0"),)).to_json())
     run(fork, folder)
     assert int((folder.path / "server").read_text()) != plain
 
@@ -297,7 +297,7 @@ def test_where_forking_cannot_be_attempts_are_spawned_and_marked_so(
 @pytest.mark.parametrize(
     "spec",
     [
-        small(onednn="off"),
+        small(free=(("env.TF_ENABLE_ONEDNN_OPTS", "0"),)),
         small(num_gpus=2, all_reduce="none", xla="auto"),
         small(free=(("env.TF_NUM_INTEROP_THREADS", "1"),)),
     ],

@@ -16,7 +16,7 @@ def given(**changes):
 
 def test_of_all_visible_gpus_the_trials_own_are_watched(monkeypatch, capsys):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ALL)
-    found = watched(small(device_kind="gpu", num_gpus=2, visibility="all"), given())
+    found = watched(small(device_kind="gpu", num_gpus=2), given())
     assert (list(found.uuids), found.num_wanted) == (["GPU-c", "GPU-d"], 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1")
     assert watched(small(device_kind="gpu", num_gpus=1), None).uuids == ["MIG-1"]
