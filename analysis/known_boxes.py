@@ -1,37 +1,42 @@
-"""What the cost model knows of a result: its box, and whether it knows its strategy."""
+"""What is known of a result beside its number: the fast links of its box, and its strategy."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from analysis.results import Environment
 from scalemark.abilities import VARIABLE_UPDATES, Sends
-from simulator.costs.box import Hardware, profile
+from simulator.costs.box import Hardware
 
 _MOST_CHARACTERS = 300  # of a name that are read: a longer one is none
+_USUAL_NUM = 8  # GPUs of a box, where its words do not say another number
+_BY_PAIRS = {16: 4, 28: 8}  # NVLinked pairs of 8 GPUs: two cliques as of DGX-1, or a switch
 
 
-def known_box(environment: Environment, num_gpus: int) -> Hardware | None:
-    """Return the box, with room for `num_gpus`; None where no profile describes it."""
+def fast_group(environment: Environment, num_gpus: int, *, by_ring: bool) -> int | None:
+    """Return how many GPUs reach each other by NVLink, or in a box without by one socket's PCIe;
+    None where it is not known.
+
+    `by_ring`: gradients go from neighbor to neighbor, so that a slower link holds up all.
+    """
     if environment.hardware_profile:
-        return _large_enough(Hardware.from_json(environment.hardware_profile), num_gpus)
-    if gpus := environment.gpus:
-        name = _first_match(_BY_GPU, gpus.name.lower())
-        if name is None:
+        box = Hardware.from_json(environment.hardware_profile)
+        if box.nvlink_gb_per_s is None:
+            return box.gpus_per_socket
+        return box.nvlink_clique if by_ring else None
+    if environment.gpus is None:
+        words = _normalized(environment.machine[:_MOST_CHARACTERS])
+        linked = next((num for pattern, num in _NVLINKED if re.search(pattern, words)), None)
+        is_of_sockets = linked is None and re.search(_OF_SOCKETS, words) is not None
+    else:
+        name, num_pairs = environment.gpus.name.lower(), environment.gpus.num_nvlink_pairs
+        if environment.gpus.num != _USUAL_NUM:
             return None
-        box = profile(name)
-        if (gpus.num, gpus.num_nvlink_pairs) != (box.num_gpus, box.num_nvlink_pairs):
-            return None
-        return _large_enough(box, num_gpus)
-    words = _normalized(environment.machine[:_MOST_CHARACTERS])
-    name = _first_match(_BY_WORDS, words)
-    if name is None:
-        return None
-    box = profile(name)
-    if box.nvlink_gb_per_s is None and re.search(r"\bnvlink\b", words):
-        return None
-    return _large_enough(box, num_gpus)
+        linked = _BY_PAIRS.get(num_pairs)
+        is_of_sockets = num_pairs == 0 and re.search(_PCIE_GPUS, name) is not None
+    if is_of_sockets:
+        return max(num_gpus, _USUAL_NUM) // 2
+    return linked if by_ring else None
 
 
 def _normalized(text: str) -> str:
@@ -48,49 +53,16 @@ def _normalized(text: str) -> str:
     return " ".join(words.split())
 
 
-def _first_match(patterns: tuple[tuple[str, str], ...], words: str) -> str | None:
-    return next((name for pattern, name in patterns if re.search(pattern, words)), None)
-
-
-def _large_enough(box: Hardware, num_gpus: int) -> Hardware:
-    return replace(box, num_gpus=max(box.num_gpus, num_gpus))
-
-
-_BY_GPU = (  # as NVML names a GPU; a part of one (MIG) matches none
-    (r"\bv100-sxm3\b", "dgx2_v100"),
-    (r"\bv100-sxm2\b", "dgx1_v100"),
-    (r"\bv100-pcie\b", "v100_pcie_8"),
-    (r"\bp100-sxm2\b", "dgx1_p100"),
-    (r"\bp100-pcie\b", "p100_pcie_8"),
-    (r"\ba100-sxm4-80gb\b(?!.*\bmig\b)", "dgx_a100_80"),
-    (r"\ba100-sxm4\b(?!.*\bmig\b)", "dgx_a100"),
-    (r"\bh100 80gb hbm3\b(?!.*\bmig\b)", "h100_8"),
-    (r"\bh200$", "h200_8"),
-    (r"\bk80\b", "k80_8"),
-    (r"\bgtx titan x$", "titanx_pcie_8"),
-)
-_NVLINKED = r"(?=.*\b(?:dgx[ -]?1|sxm2?|nvlink)\b)"
-_OF_80_GB = (  # and not 80 GB of the host's memory
-    r"(?=.*\b(?:a100(?:(?!40)[^,;]){0,20}[ (-]80 ?gi?b?|80 ?gi?b? (?:nvidia )?a100"
-    r"|dgx[ -]?a100[ -]640 ?gb|p4de|a2-ultragpu)\b)"
-)
-_BY_WORDS = (  # of a source, in any order
-    (r"\bdgx[ -]?2h?\b|^(?=.*\bv100\b)(?=.*\bsxm3\b)", "dgx2_v100"),
-    (rf"\bdgx[ -]?1v\b|^{_NVLINKED}(?=.*\bv100\b)", "dgx1_v100"),
-    (
-        r"\bp3\.(8|16)xlarge\b|\bp3dn\b"
-        r"|^(?!.*\bpcie\b)(.*\bgce\b.*\bv100\b|.*\b8 x (nvidia |tesla )*v100\b)",
-        "dgx1_v100",
-    ),
-    (rf"\bdgx[ -]?1p\b|^{_NVLINKED}(?=.*\bp100\b)", "dgx1_p100"),
-    (r"^(?!.*\b(nvl|pcie)\b)(?=.*\bh200\b)", "h200_8"),
-    (r"^(?!.*\b(nvl|pcie)\b)(?=.*\bh100\b)", "h100_8"),
-    (rf"^(?!.*\bpcie\b){_OF_80_GB}", "dgx_a100_80"),
-    (r"^(?!.*\bpcie\b)(?=.*\ba100\b)", "dgx_a100"),
-    (r"\bk80\b|\bp2\.(8|16)?xlarge\b", "k80_8"),
-    (r"\btitan x\b(?!.*\bpascal\b)", "titanx_pcie_8"),
-    (r"\bp100\b|\bgn5\b", "p100_pcie_8"),
-    (r"\bv100\b", "v100_pcie_8"),
+# as NVML names GPUs whose boxes have two sockets
+_PCIE_GPUS = r"\b(v100|p100)-pcie\b|\bgtx titan x$"
+# words of a source, in any order
+_OF_SOCKETS = r"^(?!.*\b(nvlink|k80|[ah]100|h200)\b).*\b([pv]100|gn5|titan x(?!.*\bpascal))\b"
+_NVLINKED = (
+    (r"\bdgx[ -]?2h?\b|^(?=.*\bsxm3\b).*\bv100\b", 16),
+    (r"^(?!.*\b(pcie|nvl)\b).*\b([ah]100|h200|p4de|a2-ultragpu)\b", 8),
+    (r"\bdgx[ -]?1[pv]\b|\bp3\.(8|16)xlarge\b|\bp3dn\b", 4),
+    (r"^(?=.*\b(dgx[ -]?1|sxm2?|nvlink)\b).*\b[pv]100\b", 4),
+    (r"^(?!.*\bpcie\b)(.*\bgce\b.*\bv100\b|.*\b8 x (nvidia |tesla )*v100\b)", 4),
 )
 
 

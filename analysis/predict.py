@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.known_boxes import known_box
+from analysis.known_boxes import fast_group
 from analysis.results import Environment, Result, setting
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.machine import DeviceKind
@@ -335,14 +335,9 @@ def _why_not(curve: KnownCurve, smaller: Mapping[int, float], num_gpus: int) -> 
 
 
 def _fast_group(curve: KnownCurve, num_gpus: int) -> int | None:
-    """Return how many GPUs of the box reach each other by its fastest links: NVLinks, or those of
-    one socket. None where no profile describes the box, and where variables are on the host.
-    """
+    """Return it; None also where variables are on the host, which no such link leads to."""
     axes = curve.first.axes
-    box = known_box(curve.environment, num_gpus)
-    if box is None or axes.get("local_parameter_device") == "cpu":
+    if axes.get("local_parameter_device") == "cpu":
         return None
-    if box.nvlink_gb_per_s is None:
-        return box.gpus_per_socket
     by_ring = str(axes.get("all_reduce") or "nccl").startswith("nccl")
-    return box.nvlink_clique if by_ring else None
+    return fast_group(curve.environment, num_gpus, by_ring=by_ring)
