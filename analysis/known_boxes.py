@@ -13,6 +13,13 @@ _USUAL_NUM = 8  # GPUs of a box, where its words do not say another number
 _BY_PAIRS = {16: 4, 28: 8}  # NVLinked pairs of 8 GPUs: two cliques as of DGX-1, or a switch
 
 
+def num_gpus_there(environment: Environment) -> int:
+    """Return how many GPUs the box has; 0 where that is not known."""
+    if environment.hardware_profile:
+        return Hardware.from_json(environment.hardware_profile).num_gpus
+    return environment.gpus.num if environment.gpus else 0
+
+
 def fast_group(environment: Environment, num_gpus: int, *, by_ring: bool) -> int | None:
     """Return how many GPUs reach each other by NVLink, or in a box without by one socket's PCIe;
     None where it is not known.

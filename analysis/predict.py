@@ -27,13 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.known_boxes import fast_group
+from analysis.known_boxes import fast_group, num_gpus_there
 from analysis.results import Environment, Result, setting
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES
 from scalemark.stats.welch import typical
-from simulator.costs.box import Hardware
 
 Curve = Mapping[int, float]
 """Throughput by number of GPUs."""
@@ -325,9 +324,7 @@ def _why_not(curve: KnownCurve, smaller: Mapping[int, float], num_gpus: int) -> 
             f"{num_gpus} GPUs are over {MOST_TIMES} times the {most} that were tried: measure on "
             f"{nearest} first"
         )
-    there = environment.gpus.num if environment.gpus else 0
-    if environment.hardware_profile:
-        there = Hardware.from_json(environment.hardware_profile).num_gpus
+    there = num_gpus_there(environment)
     is_of_one_host = all(result.hosts == 1 for result in curve.results)
     if there and num_gpus > there and is_of_one_host:
         return f"{environment.host} has {there} GPUs, and the curve has no trial over several hosts"

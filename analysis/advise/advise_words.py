@@ -5,21 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from analysis import badges
 from analysis.advise.answer import Recommendation, cost_text, next_step
-from analysis.advise.questions import (
-    SHOWN,
-    AdviceGoal,
-    cells,
-    column_heading,
-    described,
-    marks,
-    names,
-    unlike,
-    ways,
-)
+from analysis.advise.questions import AdviceGoal, cells, column_heading, described, names, ways
 from analysis.advise.ranking import Candidate, Ranking
 from analysis.results import Result, setting
 from analysis.screen import NextStep, Screen
 from analysis.titles import FEW_REPEATS, host_notes, named, number, spread, title
+from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, fixed, listed
 from store.reading.sweeps import NotRun
@@ -31,7 +22,6 @@ _BEST = {
     AdviceGoal.PER_GPU_HOUR: "best per GPU-hour",
 }
 _HOW_SURE = {"surely best": "is", "likely best": "is probably", "unsure": "may be"}
-_OF_WAY = ("batch_size", "precision")  # what most often differs beside strategy and GPUs
 
 
 def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Screen:
@@ -52,7 +42,8 @@ def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Scr
     for row in rows[:_MOST_ROWS]:
         used.update(row[-1].split(", "))
     for answer in answers:
-        used |= set(badges.of_environment(answer.question.environment)).intersection(SHOWN)
+        if not answer.question.is_of_others:  # a note says where their numbers are from
+            used.update(badges.of_environment(answer.question.environment))
     if not any(row[-1] for row in rows):
         columns = columns[:-1]
         rows = [row[:-1] for row in rows]
@@ -170,9 +161,8 @@ def _headline_of_several(answers: Sequence[Recommendation]) -> str:
     models_of: dict[str, dict[str, None]] = defaultdict(dict)
     for answer in answers:
         if answer.pick is not None:
-            words = [f"{answer.pick.strategy} on {answer.pick.counted}"]
-            words += unlike(answer.pick, answer.question.able)
-            models_of[", ".join(words)][answer.question.model] = None
+            way = f"{answer.pick.strategy} on {answer.pick.counted}"
+            models_of[way][answer.question.model] = None
     if not models_of:
         outcomes: list[str] = []
         for answer in answers:
@@ -238,71 +228,47 @@ def _table(answer: Recommendation) -> _Table:
 
 
 def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
-    """Return a row for each answer: its best choice, and the next best way."""
+    """Return a row for each answer, with its best choice."""
     devices = {answer.question.environment.devices for answer in answers}
     units = {answer.question.unit for answer in answers}
     rows: list[tuple[str, ...]] = []
     questions = names([answer.question for answer in answers])
     for name, answer in zip(questions, answers, strict=True):
-        pick, ranking = answer.pick, answer.ranking
-        if pick is None or ranking is None:
+        pick = answer.pick
+        if pick is None:
             why = "replicas train apart"
             if answer.question.choices:
                 why = "no number"
             if answer.refusal:
                 why = "cannot be judged by this goal"
-            rows.append((name, why, "", "", ""))
+            rows.append((name, why, "", ""))
             continue
         throughput = _throughput(answer, pick)
         if len(units) > 1:
             throughput += f" {answer.question.unit}"
-        best = [f"{pick.strategy} on {pick.num_gpus if len(devices) == 1 else pick.counted}"]
-        able = answer.question.able
-        for axis in _OF_WAY:
-            if len({choice.axes.get(axis) for choice in able}) > 1:
-                best.append(named(axis, pick.axes[axis]))
-        best += unlike(pick, able)
-        doubts = ", ".join(_marks(pick, answers))
-        rows.append((name, ", ".join(best), throughput, _other_way(ranking), doubts))
+        best = [f"{pick.strategy} on {pick.width if len(devices) == 1 else pick.counted}"]
+        own, others = setting(pick), [setting(choice) for choice in answer.question.able]
+        axes: dict[str, None] = {}
+        for other in others:
+            axes |= dict.fromkeys(other)
+        for axis in axes:
+            varies = any(other.get(axis) != own.get(axis) for other in others)
+            if varies and axis not in OF_PRECISION:
+                best.append(named(axis, own.get(axis)))
+        rows.append((name, ", ".join(best), throughput, ", ".join(_marks(pick, answers))))
     best_heading = "best"
     if len(devices) == 1:
         best_heading = f"best, on N {devices.pop()}"
     unit = units.pop() if len(units) == 1 else "throughput"
-    return ("model", best_heading, f"{unit}{_interval(answers)}", "other way", "doubts"), rows
+    return ("model", best_heading, f"{unit}{_interval(answers)}", "doubts"), rows
 
 
 def _marks(result: Result, said: Sequence[Recommendation]) -> list[str]:
     """Return its badges, without those that the headline says of all."""
-    shown = marks(result)
+    shown = badges.of_result(result)
     if _are_single_runs(said):
         shown = [badge for badge in shown if badge not in ("single run", "noisy")]
     return shown
-
-
-def _other_way(ranking: Ranking) -> str:
-    """Return the best in another batch, precision or the like, else by another strategy, as
-    `fp32 0.73x`; empty without one.
-    """
-    pick = ranking.pick
-    before, rival = setting(pick.result), None
-    for other in sorted(ranking.judged, key=lambda candidate: -candidate.score):
-        if setting(other.result) != before:
-            rival = other
-            break
-        if rival is None and other.result.strategy != pick.result.strategy:
-            rival = other
-    if rival is None:
-        return ""
-    after = setting(rival.result)
-    words = []
-    if rival.result.strategy != pick.result.strategy:
-        words.append(rival.result.strategy)
-    axes = [axis for axis in (*_OF_WAY, *after, *before) if before.get(axis) != after.get(axis)]
-    shown = [axis for axis in axes if axis in _OF_WAY] or axes[:1]
-    words += [named(axis, after.get(axis)) for axis in dict.fromkeys(shown)]
-    if rival.result.width != pick.result.width:
-        words.append(f"on {rival.result.width}")
-    return f"{', '.join(words)}: {fixed(rival.score / pick.score, 2)}x"
 
 
 def _interval(answers: Sequence[Recommendation]) -> str:

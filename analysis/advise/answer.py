@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache
 
 from analysis import again
 from analysis.advise.questions import AdviceGoal, Question, described, names, questions, ways
@@ -18,7 +18,8 @@ from analysis.again import (
     with_way,
 )
 from analysis.judgement import contradiction, more_repeats
-from analysis.results import Environment, Result, setting
+from analysis.known_boxes import num_gpus_there
+from analysis.results import Result, setting
 from analysis.screen import NextStep
 from analysis.selection import Selection, Source
 from analysis.titles import ITEMS_OF_STEPS, number
@@ -33,7 +34,6 @@ from scalemark.text.wording import counted, listed, shortened
 from simulator.costs.step import step_work
 from store.errors import StoreError
 from store.reading.earlier import Durations, recorded_durations_s
-from store.reading.queries import Row
 from store.reading.sweeps import NotRun
 
 MOST = 8
@@ -68,42 +68,8 @@ class _Wanted:
     like: TrialSpec  # takes about as long
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machines:
-    """The machines behind the results of a source; each is read when it is first asked for."""
-
-    source: Source
-    _durations: dict[str, Durations] = field(default_factory=dict)  # by machine
-
-    def of(self, environment: Environment) -> Row | None:
-        """Return a row of `store.reading.sweeps.machines`; None for published figures."""
-        return self._machines.get(environment.key)
-
-    def durations(self, environment: Environment) -> Durations:
-        """Return the durations that were recorded on a machine."""
-        machine = self.of(environment)
-        if machine is None:
-            return Durations()
-        key = machine["key"]
-        if key not in self._durations:
-            recorded = recorded_durations_s(self.source.engine, key, on_devices=True)
-            self._durations[key] = Durations(recorded, step_work)
-        return self._durations[key]
-
-    @cached_property
-    def _machines(self) -> Mapping[str, Row]:
-        if not self.source.selection.origin.is_ours:
-            return {}
-        by_key = {machine["key"]: machine for machine in self.source.machines}
-        machines = {}
-        for result in reversed(self.source.results):
-            attempt = self.source.attempts[result.attempt_ids[0]]
-            machines[result.environment.key] = by_key[attempt["machine"]]
-        return machines
-
-
 def next_trials(
-    question: Question, ranking: Ranking | None, goal: AdviceGoal, machines: Machines
+    question: Question, ranking: Ranking | None, goal: AdviceGoal, durations: Durations
 ) -> list[NextTrial]:
     """Suggest trials, the cheapest first and last what takes unknown time; none for figures of
     others.
@@ -115,7 +81,7 @@ def next_trials(
     else:
         worth_it = [each for each in ranking.unclear if _can_be_distinguished(ranking, each)]
         wanted = [_separating(ranking, each) for each in worth_it[:_MOST_PAIRS]]
-        wanted += _untried(question, ranking, goal, machines)
+        wanted += _untried(question, ranking, goal)
         behind = ranking.unproven
         is_provable = ranking.is_sure and behind is not None and not wanted
         if is_provable and behind is not None and _can_be_distinguished(ranking, behind):
@@ -123,7 +89,6 @@ def next_trials(
     distinct: dict[object, _Wanted] = {}
     for suggested in wanted:
         distinct.setdefault(suggested.trials, suggested)
-    durations = machines.durations(question.environment)
     suggestions = [_priced(suggested, question, durations) for suggested in distinct.values()]
     suggestions.sort(key=lambda trial: trial.sort_key)
     return suggestions[:MOST]
@@ -188,9 +153,7 @@ def _separating(ranking: Ranking, behind: Behind) -> _Wanted:
     return _Wanted(why=why, trials=tuple(trials), like=ranking.top.result.spec)
 
 
-def _untried(
-    question: Question, ranking: Ranking, goal: AdviceGoal, machines: Machines
-) -> Iterator[_Wanted]:
+def _untried(question: Question, ranking: Ranking, goal: AdviceGoal) -> Iterator[_Wanted]:
     """Suggest what was not run, however it would end."""
     pick = ranking.pick.result
     tried = {result.trial_id for result in question.choices}
@@ -199,7 +162,7 @@ def _untried(
         suggested += _untried_combinations(question, pick)
     else:
         suggested += _untried_strategies(question, pick)
-    suggested += _more_gpus(question, ranking, goal, machines)
+    suggested += _more_gpus(question, ranking, goal)
     for why, spec in suggested:
         if spec.trial_id not in tried:
             yield _Wanted(why=why, trials=((spec, REPEATS),), like=pick.spec)
@@ -262,14 +225,13 @@ def _untried_combinations(question: Question, pick: Result) -> Iterator[tuple[st
 
 
 def _more_gpus(
-    question: Question, ranking: Ranking, goal: AdviceGoal, machines: Machines
+    question: Question, ranking: Ranking, goal: AdviceGoal
 ) -> Iterator[tuple[str, TrialSpec]]:
     pick = ranking.pick.result
     if pick.counts_steps:
         return
     most = max(result.num_gpus for result in question.choices)
-    machine = machines.of(pick.environment)
-    each = machine["num_gpus"] if machine else 0
+    each = num_gpus_there(pick.environment)
     num_machines = 1 if pick.is_on_one_machine else pick.hosts
     more = min(2 * most, each * num_machines)
     is_wider = pick.num_gpus == most and more > most and divides_batch(pick.spec, more)
@@ -334,20 +296,34 @@ def recommend(
 
     Raises StoreError where nothing was found, or the goal's inputs are missing everywhere.
     """
-    machines = Machines(source=source)
+
+    @cache
+    def durations(machine: str) -> Durations:
+        return Durations(recorded_durations_s(source.engine, machine, on_devices=True), step_work)
+
+    def of_machine(question: Question) -> Durations:
+        for result in question.choices:
+            if result.attempt_ids:
+                return durations(str(source.attempts[result.attempt_ids[0]]["machine"]))
+        return Durations()
+
     asked = questions(source.results)
     if wanted is not None:
         # all that was asked for may train replicas apart
         asked = [question for question in asked if any(map(wanted, question.choices))] or asked
-    answers = [_answer(question, goal, machines) for question in asked]
+    answers = [_answer(question, goal, source, of_machine) for question in asked]
     if all(answer.refusal for answer in answers):
         reasons = dict.fromkeys(answer.refusal for answer in answers)
         raise StoreError(f"--goal {goal}: {'; '.join(reasons)}")
     return answers
 
 
-def _answer(question: Question, goal: AdviceGoal, machines: Machines) -> Recommendation:
-    source = machines.source
+def _answer(
+    question: Question,
+    goal: AdviceGoal,
+    source: Source,
+    durations: Callable[[Question], Durations],
+) -> Recommendation:
     show = source.selection.show_command
     refusal = _refusal(question, goal)
     if refusal:
@@ -360,7 +336,7 @@ def _answer(question: Question, goal: AdviceGoal, machines: Machines) -> Recomme
         goal=goal,
         ranking=ranking,
         doubts=(*_doubts(ranking, reasons, show), *_without_number(question, show)),
-        next_trials=tuple(next_trials(question, ranking, goal, machines)),
+        next_trials=tuple(next_trials(question, ranking, goal, durations(question))),
         reasons=reasons,
     )
     if ranking is None:

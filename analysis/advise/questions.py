@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from analysis import badges
 from analysis.results import Environment, Result, by_item, setting, with_number
 from analysis.titles import named
 from scalemark.cli.terminal import UNPRINTED
@@ -174,10 +173,6 @@ class AdviceGoal(StrEnum):
         return throughput / num_gpus
 
 
-SHOWN = (
-    *("single run", "tie", "noisy", "machine busy", "superlinear", "CPU devices", "simulated"),
-)
-"""All badges that answers have."""
 _NAMED_APART = (
     *("precision", "scaling", "data_dir", "distortions", "optimizer", "hosts", "injected"),
     "model_digest",
@@ -189,11 +184,6 @@ _ENDED = {
     Outcome.UNSUPPORTED: "cannot run here",
     Outcome.INVALID: "brought no number that may be quoted",
 }
-
-
-def marks(result: Result) -> list[str]:
-    """Return the badges of a number."""
-    return [badge for badge in badges.of_result(result) if badge in SHOWN]
 
 
 def ways(outcomes: Sequence[str]) -> str:
@@ -210,88 +200,47 @@ def column_heading(result: Result) -> str:
 
 
 def cells(results: Sequence[Result], against: Result) -> list[str]:
-    """Describe each for a cell, without what another precision brings along, as its loss scale,
-    unless two would look the same.
-    """
-    short = []
-    for result in results:
-        follows = _with_precision(result, against)
-        short.append(described(result, against=against, is_cell=True, leaves_out=follows))
-    if len(set(short)) == len(short):
-        return short
-    whole = [described(result, against=against, is_cell=True) for result in results]
-    return _told_apart(whole, results)
-
-
-def _told_apart(texts: Sequence[str], results: Sequence[Result]) -> list[str]:
-    """Add to what looks the same the axes in which it differs."""
+    """Describe each for a cell, and add to what looks the same the axes in which it differs."""
     alike: dict[str, list[Result]] = defaultdict(list)
+    texts = [described(result, against=against, is_cell=True) for result in results]
     for text, result in zip(texts, results, strict=True):
         alike[text].append(result)
-    apart = []
+    told_apart = []
     for text, result in zip(texts, results, strict=True):
+        others = [setting(other) for other in alike[text]]
         said = [text]
-        if len(alike[text]) > 1:
-            others = [setting(other) for other in alike[text]]
-            for axis, value in setting(result).items():
-                if any(other.get(axis) != value for other in others):
-                    said.append(named(axis, value))
-        apart.append(", ".join(said))
-    return apart
+        for axis, value in setting(result).items():
+            if any(other.get(axis) != value for other in others):
+                said.append(named(axis, value))
+        told_apart.append(", ".join(said))
+    return told_apart
 
 
-def _with_precision(result: Result, against: Result) -> tuple[str, ...]:
-    """Return the axes that follow from a precision, where that differs."""
-    if result.axes.get("precision") == against.axes.get("precision"):
-        return ()
-    return OF_PRECISION
-
-
-def unlike(result: Result, others: Sequence[Result]) -> list[str]:
-    """Name what is rarely said of a choice, as its variables, where others had another value."""
-    left_out = {*_NAMED_APART, *result.strategy_axes}
-    axes: dict[str, None] = dict.fromkeys(unusual_axes(result.axes))
-    for other in others:
-        left_out.update(_with_precision(other, result))
-        axes |= dict.fromkeys(unusual_axes(other.axes))
-    said = []
-    for axis in axes:
-        varies = len({other.axes.get(axis) for other in others}) > 1
-        if varies and axis not in left_out:
-            said.append(named(axis, result.axes.get(axis)))
-    return said
-
-
-def described(
-    result: Result,
-    *,
-    against: Result | None = None,
-    is_cell: bool = False,
-    leaves_out: Sequence[str] = (),
-) -> str:
+def described(result: Result, *, against: Result | None = None, is_cell: bool = False) -> str:
     """Return as `replicated_nccl on 8 GPUs, batch_size 64, fp16`.
 
-    With `against` another choice, name only what differs beside strategy and GPUs, but for axes
-    that it `leaves_out`. A cell below `column_heading` has the number of devices alone.
+    With `against` another choice, name only what differs beside strategy and GPUs, but not what
+    another precision brings along. A cell below `column_heading` has the number of devices alone.
     """
-    axes = result.axes
-    says_less = result.environment.origin is not Origin.PUBLISHED
-    where = result.counted
-    if is_cell:
-        where = result.width
+    axes, other_axes = result.axes, {} if against is None else against.axes
+    where = result.width if is_cell else result.counted
     said = [f"{result.strategy} on {where}"]
-    left_out = {*result.strategy_axes, *leaves_out}
-    own = ["batch_size", "precision"]
-    own += [axis for axis in unusual_axes(axes) if axis not in _NAMED_APART]
-    of_other: list[str] = []  # what is unusual about the other, and usual here
-    if against is not None:
-        of_other = [axis for axis in unusual_axes(against.axes) if axis not in _NAMED_APART]
-    for axis in dict.fromkeys([*own, *of_other]):
+    left_out = {*result.strategy_axes, *_NAMED_APART} - {"precision"}
+    if against is not None and axes.get("precision") != other_axes.get("precision"):
+        left_out.update(OF_PRECISION)
+    unsaid: tuple[object, ...] = ()
+    if result.environment.origin is not Origin.PUBLISHED:
+        unsaid = _UNSAID
+    # what is unusual about the other is usual here
+    shown = ["batch_size", "precision", *unusual_axes(axes), *unusual_axes(other_axes)]
+    for axis in dict.fromkeys(shown):
         if axis in left_out or axis not in axes:
             continue
-        if axis in own and says_less and axes[axis] in _UNSAID:
-            continue
-        if against is None or against.axes.get(axis) != axes[axis]:
+        if against is None:
+            is_said = axes[axis] not in unsaid
+        else:
+            is_said = axes[axis] != other_axes.get(axis)
+        if is_said:
             said.append(named(axis, axes[axis]))
     if against is None:
         return ", ".join(said)
@@ -299,6 +248,6 @@ def described(
     if is_one_way and len(said) == 1:  # they differ in what is rarely said, as their effort
         others = setting(against)
         for axis, value in setting(result).items():
-            if others.get(axis) != value and axis not in leaves_out:
+            if others.get(axis) != value:
                 said.append(named(axis, value))
     return ", ".join(said)

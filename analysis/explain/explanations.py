@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis import again, badges
-from analysis.advise.questions import SHOWN, cells, column_heading, described, marks
+from analysis.advise.questions import cells, column_heading, described
 from analysis.again import is_worth_again
 from analysis.explain import causes, verdicts
 from analysis.explain.ablations import Ablation, AblationFinder, command
@@ -244,7 +244,7 @@ def screen(explained: Sequence[Explanation], selection: Selection) -> Screen:
     used: set[str] = set()
     for explanation in explained:
         of_place = badges.of_environment(explanation.target.environment)
-        used.update(badge for badge in of_place if badge in SHOWN)
+        used.update(of_place)
     if len(explained) == 1:
         (explanation,) = explained
         headline, slow = verdict(explanation), explanation.slow_replicas
@@ -381,7 +381,7 @@ def _verdict_rows(worst_first: Sequence[Explanation]) -> Iterator[tuple[str, ...
         if diagnosis.confidence is verdicts.Confidence.LIKELY:
             bound = f"probably {bound}"
         choice = choices[target.environment.key, target.trial_id]
-        doubts = ", ".join(marks(target))
+        doubts = ", ".join(badges.of_result(target))
         yield str(target.axes["model"]), choice, lost, bound, doubts
 
 

@@ -155,7 +155,7 @@ def fp16_beside_fp32(**changes):
     return [*found, *around(on_gpus(1, model=MODELS[0], **NCCL), 100.0)]
 
 
-def test_each_of_several_models_has_its_best_other_way(analysis, snapshot):
+def test_each_of_several_models_has_a_row(analysis, snapshot):
     fill_gpus(fp16_beside_fp32())
     ended = analysis("advise")
     assert len(shown(ended)) <= 25
