@@ -17,7 +17,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from analysis.selection import Selection
 from plots import drawing
-from plots.source import PlotSource, Theme
+from plots.source import PlotSource
 from scalemark.records.references import Origin
 from tests.browser import find_program, running
 
@@ -51,7 +51,7 @@ def _draw() -> None:
         keep(path)
     chosen = replace(source.selection, filters=("model=resnet50",))
     of_resnet = replace(source, selection=chosen)
-    for path in drawing.draw(of_resnet, FOLDER, ("scaling",), themes=tuple(Theme)):
+    for path in drawing.draw(of_resnet, FOLDER, ("scaling",)):
         keep(path)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
@@ -23,25 +22,14 @@ from analysis.options import (
 )
 from analysis.pivot import Table, pivot, usual_tables
 from analysis.results import BaselineRule, Result
-from analysis.selection import NothingFoundError, load
+from analysis.selection import load
 from plots import layout, writers
-from plots.source import (
-    DPI,
-    PictureFormat,
-    PlotSource,
-    Theme,
-    command,
-    in_words,
-    write_whole,
-    wrote,
-)
+from plots.source import PictureFormat, PlotSource, command, in_words, write_whole, wrote
 from scalemark.cli.terminal import print_json, shown
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import quoted, visible
 from store.command_line import Db, Json
-from store.database import one_view, open_for_reading
 from store.errors import StoreError
-from store.reading.sweeps import SweepState, sweep_status
 
 _DOWN = ("strategy", "num_gpus", "model")
 _ACROSS = ("num_gpus", "strategy", "model")
@@ -144,8 +132,6 @@ def _first_free(usual: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 _Chart = typer.Option("--chart", help="Draw only this one; may be repeated; see --list.")
 _Formats = typer.Option("--format", help="png, svg or pdf; several as png,svg.")
-_Theme = typer.Option(help="Ground; may be given twice.", show_default="light")
-_Dpi = typer.Option(help="Pixels per inch of a PNG.", min=50, max=1200)
 
 
 def chart(
@@ -160,9 +146,7 @@ def chart(
         bool, typer.Option("--list", help="Name the charts, and draw none.")
     ] = False,
     formats: Annotated[str, _Formats] = PictureFormat.PNG,
-    theme: Annotated[list[Theme] | None, _Theme] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
-    dpi: Annotated[int, _Dpi] = DPI,
     as_json: Json = False,
 ) -> None:
     """Draw the results, and print the paths of the pictures; why a chart has none is said in a
@@ -182,10 +166,8 @@ def chart(
         out,
         charts or drawing.names(),
         _formats(formats),
-        theme or [Theme.LIGHT],
         passed_over=lambda name, why: reasons.setdefault(why, []).append(name),
         failed=failures.setdefault,
-        dpi=dpi,
     )
     paths = []
     is_for_people = sys.stdout.isatty() and not as_json
@@ -245,51 +227,28 @@ def report(
             help="The file; one of this name is replaced.", show_default="figures/report.html"
         ),
     ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Write it anew every 30 s while the sweep runs.")
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """One HTML file that needs nothing else: answer, tables, charts, and a page of each trial.
     Prints its path. A part that cannot be made is named on the page and at the end; exit code 1
     then.
     """
-    from plots.report import REFRESH_S, render  # here, for other commands need no templates
+    from plots.report import render  # here, for other commands need no templates
 
     failures: dict[str, Exception] = {}
-    source: PlotSource | None = None
-    path, is_running = Path(), True
-    while is_running:
-        with one_view(), shown() as progress:
-            progress("reading results", 0, 0)
-            is_running = watch and _runs(db, sweep)
-            try:
-                if source is None:
-                    selection = select(db, filters, sweep, origin, published, baseline)
-                    tell_all_sweeps(selection)
-                source = PlotSource(selection=selection, command=command())
-                progress("making the page, trials", len(source.results), 0)
-                failures.clear()
-                now, refresh_s = datetime.now(UTC), REFRESH_S if is_running else 0
-                page = render(source, now, failed=failures.setdefault, refresh_s=refresh_s)
-                path = out or Path("figures", f"{source.file_name('report')}.html")
-                write_whole(path, page, makes_folder=out is None)
-            except NothingFoundError:
-                source = None
-                if not is_running:  # else there may be a number soon
-                    raise
-        if is_running:
-            time.sleep(REFRESH_S)
-    num_trials = len(source.results) if source else 0
+    with shown() as progress:
+        progress("reading results", 0, 0)
+        selection = select(db, filters, sweep, origin, published, baseline)
+        tell_all_sweeps(selection)
+        source = PlotSource(selection=selection, command=command())
+        num_trials = len(source.results)
+        progress("making the page, trials", num_trials, 0)
+        page = render(source, datetime.now(UTC), failed=failures.setdefault)
+    path = out or Path("figures", f"{source.file_name('report')}.html")
+    write_whole(path, page, makes_folder=out is None)
     reported = {"path": str(path), "bytes": path.stat().st_size, "trials": num_trials}
     print(json.dumps(reported) if as_json else path)
     _end("report", failures, "not in the report")
-
-
-def _runs(db: str, sweep: str | None) -> bool:
-    """Return whether a process runs the sweep; without a name, any."""
-    statuses = sweep_status(open_for_reading(db), sweep)
-    return any(status.state is SweepState.RUNNING for status in statuses)
 
 
 def _end(command: str, failures: Mapping[str, Exception], what: str) -> None:

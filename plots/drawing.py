@@ -1,7 +1,7 @@
 """Draws charts into files: their look, title, panels, legend, footer, and the names of the files.
 
 Every chart is a file of `plots/charts/`, named like the chart. Colors that the color-blind can
-distinguish, and markers that differ in grey, on light or dark ground. Names of pictures: the model,
+distinguish, and markers that differ in grey. Names of pictures: the model,
 and only what tells a picture from its neighbors of the same model.
 """
 
@@ -44,16 +44,15 @@ from analysis.titles import (
     sweep_notes,
 )
 from plots import charts
-from plots.source import DPI, Failed, PictureFormat, PlotSource, Theme, attempted, draft_of, stop
+from plots.source import Failed, PictureFormat, PlotSource, attempted, draft_of, stop
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import as_typed, counted, safe_name
 from store.errors import StoreError
 from store.filters import nearest
 
-# Okabe and Ito's colors (2008), the ones that are faint on white last; a fourth is that which
-# cannot be seen on the ground.
-_FIRST, _LAST = ("#0072B2", "#D55E00", "#009E73"), ("#CC79A7", "#E69F00", "#56B4E9")
+# Okabe and Ito's colors (2008), the ones that are faint on white last
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9")
 WIDTH_IN = 6.5
 TITLE_PT, TEXT_PT, SMALL_PT, FOOTER_PT = 10.0, 9.0, 8.0, 7.0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
@@ -62,54 +61,40 @@ HATCHES = ("", "/////", "...", "xxxx", "-----", "\\\\\\\\\\", "++++", "oo")
 """Tell neighbors apart in grey, in this order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Palette:
-    """The colors of one theme."""
-
-    ground: str
-    ink: str  # text, axes
-    faint: str  # grid, footers, the ideal line
-    series: tuple[str, ...]
-
-    def tint(self, color: str, share: float) -> str:
-        """Return this share of the color on the ground, opaque."""
-        mixed = share * np.array(to_rgb(color)) + (1 - share) * np.array(to_rgb(self.ground))
-        return to_hex(tuple(mixed))
-
-    def color(self, index: int) -> str:
-        return self.series[index % len(self.series)]
-
-    def style(self, index: int) -> dict[str, Any]:
-        """Return the style of the series of this number for `Axes.plot`; styles differ also in grey
-        and beyond the number of colors.
-        """
-        return {
-            "color": self.color(index),
-            "marker": MARKERS[index % len(MARKERS)],
-            "linestyle": DASHES[index // len(self.series) % len(DASHES)],
-        }
+GROUND, INK = "#FFFFFF", "#1A1A1A"
+FAINT = "#6B6B6B"  # grid, footers, the ideal line
 
 
-PALETTES: Mapping[Theme, Palette] = {
-    Theme.LIGHT: Palette(
-        ground="#FFFFFF", ink="#1A1A1A", faint="#6B6B6B", series=(*_FIRST, "#000000", *_LAST)
-    ),
-    Theme.DARK: Palette(
-        ground="#16181D", ink="#ECECEC", faint="#9A9A9A", series=(*_FIRST, "#F0E442", *_LAST)
-    ),
-}
+def tinted(color: str, share: float) -> str:
+    """Return this share of the color on the ground, opaque."""
+    mixed = share * np.array(to_rgb(color)) + (1 - share) * np.array(to_rgb(GROUND))
+    return to_hex(tuple(mixed))
 
 
-def settings(theme: Theme) -> RcParams:
+def series_color(index: int) -> str:
+    return SERIES[index % len(SERIES)]
+
+
+def series_style(index: int) -> dict[str, Any]:
+    """Return the style of the series of this number for `Axes.plot`; styles differ also in grey
+    and beyond the number of colors.
+    """
+    return {
+        "color": series_color(index),
+        "marker": MARKERS[index % len(MARKERS)],
+        "linestyle": DASHES[index // len(SERIES) % len(DASHES)],
+    }
+
+
+def settings() -> RcParams:
     """Return the settings for `matplotlib.rc_context`."""
-    palette = PALETTES[theme]
     inks = ["text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor"]
     inks += ["xtick.color", "ytick.color"]
     grounds = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
     own = {
-        **dict.fromkeys(inks, palette.ink),
-        **dict.fromkeys(grounds, palette.ground),
-        "grid.color": palette.faint,
+        **dict.fromkeys(inks, INK),
+        **dict.fromkeys(grounds, GROUND),
+        "grid.color": FAINT,
         "grid.alpha": 0.3,
         "axes.grid": True,
         "axes.axisbelow": True,
@@ -274,6 +259,7 @@ def small_title(axes: Axes, text: str) -> None:
 
 
 _SHOWN_FIRST = ("throughput", "scaling")
+_DPI = 240  # of PNGs: sharp on today's screens
 _COMPRESSION = 1  # of 9: higher ones take longer than they save
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9=._-]+")  # in names of files
 _LONGEST = 120  # characters of a file's name, without its ending
@@ -299,7 +285,7 @@ class Chart(Protocol):
 
     ABOUT: str  # one line for --help
 
-    def draw(self, source: PlotSource, palette: Palette) -> Iterator[Picture]:
+    def draw(self, source: PlotSource) -> Iterator[Picture]:
         """Yield a picture per model, machine, or whatever the chart splits by. Raises NothingToShow
         when the results have nothing for it.
         """
@@ -348,14 +334,12 @@ def draw(
     folder: Path,
     wanted: Sequence[str],
     formats: Sequence[PictureFormat] = (PictureFormat.PNG,),
-    themes: Sequence[Theme] = (Theme.LIGHT,),
     passed_over: Callable[[str, str], object] = lambda name, why: None,
     most: int | None = None,
     cut_short: Callable[[str], None] = lambda what: None,
     failed: Failed = stop,
-    dpi: int = DPI,
 ) -> Iterator[Path]:
-    """Yield files as they are written, CHART[-ORIGIN]-WHAT[-dark].png. A chart that has nothing to
+    """Yield files as they are written, CHART[-ORIGIN]-WHAT.png. A chart that has nothing to
     show of some or all results is reported to `passed_over`, one that cannot be imported, drawn or
     written to `failed`, perhaps after some of its files, and one with more than `most` pictures to
     `cut_short`.
@@ -371,29 +355,23 @@ def draw(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(error, folder) from error
-    for theme in dict.fromkeys(themes):
-        is_first = theme == themes[0]  # what is reported of a chart holds in every theme
-        for name in dict.fromkeys(wanted):
-            writer = _ChartWriter(name, source, folder, dict.fromkeys(formats), theme, dpi)
-            failure: Exception | None = None
-            reason = ""
-            try:
-                has_more = writer.write_all(most)
-                if has_more and is_first:
-                    cut_short(f"{name}: more than {counted(most or 0, 'picture')}")
-            except NothingToShow as lack:
-                reason = str(lack)
-            except NoSuchAxisError as lack:
-                reason = str(NothingToShow(f"no {lack.axis} is reported"))
-            except OSError as error:
-                failure = _unwritable(error, folder)
-            except Exception as error:  # whatever it is, the other charts are worth drawing
-                failure = error
-            if reason and is_first:
-                passed_over(name, reason)
-            yield from writer.paths  # first, for `failed` may raise
-            if failure is not None:
-                failed(name, failure)
+    for name in dict.fromkeys(wanted):
+        writer = _ChartWriter(name, source, folder, dict.fromkeys(formats))
+        failure: Exception | None = None
+        try:
+            if writer.write_all(most):
+                cut_short(f"{name}: more than {counted(most or 0, 'picture')}")
+        except NothingToShow as lack:
+            passed_over(name, str(lack))
+        except NoSuchAxisError as lack:
+            passed_over(name, str(NothingToShow(f"no {lack.axis} is reported")))
+        except OSError as error:
+            failure = _unwritable(error, folder)
+        except Exception as error:  # whatever it is, the other charts are worth drawing
+            failure = error
+        yield from writer.paths  # first, for `failed` may raise
+        if failure is not None:
+            failed(name, failure)
 
 
 def _unwritable(error: OSError, folder: Path) -> StoreError:
@@ -402,7 +380,7 @@ def _unwritable(error: OSError, folder: Path) -> StoreError:
 
 
 class _ChartWriter:
-    """Writes the pictures of one chart in one theme."""
+    """Writes the pictures of one chart."""
 
     def __init__(
         self,
@@ -410,12 +388,10 @@ class _ChartWriter:
         source: PlotSource,
         folder: Path,
         formats: Iterable[PictureFormat],
-        theme: Theme,
-        dpi: int,
     ) -> None:
         self.paths: list[Path] = []  # of files that are written
         self._name, self._source, self._folder = name, source, folder
-        self._formats, self._theme, self._dpi = formats, theme, dpi
+        self._formats = formats
         self._taken: dict[str, str] = {}  # names of pictures by those of their files
 
     def write_all(self, most: int | None) -> bool:
@@ -423,16 +399,15 @@ class _ChartWriter:
         the chart has more.
         """
         module = chart(self._name)
-        palette = PALETTES[self._theme]
-        with matplotlib.rc_context(settings(self._theme)):
-            pictures = module.draw(self._source, palette)
+        with matplotlib.rc_context(settings()):
+            pictures = module.draw(self._source)
             for picture in islice(pictures, most):
                 stem = self._stem(picture.name)
-                figure = finish(picture, palette)
+                figure = finish(picture)
                 for form in self._formats:
                     path = self._folder / f"{stem}.{form}"
                     with draft_of(path) as draft:
-                        write(figure, draft, form, self._source, picture, self._dpi)
+                        write(figure, draft, form, self._source, picture)
                     self.paths.append(path)
             has_more = next(pictures, None) is not None
         if not self.paths:
@@ -441,10 +416,7 @@ class _ChartWriter:
 
     def _stem(self, picture: str) -> str:
         """Return a file name of letters that every file system takes, and no more than fit."""
-        parts = [self._source.file_name(self._name), picture]
-        if self._theme is not Theme.LIGHT:
-            parts.append(self._theme)
-        whole = "-".join(filter(None, parts))
+        whole = f"{self._source.file_name(self._name)}-{picture}".removesuffix("-")
         stem = _FORBIDDEN.sub("_", whole)
         if len(stem) > _LONGEST or _FORBIDDEN.search(whole.replace(" ", "_")):
             stem = f"{stem[: _LONGEST - 7]}-{_digest(whole)}"
@@ -459,7 +431,7 @@ class _ChartWriter:
         return stem
 
 
-def finish(picture: Picture, palette: Palette) -> Figure:
+def finish(picture: Picture) -> Figure:
     """Return the figure with its footer: what is constant, what its marks mean, and where it was
     measured.
     """
@@ -469,7 +441,7 @@ def finish(picture: Picture, palette: Palette) -> Figure:
     for text in (picture.setting, " · ".join(words), _machine(picture.results)):
         wrapped = _wrapped(text, figure.get_figwidth(), FOOTER_PT).splitlines()
         lines += wrapped[:_MOST_LINES]
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=FOOTER_PT, color=palette.faint)
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=FOOTER_PT, color=FAINT)
     return figure
 
 
@@ -485,7 +457,6 @@ def write(
     form: PictureFormat,
     source: PlotSource,
     picture: Picture,
-    dpi: float = DPI,
 ) -> None:
     """Write the same figure as the same bytes, described. Unlike
     `Figure.savefig` this does not draw twice, the first time for nothing.
@@ -505,7 +476,7 @@ def write(
         canvas = FigureCanvasSVG(figure)
         canvas.print_svg(path, metadata=said | {"Date": None})
     else:
-        figure.set_dpi(dpi)
+        figure.set_dpi(_DPI)
         canvas = FigureCanvasAgg(figure)
         canvas.print_png(path, metadata=said, pil_kwargs={"compress_level": _COMPRESSION})
 

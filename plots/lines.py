@@ -16,7 +16,16 @@ from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import FEW_REPEATS, headings, short_title
 from plots import drawing
-from plots.drawing import SMALL_PT, NothingToShow, Palette, Picture, file_names, label
+from plots.drawing import (
+    FAINT,
+    GROUND,
+    SMALL_PT,
+    NothingToShow,
+    Picture,
+    file_names,
+    label,
+    series_style,
+)
 from plots.layout import MEANINGS, SYMBOLS
 from plots.source import PlotSource
 from scalemark.records.axes import is_env_variable
@@ -64,14 +73,14 @@ class _Panel:
     lines: Mapping[str, Sequence[Result]]
 
 
-def draw_lines(source: PlotSource, palette: Palette, chart: LineChart) -> Iterator[Picture]:
+def draw_lines(source: PlotSource, chart: LineChart) -> Iterator[Picture]:
     """Yield a picture per model and machine that has a line."""
     tables = varied_tables(source.results, across=chart.along)
     able = [table for table in tables if _longest(table, chart) >= chart.least_points]
     if not able:
         raise NothingToShow(chart.lack)
     for table, name in zip(able, file_names(able), strict=True):
-        yield _picture(table, name, source, palette, chart)
+        yield _picture(table, name, source, chart)
     if len(able) < len(tables):
         raise NothingToShow(chart.lack, len(tables) - len(able), len(tables))
 
@@ -96,9 +105,7 @@ def looks_of(names: Sequence[str], source: PlotSource) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
-def _picture(
-    table: Table, name: str, source: PlotSource, palette: Palette, chart: LineChart
-) -> Picture:
+def _picture(table: Table, name: str, source: PlotSource, chart: LineChart) -> Picture:
     shown, notes = _panels(table, chart)
     lines: dict[str, Sequence[Result]] = {}
     for panel in shown:
@@ -119,7 +126,7 @@ def _picture(
     for axes, panel in zip(grid, shown, strict=True):
         if panel.title:
             drawing.small_title(axes, panel.title)
-        handles |= _draw_panel(axes, panel, looks, palette, chart)
+        handles |= _draw_panel(axes, panel, looks, chart)
         marks += _marks(panel, chart)
     counts = {int(result.axes[chart.along]) for result in table.results}
     x_label = chart.x_label(table)
@@ -193,16 +200,16 @@ def _fastest(results: Sequence[Result]) -> float:
 
 
 def _draw_panel(
-    axes: Axes, panel: _Panel, looks: Mapping[str, int], palette: Palette, chart: LineChart
+    axes: Axes, panel: _Panel, looks: Mapping[str, int], chart: LineChart
 ) -> dict[str, Artist]:
     handles: dict[str, Artist] = {}
     failing: dict[int, int] = defaultdict(int)
     highest = 0.0
     counts = set()
     every: list[Result] = []
-    hollow = {"linestyle": "none", "markerfacecolor": palette.ground, "gid": "doubt"}
+    hollow = {"linestyle": "none", "markerfacecolor": GROUND, "gid": "doubt"}
     for name, results in panel.lines.items():
-        style = palette.style(looks[name])
+        style = series_style(looks[name])
         xs, ys = [], []
         for result in results:
             at = int(result.axes[chart.along])
@@ -223,7 +230,7 @@ def _draw_panel(
         every += results
     ideal = chart.ideal(every)
     if len(ideal) > 1:
-        look: dict[str, Any] = {"color": palette.faint, "linestyle": (0, (1, 2))}
+        look: dict[str, Any] = {"color": FAINT, "linestyle": (0, (1, 2))}
         axes.plot(*zip(*ideal, strict=True), label="ideal", **look)
         handles["ideal"] = Line2D([], [], **look)
     _scale_x(axes, sorted(counts))

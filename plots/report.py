@@ -27,7 +27,7 @@ from analysis.results import Environment, Result, is_quotable
 from analysis.screen import Screen
 from analysis.titles import environment_notes, made_with, number
 from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document
-from plots.source import Failed, PictureFormat, PlotSource, Theme, attempted, in_words, stop
+from plots.source import Failed, PictureFormat, PlotSource, attempted, in_words, stop
 from scalemark.host.own_code import own_version
 from scalemark.records.measurement import Outcome, StepSample, Verdict
 from scalemark.text.untrusted import quoted_lines, visible
@@ -42,7 +42,6 @@ _MOST_WITH_STEPS = 150  # trials: of more the page has no steps, and shorter com
 _MOST_POINTS = 20  # of the steps of a trial
 _MOST_LISTED = 20  # attempts below one message
 _STEPS_WIDTH, _STEPS_HEIGHT = 300, 60
-REFRESH_S = 30  # of a page whose sweep runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +91,6 @@ class Page:
     version: str  # of scalemark
     command: str
     stored_in: str
-    refresh_s: int  # 0 where the page stays as it is
     missing: tuple[str, ...]  # parts that could not be made, and why
     screen: Screen | None  # the answer as `advise` prints it
     doubts: tuple[str, ...]  # badges of all numbers
@@ -107,7 +105,7 @@ class Page:
     sweeps: tuple[Row, ...]
 
 
-def render(source: PlotSource, now: datetime, *, failed: Failed = stop, refresh_s: int = 0) -> str:
+def render(source: PlotSource, now: datetime, *, failed: Failed = stop) -> str:
     """Return the whole page; it names parts that fail, and `failed` is called for each. Raises
     StoreError when nothing is found.
     """
@@ -122,7 +120,7 @@ def render(source: PlotSource, now: datetime, *, failed: Failed = stop, refresh_
         finalize=_shown,
     )
     return templates.get_template("page.html.j2").render(
-        page=compose(source, now, failed, refresh_s),
+        page=compose(source, now, failed),
         css=Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
         digest=digest,
@@ -136,7 +134,7 @@ def _shown(value: object) -> object:
     return value
 
 
-def compose(source: PlotSource, now: datetime, failed: Failed = stop, refresh_s: int = 0) -> Page:
+def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
     """Collect all that can be made; `failed` is called for each part that cannot."""
     missing: list[str] = []
 
@@ -170,7 +168,6 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop, refresh_s:
         version=own_version(),
         command=source.command,
         stored_in=source.stored_in,
-        refresh_s=refresh_s,
         screen=attempted("answer", answered, lack),
         doubts=tuple(badges.foot([doubt]) for doubt in doubts),
         document=attempted("tables", laid_out, lack),
@@ -204,19 +201,18 @@ def _pictures(source: PlotSource, lack: Failed) -> list[ReportPicture]:
     """Draw the charts as SVG. An image in an address runs no script and loads nothing."""
     import matplotlib  # here, because it is slow to import
 
-    from plots.drawing import PALETTES, NothingToShow, chart, finish, settings, write
+    from plots.drawing import NothingToShow, chart, finish, settings, write
 
-    palette = PALETTES[Theme.LIGHT]
     shown: list[ReportPicture] = []
     num_bytes = 0
 
     def draw(name: str) -> None:
         nonlocal num_bytes
         try:
-            for picture in chart(name).draw(source, palette):
+            for picture in chart(name).draw(source):
                 if len(shown) == _MOST_PICTURES:
                     return
-                figure = finish(picture, palette)
+                figure = finish(picture)
                 file = io.BytesIO()
                 write(figure, file, PictureFormat.SVG, source, picture)
                 # between double quotes, no character of it has a meaning in HTML
@@ -228,7 +224,7 @@ def _pictures(source: PlotSource, lack: Failed) -> list[ReportPicture]:
         except NothingToShow:  # of some or all settings: tables have them
             return
 
-    with matplotlib.rc_context(settings(Theme.LIGHT)):
+    with matplotlib.rc_context(settings()):
         for name in CHARTS:
             attempted(f"chart {name}", partial(draw, name), lack)
     return shown

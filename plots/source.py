@@ -24,10 +24,9 @@ from scalemark.text.wording import counted, natural, safe_name
 from store.errors import StoreError
 
 Looks = Mapping[str, int]
-"""By name the number of its color, marker and dashes, for `Palette.style`."""
+"""By name the number of its color, marker and dashes, for `plots.drawing.series_style`."""
 
 NUM_COLORS = 7  # of pictures and pages; behind them the same ones begin again
-DPI = 240  # of PNGs, unless others are asked for: sharp on today's screens
 
 _ARTICLE = tuple(STRATEGY_COLUMNS.values())
 _MOST_NAMED = 8
@@ -39,13 +38,6 @@ class PictureFormat(StrEnum):
     PNG = "png"
     SVG = "svg"
     PDF = "pdf"
-
-
-class Theme(StrEnum):
-    """The ground that a picture is drawn on."""
-
-    LIGHT = "light"
-    DARK = "dark"
 
 
 @dataclass(frozen=True, kw_only=True)

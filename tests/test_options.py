@@ -52,9 +52,8 @@ def test_an_option_is_explained_alike_everywhere(option):
     assert len({options(name)[option] for name in having(option) - others.get(option, set())}) == 1
 
 
-def test_formats_and_themes_are_of_files_and_tables_alone():
+def test_formats_are_of_files_and_tables_alone():
     assert having("--format") == OF_FILES_AND_TABLES
-    assert having("--theme") == {"chart"}
 
 
 TRIAL = small().trial_id[:4]

@@ -122,7 +122,6 @@ WRONG = {
     "table --rows modle": "modle",
     "table --columns modle": "modle",
     "table --baseline worst": "is not one of",
-    "chart --theme drak": "is not one of",
     "chart --format gif": "wanted some of png,svg",
     "chart --chart scalin": "did you mean scaling?",
     "chart --sweep frist": "no such sweep",

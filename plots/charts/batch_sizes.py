@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from analysis.pivot import Table
-from plots.drawing import NothingToShow, Palette, Picture
+from plots.drawing import NothingToShow, Picture
 from plots.lines import LineChart, draw_lines, throughput_point
 from plots.source import PlotSource
 
 ABOUT = "throughput against the batch size, with those that did not fit"
 
 
-def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource) -> Iterator[Picture]:
     """Yield a picture per model and machine that ran with two batch sizes or more."""
     if any(not result.axes.get("batch_size") for result in source.results):
         raise NothingToShow("some trials do not say their batch size")
@@ -21,7 +21,7 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
         point=throughput_point,
         lack="no strategy ran with two batch sizes",
     )
-    return draw_lines(source, palette, chart)
+    return draw_lines(source, chart)
 
 
 def x_label(table: Table) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.results import Result
 from analysis.titles import step_notes
-from plots.drawing import NothingToShow, Palette, Picture
+from plots.drawing import NothingToShow, Picture
 from plots.lines import LineChart, Point, draw_lines
 from plots.source import PlotSource
 from scalemark.stats.welch import known_ratio_interval
@@ -12,7 +12,7 @@ from scalemark.stats.welch import known_ratio_interval
 ABOUT = "part of a perfect speed-up against GPUs, a line per strategy or setting"
 
 
-def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource) -> Iterator[Picture]:
     """Yield a picture per model and machine that has a baseline."""
     if all(result.efficiency is None for result in source.results):
         notes = step_notes(source.results)
@@ -28,7 +28,7 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
         is_share=True,
         about=lambda table: [f"efficiency: speed-up over the baseline ({rule}), per device"],
     )
-    return draw_lines(source, palette, chart)
+    return draw_lines(source, chart)
 
 
 def _point(result: Result) -> Point | None:

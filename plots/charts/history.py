@@ -16,7 +16,7 @@ from analysis.guard.noise import Floats, Places
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
 from plots import drawing
-from plots.drawing import SMALL_PT, NothingToShow, Palette, Picture
+from plots.drawing import SMALL_PT, NothingToShow, Picture, series_color, tinted
 from plots.source import PlotSource
 from scalemark.text.wording import counted
 
@@ -27,7 +27,7 @@ _TRACK_IN = 1.2
 _EPOCH = date(1970, 1, 1)  # of matplotlib
 
 
-def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource) -> Iterator[Picture]:
     """Yield a picture per machine, and of each how often its trials are measured."""
     try:
         records = histories(source.selection)
@@ -41,12 +41,10 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
     for number, record in enumerate(able):
         is_several = hosts.count(record.host) > 1
         name = f"{record.host}-{number + 1}" if is_several else record.host
-        yield _picture(record, name, every, source, palette)
+        yield _picture(record, name, every, source)
 
 
-def _picture(
-    record: Record, name: str, every: Sequence[Change], source: PlotSource, palette: Palette
-) -> Picture:
+def _picture(record: Record, name: str, every: Sequence[Change], source: PlotSource) -> Picture:
     tracks = _tracks(record, every)
     shown = list(tracks.items())[: MOST_TRACKS + 1]
     days = [night.day for night in record.nights]
@@ -54,7 +52,7 @@ def _picture(
     num_trials, num_nights = counted(len(record.cells), "trial"), counted(len(days), "night")
     drawing.set_title(figure, f"throughput of {num_trials} over {num_nights}")
     for axes, (cells, of_track) in zip(grid, shown, strict=True):
-        _draw_track(axes, record, np.array(cells), of_track, palette)
+        _draw_track(axes, record, np.array(cells), of_track)
     marks = ["line: regression", "dotted: other change"] if tracks else []
     if len(tracks) > len(shown):
         marks.append(f"not drawn: {len(tracks) - len(shown)} more groups of trials that changed")
@@ -78,17 +76,15 @@ def _tracks(record: Record, every: Sequence[Change]) -> Mapping[tuple[int, ...],
     return tracks
 
 
-def _draw_track(
-    axes: Axes, record: Record, cells: Places, of_track: Sequence[Change], palette: Palette
-) -> None:
+def _draw_track(axes: Axes, record: Record, cells: Places, of_track: Sequence[Change]) -> None:
     is_all = len(cells) == len(record.cells)
     name = f"all {counted(len(cells), 'trial')}" if is_all else ""
     text = "; ".join(filter(None, [name, *map(sentence, of_track)]))
     axes.set_title(textwrap.fill(drawing.drawable(text), 95), loc="left", fontsize=SMALL_PT)
     days, percent = _percent(record, cells)
-    axes.plot(days, percent, ".", markersize=2.2, color=palette.tint(palette.color(0), 0.7))
+    axes.plot(days, percent, ".", markersize=2.2, color=tinted(series_color(0), 0.7))
     for change in of_track:
-        _mark(axes, change, palette)
+        _mark(axes, change)
     axes.set_xlim(_number(record.nights[0].day) - 2, _number(record.nights[-1].day) + 2)
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.yaxis.set_major_formatter("{x:.0f} %")
@@ -107,14 +103,14 @@ def _percent(record: Record, cells: Places) -> tuple[Floats, Floats]:
     return days, 100 * np.exp(series - series[:FEWEST_NIGHTS].mean())
 
 
-def _mark(axes: Axes, change: Change, palette: Palette) -> None:
+def _mark(axes: Axes, change: Change) -> None:
     is_open = change.state is ChangeState.REGRESSION
     look: dict[str, Any] = {"linestyle": "-" if is_open else ":", "linewidth": 1.2}
-    color = palette.color(1) if change.is_slower else palette.color(2)
+    color = series_color(1) if change.is_slower else series_color(2)
     axes.axvline(_number(change.first) - 0.5, color=color, **look)
     if change.latest > change.earliest:
         low, high = _number(change.earliest) - 0.5, _number(change.latest) - 0.5
-        axes.axvspan(low, high, color=palette.tint(color, 0.3))
+        axes.axvspan(low, high, color=tinted(color, 0.3))
 
 
 def _number(day: date) -> float:

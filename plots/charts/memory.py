@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from analysis.pivot import Table
 from analysis.results import Result
 from plots.charts import batch_sizes
-from plots.drawing import Palette, Picture
+from plots.drawing import Picture
 from plots.lines import LineChart, Point, draw_lines
 from plots.source import PlotSource
 from scalemark.records.machine import DeviceKind
@@ -15,7 +15,7 @@ ABOUT = "peak memory against the batch size or GPUs, with what did not fit"
 _GIB = 2.0**30
 
 
-def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource) -> Iterator[Picture]:
     """Yield a picture per model and machine whose memory was seen."""
     sizes = {result.axes.get("batch_size") for result in source.results}
     along, x_label = "num_gpus", _x_label
@@ -33,7 +33,7 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
         lack="no peak memory is stored",
         least_points=1,
     )
-    return draw_lines(source, palette, chart)
+    return draw_lines(source, chart)
 
 
 def _x_label(table: Table) -> str:

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from analysis.pivot import Table
 from analysis.results import Result
-from plots.drawing import NO_LINE, Palette, Picture
+from plots.drawing import NO_LINE, Picture
 from plots.lines import LineChart, draw_lines, throughput_point
 from plots.source import PlotSource
 
 ABOUT = "throughput against GPUs, a line per strategy or setting, and the ideal line"
 
 
-def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource) -> Iterator[Picture]:
     """Yield a picture per model and machine that has a line; `throughput` has single points."""
     chart = LineChart(
         along="num_gpus",
@@ -22,7 +22,7 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
         lack=NO_LINE,
         about=_about,
     )
-    return draw_lines(source, palette, chart)
+    return draw_lines(source, chart)
 
 
 def _start(results: Sequence[Result]) -> tuple[int, float, str]:

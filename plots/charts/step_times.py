@@ -16,7 +16,16 @@ from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import headings
 from plots import drawing
-from plots.drawing import SMALL_PT, NothingToShow, Palette, Picture, file_names
+from plots.drawing import (
+    FAINT,
+    INK,
+    SMALL_PT,
+    NothingToShow,
+    Picture,
+    file_names,
+    series_color,
+    tinted,
+)
 from plots.lines import at_most, completed, name_rows, row_names, rows_in, typical
 from plots.source import PlotSource
 from scalemark.records.measurement import Phase, StepSample, counted_calls
@@ -38,7 +47,7 @@ class Stepped:
     is_steady: bool  # its warm-up had ended when measuring began
 
 
-def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource) -> Iterator[Picture]:
     """Yield a picture per model and machine that has steps."""
     able = []
     for table in varied_tables(source.results, across="num_gpus"):
@@ -49,7 +58,7 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
         raise NothingToShow("no step is stored of a completed attempt")
     names = file_names([table for table, _, _ in able])
     for name, (table, stepped, notes) in zip(names, able, strict=True):
-        yield _picture(table, name, stepped, notes, source, palette)
+        yield _picture(table, name, stepped, notes, source)
 
 
 def _stepped(source: PlotSource, table: Table) -> tuple[list[Stepped], list[str]]:
@@ -101,7 +110,6 @@ def _picture(
     stepped: Sequence[Stepped],
     notes: Sequence[str],
     source: PlotSource,
-    palette: Palette,
 ) -> Picture:
     most = max(trial.result.num_gpus for trial in stepped)
     on_most = [trial for trial in stepped if trial.result.num_gpus == most]
@@ -117,14 +125,14 @@ def _picture(
     rows = figure.add_gridspec(len(heights), 2, height_ratios=heights)
     title, setting = headings(table, "step times")
     drawing.set_title(figure, title)
-    _draw_distributions(figure.add_subplot(rows[0, :]), stepped, source.looks, palette)
+    _draw_distributions(figure.add_subplot(rows[0, :]), stepped, source.looks)
     marks = list(notes)
     for place, trial in enumerate(series):
         axes = figure.add_subplot(rows[1 + place // 2, place % 2])
-        _draw_series(axes, trial, palette.color(source.looks[trial.result.strategy]), palette)
+        _draw_series(axes, trial, series_color(source.looks[trial.result.strategy]))
         if not trial.is_steady:
             marks.append(f"warm-up not ended: {trial.name}")
-    drawing.add_legend(figure, _handles(palette))
+    drawing.add_legend(figure, _handles())
     about = list(notes)
     if len(series) < len(stepped):
         about.append(f"step by step: {len(series)} of {len(stepped)}, the fastest on most devices")
@@ -133,9 +141,7 @@ def _picture(
     )
 
 
-def _draw_distributions(
-    axes: Axes, stepped: Sequence[Stepped], looks: Mapping[str, int], palette: Palette
-) -> None:
+def _draw_distributions(axes: Axes, stepped: Sequence[Stepped], looks: Mapping[str, int]) -> None:
     """Draw from the 5th to the 95th percentile, the middle half as a bar, the median as a tick."""
     name_rows(axes, [trial.name for trial in stepped])
     ends: list[float] = []
@@ -144,10 +150,10 @@ def _draw_distributions(
             continue
         ends += trial.measured_ms
         low, first, middle, third, high = np.percentile(trial.measured_ms, (5, 25, 50, 75, 95))
-        color = palette.color(looks[trial.result.strategy])
+        color = series_color(looks[trial.result.strategy])
         axes.plot([low, high], [row, row], color=color, linewidth=1, gid="range")
         axes.plot([first, third], [row, row], color=color, linewidth=6, gid="middle half")
-        axes.plot([middle], [row], color=palette.ink, marker="|", markersize=9, gid="median")
+        axes.plot([middle], [row], color=INK, marker="|", markersize=9, gid="median")
     if ends and max(ends) > 16 * max(min(ends), 1e-9):
         axes.set_xscale("log")
         axes.set_xlabel("ms per step, measured steps (log)")
@@ -156,7 +162,7 @@ def _draw_distributions(
         axes.set_xlabel("ms per step, measured steps")
 
 
-def _draw_series(axes: Axes, trial: Stepped, color: str, palette: Palette) -> None:
+def _draw_series(axes: Axes, trial: Stepped, color: str) -> None:
     """Draw every call, warm-up shaded; a line over the window, at its median."""
     steps, times = [], []
     num_warm_up = 0
@@ -168,11 +174,11 @@ def _draw_series(axes: Axes, trial: Stepped, color: str, palette: Palette) -> No
     window = steps[num_warm_up:]
     if num_warm_up:
         end = window[0] if window else steps[-1] + trial.series[-1].num_steps
-        axes.axvspan(steps[0] - 0.5, end - 0.5, **_shade(palette))
+        axes.axvspan(steps[0] - 0.5, end - 0.5, **_shade())
     measured = measured_ms(trial.series)
     if window and measured:
         median = float(np.median(measured))
-        axes.hlines(median, window[0], window[-1], color=palette.ink, gid="median", **_MEDIAN)
+        axes.hlines(median, window[0], window[-1], color=INK, gid="median", **_MEDIAN)
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.set_xlabel("step")
@@ -180,16 +186,16 @@ def _draw_series(axes: Axes, trial: Stepped, color: str, palette: Palette) -> No
     axes.set_title(drawing.label(trial.name), fontsize=SMALL_PT)
 
 
-def _shade(palette: Palette) -> dict[str, Any]:
-    return {"facecolor": palette.tint(palette.faint, 0.25), "edgecolor": "none", "zorder": 0.7}
+def _shade() -> dict[str, Any]:
+    return {"facecolor": tinted(FAINT, 0.25), "edgecolor": "none", "zorder": 0.7}
 
 
-def _handles(palette: Palette) -> dict[str, Artist]:
-    faint, ink = palette.faint, palette.ink
+def _handles() -> dict[str, Artist]:
+    faint, ink = FAINT, INK
     return {
         "5 % to 95 % of the steps": Line2D([], [], color=faint, linewidth=1),
         "middle half": Line2D([], [], color=faint, linewidth=6),
         "median": Line2D([], [], color=ink, marker="|", markersize=9, linestyle="none"),
         "median of the window": Line2D([], [], color=ink, **_MEDIAN),
-        "warm-up": Patch(**_shade(palette)),
+        "warm-up": Patch(**_shade()),
     }

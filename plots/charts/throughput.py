@@ -14,10 +14,20 @@ from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import FEW_REPEATS, number, scaled, title
 from plots import drawing
-from plots.drawing import FOOTER_PT, HATCHES, WIDTH_IN, NothingToShow, Palette, Picture, unique
+from plots.drawing import (
+    FOOTER_PT,
+    GROUND,
+    HATCHES,
+    INK,
+    WIDTH_IN,
+    NothingToShow,
+    Picture,
+    series_color,
+    unique,
+)
 from plots.layout import SUSPECT, SYMBOLS
 from plots.lines import BARS, MOST_LINES, RUNS, draw_spread, failure_marks, line_name, looks_of
-from plots.source import PlotSource
+from plots.source import NUM_COLORS, PlotSource
 from scalemark.records.measurement import Outcome
 from scalemark.text.wording import safe_name
 
@@ -30,7 +40,7 @@ _WIDEST_IN = 11.0
 _MOST_LABELS = 60  # in one panel: more could not be read
 
 
-def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
+def draw(source: PlotSource) -> Iterator[Picture]:
     """Yield a picture per machine and unit, of at most `MOST_MODELS` models."""
     grouped: dict[tuple[str, str], list[Table]] = defaultdict(list)
     num_numbers = 0
@@ -51,10 +61,10 @@ def draw(source: PlotSource, palette: Palette) -> Iterator[Picture]:
             names.append(name)
             parts.append(tables[start : start + MOST_MODELS])
     for name, part in zip(unique(names), parts, strict=True):
-        yield _picture(part, name, source, palette)
+        yield _picture(part, name, source)
 
 
-def _picture(tables: Sequence[Table], name: str, source: PlotSource, palette: Palette) -> Picture:
+def _picture(tables: Sequence[Table], name: str, source: PlotSource) -> Picture:
     panels = list(map(_lines, tables))
     bars: dict[str, None] = {}
     results: list[Result] = []
@@ -78,12 +88,12 @@ def _picture(tables: Sequence[Table], name: str, source: PlotSource, palette: Pa
         headline = f"{tables[0].setting['model']}: {headline}"
     drawing.set_title(figure, headline)
     for axes, table, panel in zip(grid, tables, panels, strict=True):
-        _draw_panel(axes, panel, names, counts, looks, palette)
+        _draw_panel(axes, panel, names, counts, looks)
         if not is_alone:
             drawing.small_title(axes, str(table.setting.get("model", "")))
     devices = tables[0].environment.devices
     grid[-1].set_xlabel(f"number of {devices}; on the bars: {_labels_in_words(results)}")
-    handles: dict[str, Artist] = {line: Patch(**_look(palette, looks[line])) for line in names}
+    handles: dict[str, Artist] = {line: Patch(**_look(looks[line])) for line in names}
     drawing.add_legend(figure, handles)
     return Picture(
         name=name,
@@ -126,7 +136,6 @@ def _draw_panel(
     names: Sequence[str],
     counts: Sequence[int],
     looks: Mapping[str, int],
-    palette: Palette,
 ) -> None:
     width = 0.86 / len(names)
     results = list(chain.from_iterable(panel.values()))
@@ -137,11 +146,11 @@ def _draw_panel(
         for result in of_name:
             at = counts.index(result.num_gpus) + shift
             if result.throughput is not None:
-                look = {"label": f"{name} x {result.num_gpus}", **_look(palette, looks[name])}
+                look = {"label": f"{name} x {result.num_gpus}", **_look(looks[name])}
                 axes.bar([at], [result.throughput], width=0.9 * width, **look)
                 high = None if result.high is None else min(result.high, 1.1 * reach)
                 low = result.low if len(result.repeats) > 1 else None
-                draw_spread(axes, at, result.repeats, low, high, color=palette.ink)
+                draw_spread(axes, at, result.repeats, low, high, color=INK)
             if len(results) <= _MOST_LABELS:
                 top = max(result.throughput or 0.0, min(_spread_end(result), 1.1 * reach))
                 _write_label(axes, at, top, _label(result), is_upright)
@@ -175,10 +184,10 @@ def _spread_end(result: Result) -> float:
     return min(result.high or 0.0, 1.25 * result.throughput)
 
 
-def _look(palette: Palette, look: int) -> dict[str, Any]:
+def _look(look: int) -> dict[str, Any]:
     """Return the look of a bar: hatches where colors begin again."""
-    hatch = HATCHES[look // len(palette.series) % len(HATCHES)]
-    return {"facecolor": palette.color(look), "edgecolor": palette.ground, "lw": 0, "hatch": hatch}
+    hatch = HATCHES[look // NUM_COLORS % len(HATCHES)]
+    return {"facecolor": series_color(look), "edgecolor": GROUND, "lw": 0, "hatch": hatch}
 
 
 def _label(result: Result) -> str:

@@ -62,7 +62,9 @@ COMMANDS: Mapping[str, Command] = {
         about="Draw charts into files.", function="plots.commands:chart", in_one_view=True
     ),
     "report": Command(
-        about="Write one HTML file: answer, tables, charts.", function="plots.commands:report"
+        about="Write one HTML file: answer, tables, charts.",
+        function="plots.commands:report",
+        in_one_view=True,
     ),
     "advise": Command(
         about="Recommend a strategy, GPU count, batch size and precision.",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plots.drawing import PALETTES, Theme
+from plots.drawing import SERIES, series_style
 from plots.source import NUM_COLORS, numbered
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import STRATEGY_COLUMNS
@@ -21,9 +21,8 @@ def test_lines_over_several_hosts_have_the_color_of_their_strategy():
     over_hosts = {f"distributed_ring over {hosts} hosts": "distributed_ring" for hosts in (2, 4)}
     looks = numbered(names, over_hosts)
     assert {name: looks[name] for name in names} == {name: numbered(names)[name] for name in names}
-    palette = PALETTES[Theme.LIGHT]
-    assert len(palette.series) == NUM_COLORS
-    ring = [palette.style(looks[name]) for name in ("distributed_ring", *over_hosts)]
+    assert len(SERIES) == NUM_COLORS
+    ring = [series_style(looks[name]) for name in ("distributed_ring", *over_hosts)]
     assert len({style["color"] for style in ring}) == 1
     assert len({(style["marker"], style["linestyle"]) for style in ring}) == 3
 

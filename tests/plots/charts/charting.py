@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.selection import Selection
-from plots.drawing import PALETTES, NothingToShow, Picture, chart, described, finish, settings
-from plots.source import PlotSource, Theme
+from plots.drawing import NothingToShow, Picture, chart, described, finish, settings
+from plots.source import PlotSource
 from scalemark.records.measurement import Phase, StepSample
 from scalemark.records.trial import TrialSpec
 from tests.specs import small
@@ -72,29 +72,28 @@ _DETAILS: WeakKeyDictionary[Figure, str] = WeakKeyDictionary()
 
 def pictures(
     name: str,
-    theme: Theme = Theme.LIGHT,
     db: str = "results.db",
     **selection: Any,
 ) -> list[Picture]:
     """Of that chart, each with its footer."""
     chosen = Selection(db=db, **selection)
     source = PlotSource(selection=chosen, command=f"scalemark chart {name}")
-    with matplotlib.rc_context(settings(theme)):
+    with matplotlib.rc_context(settings()):
         found = []
         try:
-            found.extend(chart(name).draw(source, PALETTES[theme]))
+            found.extend(chart(name).draw(source))
         except NothingToShow:  # perhaps of some settings alone
             if not found:
                 raise
         for picture in found:
-            finish(picture, PALETTES[theme])
+            finish(picture)
             _DETAILS[picture.figure] = described(source, picture)
     return found
 
 
-def picture(name: str, theme: Theme = Theme.LIGHT, **selection: Any) -> Figure:
+def picture(name: str, **selection: Any) -> Figure:
     """The only one."""
-    (found,) = pictures(name, theme, **selection)
+    (found,) = pictures(name, **selection)
     return found.figure
 
 

@@ -12,7 +12,6 @@ CHART = '''
 """How many repeats each strategy has."""
 
 from plots.drawing import Picture
-from plots.drawing import Palette
 from plots.source import PlotSource
 
 from matplotlib.figure import Figure
@@ -20,7 +19,7 @@ from matplotlib.figure import Figure
 ABOUT = "repeats of each strategy"
 
 
-def draw(source: PlotSource, palette: Palette):
+def draw(source: PlotSource):
     figure = Figure()
     names = [result.strategy for result in source.results]
     figure.subplots().bar(names, [len(result.repeats) for result in source.results])

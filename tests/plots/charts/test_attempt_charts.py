@@ -1,92 +1,12 @@
 """Charts with a row per attempt: steps and parts are those of the database."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 
 from plots.drawing import NothingToShow
-from scalemark.records.measurement import Outcome, Phase, StepSample
-from tests.filled import STEPS, fill
+from scalemark.records.measurement import Phase, StepSample
+from tests.filled import fill
 from tests.plots.charts.charting import details, overlaps, picture, pictures, resnet, steps, words
-
-
-def lengths(axes: Axes) -> Mapping[str, list[float]]:
-    """Of the parts of all bars."""
-    return {str(bars.get_label()): [bar.get_width() for bar in bars] for bars in axes.containers}
-
-
-def test_an_attempt_is_distinguished_from_its_start_to_its_end():
-    fill("results.db", [(resnet(), 100.0)], details=[{"data_wait_share": 0.25}])
-    figure = picture("time_spent")
-    (attempts,) = figure.axes
-    expected = {
-        "start": 3.0,
-        "tracing": 1.0,
-        "first call (compiling)": 2.0,
-        "warm-up": 0.2,
-        "measured window": 0.2,
-        "the rest": 3.1,
-    }
-    assert lengths(attempts) == {
-        part: [pytest.approx(seconds)] for part, seconds in expected.items()
-    }
-    assert "25% waiting for data" in words(figure)
-
-
-def test_an_attempt_stands_for_its_trial_that_had_the_median_throughput():
-    fill(
-        "results.db",
-        [(resnet(), 90.0), (resnet(), 110.0), (resnet(), 100.0)],
-        details=[{"trace_s": 1.0}, {"trace_s": 2.0}, {"trace_s": 3.0}],
-    )
-    (found,) = pictures("time_spent")
-    assert lengths(found.figure.axes[0])["tracing"] == [3.0]
-    assert "of repeats the one with the median throughput" in words(found.figure)
-
-
-def test_time_without_a_measurement_is_not_known_and_has_its_symbol():
-    fill(
-        "results.db",
-        [(resnet(), 100.0), (resnet(1), None)],
-        details=[{}, {"outcome": Outcome.HUNG, "duration_s": 60.0}],
-    )
-    (found,) = pictures("time_spent")
-    assert lengths(found.figure.axes[0])["not known"] == [60.0, 0.0]
-    assert [text.get_text() for text in found.figure.axes[0].texts] == ["HANG", ""]
-    assert "HANG: its steps stopped" in words(found.figure)
-
-
-def test_an_attempt_whose_end_nobody_saw_is_reported():
-    fill("results.db", [(resnet(), None)], details=[{"duration_s": None}])
-    (found,) = pictures("time_spent")
-    assert lengths(found.figure.axes[0]) == {}
-    assert "FAIL: failed" in words(found.figure)
-    assert overlaps(found.figure) == []
-
-
-def test_without_steps_warm_up_is_not_known():
-    fill("results.db", [(resnet(), 100.0)], details=[{"steps": []}])
-    found = lengths(picture("time_spent").axes[0])
-    assert "warm-up" not in found
-    assert found["not known"] == [pytest.approx(9.5 - 6.0 - 0.2)]
-
-
-def test_clocks_that_disagree_give_no_bar_of_less_than_nothing():
-    fill(
-        "results.db",
-        [(resnet(), 100.0)],
-        details=[{"time_to_first_step_s": 1.0, "duration_s": 2.0, "steps": STEPS}],
-    )
-    assert all(
-        length >= 0 for of in lengths(picture("time_spent").axes[0]).values() for length in of
-    )
-
-
-def test_published_figures_have_no_attempts(published):
-    with pytest.raises(NothingToShow, match="published figures have no attempts"):
-        pictures("time_spent", origin=published)
 
 
 def of(figure, gid, axes=0):

@@ -3,13 +3,11 @@
 import pytest
 from matplotlib.figure import Figure
 
-from plots.source import Theme
 from scalemark.records.measurement import Outcome
 from tests.filled import fill
 from tests.plots.charts.charting import overlaps, picture_test, pictures, resnet, speed, steps
 
 KINDS = ("throughput", "scaling", "efficiency", "batch_sizes", "memory")
-OF_ATTEMPTS = ("step_times", "time_spent")
 
 
 def fill_with(num_strategies: int, **axes: object) -> None:
@@ -31,18 +29,15 @@ def fill_with(num_strategies: int, **axes: object) -> None:
 
 
 @picture_test
-@pytest.mark.parametrize("theme", Theme)
 @pytest.mark.parametrize("kind", ["throughput", "scaling"])
-def test_the_picture_on_its_ground(kind: str, theme: Theme) -> Figure:
+def test_the_picture_of_five_strategies(kind: str) -> Figure:
     fill_with(5)
-    (found,) = pictures(kind, theme)
+    (found,) = pictures(kind)
     return found.figure
 
 
 @picture_test
-@pytest.mark.parametrize(
-    "kind", ["efficiency", "memory", "batch_sizes", "step_times", "time_spent"]
-)
+@pytest.mark.parametrize("kind", ["efficiency", "memory", "batch_sizes", "step_times"])
 def test_the_picture(kind: str) -> Figure:
     fill_with(3)
     if kind == "batch_sizes":
@@ -71,7 +66,7 @@ def test_the_picture_of_settings_as_panels() -> Figure:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("num_strategies", [1, 12])
-@pytest.mark.parametrize("kind", [*KINDS, *OF_ATTEMPTS])
+@pytest.mark.parametrize("kind", [*KINDS, "step_times"])
 def test_no_text_stands_on_another(kind: str, num_strategies: int) -> None:
     fill_with(num_strategies)
     if kind == "batch_sizes":

@@ -17,8 +17,21 @@ from PIL import Image
 
 from analysis.selection import Selection
 from plots import drawing
-from plots.drawing import PALETTES, WIDTH_IN, NothingToShow, Picture, chart, draw, label, names
-from plots.source import PictureFormat, PlotSource, Theme, in_words
+from plots.drawing import (
+    FAINT,
+    GROUND,
+    INK,
+    SERIES,
+    WIDTH_IN,
+    NothingToShow,
+    Picture,
+    chart,
+    draw,
+    label,
+    names,
+    series_style,
+)
+from plots.source import PictureFormat, PlotSource, in_words
 from scalemark.records.references import Origin, published
 from store.errors import StoreError
 from tests.filled import fill
@@ -29,7 +42,6 @@ from tests.specs import small
 pytestmark = pytest.mark.integration
 
 OURS = ("scaling", "efficiency", "throughput", "memory")
-LIGHT = PALETTES[Theme.LIGHT]
 
 
 def source(db: str = "results.db", command: str = "scalemark chart") -> PlotSource:
@@ -49,10 +61,8 @@ def filled() -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_files_are_named_by_chart_and_model_in_each_format_and_theme():
-    paths = draw(
-        source(), Path("figures"), ["scaling", "throughput"], list(PictureFormat), list(Theme)
-    )
+def test_files_are_named_by_chart_and_model_in_each_format():
+    paths = draw(source(), Path("figures"), ["scaling", "throughput"], list(PictureFormat))
     assert [path.name for path in paths] == [
         "scaling-resnet50.png",
         "scaling-resnet50.svg",
@@ -60,18 +70,9 @@ def test_files_are_named_by_chart_and_model_in_each_format_and_theme():
         "throughput.png",
         "throughput.svg",
         "throughput.pdf",
-        "scaling-resnet50-dark.png",
-        "scaling-resnet50-dark.svg",
-        "scaling-resnet50-dark.pdf",
-        "throughput-dark.png",
-        "throughput-dark.svg",
-        "throughput-dark.pdf",
     ]
     assert sorted(path.name for path in Path("figures").iterdir()) == sorted(
-        f"{stem}{ground}.{form}"
-        for stem in ("scaling-resnet50", "throughput")
-        for ground in ("", "-dark")
-        for form in PictureFormat
+        f"{stem}.{form}" for stem in ("scaling-resnet50", "throughput") for form in PictureFormat
     )
 
 
@@ -127,11 +128,10 @@ def test_a_picture_that_fails_leaves_the_old_one_and_no_draft(monkeypatch):
 
 
 @pytest.mark.usefixtures("filled")
-@pytest.mark.parametrize("theme", Theme)
-def test_the_ground_is_that_of_the_theme(theme):
-    (path,) = draw(source(), Path(), ["scaling"], [PictureFormat.PNG], [theme])
+def test_the_ground_is_white():
+    (path,) = draw(source(), Path(), ["scaling"], [PictureFormat.PNG])
     corner = image.imread(path)[2, 2, :3]
-    assert corner == pytest.approx(to_rgb(PALETTES[theme].ground), abs=0.01)
+    assert corner == pytest.approx(to_rgb(GROUND), abs=0.01)
 
 
 @pytest.mark.usefixtures("filled")
@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_what_to_do():
 @pytest.mark.usefixtures("filled")
 def test_matplotlibs_settings_are_nobody_elses():
     before = dict(matplotlib.rcParams)
-    next(iter(draw(source(), Path(), ["scaling"], themes=[Theme.DARK])))
+    next(iter(draw(source(), Path(), ["scaling"])))
     assert dict(matplotlib.rcParams) == before
 
 
@@ -206,18 +206,16 @@ def test_long_names_break_between_their_parts_and_lose_nothing():
         assert "".join(lines).replace(" ", "") == shown.replace(" ", "")
 
 
-@pytest.mark.parametrize("theme", Theme)
-def test_the_color_blind_and_grey_tell_series_apart(theme: Theme):
-    palette = PALETTES[theme]
-    assert min(contrast(palette.ink, palette.ground), contrast(palette.faint, palette.ground)) > 4.5
-    assert min(contrast(color, palette.ground) for color in palette.series[:5]) > 3
+def test_the_color_blind_and_grey_tell_series_apart():
+    assert min(contrast(INK, GROUND), contrast(FAINT, GROUND)) > 4.5
+    assert min(contrast(color, GROUND) for color in SERIES[:5]) > 3
     for seen in _SEEN.values():
-        colors = [np.clip(np.array(seen) @ _linear(color), 0, 1) for color in palette.series]
+        colors = [np.clip(np.array(seen) @ _linear(color), 0, 1) for color in SERIES]
         assert (
             min(np.abs(_gamma(one) - _gamma(other)).max() for one, other in combinations(colors, 2))
             > 0.09
         )
-    styles = [palette.style(index) for index in range(12)]
+    styles = [series_style(index) for index in range(12)]
     assert len({style["marker"] for style in styles}) == 12
     assert len({(style["color"], style["linestyle"]) for style in styles}) == 12
 
@@ -270,10 +268,10 @@ def test_the_command_prints_paths_also_as_json():
         run("--chart", "scaling", "--chart", "throughput", "--out", "a").stdout
         == "a/scaling-resnet50.png\na/throughput.png\n"
     )
-    asked = run("--chart", "scaling", "--format", "png,svg", "--theme", "dark", "--json")
+    asked = run("--chart", "scaling", "--format", "png,svg", "--json")
     assert json.loads(asked.stdout) == [
-        "figures/scaling-resnet50-dark.png",
-        "figures/scaling-resnet50-dark.svg",
+        "figures/scaling-resnet50.png",
+        "figures/scaling-resnet50.svg",
     ]
     assert without_progress(asked.stderr) == ""
 
@@ -346,7 +344,7 @@ def test_a_chart_that_crashes_is_reported_with_what_it_drew_before(monkeypatch):
     class Broken:
         ABOUT = "one figure, then a mistake"
 
-        def draw(self, source, palette):
+        def draw(self, source):
             yield Picture(name="x", figure=Figure(), about=[])
             raise ZeroDivisionError("a mistake of ours")
 
@@ -365,7 +363,7 @@ def test_files_are_reported_before_the_error_of_their_chart_is_raised(monkeypatc
     class Broken:
         ABOUT = "one figure, then a mistake"
 
-        def draw(self, source, palette):
+        def draw(self, source):
             yield Picture(name="x", figure=Figure(), about=[])
             raise ZeroDivisionError("a mistake of ours")
 
@@ -417,7 +415,7 @@ def test_two_pictures_of_one_name_are_a_defect(monkeypatch, filled):
     class Twice:
         ABOUT = "one figure twice"
 
-        def draw(self, source, palette):
+        def draw(self, source):
             yield Picture(name="x", figure=Figure(), about=[])
             yield Picture(name="x", figure=Figure(), about=[])
 
@@ -430,7 +428,7 @@ def test_nothing_to_show_is_reported_in_the_charts_words(monkeypatch, filled):
     class Silent:
         ABOUT = "what is not there"
 
-        def draw(self, source, palette):
+        def draw(self, source):
             yield from ()
 
     monkeypatch.setattr("plots.drawing.chart", lambda name: Silent())
@@ -444,7 +442,7 @@ def test_names_that_are_cleaned_to_the_same_are_distinguished(monkeypatch, fille
     class Two:
         ABOUT = "two sweeps"
 
-        def draw(self, source, palette):
+        def draw(self, source):
             yield Picture(name="a b", figure=Figure(), about=[])
             yield Picture(name="a_b", figure=Figure(), about=[])
 
@@ -455,9 +453,8 @@ def test_names_that_are_cleaned_to_the_same_are_distinguished(monkeypatch, fille
 
 
 @pytest.mark.usefixtures("filled")
-@pytest.mark.parametrize(("options", "factor"), [((), 240 / 100), (("--dpi", "100"), 1.0)])
-def test_a_png_has_the_pixels_that_are_asked_for(options, factor):
-    assert run("--chart", "scaling", *options).returncode == 0
+def test_a_png_has_240_pixels_per_inch():
+    assert run("--chart", "scaling").returncode == 0
     width_px = image.imread("figures/scaling-resnet50.png").shape[1]
-    wanted = round(WIDTH_IN * 100 * factor)
+    wanted = round(WIDTH_IN * 240)
     assert abs(width_px - wanted) <= 1

@@ -100,9 +100,9 @@ Make = Callable[..., Path]
 def make() -> Make:
     """make("results.db", sweep=...) is a page's file."""
 
-    def make(db: str, *, refresh_s: int = 0, **selection: Any) -> Path:
+    def make(db: str, **selection: Any) -> Path:
         path = Path("report.html")
-        page = render(source(db, **selection), NOON, refresh_s=refresh_s)
+        page = render(source(db, **selection), NOON)
         path.write_text(page, encoding="utf-8")
         return path
 

@@ -10,10 +10,7 @@ import pytest
 from plots.source import draft_of, write_whole
 from store.errors import StoreError
 from tests.app import run_app
-from tests.empty import make_empty
-from tests.filled import fill
 from tests.plots.report.conftest import parsed
-from tests.specs import small
 
 pytestmark = pytest.mark.integration
 
@@ -106,32 +103,3 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(everything, monkeyp
         assert f"report: {part}: not in the report: ZeroDivision" in ended.stderr
         assert f"Not in this report: {mistake}" in page.text
     assert "vgg16" in page.text
-
-
-def test_it_is_written_anew_while_its_sweep_runs(everything, monkeypatch, capsys):
-    pages = []
-    rest = iter((True, True, False))
-    monkeypatch.setattr("plots.commands._runs", lambda db, sweep: next(rest))
-    monkeypatch.setattr(
-        "plots.commands.time.sleep",
-        lambda seconds: pages.append((seconds, Path("figures/report.html").read_text())),
-    )
-    run_app(capsys, monkeypatch, "report", "--watch")
-    assert [seconds for seconds, _ in pages] == [30, 30]
-    assert all('http-equiv="refresh" content="30"' in page for _, page in pages)
-    assert 'http-equiv="refresh"' not in Path("figures/report.html").read_text()
-
-
-def test_a_sweep_without_a_number_yet_is_waited_for(monkeypatch, capsys):
-    """A bug: it ended at once, with exit code 2."""
-    make_empty("results.db")
-    rest = iter((True, True, False))
-    monkeypatch.setattr("plots.commands._runs", lambda db, sweep: next(rest))
-    rows = [[(small(), 10.0)], [(small(num_gpus=2), 18.0)]]
-    monkeypatch.setattr(
-        "plots.commands.time.sleep",
-        lambda _: fill("results.db", rows[0], name=f"s{len(rows)}") or rows.pop(0),
-    )
-    ended = run_app(capsys, monkeypatch, "report", "--watch")
-    assert ended.exit_code == 0
-    assert 'id="t1"' in Path("figures/report.html").read_text()

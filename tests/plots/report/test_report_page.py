@@ -58,12 +58,6 @@ def test_failures_are_grouped_by_their_message(make):
     assert "And 5 more." in page
 
 
-def test_a_sweep_that_runs_is_said_so_and_the_page_loads_itself_anew(everything, make):
-    page = make(everything, refresh_s=30, sweep="first").read_text()
-    assert '<meta http-equiv="refresh" content="30">' in page
-    assert "The sweep runs: results so far" in page
-
-
 @pytest.mark.parametrize("origin", [Origin.SIMULATED, Origin.PUBLISHED])
 def test_numbers_of_another_origin_say_so(make, origin):
     fill("results.db", [(small(device_kind="simulated_gpu"), 10.0)])
