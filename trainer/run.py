@@ -101,7 +101,7 @@ def _run(
         seen = telemetry.summarize(folder.telemetry, timed.window_start_s, timed.window_end_s)
         of_example = training.template.items_per_example
         measurement = utilization.with_utilization(
-            measurement, spec, of_example, trial_devices, folder, given, cluster, seen
+            measurement, spec, of_example, trial_devices, folder, cluster, seen
         )
 
     problem = _problem(spec, training, first, timed, measurement)

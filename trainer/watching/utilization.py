@@ -17,7 +17,7 @@ from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
 from scalemark.host import software
 from scalemark.host.files import cache_folder, write_whole
 from scalemark.own_model import is_own
-from scalemark.records.attempt import Cluster, Placement
+from scalemark.records.attempt import Cluster
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import (
     MAX_FOREIGN_SHARE,
@@ -47,15 +47,13 @@ _BLOCK = 512  # of random numbers, which are repeated: zeros would heat no devic
 def peak_flops_per_s(
     devices: Devices,
     dtype: tf.DType,
-    num_at_once: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float | None:
     """Return the rate of the fastest turn of products of `dtype` on the first own replica's device.
 
     TensorFlow's switches, as TensorFloat-32, are those of the trial in this process. CPU devices
-    share the cores, so that theirs is the peak of all cores together: where `num_intra_threads`
-    keeps a product from using all of them, `num_at_once` products run side by side. None where one
-    finds no room in the device's memory: the smaller ones do not reach the peak.
+    share the cores, so that theirs is the peak of all cores together. None where one finds no room
+    in the device's memory: the smaller ones do not reach the peak.
     """
     device = devices.own_replicas[0]
     alone = replace(devices, replicas=(device,))
@@ -65,29 +63,20 @@ def peak_flops_per_s(
             break
         try:
             with tf.device(device):
-                multiply = _products(size, dtype, num_at_once)
+                multiply = _products(size, dtype)
                 took_s = fastest_s(multiply, lambda: devices_of.synchronize(alone), clock)
         except tf.errors.ResourceExhaustedError:  # the model's variables are still there
             return None
-        fastest = max(fastest, num_at_once * 2 * size**3 / took_s)
+        fastest = max(fastest, 2 * size**3 / took_s)
         if took_s > LONG_S:
             break
     return fastest
 
 
-def _products(size: int, dtype: tf.DType, num_at_once: int) -> Callable[[], object]:
+def _products(size: int, dtype: tf.DType) -> Callable[[], object]:
     block = tf.random.stateless_normal((_BLOCK, _BLOCK), (1, size))
-    right = tf.cast(tf.tile(block, (size // _BLOCK, size // _BLOCK)), dtype)
-    if num_at_once == 1:
-        return lambda: tf.linalg.matmul(right, right)
-    # different ones, because TensorFlow computes equal products once
-    lefts = [right * tf.cast(number, dtype) for number in range(1, num_at_once + 1)]
-
-    @tf.function(autograph=False, jit_compile=False)
-    def side_by_side(lefts: Sequence[tf.Tensor], right: tf.Tensor) -> list[tf.Tensor]:
-        return [tf.linalg.matmul(left, right)[0, 0] for left in lefts]
-
-    return lambda: side_by_side(lefts, right)
+    matrix = tf.cast(tf.tile(block, (size // _BLOCK, size // _BLOCK)), dtype)
+    return lambda: tf.linalg.matmul(matrix, matrix)
 
 
 def fastest_s(
@@ -151,7 +140,6 @@ def with_utilization(
     items_per_example: int,
     devices: Devices,
     folder: RunFolder,
-    given: Placement | None,
     cluster: Cluster | None,
     seen: Sequence[GpuTelemetry],
 ) -> Measurement:
@@ -164,7 +152,8 @@ def with_utilization(
     if is_own(spec.model):
         return measurement
     flops_per_item = network_of(spec).training_flops / items_per_example
-    num_sharing = _num_sharing(spec, devices, given, cluster)
+    # CPU devices share what the peak was measured of
+    num_sharing = len(devices.own_replicas) if devices.shared else 1
 
     def at(peak: float) -> Measurement:
         return measured.with_mfu(
@@ -175,51 +164,22 @@ def with_utilization(
         )
 
     key = peak_key(spec, devices, folder)
-    kept = read(key)
+    doubt = ""
+    if devices.kind is DeviceKind.CPU_DEVICE and (cluster or spec.num_intra_threads):
+        doubt = "cores are shared out by num_intra_threads, or among the trial's processes"
+    kept = None if doubt else read(key)
     if kept is not None and not measured.exceeds_peak(at(kept)):
         return at(kept)
-    peak, doubt = None, ""
     if kept is None:
-        doubt = _doubt_before(spec, seen)
+        doubt = doubt or _doubt_before(spec, seen)
+    peak = None
     if not doubt:
-        peak, doubt = _new_peak(spec, devices, given, cluster, kept)
+        peak, doubt = _new_peak(spec, devices, kept)
     if peak is None:
         print(f"model FLOPs utilization is not known: {doubt}", flush=True)
         return measurement
     write(key, peak)
     return at(peak)
-
-
-def _new_peak(
-    spec: TrialSpec,
-    devices: Devices,
-    given: Placement | None,
-    cluster: Cluster | None,
-    kept: float | None,
-) -> tuple[float | None, str]:
-    """Measure the peak; return None and why where nothing may be divided by it. One that was kept
-    is a bound of a disturbed one, too.
-    """
-    own_cpu_s = telemetry.clock_of_trial(cluster)
-    begin = telemetry.now(own_cpu_s)
-    peak = _measured(spec, devices)
-    if kept is not None:
-        return max(kept, peak or 0.0), ""
-    taken = None
-    if telemetry.knows_own_processes(cluster, given):
-        taken = telemetry.cores_taken_by_others(begin, telemetry.now(own_cpu_s))
-    doubt = _doubt(devices, peak, taken)
-    if doubt:
-        return None, doubt
-    return peak, ""
-
-
-def _measured(spec: TrialSpec, devices: Devices) -> float | None:
-    num_at_once = 1
-    if spec.num_intra_threads and devices.kind is DeviceKind.CPU_DEVICE:
-        num_at_once = math.ceil(len(os.sched_getaffinity(0)) / spec.num_intra_threads)
-    dtype = tf.as_dtype(PRECISIONS[spec.precision].compute_type)
-    return peak_flops_per_s(devices, dtype, num_at_once)
 
 
 def _doubt_before(spec: TrialSpec, seen: Sequence[GpuTelemetry]) -> str:
@@ -232,18 +192,25 @@ def _doubt_before(spec: TrialSpec, seen: Sequence[GpuTelemetry]) -> str:
     return ""
 
 
-def _doubt(devices: Devices, peak: float | None, taken: float | None) -> str:
-    """Return why nothing may be divided by the peak that was measured; empty where it may."""
+def _new_peak(spec: TrialSpec, devices: Devices, kept: float | None) -> tuple[float | None, str]:
+    """Measure the peak; return None and why where nothing may be divided by it. One that was kept
+    is a bound of a disturbed one, too.
+    """
+    begin = telemetry.now()
+    peak = peak_flops_per_s(devices, tf.as_dtype(PRECISIONS[spec.precision].compute_type))
+    taken = telemetry.cores_taken_by_others(begin, telemetry.now())
+    if kept is not None:
+        return max(kept, peak or 0.0), ""
     if peak is None:
-        return "the device has no room for a large product of matrices beside the model"
+        return None, "the device has no room for a large product of matrices beside the model"
     if devices.kind is not DeviceKind.CPU_DEVICE:
-        return ""
+        return peak, ""
     if taken is None:
-        return "how many cores others took while the peak was measured is unknown"
+        return None, "how many cores others took while the peak was measured is unknown"
     num_cores = len(os.sched_getaffinity(0))
     if taken > MAX_FOREIGN_SHARE * num_cores:
-        return f"others took {taken:.1f} of {num_cores} cores while the peak was measured"
-    return ""
+        return None, f"others took {taken:.1f} of {num_cores} cores while the peak was measured"
+    return peak, ""
 
 
 def peak_key(spec: TrialSpec, devices: Devices, folder: RunFolder) -> str:
@@ -258,8 +225,6 @@ def peak_key(spec: TrialSpec, devices: Devices, folder: RunFolder) -> str:
     }
     if devices.kind is DeviceKind.CPU_DEVICE:
         depends_on["num_cores"] = len(os.sched_getaffinity(0))
-        depends_on["num_intra_threads"] = spec.num_intra_threads
-        depends_on["num_inter_threads"] = spec.num_inter_threads
     else:
         number = int(devices.own_replicas[0].rpartition(":")[2])
         visible = tf.config.get_visible_devices("GPU")
@@ -267,20 +232,3 @@ def peak_key(spec: TrialSpec, devices: Devices, folder: RunFolder) -> str:
         details = tf.config.experimental.get_device_details(gpu)
         depends_on["gpu"] = str(details.get("device_name", gpu.name))
     return hashlib.sha256(canonical(depends_on).encode()).hexdigest()[:16]
-
-
-def _num_sharing(
-    spec: TrialSpec, devices: Devices, given: Placement | None, cluster: Cluster | None
-) -> int:
-    """Count the replicas of the trial that share what the peak was measured of: of CPU devices all
-    on this machine, whose workers may each use all of its cores.
-    """
-    if not devices.shared:
-        return 1
-    num_own = len(devices.own_replicas)
-    if cluster is None:
-        return num_own
-    names = [address.rpartition(":")[0] for address in cluster.worker_hosts]
-    if given is not None and given.hosts:
-        names = list(given.hosts)
-    return num_own * names.count(names[0])

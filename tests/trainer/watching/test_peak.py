@@ -26,17 +26,6 @@ def test_the_fastest_size_makes_the_peak(make_devices, monkeypatch):
     assert found == pytest.approx(3 * 2 * 1024**3 * 128)  # three in a turn
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])
-def test_products_side_by_side_all_count(make_devices, dtype):
-    found = peak_flops_per_s(make_devices(2), dtype, num_at_once=3, clock=ticking(1 / 4))
-    assert found == pytest.approx(3 * 2 * 512**3 * 4)
-
-
-def test_products_side_by_side_are_different_ones(all_devices):
-    first, second, third = utilization._products(512, tf.float32, num_at_once=3)()
-    assert (float(second), float(third)) == pytest.approx((2 * float(first), 3 * float(first)))
-
-
 def test_without_room_for_large_matrices_the_peak_is_unknown(make_devices, monkeypatch):
     plain = utilization._products
 

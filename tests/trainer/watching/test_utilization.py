@@ -1,6 +1,5 @@
 """Utilization is FLOPs of the definition over the machine's measured peak, or unknown."""
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 def used(make_devices, tmp_path):
     """used(spec): a measurement of 100 images/s with its utilization."""
 
-    def used(spec=SPEC, num_replicas=1, items_per_example=1, given=None, cluster=None, seen=()):
+    def used(spec=SPEC, num_replicas=1, items_per_example=1, cluster=None, seen=()):
         devices = make_devices(num_replicas)
         return utilization.with_utilization(
             measurement(100.0),
@@ -33,7 +32,6 @@ def used(make_devices, tmp_path):
             items_per_example,
             devices,
             RunFolder(tmp_path),
-            given,
             cluster,
             seen,
         )
@@ -74,27 +72,21 @@ def test_items_of_an_example_share_its_flops(used, peak_of):
     assert used(items_per_example=8).mfu == pytest.approx(100 * FLOPS / 8 / PLENTY)
 
 
-ON_ONE = Cluster(worker_hosts=("127.0.0.1:1", "127.0.0.1:2"))
-ON_TWO = Cluster(worker_hosts=("a:1", "b:1"))
-
-
 @pytest.mark.parametrize(
-    ("cluster", "num_sharing"),
-    [(ON_ONE, 4), (ON_TWO, 2)],
+    ("changes", "cluster"),
+    [
+        ({"num_intra_threads": 1}, None),
+        (
+            {"hosts": 2, "variable_update": "distributed_all_reduce", "all_reduce": "ring"},
+            Cluster(worker_hosts=("127.0.0.1:1", "127.0.0.1:2")),
+        ),
+    ],
 )
-def test_hosts_that_are_processes_of_one_machine_share_its_peak(
-    used, peak_of, cluster, num_sharing
-):
-    spec = replace(
-        SPEC,
-        num_gpus=4,
-        hosts=2,
-        variable_update="distributed_all_reduce",
-        all_reduce="ring",
-    )
+def test_where_cores_are_shared_out_it_is_unknown(used, peak_of, capsys, changes, cluster):
+    spec = replace(SPEC, num_gpus=4, **changes)
     utilization.write(peak_of(spec), PLENTY)
-    found = used(spec, num_replicas=2, cluster=cluster)
-    assert found.peak_flops_per_s == PLENTY / num_sharing
+    assert used(spec, num_replicas=2, cluster=cluster) == measurement(100.0)
+    assert "is not known: cores are shared out by num_intra_threads" in capsys.readouterr().out
 
 
 def test_the_first_trial_measures_and_keeps_the_peak(used, peak_of, alone):
@@ -170,15 +162,3 @@ def test_without_room_for_a_product_it_is_unknown(used, monkeypatch):
 
 def test_of_a_model_of_the_users_own_it_is_unknown(used):
     assert used(replace(SPEC, model="my_model.py:build")) == measurement(100.0)
-
-
-@pytest.mark.parametrize(("num_intra_threads", "num_at_once"), [(0, 1), (1, 3), (2, 2), (3, 1)])
-def test_products_of_few_threads_run_side_by_side_on_all_cores(
-    make_devices, monkeypatch, num_intra_threads, num_at_once
-):
-    asked = []
-    monkeypatch.setattr(utilization, "peak_flops_per_s", lambda *values: asked.append(values))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    spec = replace(SPEC, num_intra_threads=num_intra_threads)
-    utilization._measured(spec, make_devices(1))
-    assert [num for *_, num in asked] == [num_at_once]
