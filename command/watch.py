@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from command import children
 from scalemark.host.processes import num_kernel_kills
 from scalemark.readers.log_text import Lines
@@ -375,9 +377,15 @@ class Moments:
         self._note(())
         return Looks(peak_bytes=self._peak_bytes, moments=tuple(self._moments))
 
-    def _note(self, living: Collection[children.Child]) -> None:
-        self._peak_bytes = max(self._peak_bytes, sum(child.resident_bytes for child in living))
-        living_s = sum(child.cpu_s for child in living)
+    def _note(self, living: Collection[psutil.Process]) -> None:
+        living_s, resident_bytes = 0.0, 0
+        for process in living:
+            with suppress(psutil.Error), process.oneshot():  # it has ended
+                resident_bytes += process.memory_info().rss
+                times = process.cpu_times()
+                living_s += times.user + times.system
+                living_s += times.children_user + times.children_system
+        self._peak_bytes = max(self._peak_bytes, resident_bytes)
         cpu_s = living_s + _ended_children_s() - self._own_s
         # of the trial's processes this one is one, too: nobody else takes its time
         host = telemetry.now(lambda: cpu_s + time.process_time())
