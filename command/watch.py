@@ -315,7 +315,7 @@ class Moment:
     """A look at what a program has taken so far."""
 
     cpu_s: float
-    host: telemetry.Moment
+    host: telemetry.HostMoment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

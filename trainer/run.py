@@ -197,7 +197,7 @@ def _measure(
 ) -> tuple[measured.Timed, float | None]:
     """Warm up and take the measured steps; return them and the cores that others took meanwhile."""
     own_cpu_s = telemetry.clock_of_trial(cluster)
-    window: list[telemetry.Moment] = []
+    window: list[telemetry.HostMoment] = []
     with _steps_file(folder) as add_sample:
         timed = measured.run_steps(
             next_batch=data.next,

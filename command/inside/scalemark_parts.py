@@ -22,7 +22,7 @@ MOST_STEPS = 50_000  # that are written
 COUNTED_AT = 3  # the step whose operations are counted
 
 
-class Steps:
+class PartTimer:
     """Charges the time of the main thread to its innermost part, and writes a line for each step of
     the first optimizer.
     """
@@ -154,7 +154,7 @@ class Finder:
 
 def _time(torch: Any) -> None:
     """Put clocks around the parts."""
-    steps = Steps(torch)
+    steps = PartTimer(torch)
     optimizer = importlib.import_module("torch.optim.optimizer")
     loading = importlib.import_module("torch.utils.data.dataloader")
     ddp = importlib.import_module("torch.nn.parallel").DistributedDataParallel

@@ -25,12 +25,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
+import psutil
 import pynvml
 
 from scalemark.host.gpu_libraries import memory_in_use, processes_of
@@ -48,12 +49,10 @@ _STAT = Path("/proc/stat")
 _LEAST_WINDOW_S = 0.5
 # user, nice, system, irq, softirq, steal; not idle and iowait; guests are counted in user
 _BUSY = (0, 1, 2, 5, 6, 7)
-_PARENT = 1  # in /proc/PID/stat, counted from the state
-_CPU_TICKS = slice(11, 15)  # user and system, of the process and of its ended children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class HostMoment:
     """Seconds since some beginning."""
 
     time_s: float
@@ -68,19 +67,14 @@ def own_cpu_s() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def cpu_of_ranks_s(proc: Path = Path("/proc"), parent: int | None = None) -> float:
-    """Return the CPU seconds of all that `parent` (this process's own) has started on this host."""
-    wanted = os.getppid() if parent is None else parent
-    ticks = 0
-    for stat in proc.glob("[0-9]*/stat"):
-        try:
-            text = stat.read_text()
-        except OSError:  # it has ended
-            continue
-        after_name = text.rpartition(")")[2].split()  # the name before it may have spaces
-        if int(after_name[_PARENT]) == wanted:
-            ticks += sum(map(int, after_name[_CPU_TICKS]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+def cpu_of_ranks_s() -> float:
+    """Return the CPU seconds of all that the parent of this process has started on this host."""
+    seconds = 0.0
+    for rank in psutil.Process(os.getppid()).children():
+        with suppress(psutil.Error):  # it has ended
+            times = rank.cpu_times()
+            seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds
 
 
 def clock_of_trial(cluster: Cluster | None) -> Callable[[], float]:
@@ -88,13 +82,13 @@ def clock_of_trial(cluster: Cluster | None) -> Callable[[], float]:
     return cpu_of_ranks_s if cluster else own_cpu_s
 
 
-def now(own_cpu: Callable[[], float] = own_cpu_s, stat: Path = _STAT) -> Moment:
+def now(own_cpu: Callable[[], float] = own_cpu_s, stat: Path = _STAT) -> HostMoment:
     try:
         cpus = os.sched_getaffinity(0)
         busy_s = busy_by_cpu(stat.read_text(), cpus, os.sysconf("SC_CLK_TCK"))
     except (OSError, ValueError):
         busy_s = None
-    return Moment(time_s=time.perf_counter(), own_cpu_s=own_cpu(), busy_s=busy_s)
+    return HostMoment(time_s=time.perf_counter(), own_cpu_s=own_cpu(), busy_s=busy_s)
 
 
 def knows_own_processes(cluster: Cluster | None, given: Placement | None) -> bool:
@@ -110,7 +104,7 @@ def knows_own_processes(cluster: Cluster | None, given: Placement | None) -> boo
     return os.environ.get(ORCHESTRATOR_VARIABLE) == str(os.getppid())
 
 
-def cores_taken_by_others(before: Moment, after: Moment) -> float | None:
+def cores_taken_by_others(before: HostMoment, after: HostMoment) -> float | None:
     """Return the mean over the window, 0 to all of them; None where the kernel does not say, or
     too little of it.
     """
