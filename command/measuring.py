@@ -129,8 +129,10 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     if not is_known and printed.unusable:
         raise NothingReadError(_instead(printed))
     item = label(spec, summary.item, is_known=is_known, is_reported=is_reported)
-    doubts = [
-        *_few_bursts(window),
+    doubts = []
+    if window.calls.in_bursts and window.num_measured < FEWEST_BURSTS:
+        doubts.append(FEW_BURSTS)
+    doubts += [
         *curve.doubts(printed.curve, window.calls, window.num_warm_up),
         *_uncounted(spec, window.calls),
         *_other_item(spec, item, is_known=is_known),
@@ -187,6 +189,10 @@ class _Window:
         return self.calls.arrivals_s[-1]
 
     @property
+    def num_measured(self) -> int:
+        return len(self.calls.durations_s) - self.num_warm_up
+
+    @property
     def length_s(self) -> float:
         return math.fsum(self.calls.durations_s[self.num_warm_up :])
 
@@ -207,7 +213,7 @@ def _refuse_items_as_steps(
     """Raises NothingReadError for steps that are too fast to be of training, with many items each,
     as environment steps, and for items by rates of which a step has a part.
     """
-    num_steps = window.calls.steps_per_call * (len(window.calls.durations_s) - window.num_warm_up)
+    num_steps = window.calls.steps_per_call * window.num_measured
     step_s = window.length_s / num_steps
     if asked and asked > 1 and printed.curve.has_steps and step_s < FASTEST_STEP_S:
         raise NothingReadError(
@@ -362,14 +368,6 @@ def _doubts(run: ProgramRun) -> Sequence[str]:
             f"which the program printed {printed.num_lines_since} lines; has its output changed?"
         )
     return doubts
-
-
-def _few_bursts(window: _Window) -> Sequence[str]:
-    """Doubt lines that came a few blocks at a time, as of a program that does not flush."""
-    num_calls = len(window.calls.durations_s) - window.num_warm_up
-    if window.calls.in_bursts and num_calls < FEWEST_BURSTS:
-        return [FEW_BURSTS]
-    return []
 
 
 def _uncounted(spec: TrialSpec, calls: curve.Calls) -> Sequence[str]:

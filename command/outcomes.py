@@ -179,8 +179,13 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
         return ended(Outcome.INTERRUPTED, "interrupted")
     if end.exit_code == 0:
         return None
-    how = _how(end.exit_code)
-    is_killed = _signal_of(end.exit_code) == signal.SIGKILL
+    by = _signal_of(end.exit_code)
+    how = f"the program ended with exit code {end.exit_code}"
+    if by:
+        how = f"the program was ended by {by.name}"
+        if remedy := other_limit(by.name):
+            how += f": {remedy}"
+    is_killed = by == signal.SIGKILL
     is_killed = is_killed or _KILLED.search("\n".join(end.last_lines)) is not None
     is_by_kernel = is_killed and end.num_kernel_kills < num_kernel_kills()
     if is_by_kernel and shares_host:
@@ -201,7 +206,7 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
     if not end.last_lines:
         last = "it printed nothing"
     message = f"{how}{f': {last}' if last else ''}{_and_left(end)}"
-    if rank or _signal_of(end.exit_code):
+    if rank or by:
         raise CrashedError(message)
     return ended(Outcome.FAILED, message)
 
@@ -242,13 +247,6 @@ def _left_behind(end: ProgramEnd) -> str:
 def _and_left(end: ProgramEnd) -> str:
     said = _left_behind(end)
     return f"; {said}" if said else ""
-
-
-def _how(exit_code: int) -> str:
-    if by := _signal_of(exit_code):
-        remedy = other_limit(by.name)
-        return f"the program was ended by {by.name}{f': {remedy}' if remedy else ''}"
-    return f"the program ended with exit code {exit_code}"
 
 
 def _signal_of(exit_code: int) -> signal.Signals | None:

@@ -30,6 +30,7 @@ from scalemark.records.measurement import (
     STEPS,
     AttemptResult,
     Doing,
+    Measurement,
     Outcome,
     StepSample,
     Verdict,
@@ -273,23 +274,12 @@ def _result(
         measured = measured_by(run, items_per_step)
     except NothingReadError as error:
         return outcomes.nothing(str(error), spec, ended), ()
+    measurement = _with_utilization(measured.measurement, spec, folder)
     seen = telemetry.summarize(folder.telemetry, *measured.window_s)
-    measurement = replace(
-        measured.measurement, peak_device_memory_bytes=telemetry.peak_own_bytes(folder.telemetry)
-    )
-    flops_per_item, peak = expression.amount("flops_per_item", spec.axes), _peak(spec, folder)
-    is_counted = measurement.item != STEPS or spec.item == STEPS
-    if flops_per_item and peak and is_counted:
-        measurement = with_mfu(
-            measurement,
-            num_gpus=spec.num_gpus,
-            flops_per_item=flops_per_item,
-            peak_flops_per_s=peak,
-        )
     problem = None
     if printed.num_unfinite_losses:
         problem = f"the loss is not finite in {counted(printed.num_unfinite_losses, 'line')}"
-    judged, reasons = judge(
+    verdict, reasons = judge(
         spec,
         measurement,
         measured.durations_s,
@@ -304,27 +294,49 @@ def _result(
         doubts.append(watched.software_doubt)
     if ended.left_behind and printed.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
         doubts.append(_IN_BACKGROUND)
-    if doubts and judged != Verdict.INVALID:
-        judged, reasons = Verdict.SUSPECT, (*doubts, *reasons)
-    profile, replica_times = None, None
-    if spec.takes_apart:
-        judged, reasons = Verdict.INVALID, (_TAKEN_APART,)
-        try:
-            profile, replica_times = parts.read(folder.path, measured.window_s)
-        except ValueError as error:
-            reasons = (str(error), _TAKEN_APART)
+    if doubts and verdict != Verdict.INVALID:
+        verdict, reasons = Verdict.SUSPECT, (*doubts, *reasons)
     result = AttemptResult(
         outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
         message=problem or outcomes.noted(ended, spec, watched.num_gpus),
         measurement=measurement,
-        verdict=judged,
+        verdict=verdict,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
-        profile=profile,
-        replica_times=replica_times,
         metrics=dict(printed.metrics) or None,
     )
+    if spec.takes_apart:
+        result = _taken_apart(result, folder, measured.window_s)
     return result, measured.samples
+
+
+def _taken_apart(
+    result: AttemptResult, folder: RunFolder, window_s: tuple[float, float]
+) -> AttemptResult:
+    """Add the parts of its steps, as they were timed from inside."""
+    result = replace(result, verdict=Verdict.INVALID, verdict_reasons=(_TAKEN_APART,))
+    try:
+        profile, replica_times = parts.read(folder.path, window_s)
+    except ValueError as error:
+        return replace(result, verdict_reasons=(str(error), _TAKEN_APART))
+    return replace(result, profile=profile, replica_times=replica_times)
+
+
+def _with_utilization(measurement: Measurement, spec: TrialSpec, folder: RunFolder) -> Measurement:
+    """Add the memory of its GPUs, and model FLOPs utilization where FLOPs and peak are known."""
+    measurement = replace(
+        measurement, peak_device_memory_bytes=telemetry.peak_own_bytes(folder.telemetry)
+    )
+    flops_per_item, peak = expression.amount("flops_per_item", spec.axes), _peak(spec, folder)
+    is_counted = measurement.item != STEPS or spec.item == STEPS
+    if not flops_per_item or not peak or not is_counted:
+        return measurement
+    return with_mfu(
+        measurement,
+        num_gpus=spec.num_gpus,
+        flops_per_item=flops_per_item,
+        peak_flops_per_s=peak,
+    )
 
 
 def _peak(spec: TrialSpec, folder: RunFolder) -> float | None:

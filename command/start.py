@@ -122,7 +122,10 @@ def pipe() -> tuple[int, int]:
 
 
 def _place(spec: TrialSpec, run_dir: Path, own: OwnRank | None) -> template.Place:
-    main_host, port, rank = "127.0.0.1", str(_free_port()), 0
+    main_host, rank = "127.0.0.1", 0
+    with socket.socket() as listener:
+        listener.bind(("", 0))  # nothing uses this port at this moment
+        port = str(listener.getsockname()[1])
     if own:
         main_host, _, port = own.cluster.worker_hosts[0].rpartition(":")
         rank = own.rank.task_index
@@ -162,14 +165,6 @@ def _not_started(file: str, error: OSError) -> str:
                 f"{file} cannot be started: there is no interpreter as its first line says, {line}"
             )
     return f"{file} cannot be started: {error.strerror}"
-
-
-def _free_port() -> int:
-    """Return a port of this host that nothing uses at this moment."""
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def write(program: Program, folder: RunFolder) -> str:

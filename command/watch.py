@@ -108,11 +108,7 @@ class Output:
         self._lines = Lines()
         self._buffer = memoryview(bytearray(_CHUNK_BYTES))
         self._pending: list[tuple[bytes, float]] = []  # chunks, and when they came
-        self._num_pending_bytes = 0
-
-    @property
-    def is_much_pending(self) -> bool:
-        return self._num_pending_bytes > _MOST_PENDING_BYTES
+        self.num_pending_bytes = 0
 
     def read(self, now_s: float) -> int | None:
         """Take what is in the pipe; return its bytes, 0 at its end, and None where it is empty."""
@@ -121,7 +117,7 @@ class Output:
         except BlockingIOError:
             return None
         self._pending.append((bytes(self._buffer[:num_bytes]), now_s))
-        self._num_pending_bytes += num_bytes
+        self.num_pending_bytes += num_bytes
         return num_bytes
 
     def read_what_is_there(self, until_s: float) -> None:
@@ -135,7 +131,7 @@ class Output:
             self._log.write(chunk, arrival_s)
             self._tell(self._lines.feed(chunk, arrival_s))
         self._pending.clear()
-        self._num_pending_bytes = 0
+        self.num_pending_bytes = 0
 
     def look(self, now_s: float) -> None:
         """Hear what came, if anything, and let the listener look."""
@@ -266,7 +262,7 @@ class Watch:
             if now_s - self._looked_s >= LOOK_EVERY_S:
                 self._looked_s = now_s
                 self._output.look(now_s)
-            elif self._output.is_much_pending:
+            elif self._output.num_pending_bytes > _MOST_PENDING_BYTES:
                 self._output.pass_on()
 
     def _wait_ms(self) -> float:

@@ -8,8 +8,8 @@ NVML, at any age of the driver, also with MPS.
 ```
 """
 
-import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -39,7 +39,10 @@ class Libraries:
 
 def installed() -> Libraries:
     """Ask the driver, and the packages beside this one."""
-    return Libraries(cuda=_cuda_of_driver(), cudnn=_cudnn())
+    cudnn = None
+    with suppress(metadata.PackageNotFoundError):
+        cudnn = version(metadata.version("nvidia-cudnn-cu12"))
+    return Libraries(cuda=_cuda_of_driver(), cudnn=cudnn)
 
 
 def problem(gpus: Iterable[Gpu], libraries: Libraries) -> str | None:
@@ -92,14 +95,6 @@ def _cuda_of_driver() -> Version | None:
     finally:
         pynvml.nvmlShutdown()
     return number // 1000, number % 1000 // 10
-
-
-def _cudnn() -> Version | None:
-    try:
-        match = re.match(r"\d+\.\d+", metadata.version("nvidia-cudnn-cu12"))
-    except metadata.PackageNotFoundError:
-        return None
-    return version(match[0]) if match else None
 
 
 def _text(number: Version) -> str:

@@ -129,7 +129,11 @@ def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
     """Return the folder it runs in, which may hold modules of a script below it; of a script that
     is elsewhere its own folder, or the one above where it changes `sys.path`.
     """
-    script = _script(words, folder)
+    script = None
+    for word in words[:MOST_WORDS]:
+        if word.endswith(SCRIPTS) and (folder / word).is_file():
+            script = (folder / word).resolve()
+            break
     if script is None:
         return folder
     place = script.parent
@@ -141,13 +145,6 @@ def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
     if folder == Path.home().resolve() and place != folder:
         return folder / place.relative_to(folder).parts[0]
     return folder
-
-
-def _script(words: Sequence[str], folder: Path) -> Path | None:
-    for word in words[:MOST_WORDS]:
-        if word.endswith(SCRIPTS) and (folder / word).is_file():
-            return (folder / word).resolve()
-    return None
 
 
 def _files_below(root: Path, state: software.Checkout | None) -> dict[str, str]:
@@ -316,10 +313,6 @@ def _may_be_its_code(folder: Path) -> bool:
     return not any((folder / name).exists() for name in _ENVIRONMENTS)
 
 
-def _is_output(option: str) -> bool:
-    return option.startswith("-") and _OUTPUT.fullmatch(option) is not None
-
-
 def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> str:
     """Digest the files that a command line names, as `my.yaml`, `--config=my.yaml` and `./train`.
 
@@ -330,7 +323,9 @@ def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> 
     option = ""
     for word in words[:MOST_WORDS]:
         before, _, name = word.rpartition("=")
-        is_output = _is_output(before or option) or name.endswith(_WRITTEN)
+        before = before or option
+        is_output = before.startswith("-") and _OUTPUT.fullmatch(before) is not None
+        is_output = is_output or name.endswith(_WRITTEN)
         option = word if word.startswith("-") else ""
         if is_output or name.endswith(SCRIPTS) or PYTHON.fullmatch(Path(name).name):
             continue
