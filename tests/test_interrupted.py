@@ -49,7 +49,7 @@ def interrupted(
 def test_charts_that_are_interrupted_are_whole_or_those_of_before(filled, times):
     folder = Path("figures")
     folder.mkdir()
-    before = folder / "step_times-trivial-seed=4.png"  # that is drawn late
+    before = folder / "memory-trivial.png"  # that is drawn last
     before.write_text("of before")
     code, out, said = interrupted(
         *("-m", "scalemark", "chart"),

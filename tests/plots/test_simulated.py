@@ -106,7 +106,6 @@ def test_a_chart_of_simulated_numbers_says_so_above_its_axes_and_below(both, ori
     assert {name for name, _ in found} >= {
         "scaling",
         "throughput",
-        "step_times",
     }
     for name, picture in found:
         reported = [text.get_text() for text in picture.figure.findobj(Text)]

@@ -56,7 +56,7 @@ def test_failures_alone_are_legible(name):
 @CHARTS
 def test_one_attempt_alone_is_legible(name):
     fill("results.db", [(resnet(), 100.0)])
-    assert bool(drawn(name)) == (name in ("memory", "step_times"))
+    assert bool(drawn(name)) == (name == "memory")
 
 
 @CHARTS
@@ -79,7 +79,7 @@ def test_numbers_of_0_and_missing_ones_are_legible(name):
     fill("results.db", [(resnet(), None)], name="no time at all", details=[{"duration_s": 0.0}])
     with closing(sqlite3.connect("results.db")) as connection, connection:
         connection.execute("UPDATE measurements SET throughput_low = NULL, throughput_high = NULL")
-    assert bool(drawn(name)) == (name in ("memory", "step_times", "throughput"))
+    assert bool(drawn(name)) == (name in ("memory", "throughput"))
 
 
 @CHARTS

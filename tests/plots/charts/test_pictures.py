@@ -37,7 +37,7 @@ def test_the_picture_of_five_strategies(kind: str) -> Figure:
 
 
 @picture_test
-@pytest.mark.parametrize("kind", ["efficiency", "memory", "batch_sizes", "step_times"])
+@pytest.mark.parametrize("kind", ["efficiency", "memory", "batch_sizes"])
 def test_the_picture(kind: str) -> Figure:
     fill_with(3)
     if kind == "batch_sizes":
@@ -66,7 +66,7 @@ def test_the_picture_of_settings_as_panels() -> Figure:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("num_strategies", [1, 12])
-@pytest.mark.parametrize("kind", [*KINDS, "step_times"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_text_stands_on_another(kind: str, num_strategies: int) -> None:
     fill_with(num_strategies)
     if kind == "batch_sizes":
