@@ -13,7 +13,6 @@ from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.database import open_for_reading, own_command
-from store.errors import StoreError
 from store.reading.sweeps import NotRun, newest_sweeps, not_run, without_number
 
 Filters = Annotated[
@@ -34,7 +33,6 @@ OriginOption = Annotated[
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="Everything that is known, at length.")]
-Brief = Annotated[bool, typer.Option("--brief", help="The headline alone.")]
 SourceOption = Annotated[
     str | None,
     typer.Option(
@@ -86,12 +84,6 @@ def tell(note: str) -> None:
     """Print a note on stderr, if it is any."""
     if note:
         print(note, file=sys.stderr)
-
-
-def refuse_both(*, shows_all: bool, brief: bool) -> None:
-    """Raise StoreError for `--all --brief`."""
-    if shows_all and brief:
-        raise StoreError("--all and --brief: wanted one of them; leave the other out")
 
 
 def selected(

@@ -44,16 +44,12 @@ class Screen:
     badges: frozenset[str]
 
 
-def show(
-    console: Console, screen: Screen, newest: Newest | None, notes: Sequence[str], *, brief: bool
-) -> None:
-    """Print it; with `brief` the headlines alone. `notes` stand at the end."""
-    if newest is not None and not brief:
+def show(console: Console, screen: Screen, newest: Newest | None, notes: Sequence[str]) -> None:
+    """Print it; `notes` stand at the end."""
+    if newest is not None:
         say(console, newest.line, "dim")
     for headline in screen.headlines:
         say(console, headline, "bold")
-    if brief:
-        return
     shown = screen.rows[: screen.most_rows]
     say_table(console, screen, shown)
     if screen.winner:

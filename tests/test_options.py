@@ -46,7 +46,7 @@ def test_every_command_takes_a_database_and_prints_json():
     assert having("--json") == set(COMMANDS)
 
 
-@pytest.mark.parametrize("option", ["--db", "--json", "--source", "--baseline", "--all", "--brief"])
+@pytest.mark.parametrize("option", ["--db", "--json", "--source", "--baseline", "--all"])
 def test_an_option_is_explained_alike_everywhere(option):
     others = {"--baseline": {"judge"}}
     assert len({options(name)[option] for name in having(option) - others.get(option, set())}) == 1

@@ -25,13 +25,11 @@ def advise(
     origin: options.OriginOption = None,
     source: options.SourceOption = None,
     shows_all: options.All = False,
-    brief: options.Brief = False,
     as_json: Json = False,
 ) -> None:
     """Recommend a strategy, GPU count, batch and precision, with the cheapest trials that could
     change the answer. Without filters it is about the newest sweep.
     """
-    options.refuse_both(shows_all=shows_all, brief=brief)
     read, newest = options.selected(db, filters, sweep, origin, source)
     answers = recommend(read, goal, wanted=newest.has if newest else None)
     asked = newest.source.selection if newest else read.selection
@@ -49,7 +47,7 @@ def advise(
         if newest is not None:
             say(console, newest.line, "dim")
         return _print_all(console, answers, screen, notes)
-    return show(console, screen, newest, notes, brief=brief)
+    return show(console, screen, newest, notes)
 
 
 def _print_all(

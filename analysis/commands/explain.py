@@ -38,13 +38,11 @@ def explain(
     origin: options.OriginOption = None,
     source: options.SourceOption = None,
     shows_all: options.All = False,
-    brief: options.Brief = False,
     as_json: Json = False,
 ) -> None:
     """Say where the time of a step goes, by ablation, and what holds each trial back. Without
     filters it is about the newest sweep.
     """
-    options.refuse_both(shows_all=shows_all, brief=brief)
     if trial is not None and begins_id(trial) and source is None:
         of_trial = choose(db, [*(filters or ()), f"trial={trial}"], sweep, origin)
         origin = of_trial.origin if of_trial.newest else origin
@@ -90,7 +88,7 @@ def explain(
         notes += filter(None, [options.trials_without_number(chosen)])
     console = make_console()
     if not shows_all:
-        return screen.show(console, words.screen(explained, chosen), newest, notes, brief=brief)
+        return screen.show(console, words.screen(explained, chosen), newest, notes)
     if newest is not None:
         screen.say(console, newest.line, "dim")
     return _print_all(console, explained, notes)

@@ -52,4 +52,4 @@ def test_a_row_of_several_models_names_the_variable_that_is_best(analysis, snaps
 
 def test_of_equal_single_runs_none_is_ahead(analysis, snapshot):
     fill("results.db", [(RING, 100.0), (TREE, 100.0), (INHERITED, 80.0)])
-    assert analysis("advise", "--brief").stdout == snapshot
+    assert analysis("advise").stdout.splitlines()[1] == snapshot

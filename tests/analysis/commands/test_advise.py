@@ -101,7 +101,7 @@ def test_a_single_run_farther_behind_makes_the_best_a_likely_one(analysis):
     far = (on_gpus(1, **NCCL), 80.0)
     fill_gpus([*around(on_gpus(4, **NCCL), 300.0), *around(on_gpus(4, **PS), 250.0), far])
     assert answer(analysis)["certainty"] == "likely best"
-    assert "Some ran once" in analysis("advise", "--brief").stdout
+    assert "Some ran once" in analysis("advise").stdout
 
 
 def separating(found):
@@ -378,7 +378,7 @@ def test_per_gpu_hour_takes_the_fewest_gpus_that_are_worth_it(analysis):
     fill_gpus(TWO_STRATEGIES)
     found = answer(analysis, "--goal", "per_gpu_hour")
     assert (found["pick"]["strategy"], found["pick"]["num_gpus"]) == ("ps_cpu", 1)
-    shown = analysis("advise", "--brief", "--goal", "per_gpu_hour").stdout
+    shown = analysis("advise", "--goal", "per_gpu_hour").stdout
     assert "ps_cpu on 1 GPU, batch_size 2, fp32 is best per GPU-hour: 0.36 million images" in shown
 
 

@@ -32,7 +32,7 @@ def test_an_interrupted_sweep_is_unfinished_and_goes_on_first(analysis, snapshot
     ended = analysis("advise")
     assert ended.stdout == snapshot
     assert step(analysis("advise", "--all")) == step(ended)
-    assert "unfinished" in analysis("advise", "--brief", "--sweep", "night").stdout
+    assert "unfinished" in analysis("advise", "--sweep", "night").stdout
     left = json.loads(analysis("advise", "--json").stdout)["not_run"]
     assert (left["num_trials"], left["num_asked_for"]) == (2, 4)
 

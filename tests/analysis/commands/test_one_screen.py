@@ -76,13 +76,6 @@ def test_advice_on_one_model_fits_one_screen(analysis, snapshot):
     assert ended.stdout == snapshot
 
 
-def test_brief_is_the_headline_alone(analysis):
-    fill_gpus(curve([100.0, 190.0], **PS))
-    whole, brief = analysis("advise"), analysis("advise", "--brief")
-    assert len(brief.stdout.splitlines()) == 1
-    assert brief.stdout in whole.stdout
-
-
 def test_the_newest_sweep_is_taken_with_what_others_know_of_its_work(analysis):
     fill_gpus([*curve([100.0, 190.0], **PS), *around(on_gpus(1, image_px=64), 50.0)])
     fill_gpus(curve([98.0, 195.0], **NCCL), name="second")
@@ -245,13 +238,6 @@ def test_a_piped_table_keeps_80_columns_unless_told_otherwise(analysis, monkeypa
     monkeypatch.setenv("COLUMNS", "200")
     wide = analysis("advise").stdout.split("\n\n")[1]
     assert 80 < max(map(len, wide.splitlines())) <= 200
-
-
-@pytest.mark.parametrize("command", ["advise", "explain"])
-def test_all_and_brief_are_refused_together(analysis, command):
-    ended = analysis(command, "--all", "--brief")
-    assert ended.exit_code == 2
-    assert "--all and --brief: wanted one of them; leave the other out" in ended.stderr
 
 
 def test_published_figures_have_no_intervals_in_their_headings(analysis):
