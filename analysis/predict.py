@@ -135,13 +135,11 @@ def _amdahl_shape(counts: _Floats) -> _Floats:
 
 def _fitted(shape: Callable[[_Floats], _Floats], logs: Mapping[int, float], num_gpus: int) -> float:
     """Fit t = shape @ (a, b) by least squares of relative errors, a and b not below 0."""
+    from scipy.optimize import nnls  # here, since it takes long to import
+
     counts = np.array(sorted(logs), float)
     columns = shape(counts) / np.exp([logs[int(count)] for count in counts])[:, None]
-    parts, *_ = np.linalg.lstsq(columns, np.ones(len(counts)), rcond=None)
-    if parts[1] < 0:
-        parts = np.array([1 / (columns[:, 0] @ columns[:, 0] / columns[:, 0].sum()), 0.0])
-    elif parts[0] < 0:
-        parts = np.array([0.0, columns[:, 1].sum() / (columns[:, 1] @ columns[:, 1])])
+    parts, _ = nnls(columns, np.ones(len(counts)))
     return float(np.log(shape(np.array([float(num_gpus)]))[0] @ parts))
 
 

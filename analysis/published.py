@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any
 
 from analysis.results import NOT_REPORTED, BaselineRule, Environment, Result, with_baselines
+from scalemark import models
 from scalemark.records.axes import WHEN, day_of, name_of_record
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome
@@ -125,15 +126,11 @@ def usual_size(model: str, axis: str) -> int | None:
     """Return the size of inputs (image_px, seq_len) that sources mean, which name none; None for an
     unknown model.
     """
-    from simulator.costs.networks import UnknownNetworkError, network  # here, for few ask
-
     name = model.rstrip("?")
-    try:
-        known = network(_FAMILIES.get(name, name))
-    except UnknownNetworkError:
+    name = _FAMILIES.get(name, name)
+    if name not in models.definitions():
         return None
-    size: int | None = getattr(known, axis)
-    return size
+    return models.published_sizes(name).get(axis, 0)
 
 
 def of_source(references: Sequence[Row], name: str) -> list[Row]:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -73,15 +72,6 @@ class Hardware:
     def is_mesh(self) -> bool:
         """Each pair of GPUs has NVLinks of its own; a switch gives all of a GPU's links to any."""
         return self.nvlink_gb_per_s is not None and self.nvlink_clique < self.num_gpus
-
-    @property
-    def num_nvlink_pairs(self) -> int:
-        """Pairs that reach each other directly: in a clique all, and partners in the next."""
-        if self.nvlink_gb_per_s is None:
-            return 0
-        num_cliques = -(-self.num_gpus // self.nvlink_clique)
-        within = num_cliques * math.comb(self.nvlink_clique, 2)
-        return within + (num_cliques - 1) * self.nvlink_clique
 
     def to_json(self) -> str:
         """Return canonical JSON: equal hardware gives equal text."""

@@ -8,8 +8,6 @@ and means. Counted so it is 1 % more than what each layer needs by itself, at mo
 normalization and the loss compute in float32 under every precision, as in `trainer/`.
 """
 
-import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +19,7 @@ from scalemark import models
 from scalemark.layers import Plain, Tensor, network_of
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES, TOKENS
+from scalemark.text.wording import did_you_mean
 
 _FREE = (Plain.IMAGES, Plain.TOKENS, Plain.FLATTEN, Plain.IN_A_ROW, Plain.KEPT)
 _OF_LOSS = 2  # logits, and their gradient
@@ -92,52 +91,18 @@ def network(
     num_classes: int | None = None,
     seq_len: int | None = None,
 ) -> Network:
-    """Return the counts of a model by its name, published spellings included, as `ResNet-50 v1.5`;
-    None is the published size, as is one that the model does not have.
+    """Return the counts of a model; None is the published size, as is one that it does not have.
 
     Raises UnknownNetworkError, and ValueError for an image that is too small for the network.
     """
-    name = _names().get(_spelled(model))
-    if name is not None:
-        return _counted(name, image_px, num_classes, seq_len)
+    if model in models.definitions():
+        return _counted(model, image_px, num_classes, seq_len)
     if is_own(model):
         raise UnknownNetworkError(
             f"model={model}: the cost model does not know the layers of a model of your own"
         )
-    near = difflib.get_close_matches(_spelled(model), _names(), n=1)
-    meant = f"; did you mean {_names()[near[0]]}?" if near else ""
-    raise UnknownNetworkError(
-        f"model={model}: its layers are not known to the cost model; known are "
-        f"{', '.join(models.definitions())}{meant}"
-    )
-
-
-_SPELLINGS = {
-    "inception_v3": "inception3",
-    "inception_v4": "inception4",
-    "inception_v1": "googlenet",
-    "resnet50_v1": "resnet50",
-    "resnet101_v1": "resnet101",
-    "resnet152_v1": "resnet152",
-    "mobilenet": "mobilenet_v1",
-    "lenet": "lenet5",
-}
-
-
-@cache
-def _names() -> dict[str, str]:
-    """Return names by their spelling without case and punctuation."""
-    spelled = {}
-    for name in models.definitions():
-        if name.endswith("_cifar"):
-            spelled[name.removesuffix("_cifar")] = name
-            spelled[f"{name}10"] = name
-    spelled |= _SPELLINGS | {name: name for name in models.definitions()}
-    return {_spelled(alias): name for alias, name in spelled.items()}
-
-
-def _spelled(model: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", model.lower())
+    hint = did_you_mean(model, models.definitions(), f"known are {', '.join(models.definitions())}")
+    raise UnknownNetworkError(f"model={model}: its layers are not known to the cost model; {hint}")
 
 
 @cache
