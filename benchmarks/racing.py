@@ -33,7 +33,6 @@ from scalemark.records.measurement import Outcome
 from scalemark.records.trial import STRATEGY_COLUMNS, TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
-from sweeper.devices.slots import Blocks
 from sweeper.early_stopping.contests import Observer, Race, make_races
 from sweeper.grid.plan import PlannedTrial
 from sweeper.loop.backlog import Backlog, Queue, Task, planned_repeats
@@ -165,7 +164,7 @@ def play(cells: Sequence[Cell], most_repeats: int, seed: int) -> Score:
     trials = [PlannedTrial(spec=cell.spec, num_repeats=most_repeats) for cell in cells]
     backlog = Backlog(
         planned_repeats(open_, trials, lambda spec: None, {}),
-        Blocks(order=tuple(range(8)), aligned=True, most_at_once=8),
+        8,
         seed=seed,
         packs=False,
     )

@@ -2,8 +2,7 @@
 
 ```
   exclusive    one grant at a time: the best connected GPUs, all cores near them
-  share_host   several: [0 1 2 3 | 4 5 6 7]  blocks of 1, 2, 4, 8 GPUs, aligned by connections
-                cores  01 23 45 67 ...       each with its own share of the cores near it
+  share_host   several: the best connected of the free GPUs, each with its share of the cores
 ```
 """
 
@@ -11,7 +10,7 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,49 +18,6 @@ from scalemark.records.machine import DeviceKind, Gpu, PcieLevel
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import allowed_cores
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
-    """The groups of the devices of one host, and how many trials may have one at once.
-
-    ```
-      aligned    [0 2 | 1 3 | 4 6 | 5 7]  for 2 devices: blocks of the next power of two
-                 [0 2   1 3 | 4 6   5 7]  for 3 or 4
-      else       [0 2   1 3   4 6   5 7]  any that are free
-    ```
-    """
-
-    order: tuple[int, ...]  # all devices, well connected ones side by side
-    aligned: bool  # neighbors share switches, and free blocks are not broken up
-    most_at_once: int  # trials that may run side by side
-    per_host: int = 0  # devices of each of several hosts; 0 = all are of one
-
-    def rooms(self, num_gpus: int, free: Set[int]) -> list[tuple[int, ...]]:
-        """Return the free devices of each group that has room, of those that break up least."""
-        rooms: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        size = len(self.order)
-        if self.aligned:
-            size = 1 << (num_gpus - 1).bit_length()
-        for start in range(0, len(self.order), size):
-            room = self._free_in(start, size, free)
-            if len(room) >= num_gpus:
-                rooms.setdefault(self._num_free_around(start, size, free), []).append(room)
-        if not rooms:
-            return []
-        return rooms[min(rooms)]
-
-    def _free_in(self, start: int, size: int, free: Set[int]) -> tuple[int, ...]:
-        return tuple(device for device in self.order[start : start + size] if device in free)
-
-    def _num_free_around(self, start: int, size: int, free: Set[int]) -> tuple[int, ...]:
-        """Count the free devices of a group, and of the ever larger ones that it is part of."""
-        counts = [len(self._free_in(start, size, free))]
-        while size < len(self.order):
-            size *= 2
-            counts.append(len(self._free_in(start // size * size, size, free)))
-        return tuple(counts)
-
 
 LEAST_CORES_TO_SPARE_ONE = 8  # with fewer, a trial would miss it
 REST_S = 30.0  # of a host that was lost, before it is tried again
@@ -82,13 +38,11 @@ class Grant:
 
 
 class Slots(ABC):
-    """Knows which devices are free, and grants them. Not for several threads.
+    """Knows which devices are free, and grants them. Not for several threads."""
 
-    `blocks` says what fits without knowing who holds what.
-    """
-
-    blocks: Blocks
     num_devices: int
+    most_at_once: int  # trials that may run side by side
+    packs: bool  # whether they do, and the order of trials heeds it
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         """`names` are `Inventory.uuids`, where other sweeps may have some of the devices."""
@@ -155,20 +109,14 @@ class DeviceSlots(Slots):
         self._spare_core: int | None = None
         if len(self._cores) >= LEAST_CORES_TO_SPARE_ONE and (share_host or self._on_gpus):
             self._cores, self._spare_core = self._cores[:-1], self._cores[-1]
-        self._connections = Connections.of(inventory)
         # of 16 GPUs it takes a tenth of a second
-        self._best_group = lru_cache(maxsize=64)(self._connections.best_group)
-        most_at_once = 1
+        self._best_group = lru_cache(maxsize=64)(Connections.of(inventory).best_group)
+        self.packs, self.most_at_once = share_host, 1
         if share_host:
             most_at_once = len(self._cores)
             if self._on_gpus:
                 most_at_once = self.num_devices
-            most_at_once = max_parallel or most_at_once
-        self.blocks = Blocks(
-            order=self._connections.order(range(self.num_devices)),
-            aligned=share_host and self._on_gpus,
-            most_at_once=most_at_once,
-        )
+            self.most_at_once = max_parallel or most_at_once
         self._share_of = self._divide_cores()
 
     def fits(self, width: int) -> bool:
@@ -176,19 +124,13 @@ class DeviceSlots(Slots):
         most = self._inventory.most_gpus_per_trial
         if not 1 <= width <= most:
             raise ValueError(f"num_gpus={width} can never fit: wanted 1 to {most}")
-        if len(self._held) >= self.blocks.most_at_once:
-            return False
-        free = self._free()
-        if self.blocks.rooms(width, free):
-            return True
-        # where others leave no whole block, any of the rest will do once nothing else runs
-        return not self._held and len(free) >= width
+        return len(self._held) < self.most_at_once and len(self._free()) >= width
 
     def take(self, num_gpus: int) -> Grant | None:
         """Grant devices; None when there is no room now. Raises ValueError as `fits` does."""
         if not self.fits(num_gpus):
             return None
-        devices = self._choose(num_gpus)
+        devices = self._best_group(tuple(sorted(self._free())), num_gpus)
         visible: Sequence[int] = ()
         if self._on_gpus:
             visible = devices
@@ -207,12 +149,6 @@ class DeviceSlots(Slots):
     def _free(self) -> set[int]:
         free = set(range(self.num_devices)) - self._taken
         return free.difference(*(grant.devices for grant in self._held))
-
-    def _choose(self, num: int) -> tuple[int, ...]:
-        """Return the best connected devices of the rooms that break up least."""
-        rooms = self.blocks.rooms(num, self._free()) or [tuple(self._free())]
-        groups = [self._best_group(tuple(sorted(room)), num) for room in rooms]
-        return max(groups, key=self._connections.score)  # max keeps the first of equals
 
     def _cores_for(self, devices: tuple[int, ...]) -> tuple[int, ...]:
         if not self._shares and self._on_gpus:
@@ -300,15 +236,10 @@ class HostSlots(Slots):
         """`hosts` are names; where these are empty, the engine chooses."""
         super().__init__()
         self.num_devices = len(hosts) * per_host
-        most_at_once = len(hosts)
+        self.packs, most_at_once = True, len(hosts)
         if shares and on_gpus:
             most_at_once = self.num_devices
-        self.blocks = Blocks(
-            order=tuple(range(self.num_devices)),
-            aligned=False,
-            most_at_once=max_parallel or most_at_once,
-            per_host=per_host,
-        )
+        self.most_at_once = max_parallel or most_at_once
         self._hosts, self._per_host = hosts, per_host
         self._on_gpus, self._shares, self._clock = on_gpus, shares, clock
         self._rests_until_s: dict[int, float] = {}
@@ -319,7 +250,7 @@ class HostSlots(Slots):
         return spec.hosts * self._per_host
 
     def fits(self, width: int) -> bool:
-        return len(self._held) < self.blocks.most_at_once and bool(self._choose(width))
+        return len(self._held) < self.most_at_once and bool(self._choose(width))
 
     def take_for(self, spec: TrialSpec) -> Grant | None:
         width = self.width(spec)
@@ -404,12 +335,3 @@ class Connections:
             return tuple(devices[:num])
         # max keeps the first of equals
         return max(itertools.combinations(devices, num), key=self.score)
-
-    def order(self, devices: Sequence[int]) -> tuple[int, ...]:
-        """Return all of them so that aligned blocks of 2, 4, 8 ... are well connected."""
-        if len(devices) <= 2:
-            return tuple(devices)
-        half = 1 << (len(devices) - 1).bit_length() - 1
-        first = self.best_group(devices, half)
-        rest = [device for device in devices if device not in first]
-        return self.order(first) + self.order(rest)

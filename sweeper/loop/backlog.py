@@ -20,7 +20,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from store.ledger import OpenRepeat
 from sweeper.devices.host_lock import Held
-from sweeper.devices.slots import Blocks, Grant
+from sweeper.devices.slots import Grant
 from sweeper.grid.plan import PlannedTrial
 
 
@@ -52,8 +52,8 @@ class Queue:
     Raises ValueError for a task that is wider than there are devices: it could never start.
     """
 
-    def __init__(self, tasks: Iterable[Task], *, blocks: Blocks, seed: int, packs: bool) -> None:
-        self._num_devices, self._seed, self._packs = len(blocks.order), seed, packs
+    def __init__(self, tasks: Iterable[Task], *, num_devices: int, seed: int, packs: bool) -> None:
+        self._num_devices, self._seed, self._packs = num_devices, seed, packs
         self._tasks: dict[int, Task] = {}
         self._places: dict[int, _Place] = {}
         self._retry_of: dict[int, int] = {}  # key -> number of its retry, also of those that left
@@ -161,7 +161,7 @@ class Backlog:
     """
 
     def __init__(
-        self, repeats: Iterable[Repeat], blocks: Blocks, *, seed: int, packs: bool
+        self, repeats: Iterable[Repeat], num_devices: int, *, seed: int, packs: bool
     ) -> None:
         self._repeats: dict[int, Repeat] = {}
         self._of_trial: dict[str, list[int]] = {}
@@ -169,7 +169,7 @@ class Backlog:
             self._repeats[repeat.task.key] = repeat
             self._of_trial.setdefault(repeat.open.trial_id, []).append(repeat.task.key)
         tasks = (repeat.task for repeat in self._repeats.values())
-        self.queue = Queue(tasks, blocks=blocks, seed=seed, packs=packs)
+        self.queue = Queue(tasks, num_devices=num_devices, seed=seed, packs=packs)
         self.put_off: list[Task] = []
 
     def __getitem__(self, key: int) -> Repeat:
@@ -272,9 +272,8 @@ _SHARE_OF_A_CORE = 0.005  # what estimating may cost
 class Eta:
     """Estimates when all of a sweep will have ended: what is left, shared evenly by the devices."""
 
-    def __init__(self, blocks: Blocks, clock: Callable[[], float]) -> None:
-        self._num_devices, self._most_at_once = len(blocks.order), blocks.most_at_once
-        self._clock = clock
+    def __init__(self, num_devices: int, most_at_once: int, clock: Callable[[], float]) -> None:
+        self._num_devices, self._most_at_once, self._clock = num_devices, most_at_once, clock
         self._seen_s: list[float] = []
         self._end_s: float | None = None
         self._next_s = clock()

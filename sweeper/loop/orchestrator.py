@@ -62,9 +62,7 @@ class Orchestrator:
         contests: Sequence[Contest] = (),
     ) -> None:
         ledger, tell, clock, sweep = tools.ledger, tools.tell, tools.clock, policy.sweep
-        blocks = tools.slots.blocks
-        packs = policy.launcher.share_host or blocks.per_host > 0
-
+        slots = tools.slots
         self._tools, self._policy = tools, policy
         self._runs: list[Run] = []  # that run now
         self._num_obeyed = 0  # how often we were asked to stop, and did
@@ -73,11 +71,9 @@ class Orchestrator:
         completed: dict[str, int] = {}
         for contest in contests:
             completed.update(contest.num_completed)
-        repeats = planned_repeats(
-            ledger.open_repeats(), trials, expected_s, completed, tools.slots.width
-        )
-        self._backlog = Backlog(repeats, blocks, seed=sweep.seed, packs=packs)
-        self._eta = Eta(blocks, clock)
+        repeats = planned_repeats(ledger.open_repeats(), trials, expected_s, completed, slots.width)
+        self._backlog = Backlog(repeats, slots.num_devices, seed=sweep.seed, packs=slots.packs)
+        self._eta = Eta(slots.num_devices, slots.most_at_once, clock)
         shared = Shared(
             tools=tools,
             policy=policy,

@@ -10,7 +10,6 @@ from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
-from sweeper.devices.slots import Blocks
 from sweeper.early_stopping import contests as races
 from sweeper.early_stopping.contests import Contest, Observer, Saved, make_races
 from sweeper.early_stopping.judge import Proposal
@@ -47,8 +46,7 @@ class Played:
     def play(self, contests: Sequence[Contest]) -> None:
         """Run until nothing waits."""
         repeats = planned_repeats(list(self._open()), self._trials, lambda spec: None, {})
-        blocks = Blocks(order=tuple(range(8)), aligned=False, most_at_once=1)
-        backlog = Backlog(repeats, blocks, seed=1, packs=False)
+        backlog = Backlog(repeats, 8, seed=1, packs=False)
 
         def skip(keys: Sequence[int], reason: str) -> None:
             self.given_up.update(dict.fromkeys(keys, reason))

@@ -12,7 +12,6 @@ from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import duration_text
 from store.database import open_for_reading
 from store.reading.earlier import recorded_durations_s
-from sweeper.devices.slots import Blocks
 from sweeper.grid.plan import Plan, make_plan
 from sweeper.grid.plan_view import Estimate, Total
 from sweeper.loop.backlog import Eta, Task
@@ -180,8 +179,7 @@ def runs(expected_s: float | None) -> SimpleNamespace:
     ],
 )
 def test_what_is_left_is_shared_by_the_devices(most_at_once, waiting, running, seen_s, left_s):
-    blocks = Blocks(order=(0, 1, 2, 3), aligned=False, most_at_once=most_at_once)
-    eta = Eta(blocks, lambda: 100.0)
+    eta = Eta(4, most_at_once, lambda: 100.0)
     for duration_s in seen_s:
         eta.completed(duration_s)
     eta.update(waiting, running)

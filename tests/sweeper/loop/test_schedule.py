@@ -8,29 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweeper.devices.slots import Blocks
 from sweeper.loop.backlog import Queue, Task
 
 WIDTHS = (1, 2, 4, 8)
-
-
-def gpus(*order: int) -> Blocks:
-    return Blocks(order=order, aligned=True, most_at_once=len(order))
-
-
-def cpu_devices(num: int, most_at_once: int) -> Blocks:
-    return Blocks(order=tuple(range(num)), aligned=False, most_at_once=most_at_once)
-
-
-EIGHT = gpus(*range(8))
 
 
 def task(key: int, num_gpus: int = 1, expected_s: float | None = 10.0, round: int = 0) -> Task:  # noqa: A002  # named as the field
     return Task(key=key, num_gpus=num_gpus, expected_s=expected_s, round=round)
 
 
-def queue(*tasks: Task, blocks: Blocks = EIGHT, seed: int = 1, packs: bool = True) -> Queue:
-    return Queue(tasks, blocks=blocks, seed=seed, packs=packs)
+def queue(*tasks: Task, num_devices: int = 8, seed: int = 1, packs: bool = True) -> Queue:
+    return Queue(tasks, num_devices=num_devices, seed=seed, packs=packs)
 
 
 def drained(waiting: Queue) -> list[int]:
@@ -51,17 +39,19 @@ class Played:
     end_s: float
 
 
-def play(waiting: Queue, durations_s: Mapping[int, float], blocks: Blocks) -> list[Played]:
+def play(
+    waiting: Queue, durations_s: Mapping[int, float], num_devices: int, most_at_once: int
+) -> list[Played]:
     """Run until nothing waits, on a clock of its own."""
-    free, ends, now_s = set(blocks.order), [], 0.0
+    free, ends, now_s = set(range(num_devices)), [], 0.0
     played: list[Played] = []
 
     def fits(num_gpus: int) -> bool:
-        return len(ends) < blocks.most_at_once and bool(blocks.rooms(num_gpus, free))
+        return len(ends) < most_at_once and len(free) >= num_gpus
 
     while waiting or ends:
         while popped := waiting.pop(fits, is_idle=not ends):
-            devices = blocks.rooms(popped.num_gpus, free)[0][: popped.num_gpus]
+            devices = tuple(sorted(free)[: popped.num_gpus])
             free.difference_update(devices)
             end_s = now_s + durations_s[popped.key]
             ends = sorted([*ends, (end_s, popped.key, devices)])
@@ -84,15 +74,10 @@ class Watched(Queue):
 
 
 @st.composite
-def sweeps(draw: st.DrawFn) -> tuple[list[Task], dict[int, float], Blocks]:
+def sweeps(draw: st.DrawFn) -> tuple[list[Task], dict[int, float], int, int]:
     """Tasks with estimates that may be missing or wrong, their true durations, and what they are run on."""
     num_devices = draw(st.integers(1, 9))
-    order = draw(st.permutations(range(num_devices)))
-    blocks = Blocks(
-        order=tuple(order),
-        aligned=draw(st.booleans()),
-        most_at_once=draw(st.integers(1, num_devices)),
-    )
+    most_at_once = draw(st.integers(1, num_devices))
     drawn = draw(
         st.lists(
             st.tuples(
@@ -108,7 +93,8 @@ def sweeps(draw: st.DrawFn) -> tuple[list[Task], dict[int, float], Blocks]:
         task(key, width, None if error is None else duration_s * error, round_)
         for key, (width, round_, duration_s, error) in enumerate(drawn)
     ]
-    return tasks, {key: duration_s for key, (_, _, duration_s, _) in enumerate(drawn)}, blocks
+    durations_s = {key: duration_s for key, (_, _, duration_s, _) in enumerate(drawn)}
+    return tasks, durations_s, num_devices, most_at_once
 
 
 def devices_in_use(played: list[Played], now_s: float) -> list[int]:
@@ -118,34 +104,35 @@ def devices_in_use(played: list[Played], now_s: float) -> list[int]:
 @settings(deadline=None)
 @given(sweeps(), st.integers(0, 3), st.booleans())
 def test_every_task_runs_once_on_free_devices(sweep, seed, packs):
-    tasks, durations_s, blocks = sweep
-    played = play(queue(*tasks, blocks=blocks, seed=seed, packs=packs), durations_s, blocks)
+    tasks, durations_s, num_devices, most_at_once = sweep
+    waiting = queue(*tasks, num_devices=num_devices, seed=seed, packs=packs)
+    played = play(waiting, durations_s, num_devices, most_at_once)
     assert sorted(one.task.key for one in played) == [one.key for one in tasks]
     for now_s in {one.start_s for one in played}:
         in_use = devices_in_use(played, now_s)
         assert len(in_use) == len(set(in_use))
-        assert set(in_use) <= set(blocks.order)
+        assert set(in_use) <= set(range(num_devices))
         assert sum(one.start_s <= now_s < one.end_s for one in played) <= (
-            blocks.most_at_once if packs else 1
+            most_at_once if packs else 1
         )
 
 
 @settings(deadline=None)
 @given(sweeps(), st.integers(0, 3))
 def test_nothing_that_fits_waits(sweep, seed):
-    tasks, durations_s, blocks = sweep
-    waiting = Watched(tasks, blocks=blocks, seed=seed, packs=True)
-    play(waiting, durations_s, blocks)
+    tasks, durations_s, num_devices, most_at_once = sweep
+    waiting = Watched(tasks, num_devices=num_devices, seed=seed, packs=True)
+    play(waiting, durations_s, num_devices, most_at_once)
     assert waiting.num_idled == 0
 
 
 @settings(deadline=None)
 @given(sweeps(), st.integers(0, 3), st.booleans())
 def test_the_same_seed_gives_the_same_order_however_the_tasks_are_listed(sweep, seed, packs):
-    tasks, _, blocks = sweep
+    tasks, _, num_devices, _ = sweep
     shuffled = random.Random(seed).sample(tasks, len(tasks))
     orders = [
-        drained(queue(*listed, blocks=blocks, seed=seed, packs=packs))
+        drained(queue(*listed, num_devices=num_devices, seed=seed, packs=packs))
         for listed in (tasks, shuffled)
     ]
     assert orders[0] == orders[1]
@@ -297,4 +284,4 @@ def test_mixed_trials_take_at_most_15_percent_longer_than_they_must(length_s, no
             task(key, width, durations_s[key] * rng.lognormvariate(0, noise))
             for key, width in enumerate(widths)
         ]
-        assert efficiency(play(queue(*tasks, seed=seed), durations_s, EIGHT), 8) >= 0.85
+        assert efficiency(play(queue(*tasks, seed=seed), durations_s, 8, 8), 8) >= 0.85
