@@ -11,7 +11,13 @@ from signal import Signals
 
 from command.measuring import NO_NUMBER
 from command.watch import ProgramEnd
-from scalemark.host.processes import num_kernel_kills, other_limit, says_so
+from scalemark.host.processes import (
+    KILLED_BY_KERNEL,
+    PERHAPS_BY_KERNEL,
+    num_kernel_kills,
+    other_limit,
+    says_so,
+)
 from scalemark.readers.log_text import named_rank
 from scalemark.records.measurement import LAST_LINES, AttemptResult, Outcome
 from scalemark.records.trial import TrialSpec
@@ -171,8 +177,8 @@ _KILLED = re.compile(  # as shells, launchers and Python tell of a child that SI
 def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | None:
     """Return the result of a program that did not end well; None for exit code 0.
 
-    The kernel counts its kills for all of a control group: one counts where the program tells of
-    it, and for certain where no other trial shares the host.
+    A kill by the kernel counts where the program tells of it, and for certain where no other trial
+    shares the host.
     Raises CrashedError.
     """
     if end.was_told_to:
@@ -189,10 +195,10 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
     is_killed = is_killed or _KILLED.search("\n".join(end.last_lines)) is not None
     is_by_kernel = is_killed and end.num_kernel_kills < num_kernel_kills()
     if is_by_kernel and shares_host:
-        how += ", perhaps by the kernel: it lacked host memory, for this trial or one beside it"
+        how += PERHAPS_BY_KERNEL
     elif is_by_kernel:
-        message = f"killed by the kernel for lack of host memory ({how})"
-        return ended(Outcome.OUT_OF_MEMORY, f"{message}{_and_left(end)}")
+        message = f"{KILLED_BY_KERNEL} ({how}){_and_left(end)}"
+        return ended(Outcome.OUT_OF_MEMORY, message)
     why = reason(end.last_lines)
     if why:
         line = quoted(why.line.strip(), 300)

@@ -5,6 +5,12 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from scalemark.host.processes import (
+    KILLED_BY_KERNEL,
+    PERHAPS_BY_KERNEL,
+    AwakeClock,
+    signal_name,
+)
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST, WORKER_0, Cluster, Rank, RankLimits
 from scalemark.records.measurement import (
     EXIT_CODES,
@@ -16,7 +22,7 @@ from scalemark.records.measurement import (
 from scalemark.run_folder import RunFolder, last_error
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import listed
-from trainer.own_rank import BEAT_EVERY_S, JOINING
+from trainer.own_rank import JOINING
 
 _WORTH_A_RETRY = (RANK_LOST, RANK_CRASHED)
 _OF_WORKER_0 = TRAINER_EXIT_CODES | dict.fromkeys(_WORTH_A_RETRY, Outcome.FAILED)
@@ -76,15 +82,8 @@ def is_over(exit_codes: Mapping[Rank, int | None]) -> bool:
 
 def is_settled(exit_codes: Mapping[Rank, int | None]) -> bool:
     """Say whether it is known who failed first: others may be about to tell why worker 0 did."""
-    return first_failed(exit_codes) != WORKER_0
-
-
-def first_failed(exit_codes: Mapping[Rank, int | None]) -> Rank | None:
-    """Return the rank that failed by itself; it may have waited for one that still runs."""
-    rank = _first_lost(exit_codes)
-    if exit_codes.get(rank) in (EXIT_CODES[Outcome.FAILED], *_WORTH_A_RETRY):
-        return rank
-    return None
+    failed = exit_codes.get(WORKER_0) in (EXIT_CODES[Outcome.FAILED], *_WORTH_A_RETRY)
+    return not failed or _first_lost(exit_codes) != WORKER_0
 
 
 def _first_lost(exit_codes: Mapping[Rank, int | None]) -> Rank:
@@ -124,11 +123,9 @@ def _end_of_lost(rank: Rank, ends: RankEnds, see: str, but: str = "") -> TrialEn
             return trial_end(outcome, f"rank {rank.name}: {outcome}; {see}")
     ended = f"rank {rank.name} {_ended(exit_code)}{but}"
     if exit_code == -signal.SIGKILL and ends.kernel_killed:
-        # The kernel counts its kills for all of the control group, and so cannot say whose it was.
         if not ends.shares_host:
-            message = f"rank {rank.name} was killed by the kernel for lack of host memory"
-            return trial_end(Outcome.OUT_OF_MEMORY, message)
-        ended += ", perhaps by the kernel: it lacked host memory, for this trial or one beside it"
+            return trial_end(Outcome.OUT_OF_MEMORY, f"rank {rank.name} was {KILLED_BY_KERNEL}")
+        ended += PERHAPS_BY_KERNEL
     crashed = exit_code in (None, RANK_CRASHED) or exit_code < 0 or rank == WORKER_0
     return trial_end(Outcome.FAILED, f"{ended}; {see}", RANK_LOST if crashed else None)
 
@@ -140,10 +137,7 @@ def _ended(exit_code: int | None) -> str:
         return "ended by a signal"
     if exit_code >= 0:
         return f"ended with exit code {exit_code}"
-    try:
-        return f"ended by {signal.Signals(-exit_code).name}"
-    except ValueError:
-        return f"ended by signal {-exit_code}"  # a real-time signal has no name
+    return f"ended by {signal_name(-exit_code)}"
 
 
 def _see(folder: RunFolder, rank: Rank) -> str:
@@ -170,10 +164,6 @@ def _written(folder: RunFolder, exit_code: int | None) -> tuple[AttemptResult | 
 
 
 LOOK_EVERY_S = 0.5
-# In a trial that has failed: a rank that is well is never late by so much.
-SILENT_S = 4 * BEAT_EVERY_S
-# A look that comes so much too late means that the machine was paused, or this process stopped.
-OVERSLEPT_S = 2.0
 
 
 @dataclass(slots=True)
@@ -194,7 +184,7 @@ class _Pulse:
 class Pulses:
     """The heartbeats of all ranks. `clock` counts seconds; the clocks of their hosts do not matter.
 
-    Time between looks that were late is left out: probably the ranks stood still, too.
+    Time between looks that were late is left out.
     """
 
     def __init__(
@@ -204,15 +194,20 @@ class Pulses:
         limits: RankLimits,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._folder, self._limits, self._clock = folder, limits, clock
-        self._looked_s = clock()
+        self._folder, self._limits = folder, limits
+        self._clock = AwakeClock(clock, LOOK_EVERY_S)
+        now_s = self._clock.look()
         # Worker 0 waits for the others: it is named only where they all are well.
         ranks = sorted(cluster.ranks, key=lambda rank: rank == WORKER_0)
-        self._pulses = {rank: _Pulse("", self._looked_s) for rank in ranks}
+        self._pulses = {rank: _Pulse("", now_s) for rank in ranks}
 
     def missed(self, ended: Collection[Rank]) -> tuple[Rank, str] | None:
         """Return a rank that missed a deadline, and which; nothing is expected of ended ones."""
-        now_s = self._hear()
+        now_s = self._clock.look()
+        for rank, pulse in self._pulses.items():
+            number = self._read(rank)
+            if number not in ("", pulse.number):
+                pulse.number, pulse.changed_s = number, now_s
         late = [
             rank
             for rank, pulse in self._pulses.items()
@@ -221,33 +216,7 @@ class Pulses:
         if not late:
             return None
         rank = min(late, key=lambda each: self._pulses[each].joins)  # those wait for others
-        silences_s = self._silences_s(ended, now_s)
-        if self._pulses[rank].joins and silences_s:
-            silent = max(silences_s, key=silences_s.__getitem__)
-            if silences_s[silent] >= SILENT_S:
-                silence = f"gave no sign of life for {silences_s[silent]:.0f} s"
-                return silent, f"{silence}, while others waited to join it"
         return rank, self._deadline(self._pulses[rank])
-
-    def silences_s(self, ended: Collection[Rank]) -> dict[Rank, float]:
-        """Return how long each rank that should beat has been silent."""
-        return self._silences_s(ended, self._hear())
-
-    def _silences_s(self, ended: Collection[Rank], now_s: float) -> dict[Rank, float]:
-        return {
-            rank: now_s - pulse.changed_s
-            for rank, pulse in self._pulses.items()
-            if pulse.beats and rank not in ended
-        }
-
-    def _hear(self) -> float:
-        """Read all heartbeats; return when."""
-        now_s = self._wake()
-        for rank, pulse in self._pulses.items():
-            number = self._read(rank)
-            if number not in ("", pulse.number):
-                pulse.number, pulse.changed_s = number, now_s
-        return now_s
 
     def _limit_s(self, pulse: _Pulse) -> float:
         if pulse.beats:
@@ -262,16 +231,6 @@ class Pulses:
             what = "had not met the others"
         limit = f"launcher.rank_start_timeout_s={self._limits.start_timeout_s:g}"
         return f"{what} within {limit}"
-
-    def _wake(self) -> float:
-        """Return the time now; move what was heard by the time that was overslept."""
-        now_s = self._clock()
-        overslept_s = now_s - self._looked_s - LOOK_EVERY_S
-        if overslept_s > OVERSLEPT_S:
-            for pulse in self._pulses.values():
-                pulse.changed_s += overslept_s
-        self._looked_s = now_s
-        return now_s
 
     def _read(self, rank: Rank) -> str:
         """Read a heartbeat; empty when there is none yet, or it cannot be read."""

@@ -44,7 +44,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from trainer import UnsupportedTrialError, own_process, own_rank, rank_ends
 from trainer.own_rank import Flags, reserved_ports
-from trainer.rank_ends import LOOK_EVERY_S, SILENT_S, Pulses, RankEnds
+from trainer.rank_ends import LOOK_EVERY_S, Pulses, RankEnds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,7 +328,6 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
                 if exit_codes.get(WORKER_0) == 0 and job.grace_s is not None:
                     _finish(started, exit_codes, job.grace_s)
                 _wait_until(lambda: rank_ends.is_settled(exit_codes), started, exit_codes, SETTLE_S)
-                missed = _stopped(started, pulses, exit_codes)
     except KeyboardInterrupt:
         interrupted = True
     return RankEnds(
@@ -381,26 +380,6 @@ def _wait_until(
     until_s = time.monotonic() + timeout_s
     while not is_done() and (left_s := until_s - time.monotonic()) > 0:
         exit_codes |= _look(started, min(left_s, LOOK_EVERY_S))
-
-
-def _stopped(
-    started: StartedRanks, pulses: Pulses, exit_codes: dict[Rank, int | None]
-) -> tuple[Rank, str] | None:
-    """Find a silent rank for which a failed one may have waited: hear each once more."""
-    failed = rank_ends.first_failed(exit_codes)
-    if failed is None:
-        return None
-    silences_s = pulses.silences_s(exit_codes)  # what is new in it may have been written long ago
-    unheard = set(silences_s)
-    while unheard := unheard & set(silences_s):
-        rank = max(unheard, key=silences_s.__getitem__)
-        if (silent_s := silences_s[rank]) >= SILENT_S:
-            return rank, f"gave no sign of life for {silent_s:.0f} s, and {failed.name} failed"
-        exit_codes |= _look(started, LOOK_EVERY_S)
-        before, silences_s = silences_s, pulses.silences_s(exit_codes)
-        # twice 0: heard at both looks
-        unheard = {rank for rank in unheard if silences_s.get(rank, 0.0) > before[rank]}
-    return None
 
 
 def _clear(folder: RunFolder) -> None:

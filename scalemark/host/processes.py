@@ -5,7 +5,8 @@ import os
 import platform
 import re
 import select
-from collections.abc import Iterable
+import signal
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -87,6 +88,31 @@ def wait_readable(descriptors: Iterable[int], timeout_s: float = 0.0) -> list[in
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     return [descriptor for descriptor, _ in poll.poll(max(0.0, timeout_s) * 1000)]
+
+
+# a look that comes so much too late finds that the machine was paused, or this process stopped
+OVERSLEPT_S = 2.0
+
+
+class AwakeClock:
+    """Counts the seconds of a clock, without those between looks that came too late: what is
+    watched probably stood still, too.
+    """
+
+    def __init__(self, clock: Callable[[], float], look_every_s: float) -> None:
+        self._clock, self._look_every_s = clock, look_every_s
+        self._looked_s, self._overslept_s = clock(), 0.0
+
+    def look(self) -> float:
+        """Return the time now; call at each look."""
+        late_s = self._clock() - self._looked_s - self._look_every_s
+        if late_s > OVERSLEPT_S:
+            self._overslept_s += late_s
+        self._looked_s = self._clock()
+        return self.now_s()
+
+    def now_s(self) -> float:
+        return self._clock() - self._overslept_s
 
 
 _PARENT = 1  # in /proc/PID/stat, counted from the state
@@ -250,6 +276,20 @@ def cause_of_nccl(error: str, log: str) -> str:
     """Return what CUDA refused NCCL, which its error leaves out; empty where nothing tells it."""
     causes = _NCCL_CAUSE.findall(log) if "NCCL: " in error else []
     return causes[-1] if causes else ""
+
+
+# the kernel counts its kills for all of a control group, and so for all trials that share the host
+KILLED_BY_KERNEL = "killed by the kernel for lack of host memory"
+PERHAPS_BY_KERNEL = (
+    ", perhaps by the kernel: it lacked host memory, for this trial or one beside it"
+)
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal; real-time signals have only a number."""
+    if number in set(signal.Signals):
+        return signal.Signals(number).name
+    return f"signal {number}"
 
 
 def num_kernel_kills() -> int:

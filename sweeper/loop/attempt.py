@@ -6,7 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig
@@ -25,8 +25,6 @@ from sweeper.loop.orphans import end_started_by
 from sweeper.starts import Process
 
 LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once
-# a look that comes so much too late finds that the machine was paused, or this process stopped
-OVERSLEPT_S = 2.0
 # after a GPU's allocator has given up, its trial ends by itself within seconds, or never
 NO_MEMORY_S = 60.0
 _MOST_BYTES = 2**20  # of one look; more is written within seconds only by a summary that follows
@@ -34,46 +32,45 @@ _LINE_BYTES = 400  # that a look goes back, for a line of which it saw the begin
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # a grace period between them
 
 
+@dataclass(slots=True, kw_only=True)
+class LastRead:
+    """The state of a run folder at its last read."""
+
+    doing: Doing = Doing.BUILDING
+    last_step: int | None = None
+    heard: bool = False  # a user's program, whose output counts as a sign of life
+    gave_up: str = ""  # the line of a log with which a GPU's allocator did
+    unreadable: str = ""  # what is wrong with the folder
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProcessEnd:
     """The end of an attempt's process."""
 
     exit_code: int | None  # -N: by signal N; None when nobody saw it
     duration_s: float
     # why it was ended: timed_out, hung, interrupted, or failed; None when it ended by itself
     cause: Outcome | None = None
-    doing: Doing = Doing.BUILDING  # when it was seen last
-    last_step: int | None = None  # the last that was seen
-    heard: bool = False  # a user's program, whose output counted as a sign of life
+    seen: LastRead = field(default_factory=LastRead)
     last_error: str = ""  # the last line of its log that looks like one
-    gave_up: str = ""  # the line of a log with which an allocator did
-    unreadable: str = ""  # what is wrong with its run folder
     # the kernel killed something of this control group for memory meanwhile
     kernel_killed: bool = False
     shares_host: bool = False  # other attempts of the sweep may have run beside it
 
 
-class Seen:
-    """The state of a run folder at its last read. What cannot be read now may be read later."""
+class FolderWatch:
+    """Reads a run folder again and again. What cannot be read now may be read later."""
 
     def __init__(self, folder: RunFolder, now_s: float) -> None:
         self.read_s = self.changed_s = now_s
-        self.doing = Doing.BUILDING
-        self.last_step: int | None = None
-        self.unreadable = ""  # what is wrong with the folder
-        self.heard = False  # it prints: that is a sign of life, too
+        self.seen = LastRead()
         self._heartbeat_ns = 0
         self._folder = folder
         self._allocators = AllocatorWatch(folder)
 
-    @property
-    def gave_up(self) -> str:
-        """The line of a log with which a GPU's allocator gave up; empty while none did."""
-        return self._allocators.gave_up
-
     def read(self, now_s: float) -> None:
         """Note progress; there is none as long as nothing can be read."""
-        self.read_s = now_s
+        self.read_s, seen = now_s, self.seen
         try:
             # one that is gone would look like one where nothing has happened yet
             self._folder.path.stat()
@@ -83,24 +80,25 @@ class Seen:
                 last_step = self._folder.last_step()
             heartbeat_ns = self._folder.heartbeat_ns()
         except (OSError, ValueError) as error:
-            self.unreadable = str(error)
+            seen.unreadable = str(error)
             return
-        self.unreadable = ""
+        seen.unreadable = ""
         if heartbeat_ns != self._heartbeat_ns:
-            self.heard, self._heartbeat_ns, self.changed_s = True, heartbeat_ns, now_s
-        if (doing, last_step) != (self.doing, self.last_step):
-            self.doing, self.last_step, self.changed_s = doing, last_step, now_s
+            seen.heard, self._heartbeat_ns, self.changed_s = True, heartbeat_ns, now_s
+        if (doing, last_step) != (seen.doing, seen.last_step):
+            seen.doing, seen.last_step, self.changed_s = doing, last_step, now_s
         try:
             self._allocators.look()
         except OSError as error:
-            self.unreadable = str(error)
+            seen.unreadable = str(error)
+        seen.gave_up = self._allocators.gave_up
 
     def last_error(self) -> str:
         """Return the last line of its log that looks like one."""
         try:
             return last_error(self._folder.log)
         except OSError as error:
-            self.unreadable = str(error)
+            self.seen.unreadable = str(error)
             return ""
 
 
@@ -140,8 +138,7 @@ class AllocatorWatch:
 class Attempt:
     """Watches a process from its start. `clock` counts seconds.
 
-    Time in which `look` should have been called and was not is left out of all that is counted:
-    the process probably stood still, too.
+    Time in which `look` should have been called and was not is left out of all that is counted.
     """
 
     def __init__(
@@ -154,11 +151,12 @@ class Attempt:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder = folder
-        self._process, self._limits, self._clock = process, limits, clock
+        self._process, self._limits = process, limits
+        self._clock = processes.AwakeClock(clock, LOOK_EVERY_S)
         self._shares_host = shares_host
         self._num_kernel_kills = processes.num_kernel_kills()
-        self._started_s = self._looked_s = clock()
-        self._seen = Seen(folder, self._looked_s)
+        self._started_s = self._clock.look()
+        self._watch = FolderWatch(folder, self._started_s)
         self._cause: Outcome | None = None
         self._signals: list[signal.Signals] = []  # still to be sent
         self._signal_due_s = 0.0
@@ -170,7 +168,7 @@ class Attempt:
 
     def look(self) -> None:
         """Check the deadlines; end, and go on ending, what has missed one or was stopped."""
-        now_s = self._wake()
+        now_s = self._clock.look()
         if processes.wait_readable([self.descriptor]):
             return
         if self._cause is None:
@@ -181,16 +179,16 @@ class Attempt:
 
     def next_look_s(self) -> float:
         """Return the seconds until `look` has something to do; LOOK_EVERY_S at most."""
-        due_s = min(self._seen.read_s + LOOK_EVERY_S, self._started_s + self._limits.timeout_s)
+        due_s = min(self._watch.read_s + LOOK_EVERY_S, self._started_s + self._limits.timeout_s)
         if self._signals:
             due_s = self._signal_due_s
         elif self._cause is not None:
             due_s = float("inf")
-        return min(max(0.0, due_s - self._clock()), LOOK_EVERY_S)
+        return min(max(0.0, due_s - self._clock.now_s()), LOOK_EVERY_S)
 
     def stop(self, *, at_once: bool = False) -> None:
         """End it because the sweep was interrupted; `at_once`: by SIGKILL, and now."""
-        now_s = self._wake()
+        now_s = self._clock.look()
         self._begin_ending(Outcome.INTERRUPTED, now_s)
         if at_once:
             self._signals, self._signal_due_s = [signal.SIGKILL], now_s
@@ -201,61 +199,47 @@ class Attempt:
         if not processes.wait_readable([self.descriptor]):
             self._process.signal_group(signal.SIGKILL)
 
-    def ended(self) -> Ended | None:
+    def ended(self) -> ProcessEnd | None:
         """Return None while the process runs.
 
         Call it once afterwards: it ends what is left of the group, and lets go of its number.
         """
         if not processes.wait_readable([self.descriptor]):
             return None
-        now_s = self._wake()
+        now_s = self._clock.look()
         self._process.signal_group(signal.SIGKILL)
         exit_code = self._process.reap()
         if exit_code is None or exit_code < 0:  # it could not end its own children
             end_started_by(self._process.pid)
         if self._cause is None:
-            self._seen.read(now_s)
-        return Ended(
+            self._watch.read(now_s)
+        return ProcessEnd(
             exit_code=exit_code,
             duration_s=now_s - self._started_s,
             cause=self._cause,
-            doing=self._seen.doing,
-            last_step=self._seen.last_step,
-            heard=self._seen.heard,
-            last_error=self._seen.last_error(),
-            gave_up=self._seen.gave_up,
-            unreadable=self._seen.unreadable,
+            seen=self._watch.seen,
+            last_error=self._watch.last_error(),
             kernel_killed=processes.num_kernel_kills() > self._num_kernel_kills,
             shares_host=self._shares_host,
         )
 
-    def _wake(self) -> float:
-        """Return the time now, after moving all deadlines by what was overslept."""
-        now_s = self._clock()
-        overslept_s = now_s - self._looked_s - LOOK_EVERY_S
-        if overslept_s > OVERSLEPT_S:
-            self._started_s += overslept_s
-            self._seen.changed_s += overslept_s
-            self._signal_due_s += overslept_s
-        self._looked_s = now_s
-        return now_s
-
     def _check_deadlines(self, now_s: float) -> None:
+        watch, seen = self._watch, self._watch.seen
         if self._folder.waits_for_host():
-            self._started_s = self._seen.read_s = self._seen.changed_s = now_s
+            self._started_s = watch.read_s = watch.changed_s = now_s
             return
         if now_s - self._started_s >= self._limits.timeout_s:
             self._begin_ending(Outcome.TIMED_OUT, now_s)
-        elif now_s - self._seen.read_s >= LOOK_EVERY_S:
-            self._seen.read(now_s)
+        elif now_s - watch.read_s >= LOOK_EVERY_S:
+            watch.read(now_s)
             allowed_s = self._limits.start_timeout_s
-            if self._seen.doing is Doing.STEPPING:
+            if seen.doing is Doing.STEPPING:
                 allowed_s = self._limits.step_timeout_s
-            if self._seen.gave_up:
+            if seen.gave_up:
                 allowed_s = min(allowed_s, NO_MEMORY_S)
-            if now_s - self._seen.changed_s >= allowed_s:
+            if now_s - watch.changed_s >= allowed_s:
                 cause = Outcome.HUNG
-                if self._seen.unreadable:
+                if seen.unreadable:
                     cause = Outcome.FAILED
                 self._begin_ending(cause, now_s)
 
@@ -273,7 +257,7 @@ class Judged:
     crashed: bool
 
 
-def judge(folder: RunFolder, ended: Ended, limits: LauncherConfig) -> Judged:
+def judge(folder: RunFolder, ended: ProcessEnd, limits: LauncherConfig) -> Judged:
     """Judge an attempt by its result, or else by its end."""
     unreadable = ""
     try:
@@ -286,13 +270,13 @@ def judge(folder: RunFolder, ended: Ended, limits: LauncherConfig) -> Judged:
         return Judged(result=written, crashed=crashed)
     outcome, message = _judge_end(ended, limits)
     if outcome is Outcome.FAILED:
-        why = unreadable or ended.unreadable or ended.last_error
+        why = unreadable or ended.seen.unreadable or ended.last_error
         message = f"{message}: {why or 'see log.txt in its run folder'}"
     result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
     return Judged(result=with_gpu_errors(result, folder), crashed=outcome is Outcome.FAILED)
 
 
-def _counts(written: AttemptResult, ended: Ended) -> bool:
+def _counts(written: AttemptResult, ended: ProcessEnd) -> bool:
     """Return whether a result fits the end of its process.
 
     It is written whole, as the last thing, so a kill that comes later changes nothing. When we
@@ -305,18 +289,19 @@ def _counts(written: AttemptResult, ended: Ended) -> bool:
     return ended.cause is None or written.outcome not in (Outcome.INTERRUPTED, Outcome.FAILED)
 
 
-def _judge_end(ended: Ended, limits: LauncherConfig) -> tuple[Outcome, str]:
+def _judge_end(ended: ProcessEnd, limits: LauncherConfig) -> tuple[Outcome, str]:
     if ended.cause is Outcome.INTERRUPTED:
         return Outcome.INTERRUPTED, "the sweep was interrupted"
     if ended.cause is Outcome.TIMED_OUT:
         return Outcome.TIMED_OUT, f"not finished within launcher.timeout_s={limits.timeout_s:g}"
-    if ended.cause is Outcome.HUNG and ended.gave_up:
+    gave_up = ended.seen.gave_up
+    if ended.cause is Outcome.HUNG and gave_up:
         return Outcome.OUT_OF_MEMORY, (
-            f"out of GPU memory, and other GPUs waited for it in vain: {ended.gave_up}; try a "
+            f"out of GPU memory, and other GPUs waited for it in vain: {gave_up}; try a "
             "smaller batch_size, image_px or seq_len"
         )
     if ended.cause is Outcome.HUNG:
-        return Outcome.HUNG, _missed(ended, limits)
+        return Outcome.HUNG, _missed(ended.seen, limits)
     if ended.cause is Outcome.FAILED:
         return Outcome.FAILED, "ended, for its run folder could not be read"
     if ended.exit_code is None:
@@ -327,14 +312,12 @@ def _judge_end(ended: Ended, limits: LauncherConfig) -> tuple[Outcome, str]:
     by_itself = ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT
     if by_itself and processes.says_so(ended.last_error):
         return Outcome.OUT_OF_MEMORY, processes.OUT_OF_HOST_MEMORY
-    if ended.exit_code < 0 and ended.gave_up:  # oneDNN goes on without the memory, and crashes
-        return Outcome.OUT_OF_MEMORY, f"{processes.OUT_OF_HOST_MEMORY}: {ended.gave_up}"
+    if ended.exit_code < 0 and gave_up:  # oneDNN goes on without the memory, and crashes
+        return Outcome.OUT_OF_MEMORY, f"{processes.OUT_OF_HOST_MEMORY}: {gave_up}"
     remedy = processes.other_limit(ended.last_error)
     message = f"ended with exit code {ended.exit_code} and left no result"
     if ended.exit_code < 0:
-        name = f"signal {-ended.exit_code}"  # a real-time signal has no name
-        if -ended.exit_code in set(signal.Signals):
-            name = signal.Signals(-ended.exit_code).name
+        name = processes.signal_name(-ended.exit_code)
         remedy = remedy or processes.other_limit(name)
         message = f"ended by {name}"
     if remedy:
@@ -342,32 +325,28 @@ def _judge_end(ended: Ended, limits: LauncherConfig) -> tuple[Outcome, str]:
     return Outcome.FAILED, message
 
 
-def _missed(ended: Ended, limits: LauncherConfig) -> str:
+def _missed(seen: LastRead, limits: LauncherConfig) -> str:
     output = ""
-    if ended.heard:
+    if seen.heard:
         output = " and no output"
-    if ended.doing is Doing.BUILDING:
+    if seen.doing is Doing.BUILDING:
         return f"no first step{output} within launcher.start_timeout_s={limits.start_timeout_s:g}"
-    if ended.doing is Doing.PROFILING:
+    if seen.doing is Doing.PROFILING:
         return (
             f"no end within launcher.start_timeout_s={limits.start_timeout_s:g} after the "
             "measured steps"
         )
     after = "the first step"
-    if ended.last_step is not None:
-        after = f"step {ended.last_step}"
+    if seen.last_step is not None:
+        after = f"step {seen.last_step}"
     return f"no step{output} within launcher.step_timeout_s={limits.step_timeout_s:g} after {after}"
 
 
-def _judge_kill(ended: Ended) -> tuple[Outcome, str]:
-    if ended.kernel_killed and ended.shares_host:  # the kernel counts for all of a control group
-        return (
-            Outcome.FAILED,
-            "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this trial or "
-            "one beside it",
-        )
+def _judge_kill(ended: ProcessEnd) -> tuple[Outcome, str]:
+    if ended.kernel_killed and ended.shares_host:
+        return Outcome.FAILED, f"killed by SIGKILL{processes.PERHAPS_BY_KERNEL}"
     if ended.kernel_killed:
-        return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
+        return Outcome.OUT_OF_MEMORY, processes.KILLED_BY_KERNEL
     return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
 
 
@@ -384,11 +363,11 @@ DISTURBED = "disturbed"
 
 def check_retries(retry: RetryConfig) -> None:
     """Raise SweepRefusedError, naming the setting, for counts that cannot be."""
-    for field in fields(retry):
-        count = getattr(retry, field.name)
+    for each in fields(retry):
+        count = getattr(retry, each.name)
         if not 0 <= count <= MOST_RETRIES:
             raise SweepRefusedError(
-                f"retry.{field.name}={count}: wanted 0 to {MOST_RETRIES} further attempts"
+                f"retry.{each.name}={count}: wanted 0 to {MOST_RETRIES} further attempts"
             )
 
 
@@ -415,10 +394,7 @@ def is_tried_again(retry: RetryConfig, ended: str, num_ended: int) -> bool:
     """Decide after an attempt that `ended_so`, the repeat's `num_ended`-th that did. Each way to
     end is counted on its own, so that a crash uses up no retry that is meant for a disturbance.
     """
-    if ended == CRASHED:
-        return num_ended <= retry.crashed
-    if ended == Outcome.FAILED:
-        return num_ended <= retry.failed
-    if ended == DISTURBED:
-        return num_ended <= retry.disturbed
-    return ended == Outcome.INTERRUPTED
+    if ended == Outcome.INTERRUPTED:
+        return True
+    most_retries: int = getattr(retry, ended, 0)  # it has no setting for other ends
+    return num_ended <= most_retries

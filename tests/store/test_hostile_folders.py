@@ -22,7 +22,7 @@ from scalemark.run_folder import RunFolder
 from store.ledger import close_abandoned
 from store.rows import FinishedAttempt, add_attempts
 from store.writer import Writer
-from sweeper.loop.attempt import Ended, judge
+from sweeper.loop.attempt import ProcessEnd, judge
 from sweeper.loop.run_folders import read_end, recorded_left, recover
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small
@@ -231,7 +231,7 @@ HOSTILE: dict[str, tuple[Callable[[RunFolder], None], str]] = {
 
 def as_recorded(folder: RunFolder, number: int) -> FinishedAttempt:
     """As the orchestrator does after a trainer that ended with 0."""
-    judged = judge(folder, Ended(exit_code=0, duration_s=9.5), LIMITS)
+    judged = judge(folder, ProcessEnd(exit_code=0, duration_s=9.5), LIMITS)
     left = recorded_left(folder, judged.result)
     reported = {"result": left.result, "steps": left.steps, "environment": left.environment}
     return replace(attempt(small(seed=number), 100.0), run_dir=str(folder.path), **reported)

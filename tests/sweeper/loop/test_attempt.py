@@ -9,14 +9,14 @@ from contextlib import closing
 import pytest
 
 from conf.schema import LauncherConfig
+from scalemark.host.processes import OVERSLEPT_S
 from scalemark.records.measurement import AttemptResult, Doing, Outcome
 from scalemark.run_folder import RunFolder
 from sweeper.loop.attempt import (
     LOOK_EVERY_S,
     NO_MEMORY_S,
-    OVERSLEPT_S,
     Attempt,
-    Ended,
+    ProcessEnd,
     judge,
 )
 from sweeper.starts import Spawn, environment
@@ -83,7 +83,7 @@ def attempt_is_over(attempt) -> bool:
     return False
 
 
-def finish(attempt) -> Ended:
+def finish(attempt) -> ProcessEnd:
     wait_for_end(attempt.descriptor)
     return attempt.ended()
 
@@ -108,7 +108,7 @@ def test_what_became_of_the_ranks_of_a_trial_is_what_its_trainer_tells(
         outcome=outcome, message="rank ps-0 did it", measurement=None, op_placement={}
     )
     folder.write(folder.result, reported.to_json())
-    judged = judge(folder, Ended(exit_code=exit_code, duration_s=1), LIMITS)
+    judged = judge(folder, ProcessEnd(exit_code=exit_code, duration_s=1), LIMITS)
     assert (judged.result, judged.crashed) == (reported, crashed)
 
 
@@ -140,14 +140,14 @@ def test_when_nobody_saw_the_end_what_was_written_counts(tmp_path, outcome):
     folder = make_folder(tmp_path / "run", "")
     written = AttemptResult(outcome=outcome, message="as I said", measurement=None, op_placement={})
     folder.result.write_text(written.to_json())
-    judged = judge(folder, Ended(exit_code=None, duration_s=1), LIMITS)
+    judged = judge(folder, ProcessEnd(exit_code=None, duration_s=1), LIMITS)
     assert (judged.result, judged.crashed) == (written, False)
 
 
 def test_a_crash_after_an_error_of_a_gpu_names_it(tmp_path):
     folder = make_folder(tmp_path / "run", "")
     folder.gpu_errors.write_text('{"time_s": 1.0, "uuid": "GPU-a", "xid": 79}\n')
-    judged = judge(folder, Ended(exit_code=-6, duration_s=1, last_error="oh"), LIMITS)
+    judged = judge(folder, ProcessEnd(exit_code=-6, duration_s=1, last_error="oh"), LIMITS)
     said = "GPU-a reported Xid 79 (see docs.nvidia.com/deploy/xid-errors)"
     assert judged.result.message == f"ended by SIGABRT: oh; {said}"
     assert judged.crashed
@@ -156,7 +156,7 @@ def test_a_crash_after_an_error_of_a_gpu_names_it(tmp_path):
 def test_when_nobody_saw_the_end_and_nothing_was_written_it_crashed(tmp_path):
     judged = judge(
         make_folder(tmp_path / "run", ""),
-        Ended(exit_code=None, duration_s=1, last_error="SomeError: oh"),
+        ProcessEnd(exit_code=None, duration_s=1, last_error="SomeError: oh"),
         LIMITS,
     )
     message = (
@@ -506,7 +506,7 @@ def test_what_cannot_be_read_for_a_while_ends_nobody(begin, clock):
     assert attempt.ended() is None
     look_at(attempt, clock, 120)
     ended = finish(attempt)
-    assert (ended.cause, ended.last_step, ended.unreadable) == (Outcome.HUNG, 7, "")
+    assert (ended.cause, ended.seen.last_step, ended.seen.unreadable) == (Outcome.HUNG, 7, "")
 
 
 @pytest.mark.parametrize("name", ["doing.txt", "steps.jsonl"])
@@ -549,7 +549,9 @@ def test_a_damaged_result_is_a_failure_that_names_it(begin, text):
 def test_a_damaged_result_of_an_interrupted_attempt_is_no_failure(tmp_path):
     folder = make_folder(tmp_path / "run", "")
     folder.result.write_text("")
-    judged = judge(folder, Ended(exit_code=130, duration_s=1, cause=Outcome.INTERRUPTED), LIMITS)
+    judged = judge(
+        folder, ProcessEnd(exit_code=130, duration_s=1, cause=Outcome.INTERRUPTED), LIMITS
+    )
     assert (judged.result.outcome, judged.crashed) == (Outcome.INTERRUPTED, False)
 
 
@@ -652,7 +654,7 @@ def test_a_kill_by_the_kernel_is_certain_of_one_trial_alone(
 ):
     folder = make_folder(tmp_path / "run", "")
     folder.log.touch()
-    ended = Ended(
+    ended = ProcessEnd(
         exit_code=-signal.SIGKILL, duration_s=1, kernel_killed=True, shares_host=shares_host
     )
     found = judge(folder, ended, LIMITS).result

@@ -92,28 +92,10 @@ def test_of_ranks_that_join_and_one_that_is_silent_the_silent_one_is_named(watch
     assert (rank, reported) == (WORKER_0, "gave no sign of life for launcher.rank_timeout_s=30")
 
 
-def test_a_rank_that_joins_in_vain_is_not_blamed_for_a_stopped_one(tmp_path):
-    watched = Watched(RunFolder(tmp_path), RankLimits(start_timeout_s=20, timeout_s=30))
-    watched.look_for(1, *CLUSTER.ranks)
-    watched.folder.rank_beat(WORKER_1).write_text(f"1000{JOINING}")
-    watched.look_for(10, WORKER_0, PS_0, PS_1)
-    assert watched.look_for(10, PS_0, PS_1) == (
-        WORKER_0,
-        "gave no sign of life for 10 s, while others waited to join it",
-    )
-
-
 def test_a_rank_that_never_started_is_named_before_one_that_joins(watched):
     watched.folder.rank_beat(PS_0).write_text(f"1{JOINING}")
     reported = "could not be reached within launcher.rank_start_timeout_s=300"
     assert watched.look_for(300, WORKER_0, PS_1) == (WORKER_1, reported)
-
-
-def test_silence_is_counted_of_ranks_that_beat(watched):
-    watched.look_for(1, WORKER_0, PS_0, WORKER_1)
-    watched.folder.rank_beat(PS_0).write_text(f"1000{JOINING}")
-    watched.look_for(5, WORKER_0)
-    assert watched.pulses.silences_s({WORKER_0}) == {WORKER_1: 5}
 
 
 def test_while_the_supervisor_was_stopped_nothing_is_counted(watched):

@@ -1,7 +1,6 @@
 """However a rank of a distributed trial ends, or does not, the trial tells of it and nothing is left running."""
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -312,32 +311,6 @@ def test_a_rank_that_fails_is_named_with_what_it_came_to(begin, case):
     scripts = {"worker-0": of_worker_0, "worker-1": of_worker_1}
     trial = begin(f"import os\nexec({scripts!r}.get(name, {SERVE!r}))", **given)
     assert trial.outcome() == (*ended, message)
-
-
-@pytest.mark.parametrize(
-    ("stopped", "failing", "log"),
-    [("worker-1", "worker-0", "log-worker-1.txt"), ("worker-0", "worker-1", "log.txt")],
-)
-def test_a_stopped_rank_is_named_and_not_the_one_it_made_fail(begin, stopped, failing, log):
-    trial = begin(
-        f"""
-        exec({HEALTHY!r})
-        if name == "{failing}":
-            until(folder / "stopped")
-            name == "worker-0" and end(Outcome.FAILED, "UnavailableError: of another")
-            exit_code = 1
-        else:
-            wait()
-        """
-    )
-    trial.wait_until_all_serve()
-    os.kill(trial.pid(stopped), signal.SIGSTOP)
-    (trial.folder.path / "stopped").touch()
-    exit_code, outcome, message = trial.outcome()
-    assert (exit_code, outcome) == (6, Outcome.HUNG)
-    assert re.fullmatch(
-        rf"rank {stopped} gave no sign of life for \d+ s, and {failing} failed; see {log}", message
-    )
 
 
 def test_a_rank_that_cannot_listen_fails_the_trial_and_says_why(begin):
