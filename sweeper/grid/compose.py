@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser import types
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Transformer
@@ -316,8 +317,12 @@ class Composer:
     def _look_at(self, choice: GridChoice) -> _Kind:
         override = choice.override
         key = override.key_or_group
-        if key not in self._groups:  # once per key: Hydra copies its whole repository to answer
-            self._groups[key] = bool(self._loader.get_group_options(key))
+        if key not in self._groups:
+            # asked of the sources: the loader would copy its whole repository to answer
+            self._groups[key] = any(
+                source.is_group(key) and source.list(key, ObjectType.CONFIG)
+                for source in self._loader.get_sources()
+            )
         if self._groups[key]:
             return _Kind.GROUP
         is_free_axis = is_free(key)

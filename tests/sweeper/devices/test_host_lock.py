@@ -157,8 +157,7 @@ def test_a_sweep_makes_way_once(sweeps):
     with runs.try_hold(shares_host=False):
         assert waits.try_hold(shares_host=False) is None
     assert runs.try_hold(shares_host=False) is None
-    with runs.try_hold(shares_host=False):
-        pass
+    assert runs.try_hold(shares_host=False) is not None
 
 
 def test_nobody_makes_way_for_a_process_that_has_ended(lock, other):
@@ -166,23 +165,24 @@ def test_nobody_makes_way_for_a_process_that_has_ended(lock, other):
         waits = other(shares_host=False)
         assert not waits.holds
         waits.kill()
-    with lock.try_hold(shares_host=False):
-        pass
+    assert lock.try_hold(shares_host=False) is not None
 
 
 def test_a_sweep_alone_never_makes_way(lock):
     for _ in range(3):
-        with lock.try_hold(shares_host=False):
-            pass
+        held = lock.try_hold(shares_host=False)
+        assert held is not None, lock.held_by
+        held.close()
 
 
 def test_who_got_the_host_waits_no_longer(sweeps):
     runs, waits = sweeps
     with runs.try_hold(shares_host=False):
         assert waits.try_hold(shares_host=False) is None
-    with waits.try_hold(shares_host=False):
-        pass
-    assert runs.try_hold(shares_host=False)
+    held = waits.try_hold(shares_host=False)
+    assert held is not None, waits.held_by
+    held.close()
+    assert runs.try_hold(shares_host=False) is not None
 
 
 def test_a_sharing_sweep_makes_way_with_all_it_has(sweeps):
@@ -236,8 +236,7 @@ def test_closing_frees_locks_that_a_fork_has_open(lock):
     try:
         assert lock.try_hold(shares_host=False) is None
         held.close()
-        with lock.try_hold(shares_host=False):
-            pass
+        assert lock.try_hold(shares_host=False) is not None
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
