@@ -12,6 +12,7 @@ if __name__ == "__main__":
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import hydra
 from hydra.errors import HydraException
@@ -77,8 +78,11 @@ def run(arguments: list[str], begin: Begin | None = None) -> Report | None:
     anything runs.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises, and we explain
-    OmegaConf.register_new_resolver("axes_help", axes_help, replace=True)
-    OmegaConf.register_new_resolver("settings_help", settings_help, replace=True)
+    shows_all = "all" in arguments and not {"--help", "-h"}.isdisjoint(arguments)
+    if shows_all:
+        arguments = [argument for argument in arguments if argument != "all"]
+    for name, text in (("axes_help", axes_help), ("settings_help", settings_help)):
+        OmegaConf.register_new_resolver(name, partial(text, shows_all=shows_all), replace=True)
     OmegaConf.register_new_resolver("typed", typed, replace=True)
     try:
         return _run(arguments, begin)

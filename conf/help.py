@@ -45,12 +45,25 @@ def settings() -> Iterator[Line]:
     yield from _settings_of(SweepSettings, "")
 
 
-def axes_help() -> str:
-    return "\n".join(map(_text, axes()))
+FIRST = {
+    *("num_gpus", "hosts", "precision", "xla", "optimizer", "learning_rate", "batch_size"),
+    *("gradient_accumulation", "scaling", "num_steps"),
+    *("sweep.name", "sweep.repeats", "sweep.exclude", "sweep.race", "sweep.rerun"),
+    *("sweep.dry_run", "launcher.hosts", "launcher.share_host", "store.url", "engine"),
+}
+"""What most people set; `--help all` shows the rest."""
 
 
-def settings_help() -> str:
-    return "\n".join(map(_text, settings()))
+def axes_help(*, shows_all: bool) -> str:
+    return _texts(axes(), shows_all)
+
+
+def settings_help(*, shows_all: bool) -> str:
+    return _texts(settings(), shows_all)
+
+
+def _texts(lines: Iterator[Line], shows_all: bool) -> str:
+    return "\n".join(_text(line) for line in lines if shows_all or line.name in FIRST)
 
 
 def among(line: Line) -> str:

@@ -8,7 +8,7 @@ from conf.help import Line, among, axes, settings
 
 BEGIN = """# Axes and settings
 
-This page lists every axis and setting with its default, as `python sweep.py --help` does.
+This page lists every axis and setting with its default, as `python sweep.py --help all` does.
 
 ## Axes
 

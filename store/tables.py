@@ -17,9 +17,9 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from scalemark.host.own_code import typed
-from scalemark.records.axes import AxisValue, is_free, name_in_records
+from scalemark.records.axes import AxisValue, name_in_records
 from scalemark.records.references import published
-from scalemark.records.trial import AXES, TrialSpec
+from scalemark.records.trial import AXES, RETIRED, TrialSpec
 from scalemark.text.wording import as_typed
 from store.errors import DamagedError, StoreError
 from store.rows import add_references, in_chunks, insert_all
@@ -370,7 +370,7 @@ def free_columns(connection: sa.Connection) -> dict[str, sa.Column[Any]]:
     """Return the columns of free axes by their names, typed as the database has them."""
     columns = {}
     for name, kind in _columns(connection).items():
-        if is_free(name):
+        if name not in _TRIALS.columns and name not in RETIRED:
             columns[name] = sa.Column(name, kind, nullable=True)
             columns[name].table = _TRIALS  # so that it selects from `trials`
     return columns

@@ -289,12 +289,13 @@ def _check_command(spec: TrialSpec) -> None:
         check_item(spec.item)
 
 
-_RETIRED = frozenset(
+RETIRED = frozenset(
     (
         *("onednn", "cudnn_autotune", "winograd_nonfused"),
         *("gpu_thread_mode", "gpu_thread_count", "visibility"),
     )
 )
+"""Axes of earlier versions."""
 
 
 class RetiredAxisError(ValueError):
@@ -309,7 +310,7 @@ def named(values: object) -> dict[str, Any]:
         raise ValueError(
             f"not a trial spec: found {type(values).__name__}, wanted an object of axes"
         )
-    retired = sorted(_RETIRED & values.keys())
+    retired = sorted(RETIRED & values.keys())
     if retired:
         raise RetiredAxisError(
             f"a trial of an earlier version, with {retired[0]}={values[retired[0]]}; that axis is "

@@ -428,7 +428,7 @@ def _baseline_grid(asked: Asked) -> tuple[Config, Grid]:
     for change in asked.changes:
         if "=" not in change and not change.startswith("~"):
             raise SweepRefusedError(
-                f"{change}: wanted a change as AXIS=VALUE; axes are in {typed('sweep')} --help"
+                f"{change}: wanted a change as AXIS=VALUE; axes are in {typed('sweep')} --help all"
             )
         if key_of(change) == "store.url":
             raise SweepRefusedError(f"{change}: the database is named by --db")

@@ -175,7 +175,7 @@ def _refuse_contradictions(axes: set[str]) -> None:
             group = axis.split(".")[0]
             raise SweepRefusedError(
                 f"{axis}: a fact of the files in conf/{group}/, no setting; axes are in "
-                f"{own_code.typed('sweep')} --help"
+                f"{own_code.typed('sweep')} --help all"
             )
 
 
@@ -207,7 +207,7 @@ def _num_values(override: Override) -> int:
     if not num_values:
         raise SweepRefusedError(
             f"{override.input_line}: an empty axis; give it at least one value, see "
-            f"{own_code.typed('sweep')} --help for the choices"
+            f"{own_code.typed('sweep')} --help all for the choices"
         )
     return num_values
 

@@ -85,7 +85,7 @@ def check_forms(arguments: Sequence[str]) -> None:
     if not arguments:
         raise SweepRefusedError(
             f"found nothing to measure; write {typed('sweep')} experiment=quick, or model=resnet50 "
-            f"num_gpus=1,2; {typed('sweep')} --help lists all"
+            f"num_gpus=1,2; {typed('sweep')} --help all lists them"
         )
     for argument, following in pairwise([*arguments, ""]):
         # a word behind a flag or a name may be its value
@@ -145,7 +145,7 @@ def _no_such_flag(flag: str, value: str) -> str:
     near = nearest(name, _NAMES).rstrip()
     if near:
         return f"{flag}: no such flag; {near[:-1]}={value or 'VALUE'}?"
-    return f"{flag}: no such flag; axes are written AXIS=VALUE, see {typed('sweep')} --help"
+    return f"{flag}: no such flag; axes are written AXIS=VALUE, see {typed('sweep')} --help all"
 
 
 def _setting(name: str) -> str | None:
@@ -243,15 +243,15 @@ def no_such_axis(name: str) -> str:
     if "." in own:
         group, _, setting = own.rpartition(".")
         settings = _settings(group)
-        others = f"it has {', '.join(settings)}" if settings else f"see {typed('sweep')} --help"
+        others = f"it has {', '.join(settings)}" if settings else f"see {typed('sweep')} --help all"
         hint = nearest(setting, settings).rstrip() or others
         return f"{name}: {group} has no setting {setting}; {hint}"
     known = [*Config.__dataclass_fields__, "strategy", "experiment"]
     near = nearest(own, known)
     if near and own == name:
-        return f"{name}: no such axis; {near}{typed('sweep')} --help has them all"
+        return f"{name}: no such axis; {near}{typed('sweep')} --help all has them"
     return (
-        f"{name}: no such axis; {typed('sweep')} --help has them all. A program that command= "
+        f"{name}: no such axis; {typed('sweep')} --help all has them. A program that command= "
         f"gives takes axes of your own, as +{PREFIX}{own}=VALUE,VALUE"
     )
 

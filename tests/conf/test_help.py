@@ -1,19 +1,20 @@
 """`python sweep.py --help` says of every axis and setting what it is, and which values it takes."""
 
+import re
 import subprocess
 import sys
 from dataclasses import fields
 
 import pytest
 
-from conf.help import WIDTH, axes, axes_help, settings, settings_help
+from conf.help import FIRST, WIDTH, axes, axes_help, settings, settings_help
 from conf.schema import AXES_SET_BY_NAME, LauncherConfig, RetryConfig, SweepConfig
 from scalemark.records.measurement import INJECTED
 from tests.conftest import PROJECT
 
 
 def test_every_axis_stands_there_with_its_meaning():
-    reported = " ".join(axes_help().split())
+    reported = " ".join(axes_help(shows_all=True).split())
     for axis in AXES_SET_BY_NAME:
         assert f"{axis.name}=" in reported
         assert axis.help in reported
@@ -21,7 +22,7 @@ def test_every_axis_stands_there_with_its_meaning():
     assert "how gradients meet (auto, collective, hierarchical_copy," in reported
     assert "staged_vars=false use the weights" in reported
     assert "optimizer=momentum * how gradients change weights (adam, adamw," in reported
-    assert max(map(len, axes_help().splitlines())) <= WIDTH
+    assert max(map(len, axes_help(shows_all=True).splitlines())) <= WIDTH
     assert [line.name for line in axes()] == [axis.name for axis in AXES_SET_BY_NAME]
 
 
@@ -35,7 +36,7 @@ def test_every_setting_of_a_sweep_stands_there_with_its_default():
         assert own - names <= groups_of
     assert not {f"injected.{name}" for name in INJECTED} & names
     assert {"launcher.timeout_s", "launcher.slurm.account", "data.dir", "store.url"} <= names
-    text = settings_help()
+    text = settings_help(shows_all=True)
     assert all(line.help for line in settings())
     assert "  sweep.repeats=1                 fresh processes per trial" in text
     assert "(skip, error)" in text
@@ -45,10 +46,17 @@ def test_every_setting_of_a_sweep_stands_there_with_its_default():
 
 
 @pytest.mark.integration
-def test_the_command_prints_it():
+def test_the_command_prints_twenty_of_them_or_all():
     command = [sys.executable, str(PROJECT / "sweep.py"), "--help"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    first = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = set(re.findall(r"^  ([a-z_.]+)=", first, re.MULTILINE)) - {"command", "read"}
+    assert shown == FIRST
+    assert len(shown) == 20
+    everything = subprocess.run(
+        [*command, "all"], capture_output=True, text=True, check=True
+    ).stdout
+    assert everything.startswith(first[: first.index("Axes with")])
     assert (
         "  gradient_repacking=0            number of packs; 0 = one message per tensor, or those of\n"
-        in ended.stdout
+        in everything
     )

@@ -75,7 +75,7 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_line_takes_checks_and_shows_a_new_axis(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sweep = [str(program / "sweep.py"), "-m", "sweep.dry_run=true"]
-    assert "  nudge=0 " in run(program, str(program / "sweep.py"), "--help").stdout
+    assert "  nudge=0 " in run(program, str(program / "sweep.py"), "--help", "all").stdout
     planned = run(program, *sweep, "nudge=1,2", "hardware=cpu")
     assert planned.returncode == 0, planned.stderr
     assert "nudge" in planned.stdout
