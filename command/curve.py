@@ -189,7 +189,7 @@ def _size(readings: Readings, usual: int, least_call_s: float) -> int:
     return int(min(usual * max(1, math.ceil(least_s / usual_s)), num_steps))
 
 
-_LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for steps of so long
+_LEAST_COARSE_S = 20.0  # a clock of whole seconds is good enough for a file of so long
 
 
 class StepCurve:
@@ -299,7 +299,7 @@ class StepCurve:
                 items = self.items_by_rates
             calls = cut(Clock.RATE, readings, items)
             return replace(calls, is_fitted=is_rate and items_per_step is None)
-        if _is_good_clock(points["own_s"]):
+        if _goes_on(points["own_s"]) and not _is_whole(points["own_s"]):
             return cut(Clock.OWN, by_arrival._replace(times=points["own_s"]), items_per_step)
         return cut(Clock.ARRIVAL, by_arrival, items_per_step)
 
@@ -367,13 +367,6 @@ def _items(arrivals: Column, per_rate: Column, run_s: float) -> float:
     if between_s <= 0 or of_rates <= 0:
         raise CurveError(TOO_CLOSE)
     return float(between_s / of_rates)
-
-
-def _is_good_clock(own_s: Column) -> bool:
-    """Return whether every reading has a time of its own, never going back, and fine enough."""
-    if not _goes_on(own_s):
-        return False
-    return not _is_whole(own_s) or float(np.median(np.diff(own_s))) >= _LEAST_COARSE_S
 
 
 def _goes_on(own_s: Column) -> bool:

@@ -46,11 +46,6 @@ class TwoSpeeds:
     slower: float  # by how much time steps of the slower speed exceed the mean; above 0
     faster: float  # by how much those of the faster one are below it; above 0
 
-    @property
-    def variance(self) -> float:
-        """Return how much the speed of a step varies by being either."""
-        return self.slower * self.faster
-
 
 def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoSpeeds | None:
     """Find the run of steps that differs most from all others (Levin & Kline 1985,
@@ -414,8 +409,6 @@ class ProcessSpread:
 
     variance: float  # of steps at one speed, without pauses
     freedom: float  # degrees, of Student's t
-    # of pauses, as if each came once in so many steps, and of two speeds
-    variance_of_events: float = 0.0
     # so much slower and faster may it be with 95 % because pauses are rare, and so much if it kept
     # one of two speeds: logarithms, 0 or more
     slower: float = 0.0
@@ -495,9 +488,8 @@ def spread_within(durations_s: Sequence[float]) -> ProcessSpread | None:
     extra = parts.pauses.extra / num
     less, more = reaches(extra)
     slower_by_pauses, faster_by_pauses = _as_logarithms(more, less)
-    variance_of_speeds = slower = faster = 0.0
+    slower = faster = 0.0
     if parts.speeds is not None:
-        variance_of_speeds = parts.speeds.variance
         slower, faster = _as_logarithms(parts.speeds.slower, parts.speeds.faster)
     warmer, by_shape, inflation = 0.0, 0.0, 1.0
     if parts.warm_up is not None:
@@ -506,7 +498,6 @@ def spread_within(durations_s: Sequence[float]) -> ProcessSpread | None:
     return ProcessSpread(
         variance=error.variance * inflation,
         freedom=error.freedom,
-        variance_of_events=float(np.dot(extra, extra)) + variance_of_speeds,
         slower=math.hypot(slower, slower_by_pauses, by_shape),
         faster=math.hypot(faster, faster_by_pauses, by_shape),
         warmer=warmer,

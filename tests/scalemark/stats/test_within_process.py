@@ -143,5 +143,4 @@ def test_a_stall_of_a_few_steps_is_no_second_speed():
 
 def test_one_step_that_took_longer_than_all_others_tells_nothing():
     assert interval_within(100.0, [0.5] * 99 + [50.0]) is None
-    spread = spread_within([1.0] * 8 + [1e9])
-    assert spread.variance + spread.variance_of_events > 0.9
+    assert interval_within(100.0, [1.0] * 8 + [1e9]) is None
