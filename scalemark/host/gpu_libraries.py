@@ -15,8 +15,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pynvml
 
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.machine import Gpu
 
 Version = tuple[int, int]
@@ -138,6 +140,25 @@ def processes_of(handle: object) -> GpuProcesses:
         has_mps=bool(servers),
         mps_server_bytes=sum(by_pid[pid].usedGpuMemory or 0 for pid in servers),
     )
+
+
+def started_by_scalemark(pid: int) -> bool | None:
+    """Return whether a process, or one that it descends from, was started for a trial.
+
+    None where no process has this number: it has ended, or is counted as the host counts while
+    this container counts otherwise. Of other users' processes the environment cannot be read: they
+    are none of ours.
+    """
+    try:
+        process = psutil.Process(pid)
+        line = [process, *process.parents()]
+    except psutil.NoSuchProcess:
+        return None
+    for each in line:
+        with suppress(psutil.Error, OSError):
+            if ORCHESTRATOR_VARIABLE in each.environ():
+                return True
+    return False
 
 
 def memory_in_use(handle: object) -> int | None:

@@ -24,8 +24,7 @@ from typing import Any
 
 import pynvml
 
-from scalemark.host.gpu_libraries import memory_in_use, processes_of
-from scalemark.host.processes import started_by_scalemark
+from scalemark.host.gpu_libraries import memory_in_use, processes_of, started_by_scalemark
 from scalemark.records.machine import Gpu, GpuLink, PcieLevel
 from scalemark.text.untrusted import quoted
 

@@ -34,9 +34,8 @@ from typing import Any, TextIO, TypeVar
 import psutil
 import pynvml
 
-from scalemark.host.gpu_libraries import memory_in_use, processes_of
+from scalemark.host.gpu_libraries import memory_in_use, processes_of, started_by_scalemark
 from scalemark.host.own_code import module_command, python_path
-from scalemark.host.processes import started_by_scalemark
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Placement
 from scalemark.records.machine import DeviceKind, XidError
 from scalemark.records.measurement import GpuTelemetry
