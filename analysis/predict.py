@@ -55,7 +55,6 @@ class Carried:
     low: float  # of the 95 % interval
     high: float
     basis: Basis
-    rules: Mapping[str, float]  # throughput by each rule; empty with one count
 
 
 def carry(
@@ -74,7 +73,6 @@ def carry(
         return _carried(num_gpus, log, _ONE_COUNT_WIDTH * doublings, Basis.ONE_COUNT)
     loss = max(0.0, logs[most] - logs[counts[0]])
     width = (_LEAST_WIDTH + _WIDTH_OF_LOSS * loss) * math.sqrt(doublings)
-    candidates = _by_rules(logs, num_gpus)
     is_beyond = fast_group is not None and most <= fast_group < num_gpus
     if is_beyond:
         width += _BEYOND_WIDTH
@@ -83,34 +81,30 @@ def carry(
     gain = (curve[most] - curve[before]) / (most - before) / (curve[before] / before)
     if gain < _LEAST_GAIN:
         log = math.log(num_gpus / curve[most])
-        return _carried(num_gpus, log, width + _NO_GAIN_WIDTH, Basis.NO_GAIN, candidates)
+        return _carried(num_gpus, log, width + _NO_GAIN_WIDTH, Basis.NO_GAIN)
     if is_beyond and loss > _VISIBLE_LOSS:
         log = _fitted(_amdahl_shape, logs, num_gpus)
-        candidates = {**candidates, "amdahl": log}
-        return _carried(num_gpus, log, width, Basis.SLOWER_LINKS, candidates)
-    log = _weighted_median(candidates, _weights([*beside]))
-    return _carried(num_gpus, log, width, Basis.CURVE, candidates)
+        return _carried(num_gpus, log, width, Basis.SLOWER_LINKS)
+    log = _weighted_median(by_rules(logs, num_gpus), _weights([*beside]))
+    return _carried(num_gpus, log, width, Basis.CURVE)
 
 
 def _log_time(curve: Curve, count: int) -> float:
     return math.log(count / curve[count])
 
 
-def _carried(
-    num_gpus: int, log: float, width: float, basis: Basis, rules: Mapping[str, float] | None = None
-) -> Carried:
-    """Turn logs of times into throughput, with an interval of `width` to each side."""
+def _carried(num_gpus: int, log: float, width: float, basis: Basis) -> Carried:
+    """Turn the log of a time into throughput, with an interval of `width` to each side."""
     throughput = num_gpus / math.exp(log)
     return Carried(
         throughput=throughput,
         low=throughput * math.exp(-width),
         high=throughput * math.exp(width),
         basis=basis,
-        rules={name: num_gpus / math.exp(rule) for name, rule in (rules or {}).items()},
     )
 
 
-def _by_rules(logs: Mapping[int, float], num_gpus: int) -> dict[str, float]:
+def by_rules(logs: Mapping[int, float], num_gpus: int) -> dict[str, float]:
     """Return log t on `num_gpus` by each rule, from log t of two or more counts."""
     counts = sorted(logs)
     first, most = counts[0], counts[-1]
@@ -162,7 +156,7 @@ def _errors(curve: Curve) -> dict[str, float]:
     if len(kept) < 2:
         return {}
     reached = _log_time(curve, most)
-    return {name: log - reached for name, log in _by_rules(kept, most).items()}
+    return {name: log - reached for name, log in by_rules(kept, most).items()}
 
 
 def _weighted_median(logs: Mapping[str, float], weights: Mapping[str, float]) -> float:
@@ -234,7 +228,6 @@ class Prediction:
     low: float | None = None  # 95 % interval
     high: float | None = None
     basis: Basis | None = None
-    rules: Mapping[str, float] | None = None  # throughput by each rule
     declined: str = ""  # why it is not predicted
     figure: float | None = None  # of this count, which the prediction does not rest on
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.predict import KnownCurve, Prediction, curves, predict
+from analysis.predict import KnownCurve, Prediction, by_rules, curves, predict
 from analysis.published import of_others
 from analysis.results import Result
 from scalemark.records.references import Reference, ReferenceKind
@@ -53,8 +54,9 @@ class Checked:
         return prediction.low <= self.figure <= prediction.high
 
     def rule_error(self, rule: str) -> float:
-        assert self.prediction.rules is not None
-        return abs(self.prediction.rules[rule] / self.figure - 1)
+        num_gpus = self.prediction.num_gpus
+        logs = {few: math.log(few / value) for few, value in self.curve.throughput.items()}
+        return abs(num_gpus / math.exp(by_rules(logs, num_gpus)[rule]) / self.figure - 1)
 
 
 def main() -> None:
@@ -114,7 +116,7 @@ def table(figures: Sequence[Checked]) -> str:
     for name, group in groups(figures):
         cells = [name, str(len(group)), _errors([one.error for one in group])]
         for rule in RULES:
-            has_rules = all(one.prediction.rules for one in group)
+            has_rules = all(one.prediction.num_counts > 1 for one in group)
             cells.append(_errors([one.rule_error(rule) for one in group]) if has_rules else "")
         reach = np.median([1 - one.prediction.low / one.prediction.throughput for one in group])
         cells += [f"{np.mean([one.is_inside for one in group]):.0%}", f"{reach:.0%}"]
