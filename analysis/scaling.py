@@ -1,16 +1,15 @@
 """The answer of `scaling`: the curve of each strategy, where it stops paying, and its words."""
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis import badges
+from analysis.advise.questions import names
 from analysis.pivot import Table, over_growing_hosts, pivot
 from analysis.results import GlobalBatch, Result, scales_strongly, with_number
-from analysis.titles import named, number, spread, table_facts
+from analysis.titles import number, spread, table_facts
 from scalemark.records.machine import DeviceKind
-from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
 from scalemark.stats.welch import error_of_log_mean, known_ratio_interval, reach_of_sum
 from scalemark.text.wording import counted, fixed, listed, shortened
@@ -277,15 +276,9 @@ def overview(answers: Sequence[Scaling], most: int) -> tuple[list[tuple[str, ...
     `most`. The work stands in the first of its rows alone.
     """
     shown: list[tuple[bool, tuple[str, ...]]] = []
-    axes, places = _differing(answers), _places(answers)
-    for answer in answers:
-        words = []
-        for axis in axes:
-            value = answer.table.setting.get(axis)
-            words.append(str(value) if axis == "model" else named(axis, value))
-        if len(places) > 1:
-            words.append(places[answer.table.environment.key])
-        work = ", ".join(words) or "all"
+    settings = [answer.table.setting for answer in answers]
+    works = names(settings, [answer.table.environment for answer in answers])
+    for work, answer in zip(works, answers, strict=True):
         for curve in answer.telling:
             row = (work, *_overview_row(curve), ", ".join(curve.doubts))
             shown.append((curve.stops_paying is None, row))
@@ -383,31 +376,3 @@ def _speed_up(point: CurvePoint) -> str:
     if point.speed_up_low is None:
         return text
     return f"{text} [{point.speed_up_low:.2f}, {point.speed_up_high:.2f}]"
-
-
-def _differing(answers: Sequence[Scaling]) -> list[str]:
-    """Return the axes that name a setting: the model, and others in which settings of one model
-    differ but for what follows from a precision.
-    """
-    values: dict[str, dict[object, set[str]]] = {}
-    for answer in answers:
-        setting = answer.table.setting
-        for axis, value in setting.items():
-            by_model = values.setdefault(axis, defaultdict(set))
-            by_model[setting.get("model")].add(str(value))
-    apart = {axis for axis, by_model in values.items() if max(map(len, by_model.values())) > 1}
-    if "precision" in apart:
-        apart.difference_update(OF_PRECISION)
-    return [axis for axis in values if axis == "model" or axis in apart]
-
-
-def _places(answers: Sequence[Scaling]) -> dict[str, str]:
-    """Name each environment by its host, and its software where a host has several."""
-    environments = {answer.table.environment.key: answer.table.environment for answer in answers}
-    hosts = Counter(environment.host for environment in environments.values())
-    places = {}
-    for key, environment in environments.items():
-        places[key] = environment.host
-        if hosts[environment.host] > 1:
-            places[key] = f"{environment.host} ({environment.versions})"
-    return places

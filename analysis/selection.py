@@ -354,17 +354,6 @@ class Source:
         return {}
 
     @cached_property
-    def references(self) -> list[Row]:
-        """All published figures that the database knows."""
-        return references.known_references(open_existing(self.selection.db))
-
-    @cached_property
-    def machines(self) -> list[Row]:
-        """The machines behind measured results."""
-        keys = sorted({row["machine"] for row in self.attempts.values()})
-        return sweeps.machines(self.engine, keys)
-
-    @cached_property
     def sweeps(self) -> list[Row]:
         """The sweeps behind measured results, and the one that was selected."""
         names = {row["sweep"] for row in self.attempts.values()} | {self.selection.sweep or ""}

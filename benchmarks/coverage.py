@@ -20,11 +20,10 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from analysis.judgement import Decision, judge, ratio
 from benchmarks.asking import parser
-from benchmarks.step_times import APART, BATCH, Timed, Times, processes, truth
+from benchmarks.step_times import APART, BATCH, Timed, Times, processes, step_times, truth
 from scalemark.stats.welch import interval as interval_over_processes
 from scalemark.stats.welch import two_modes
 from scalemark.stats.within_process import interval_within, spread_within
-from simulator.run import step_times
 
 SEED = 7
 Interval = tuple[float, float]

@@ -4,12 +4,15 @@ other, drift and outliers.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.signal import lfilter
+
+from simulator.run import process_factor, step_factors
 
 BATCH = 64  # images per step
 APART = 0.1  # of two speeds: how much longer the slower one's steps take, as a share
@@ -108,3 +111,12 @@ def _alike(
 def _time(num_steps: int) -> np.ndarray:
     """From -1/2 to 1/2 over the attempt."""
     return np.arange(num_steps) / num_steps - 0.5
+
+
+def step_times(
+    random: np.random.Generator, step_s: float, injected: Mapping[str, float], num_steps: int
+) -> list[float]:
+    """Draw the step times of one process, whose mean over all processes is `step_s`."""
+    mean_s = step_s * process_factor(random, injected)
+    factors = step_factors(random, injected, num_steps)
+    return [mean_s * factor for factor in itertools.islice(factors, num_steps)]

@@ -204,15 +204,6 @@ def step_factors(
         noise = AUTOCORRELATION * noise + fresh * random.standard_normal()
 
 
-def step_times(
-    random: np.random.Generator, step_s: float, injected: Mapping[str, float], num_steps: int
-) -> list[float]:
-    """Draw the step times of one process, whose mean over all processes is `step_s`."""
-    mean_s = step_s * process_factor(random, injected)
-    factors = step_factors(random, injected, num_steps)
-    return [mean_s * factor for factor in itertools.islice(factors, num_steps)]
-
-
 def _log_spread(deviation: float) -> float:
     """Return the spread of the logarithm for a standard deviation over the mean."""
     return math.sqrt(math.log1p(deviation**2))

@@ -4,13 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from analysis import badges
-from analysis.advise.answer import Recommendation, cost_text, next_step
-from analysis.advise.questions import AdviceGoal, cells, column_heading, described, names, ways
+from analysis.advise.answer import Recommendation, cost_text, names_of, next_step
+from analysis.advise.questions import AdviceGoal, axes_apart, cells, column_heading, described, ways
 from analysis.advise.ranking import Candidate, Ranking
 from analysis.results import Result, setting
 from analysis.screen import NextStep, Screen
 from analysis.titles import FEW_REPEATS, host_notes, named, number, spread, title
-from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.trial import free_names
 from scalemark.text.wording import counted, fixed, listed
 from store.reading.sweeps import NotRun
@@ -232,8 +231,7 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
     devices = {answer.question.environment.devices for answer in answers}
     units = {answer.question.unit for answer in answers}
     rows: list[tuple[str, ...]] = []
-    questions = names([answer.question for answer in answers])
-    for name, answer in zip(questions, answers, strict=True):
+    for name, answer in zip(names_of(answers), answers, strict=True):
         pick = answer.pick
         if pick is None:
             why = "replicas train apart"
@@ -247,14 +245,9 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
         if len(units) > 1:
             throughput += f" {answer.question.unit}"
         best = [f"{pick.strategy} on {pick.width if len(devices) == 1 else pick.counted}"]
-        own, others = setting(pick), [setting(choice) for choice in answer.question.able]
-        axes: dict[str, None] = {}
-        for other in others:
-            axes |= dict.fromkeys(other)
-        for axis in axes:
-            varies = any(other.get(axis) != own.get(axis) for other in others)
-            if varies and axis not in OF_PRECISION:
-                best.append(named(axis, own.get(axis)))
+        own = setting(pick)
+        for axis in axes_apart([setting(choice) for choice in answer.question.able]):
+            best.append(named(axis, own.get(axis)))
         rows.append((name, ", ".join(best), throughput, ", ".join(_marks(pick, answers))))
     best_heading = "best"
     if len(devices) == 1:

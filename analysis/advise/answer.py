@@ -31,7 +31,6 @@ from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
 from scalemark.text.wording import counted, listed, shortened
-from simulator.costs.step import step_work
 from store.errors import StoreError
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.sweeps import NotRun
@@ -299,7 +298,7 @@ def recommend(
 
     @cache
     def durations(machine: str) -> Durations:
-        return Durations(recorded_durations_s(source.engine, machine, on_devices=True), step_work)
+        return Durations(recorded_durations_s(source.engine, machine, on_devices=True))
 
     def of_machine(question: Question) -> Durations:
         for result in question.choices:
@@ -450,7 +449,7 @@ def next_step(answers: Sequence[Recommendation], left: NotRun | None = None) -> 
         return NextStep(why=why, commands=(left.command,))
     prefixes = [""] * len(answers)
     if len(answers) > 1:
-        prefixes = [f"{name}: " for name in names([answer.question for answer in answers])]
+        prefixes = [f"{name}: " for name in names_of(answers)]
     named = list(zip(prefixes, answers, strict=True))
     if all(answer.ranking is None for answer in answers):
         return _of_failures(named)
@@ -471,6 +470,13 @@ def next_step(answers: Sequence[Recommendation], left: NotRun | None = None) -> 
         if step is not None:
             return replace(step, why=f"{prefix}{step.why}")
     return None
+
+
+def names_of(answers: Sequence[Recommendation]) -> list[str]:
+    """Name the question of each."""
+    asked = [answer.question for answer in answers]
+    works = [{**question.work, "item": question.item} for question in asked]
+    return names(works, [question.environment for question in asked])
 
 
 def _of_failures(named: Sequence[tuple[str, Recommendation]]) -> NextStep | None:

@@ -106,35 +106,42 @@ def _question(results: Sequence[Result], further: Mapping[str, object]) -> Quest
     )
 
 
-def names(asked: Sequence[Question]) -> list[str]:
-    """Name each by its model and by what tells it from others of that model: axes of its work, what
-    it counts, and where it ran.
+def names(works: Sequence[Mapping[str, object]], environments: Sequence[Environment]) -> list[str]:
+    """Name each work by its model and by what tells it from others of that model: axes, but for
+    those that follow from a precision, and where it ran.
     """
-    alike: dict[str, list[Question]] = defaultdict(list)
-    for question in asked:
-        alike[question.model].append(question)
-    return [_name(question, alike[question.model]) for question in asked]
+    alike: dict[object, list[int]] = defaultdict(list)
+    for place, work in enumerate(works):
+        alike[work.get("model", "the model")].append(place)
+    named_works = [""] * len(works)
+    for model, places in alike.items():
+        apart = axes_apart([works[place] for place in places])
+        there = {environments[place] for place in places}
+        num_hosts = len({environment.host for environment in there})
+        for place in places:
+            work, environment = works[place], environments[place]
+            said = [named(axis, work[axis]) for axis in apart if axis in work]
+            name = f"{model} {', '.join(said)}".rstrip()
+            if len(there) > 1:
+                name += f" @{environment.host}"
+                if num_hosts != len(there):
+                    name += f" {environment.key}"
+            named_works[place] = name
+    return named_works
 
 
-def _name(question: Question, alike: Sequence[Question]) -> str:
-    said = []
-    for axis in dict.fromkeys(axis for other in alike for axis in other.work):
-        differs = len({str(other.work.get(axis)) for other in alike}) > 1
-        if axis in question.work and differs:
-            said.append(named(axis, question.work[axis]))
-    if len({other.item for other in alike}) > 1:
-        said.append(question.item)
-    text = question.model
-    if said:
-        text = f"{question.model} {', '.join(said)}"
-    num_hosts = len({other.environment.host for other in alike})
-    num_environments = len({other.environment.key for other in alike})
-    if num_environments == 1:
-        return text
-    text += f" @{question.environment.host}"
-    if num_hosts != num_environments:
-        text += f" {question.environment.key}"
-    return text
+def axes_apart(settings: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the axes in which settings differ, but for those that follow from a precision."""
+    axes: dict[str, None] = {}
+    for each in settings:
+        axes |= dict.fromkeys(each)
+    apart = []
+    for axis in axes:
+        if len({str(each.get(axis)) for each in settings}) > 1:
+            apart.append(axis)
+    if "precision" in apart:
+        return [axis for axis in apart if axis not in OF_PRECISION]
+    return apart
 
 
 def _work(result: Result) -> dict[str, object]:

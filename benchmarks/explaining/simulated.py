@@ -21,6 +21,7 @@ from analysis.explain.explanations import explain_all
 from analysis.explain.verdicts import Confidence
 from analysis.explain.waterfall import Observed
 from analysis.results import Environment, Result
+from benchmarks.step_times import step_times
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome, injected_text
 from scalemark.records.references import Origin
@@ -28,7 +29,7 @@ from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.stats import welch
 from simulator.costs.box import Hardware, profile
 from simulator.costs.step import Costs, costs, network_of
-from simulator.run import NUM_ROUNDS, replica_factors, step_factors, step_times, with_injected
+from simulator.run import NUM_ROUNDS, replica_factors, step_factors, with_injected
 
 PROFILES = ("p100_pcie_8", "dgx1_p100", "dgx1_v100", "v100_pcie_8", "dgx_a100", "titanx_pcie_8")
 BATCHES = {

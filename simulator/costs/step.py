@@ -5,11 +5,9 @@ Constants without a source are guesses; predictions and advice rest on none of t
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Any
 
 from scalemark.abilities import OPTIMIZERS, PRECISIONS, VARIABLE_UPDATES, Sends, trains_apart
 from scalemark.records.trial import TrialSpec
@@ -284,18 +282,3 @@ def replica_bytes(
     begins = activations * batch_size + _TABLES_FIRST * table
     ends = weights + _TABLES_LAST * table
     return _FRAMEWORK_BYTES + copies + max(begins, ends)
-
-
-def step_work(axes: Mapping[str, Any]) -> float | None:
-    """Return the FLOPs of a step on one device, or its examples where the layers are unknown, to
-    be compared for one model only; None without a batch, as programs may be.
-    """
-    if not axes["batch_size"]:
-        return None
-    examples = float(axes["batch_size"] * (axes["gradient_accumulation"] or 1))
-    try:
-        of = network(axes["model"], axes["image_px"], axes["num_classes"], axes["seq_len"])
-    except ValueError:  # the model is not defined, or the image is too small for it
-        return examples
-    again = of.forward_flops if axes["recompute"] else 0.0
-    return examples * (of.training_flops + again)

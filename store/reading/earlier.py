@@ -3,7 +3,7 @@ took, how they ended, and which trials a race stopped.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from statistics import median
@@ -319,15 +319,8 @@ def recorded_durations_s(
 class Durations:
     """Estimates how long attempts will take, from what was recorded."""
 
-    def __init__(
-        self,
-        recorded: Sequence[Row] = (),
-        step_work: Callable[[Mapping[str, Any]], float | None] = lambda sizes: None,
-    ) -> None:
-        """`recorded` as `recorded_durations_s` gives it. `step_work` says by SIZES how much a step
-        computes, to be compared for one model; None where that is unknown.
-        """
-        self._step_work = step_work
+    def __init__(self, recorded: Sequence[Row] = ()) -> None:
+        """`recorded` as `recorded_durations_s` gives it."""
         self._own_s: dict[str, float] = {row["trial_id"]: row["duration_s"] for row in recorded}
         self._alike: dict[_Like, list[Row]] = defaultdict(list)
         for row in recorded:
@@ -349,16 +342,27 @@ class Durations:
         sizes = {name: getattr(spec, name) for name in SIZES}
         key = (like, spec.num_steps, spec.min_window_s, *sizes.values())
         if key not in self._alike_s:
-            work = self._step_work(sizes)
+            work = _step_work(sizes)
             self._alike_s[key] = median(
-                _as_if_s(row, spec, self._times(work, row)) for row in self._alike[like]
+                _as_if_s(row, spec, _times(work, _step_work(row))) for row in self._alike[like]
             )
         return self._alike_s[key]
 
-    def _times(self, work: float | None, row: Row) -> float:
-        """Return how many times the work of a step of that trial this is."""
-        other = self._step_work({name: row[name] for name in SIZES})
-        return work / other if work and other else 1.0
+
+_AGAIN = 4 / 3  # what computes its layers again before the backward pass, which takes two of three
+
+
+def _step_work(sizes: Mapping[str, Any]) -> float:
+    """Return how much a step computes by SIZES, to be compared for one model; 0 of a program
+    without a batch.
+    """
+    examples = (sizes["batch_size"] or 0) * (sizes["gradient_accumulation"] or 1)
+    of_each = (sizes["image_px"] or 1) ** 2 * (sizes["seq_len"] or 1)
+    return float(examples * of_each * (_AGAIN if sizes["recompute"] else 1))
+
+
+def _times(work: float, other: float) -> float:
+    return work / other if work and other else 1.0
 
 
 def _as_if_s(row: Row, spec: TrialSpec, times: float) -> float:

@@ -22,9 +22,7 @@ from store.ledger import num_in_states, placement_of, process_of
 from store.reading.queries import Row, check_sweep, columns_of, rows_of, selected
 from store.schema import (
     AttemptRow,
-    GpuRow,
     LeftOutRow,
-    MachineRow,
     MeasurementRow,
     OrchestratorRow,
     RepeatRow,
@@ -380,21 +378,6 @@ def without_number(
         first_attempt=ended[0].id if ended else None,
         num_not_run=num_not_run,
     )
-
-
-def machines(engine: sa.Engine, keys: Sequence[str]) -> list[Row]:
-    """Return the machines of these keys, with `gpus`: names, memory, capability and bus of each."""
-    columns = MachineRow.__table__.columns
-    rows = selected(
-        engine, sa.select(*columns).where(MachineRow.key.in_(keys)).order_by(MachineRow.id)
-    )
-    named = ("name", "memory_bytes", "compute_capability", "pci_bus_id")
-    for machine in rows:
-        gpus = sa.select(*(GpuRow.__table__.columns[name] for name in named)).where(
-            GpuRow.machine_id == machine["id"]
-        )
-        machine["gpus"] = selected(engine, gpus.order_by(GpuRow.position))
-    return rows
 
 
 def sweeps(engine: sa.Engine, names: Sequence[str]) -> list[Row]:

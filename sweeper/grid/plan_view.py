@@ -23,9 +23,7 @@ from scalemark.records.trial import (
     unusual_axes,
 )
 from scalemark.text.wording import as_typed, counted, duration_text
-from simulator.costs.step import step_work
 from store.reading.earlier import Durations, recorded_durations_s
-from store.reading.queries import Row
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import GpuInUse
 from sweeper.early_stopping.contests import Contest, Race
@@ -64,9 +62,6 @@ class Total:
 
 class Estimate(Durations):
     """Durations of attempts and of whole plans."""
-
-    def __init__(self, recorded: Sequence[Row] = ()) -> None:
-        super().__init__(recorded, step_work)
 
     @classmethod
     def of(cls, engine: sa.Engine | None, machine_key: str) -> "Estimate":

@@ -5,7 +5,8 @@ import statistics
 import numpy as np
 import pytest
 
-from simulator.run import process_factor, step_times
+from benchmarks.step_times import step_times
+from simulator.run import process_factor
 
 MANY = 20_000
 
