@@ -14,9 +14,9 @@ from scalemark.abilities import choices_of
 from scalemark.program.expression import ExpressionError, bare, is_computed, names, value_of
 from scalemark.records import axes as free_axes
 from scalemark.records.trial import AXES, TrialSpec
-from scalemark.text.wording import as_typed
+from scalemark.text.wording import as_typed, did_you_mean
 from sweeper import SweepRefusedError
-from sweeper.grid.explain import among, nearest
+from sweeper.grid.explain import among
 
 _CONDITION = re.compile(r"(?P<axis>[^=!<>]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -126,8 +126,8 @@ def _condition(text: str, free: Collection[str]) -> Condition:
         return Condition(axis=axis, sign=sign, values=tuple(values))
     if axis not in _TYPES:
         raise _refused(
-            f"{axis}: no axis of a trial; {nearest(axis, _TYPES)}An axis of your own is called "
-            f"{free_axes.PREFIX}{axis}; all others: {', '.join(sorted(_TYPES))}"
+            f"{axis}: no axis of a trial; {did_you_mean(axis, _TYPES)} An axis of your own is "
+            f"called {free_axes.PREFIX}{axis}; all others: {', '.join(sorted(_TYPES))}"
         )
     kind = _TYPES[axis]
     if sign in _ORDER and (kind not in ("int", "float") or len(values) > 1):

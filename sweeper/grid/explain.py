@@ -4,7 +4,6 @@
 `explain` words the errors of Hydra and OmegaConf.
 """
 
-import difflib
 import re
 import traceback
 from collections.abc import Iterable, Sequence
@@ -28,6 +27,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.axes import PREFIX, PREFIXES, free_axes, is_env_variable, is_free
 from scalemark.records.trial import AXES
 from scalemark.text.untrusted import masked
+from scalemark.text.wording import did_you_mean
 from sweeper import SweepRefusedError
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\\.""")
@@ -77,6 +77,7 @@ FLAGS = (  # of Hydra
 _SHORT_FLAGS = ("-h", "-c", "-p", "-r", "-m", "-sc", "-cp", "-cn", "-cd", "-i")
 
 
+_MOST_NAMED = 3
 _TOO_LONG = re.compile(r"\d[\d_]{4300}")  # for Python's int()
 
 
@@ -88,75 +89,53 @@ def check_forms(arguments: Sequence[str]) -> None:
             f"num_gpus=1,2; {typed('sweep')} --help all lists them"
         )
     for argument, following in pairwise([*arguments, ""]):
-        # a word behind a flag or a name may be its value
-        is_value = "=" not in following and not following.startswith("-")
-        problem = _problem_of_form(argument, following if is_value else "")
+        problem = variable_problem(argument) or _problem_of_form(argument)
+        name, _, value = argument.partition("=")
+        if name in ("--cfg", "-c") and (value or following) not in ("job", "hydra", "all"):
+            problem = f"{name}: wanted job, hydra or all behind it; job prints the settings"
         if problem:
             raise SweepRefusedError(problem)
 
 
-def _problem_of_form(argument: str, following: str) -> str | None:
-    problem = variable_problem(argument)
-    if problem:
-        return problem
+def _problem_of_form(argument: str) -> str:
     name, equals, value = argument.partition("=")
     if _TOO_LONG.search(value):
         return f"{name[:100]}: found a number of more than 4,300 digits; wanted a shorter one"
-    if name.startswith("-") and name not in (*FLAGS, *_SHORT_FLAGS):
-        return _no_such_flag(name, value or following)
-    if name in ("--cfg", "-c") and (value or following) not in ("job", "hydra", "all"):
-        return (
-            f"{name}: wanted job, hydra or all behind it; write {typed('sweep')} --cfg job, which "
-            "prints the settings of the command"
-        )
-    if not equals:
-        if name in _NAMES and name != "command" and following:
-            joined = f"{name}={following}"
-            return f"{name} {following}: an equals sign joins them; write {joined}"
-        return None
-    if not name:
+    if name.startswith("-"):
+        return "" if name in (*FLAGS, *_SHORT_FLAGS) else _no_such_flag(name, value)
+    if equals and not name:
         return f"{argument}: wanted AXIS=VALUE"
     if name in (*AXES, *_GROUPS) and value.startswith("[") and value.endswith("]"):
         return f"{argument}: brackets make one value of a list; write {name}={value[1:-1]}"
     setting = _setting(name)
-    if setting and "." not in name and name not in _NAMES:
+    if equals and setting and "." not in name and name not in _NAMES:
         return f"{name}: no such axis; write the setting {setting}={value}"
-    if name == "data" and "/" in value:
-        return (
-            f"{argument}: wanted the kind of data, as imagenet; a folder of it is data.dir={value}"
-        )
     if name in _GROUPS and value == "null":
         return f"{argument}: wanted a file of conf/{name}/"
-    return None
+    return ""
 
 
 def _no_such_flag(flag: str, value: str) -> str:
     """Say how what this flag means is written; Hydra would take the beginning of one of its own."""
     name = flag.lstrip("-").replace("-", "_")
-    if name in _NAMES:
-        return f"{flag}: axes have no dashes; write {name}={value or 'VALUE'}"
-    setting = _setting(name)
-    if setting:
-        return f"{flag}: settings have no dashes; write {setting}={value or 'true'}"
-    # without the dashes, which are alike in all flags
-    near = nearest(flag.lstrip("-"), [known.lstrip("-") for known in FLAGS]).rstrip()
-    if near:
-        return f"{flag}: no such flag; {near.replace('did you mean ', 'did you mean --')}"
-    near = nearest(name, _NAMES).rstrip()
-    if near:
-        return f"{flag}: no such flag; {near[:-1]}={value or 'VALUE'}?"
-    return f"{flag}: no such flag; axes are written AXIS=VALUE, see {typed('sweep')} --help all"
+    meant = _setting(name)
+    if meant or name in _NAMES:
+        written = f"{meant or name}={value or 'VALUE'}"
+        return f"{flag}: axes and settings have no dashes; write {written}"
+    wanted = f"axes are written AXIS=VALUE, see {typed('sweep')} --help all"
+    near = did_you_mean(flag, FLAGS) or did_you_mean(name, _NAMES, wanted, form="{}=...")
+    return f"{flag}: no such flag; {near}"
 
 
-def _setting(name: str) -> str | None:
-    """Return the whole name of the setting that is called so without its group."""
+def _setting(name: str) -> str:
+    """Return the whole name of the setting that is called so without its group, or nothing."""
     if name in _STORE:
         return "store.url"
     for group in ("sweep", "retry", "store"):
         own = name.removeprefix(f"{group}.")
         if own in _settings(group):
             return f"{group}.{own}"
-    return None
+    return ""
 
 
 def explain(error: ConfigError, override: str = "") -> str:
@@ -179,7 +158,9 @@ def explain(error: ConfigError, override: str = "") -> str:
         shown = name
         if (Path(conf.__file__).parent / name).exists():
             shown = f"conf/{name}"
-        return f"{shown}: {_in_file(file[2])}"
+        key = re.search(r"full_key: (\S+)", file[2])
+        where = f"{shown}: {key[1]}" if key else shown
+        return f"{where}: {_first_line(file[2])}"
     merged = re.search(r"Error merging override (.*)", text)
     if merged and not override:
         override = merged[1].strip()
@@ -214,25 +195,14 @@ def is_of_null(error: AssertionError) -> bool:
     return str(frame.f_globals["__name__"]).startswith("omegaconf.")
 
 
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """Return 'did you mean NAME? ' or nothing; of names that hold a word, up to three."""
-    known = list(choices)
-    begun = [choice for choice in known if name and choice.startswith(name)]
-    # as nccl of replicated_nccl
-    holding = sorted((choice for choice in known if name in choice.split("_")), key=len)
-    close = begun[:1] or holding[:3] or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {' or '.join(close)}? "
-    return ""
-
-
 def among(name: str, choices: Iterable[str]) -> str:
     """Name the nearest choice, if any is near, and all of them."""
     known = list(choices)
-    near = nearest(name, known)
-    if near:
-        return f"{near}Choices: {', '.join(known)}"
-    return f"choose one of {', '.join(known)}"
+    near = did_you_mean(name, known, cutoff=0.5)
+    holding = sorted((choice for choice in known if name and name in choice), key=len)
+    if holding:  # as nccl of replicated_nccl
+        near = f"did you mean {' or '.join(holding[:_MOST_NAMED])}?"
+    return f"{near} Choices: {', '.join(known)}".lstrip()
 
 
 def no_such_axis(name: str) -> str:
@@ -243,13 +213,10 @@ def no_such_axis(name: str) -> str:
     if "." in own:
         group, _, setting = own.rpartition(".")
         settings = _settings(group)
-        others = f"it has {', '.join(settings)}" if settings else f"see {typed('sweep')} --help all"
-        hint = nearest(setting, settings).rstrip() or others
-        return f"{name}: {group} has no setting {setting}; {hint}"
-    known = [*Config.__dataclass_fields__, "strategy", "experiment"]
-    near = nearest(own, known)
+        return f"{name}: {group} has no setting {setting}; {among(setting, settings)}"
+    near = did_you_mean(own, [*Config.__dataclass_fields__, "strategy", "experiment"])
     if near and own == name:
-        return f"{name}: no such axis; {near}{typed('sweep')} --help all has them"
+        return f"{name}: no such axis; {near} {typed('sweep')} --help all has them"
     return (
         f"{name}: no such axis; {typed('sweep')} --help all has them. A program that command= "
         f"gives takes axes of your own, as +{PREFIX}{own}=VALUE,VALUE"
@@ -324,42 +291,19 @@ _KINDS = {
     "int, float, bool, str": "text, a number, true or false",
     "bool, str": "true, false or auto",
 }
-_WANTED = (  # a pattern of OmegaConf's message, and what to say
-    (r"is not Optional|Incompatible value 'None'", "null is nothing; give it a value"),
-    (r"Cannot convert '\w+' to string", "wanted text; brackets and braces in it need quotes"),
-    (r"is not a ListConfig", "wanted a list in square brackets"),
-)
 
 
 def _wrong_value(override: str, cause: str) -> str:
-    value = override.partition("=")[2]
     choices = re.search(r"expected one of \[(.*)\]", cause)
     if choices:
+        value = override.partition("=")[2]
         return f"{override}: no such value; {among(value, choices[1].split(', '))}"
-    for pattern, wanted in _WANTED:
-        if re.search(pattern, cause):
-            return f"{override}: {wanted}"
     kind = re.search(r"(?:could not be converted to|is not a valid) (\w+)", cause) or re.search(
         r"type hint '(?:Optional\[)?(?:Union)?\[?(.*?)\]*'", cause
     )
     if not kind:
         return f"{override}: {_first_line(cause)}"
-    several = re.fullmatch(r"(\d+)(?:\.\.|-|:|\s*to\s*)(\d+)", value)
-    hint = ""
-    if several:
-        hint = f"; several are 'range({several[1]},{int(several[2]) + 1})'"
-    return f"{override}: wanted {_KINDS.get(kind[1], kind[1])}{hint}"
-
-
-def _in_file(cause: str) -> str:
-    """Return one line for a value of a YAML file that cannot be merged."""
-    key, value = re.search(r"full_key: (\S+)", cause), re.search(r"^Value '(.*)' of type", cause)
-    if not key:
-        chosen = re.search(r"str is not a subclass of (\w+)Config. value: (.+)", cause)
-        if chosen and chosen[1].lower() in _GROUPS:
-            return f"write `- override /{chosen[1].lower()}: {chosen[2]}` below defaults"
-        return _first_line(cause)
-    return _wrong_value(f"{key[1]}={value[1]}" if value else key[1], cause)
+    return f"{override}: wanted {_KINDS.get(kind[1], kind[1])}"
 
 
 def _first_line(text: str) -> str:
