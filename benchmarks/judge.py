@@ -7,7 +7,7 @@ What a rule calls better becomes the baseline of the next proposal. All rules me
 proposals; each draws runs of its own. Kinds differ in one thing:
 
     usual            as above
-    fresh            --fresh: no earlier runs of the baseline are looked at
+    fresh            no earlier runs of the baseline are looked at
     nothing          no proposal gains anything
     mostly worse     half of the proposals lose 3 %
     steady drift     the machine slows down by 0.05 % with every run
@@ -46,7 +46,7 @@ from sweeper.early_stopping.rule import (
     Aim,
     ChangeVerdict,
     JudgedSide,
-    Kept,
+    KeptMetric,
     Runs,
     decide,
     next_side,
@@ -205,7 +205,7 @@ def by_metric_that_falls(series: Series, proposal: Proposal) -> tuple[bool, list
         ),
         budget=BUDGET,
         metric=STEP_MS,
-        kept=(Kept(name="loss", limit=LOSS_LIMIT),),
+        kept=(KeptMetric(name="loss", limit=LOSS_LIMIT),),
         runs=Runs(earlier=tuple(series.earlier[-MOST_EARLIER:])),
         read=lambda _: {side: tuple(repeats) for side, repeats in completed.items()},
     )

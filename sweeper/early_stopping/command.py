@@ -16,7 +16,14 @@ from sweeper import SweepRefusedError
 from sweeper.early_stopping import judge as judging
 from sweeper.early_stopping.judge import JudgeAnswer
 from sweeper.early_stopping.metric import THROUGHPUT, Metric, parse_kept
-from sweeper.early_stopping.rule import FINDABLE, LEAST_EARLIER, ChangeVerdict, Kept, Runs
+from sweeper.early_stopping.rule import (
+    FINDABLE,
+    LEAST_EARLIER,
+    ChangeVerdict,
+    JudgedSide,
+    KeptMetric,
+)
+from sweeper.grid.plan_view import machine_line
 
 NOT_BETTER = 1
 USUAL_ATTEMPTS, OF_ITSELF, MOST_ATTEMPTS = 60, 20, 1000
@@ -69,15 +76,6 @@ def judge(
         ),
     ] = None,
     margin: Annotated[float, typer.Option(help="The gain that matters, in percent.")] = 2.0,
-    false_wins: Annotated[
-        float, typer.Option(help="Percent of a series' wins that may be false.")
-    ] = 5.0,
-    series: Annotated[
-        str, typer.Option(help="Name of the series; else all proposals of the database are one.")
-    ] = "",
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Look at no earlier runs of the baseline.")
-    ] = False,
     aa: Annotated[
         bool, typer.Option("--aa", help="Run the baseline against itself: which gains are found?")
     ] = False,
@@ -90,26 +88,18 @@ def judge(
     """Judge whether a change makes a trial better: run both in turn until that is sure. Exit codes:
     0 better, 1 not better, 2 cannot be judged, 70 an error of scalemark, 130 interrupted.
     """
-    for option, percent in (("--margin", margin), ("--false-wins", false_wins)):
-        if not 0 < percent < 100:
-            raise typer.BadParameter(
-                f"{option} {percent:g}: wanted percent, more than 0 and below 100"
-            )
+    if not 0 < margin < 100:
+        raise typer.BadParameter(f"--margin {margin:g}: wanted percent, more than 0 and below 100")
     if lower and metric == THROUGHPUT:
         raise typer.BadParameter("--lower: more throughput is better; name a number by --metric")
     if markdown and as_json:
         raise typer.BadParameter("--markdown and --json: choose one")
-    if aa and (series or fresh):
-        raise typer.BadParameter("--aa: nothing can win; leave out --series and --fresh")
     asked = judging.Asked(
         db=db,
         baseline=baseline,
         changes=tuple(changes or ()),
         budget=budget or (OF_ITSELF if aa else USUAL_ATTEMPTS),
         margin=margin / 100,
-        allowed=false_wins / 100,
-        series=series,
-        fresh=fresh,
         metric=Metric(name=metric, lower=lower),
         kept=_kept(keep or ()),
         aa=aa,
@@ -117,7 +107,7 @@ def judge(
     _judge(asked, dry_run=dry_run, as_json=as_json, markdown=markdown)
 
 
-def _kept(given: Sequence[str]) -> tuple[Kept, ...]:
+def _kept(given: Sequence[str]) -> tuple[KeptMetric, ...]:
     try:
         kept = {each.name: each for each in map(parse_kept, given)}
     except SweepRefusedError as error:
@@ -130,21 +120,24 @@ def _kept(given: Sequence[str]) -> tuple[Kept, ...]:
 def _judge(asked: judging.Asked, *, dry_run: bool, as_json: bool, markdown: bool) -> None:
     """Print the plan, run it, print the answer, and end with its exit code."""
     try:
-        proposal = judging.plan(asked)
+        planned = judging.plan(asked)
+        plan = JudgeAnswer(planned=planned)
         if dry_run:
-            return _print(proposal.answer, as_json=as_json, markdown=markdown)
-        for line in answer_lines(proposal.answer):
+            return _print(plan, as_json=as_json, markdown=markdown)
+        for line in answer_lines(plan):
             print(f"judge: {untrusted.quoted_lines(line, _LONGEST)}", file=sys.stderr)
-        answer = judging.judge(proposal, ["scalemark", *sys.argv[1:]])
+        answer = judging.judge(planned, ["scalemark", *sys.argv[1:]])
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
     with terminal.reader_may_leave():
         _print(answer, as_json=as_json, markdown=markdown)
-    if answer.verdict is ChangeVerdict.INTERRUPTED:
+    assert answer.proposal is not None
+    verdict = answer.proposal.verdict
+    if verdict is ChangeVerdict.INTERRUPTED:
         raise typer.Exit(entry_point.INTERRUPTED)
-    if answer.baseline_failed:
+    if answer.proposal.baseline_failed:
         raise typer.Exit(USAGE)
-    is_good = answer.verdict in (ChangeVerdict.BETTER, ChangeVerdict.QUIET)
+    is_good = verdict in (ChangeVerdict.BETTER, ChangeVerdict.QUIET)
     raise typer.Exit(OK if is_good else NOT_BETTER)
 
 
@@ -153,52 +146,53 @@ def _print(answer: JudgeAnswer, *, as_json: bool, markdown: bool) -> None:
         return terminal.print_json(answer)
     lines = "\n".join(answer_lines(answer)).splitlines()
     if markdown:
-        change = f"change: {wording.joined(answer.changes)}"
-        first, *others = map(untrusted.for_markdown, [*lines, change, answer.machine])
+        change = f"change: {wording.joined(answer.planned.asked.masked_changes)}"
+        machine = machine_line(answer.planned.sweep.machine, answer.planned.sweep.inventory)
+        first, *others = map(untrusted.for_markdown, [*lines, change, machine])
         lines = [f"**{first}**", "", *(f"- {line}" for line in others)]
     print(untrusted.quoted_lines("\n".join(lines), _LONGEST))
 
 
 def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
     """Describe the plan, or the result where there is one."""
-    if answer.verdict is None:
-        yield from _plan_lines(answer)
+    planned, proposal = answer.planned, answer.proposal
+    if proposal is None:
+        yield from _plan_lines(planned)
     else:
-        yield f"{answer.verdict.replace('_', ' ')}: {_meaning(answer, answer.verdict)}"
+        yield f"{str(proposal.verdict).replace('_', ' ')}: {_meaning(planned.asked, proposal)}"
         yield from answer.failures
-    if answer.other_work:
+    if planned.other_work:
         yield (
-            f"other work: the two differ in {', '.join(answer.other_work)}, so that a gain of "
-            f"{answer.metric} may be of easier items and not of a better way"
+            f"other work: the two differ in {', '.join(planned.other_work)}, so that a gain of "
+            f"{planned.asked.metric.name} may be of easier items and not of a better way"
         )
     if answer.parity:
         yield answer.parity
-    if answer.verdict is not None:
-        yield from _result_lines(answer)
-    if answer.change == answer.baseline:
+    if proposal is not None:
+        yield from _result_lines(answer, proposal)
+    if planned.asked.aa:
         return
-    series = "this database"
-    if answer.series:
-        series = f"series {answer.series}"
-    wins = wording.counted(answer.wins_before, "win")
+    wins = wording.counted(planned.place.num_wins, "win")
     yield (
-        f"proposal {answer.number} of {series}, after {wins}; of all wins of {series} at most "
-        f"{answer.false_wins_percent:g} % are false on average"
+        f"proposal {planned.place.number} of this database, after {wins}; of all wins of this "
+        f"database at most {100 * planned.place.allowed:g} % are false on average"
     )
 
 
-def _meaning(answer: JudgeAnswer, verdict: ChangeVerdict) -> str:
+def _meaning(asked: judging.Asked, proposal: judging.Proposal) -> str:
     """Say what the verdict means for the metric."""
     better, worse, slower = "it is faster", "it is slower", "slower"
-    if answer.metric != THROUGHPUT:
-        better, worse, slower = f"{answer.metric} is better", f"{answer.metric} is worse", "worse"
-    kept = ", ".join(each.name for each in answer.kept)
+    metric = asked.metric.name
+    if metric != THROUGHPUT:
+        better, worse, slower = f"{metric} is better", f"{metric} is worse", "worse"
+    kept = ", ".join(each.name for each in proposal.kept)
     if kept:
         better += f", and {kept} is kept"
-    broken = ", ".join(each.name for each in answer.kept if each.is_kept is False)
-    return MEANINGS[verdict].format(
-        margin=answer.margin_percent,
-        why=answer.why,
+    broken = ", ".join(each.name for each in proposal.kept if each.is_kept is False)
+    assert proposal.verdict is not None
+    return MEANINGS[proposal.verdict].format(
+        margin=100 * asked.margin,
+        why=proposal.why,
         better=better,
         worse=worse,
         slower=slower,
@@ -206,59 +200,56 @@ def _meaning(answer: JudgeAnswer, verdict: ChangeVerdict) -> str:
     )
 
 
-def _plan_lines(answer: JudgeAnswer) -> Iterator[str]:
-    took = "of unknown duration"
-    if answer.expected_s is not None:
-        took = f"{wording.duration_text(answer.expected_s)} per attempt"
-    yield f"baseline  {answer.baseline[:ID_DIGITS]}, {took}"
-    if answer.metric != THROUGHPUT:
-        yield f"metric    {answer.metric}, {'less' if answer.lower else 'more'} is better"
-    for each in answer.kept:
+def _plan_lines(planned: judging.PlannedProposal) -> Iterator[str]:
+    asked = planned.asked
+    yield f"baseline  {planned.ids[JudgedSide.BASELINE][:ID_DIGITS]}"
+    if asked.metric.name != THROUGHPUT:
+        yield f"metric    {asked.metric.name}, {'less' if asked.metric.lower else 'more'} is better"
+    for each in asked.kept:
         yield f"keep      {_kept_text(each)}"
-    if answer.change == answer.baseline:
-        yield f"{wording.counted(answer.budget, 'attempt')} of it, against itself"
+    if asked.aa:
+        yield f"{wording.counted(asked.budget, 'attempt')} of it, against itself"
         return
-    yield f"change    {answer.change[:ID_DIGITS]}: {wording.joined(answer.changes)}"
+    changes = wording.joined(asked.masked_changes)
+    yield f"change    {planned.ids[JudgedSide.CHANGE][:ID_DIGITS]}: {changes}"
     yield (
-        f"at most {wording.counted(answer.budget, 'attempt')}; a win of this proposal takes "
-        f"{answer.least_attempts} or more"
+        f"at most {wording.counted(asked.budget, 'attempt')}; a win of this proposal takes "
+        f"{planned.least_attempts} or more"
     )
-    earlier = answer.earlier_values
     order = ", which drift: both sides take turns from the beginning"
-    if Runs(earlier=earlier).num_alone > 1:
+    if planned.runs.num_alone > 1:
         order = ": the change runs alone first, and may be given up beside them"
-    elif len(earlier) < LEAST_EARLIER:
+    elif len(planned.earlier) < LEAST_EARLIER:
         order = f", fewer than {LEAST_EARLIER}: both sides take turns from the beginning"
-    runs = wording.counted(len(earlier), "run")
+    runs = wording.counted(len(planned.earlier), "run")
     yield f"{runs} of the baseline with this software in the last two hours{order}"
 
 
-def _result_lines(answer: JudgeAnswer) -> Iterator[str]:
-    if answer.gain_percent is not None:
-        percents = [answer.gain_percent, answer.low_percent, answer.high_percent]
-        if answer.lower:  # it falls by what it gains
+def _result_lines(answer: JudgeAnswer, proposal: judging.Proposal) -> Iterator[str]:
+    asked, percents = answer.planned.asked, answer.gain_percents
+    num_baseline = len(proposal.values(JudgedSide.BASELINE))
+    if percents[0] is not None:
+        if asked.metric.lower:  # it falls by what it gains
             gain, low, high = (None if each is None else -each for each in percents)
             percents = [gain, high, low]
-        beside = ", beside earlier runs of the baseline"
-        if answer.baseline_values:
-            beside = ""
-        yield f"{answer.metric} {_interval_text(*percents)}{beside}"
-    for each in answer.kept:
+        beside = "" if num_baseline else ", beside earlier runs of the baseline"
+        yield f"{asked.metric.name} {_interval_text(*percents)}{beside}"
+    for each in proposal.kept:
         if each.pairs:
             yield _kept_text(each)
-    if answer.spread_percent is not None and answer.change == answer.baseline:
-        spread = answer.spread_percent
+    spread = answer.spread_percent
+    if spread is not None and asked.aa:
         yield f"runs spread by {spread:.2g} %: ask for a gain of {FINDABLE * spread:.2g} % or more"
     yield (
-        f"{wording.counted(answer.attempts, 'attempt')} of {answer.budget}: "
-        f"{len(answer.change_values)} of the change and {len(answer.baseline_values)} of "
-        f"the baseline completed, in sweep {answer.sweep}"
+        f"{wording.counted(proposal.num_attempts, 'attempt')} of {asked.budget}: "
+        f"{len(proposal.values(JudgedSide.CHANGE))} of the change and {num_baseline} of "
+        f"the baseline completed, in sweep {answer.planned.sweep.name}"
     )
-    if answer.budget_is_spent:
+    if proposal.why == judging.SPENT:
         yield "these runs leave it open: judge it again with a larger budget"
 
 
-def _kept_text(kept: Kept) -> str:
+def _kept_text(kept: KeptMetric) -> str:
     """Return `loss +0.1 % [-0.3, +0.4], may rise by less than 0.5 %: kept`."""
     limit = f"may {'rise' if kept.limit > 0 else 'fall'} by less than {100 * abs(kept.limit):g} %"
     moved = kept.moved

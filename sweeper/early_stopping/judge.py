@@ -20,7 +20,7 @@ from scalemark.records.validation import storable
 from scalemark.text import untrusted, wording
 from store import database, judgements
 from store.errors import StoreError
-from store.judgements import JudgedProposal, NewJudgement
+from store.judgements import SeriesPlace
 from store.reading.earlier import (
     CompletedRepeat,
     completed_repeats,
@@ -32,18 +32,19 @@ from sweeper import SweepRefusedError
 from sweeper.early_stopping import rule as stopping_rule
 from sweeper.early_stopping.contests import Contest, ReadResults
 from sweeper.early_stopping.metric import THROUGHPUT, Metric, lacking, values_of
-from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, Kept, Ruling, Runs
+from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, KeptMetric, Ruling, Runs
 from sweeper.grid.compose import WHOLE_SWEEP, Grid
 from sweeper.grid.plan import Plan, PlannedTrial, check, check_folders, resolve_grid
 from sweeper.grid.plan_view import Estimate, Planned, machine_line
 from sweeper.sweep import Sweep, open_writer
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of the JSON: it rises when a field goes or means something else, not when one is added."""
 
 EARLIER_WITHIN = timedelta(hours=2)
 """Older runs of the baseline are left out: a machine is not the same for long."""
 
+SPENT = "the budget is spent"
 _OF_BOTH = ("launcher", "retry", "store")  # settings that both trials run with
 # axes that say what a step works on, not how; throughputs with other ones count unlike items
 _WORK = ("data", "data_dir", "distortions", "image_px", "seq_len", "num_classes")
@@ -58,12 +59,14 @@ class Asked:
     changes: tuple[str, ...]
     budget: int  # attempts
     margin: float  # the gain that matters, as 0.02
-    allowed: float  # share of the series' wins that may be false
-    series: str
-    fresh: bool  # look at no earlier runs
     metric: Metric
-    kept: tuple[Kept, ...]  # without pairs
+    kept: tuple[KeptMetric, ...]  # without pairs
     aa: bool  # the baseline runs against itself
+
+    @property
+    def masked_changes(self) -> list[str]:
+        """Return the changes without secrets."""
+        return list(map(untrusted.masked, self.changes))
 
     @property
     def words(self) -> str:
@@ -78,51 +81,33 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeAnswer:
-    """Facts about a proposal, as `--json` prints them; those with a default come of running it."""
-
-    schema_version: int = SCHEMA_VERSION
-    verdict: ChangeVerdict | None = None
-    why: str = ""  # where the runs do not say it
-    metric: str
-    lower: bool  # less of it is better
-    gain_percent: float | None = None  # above 0 it is better: of a metric that falls, lower by that
-    low_percent: float | None = None  # of the interval that holds the gain at all looks
-    high_percent: float | None = None
-    attempts: int = 0
-    budget_is_spent: bool = False  # it ended without a verdict
-    spread_percent: float | None = None  # a standard deviation, of one run
-    change_values: tuple[float, ...] = ()  # of the metric
-    baseline_values: tuple[float, ...] = ()
-    kept: tuple[Kept, ...]
-    failures: tuple[str, ...] = ()  # a line per run that did not complete
-    parity: str = ""  # how the loss of a faster change differs; empty where it does not
-    baseline_failed: bool = False  # nothing can be judged beside it
-    baseline: str  # id of a trial
-    change: str
-    expected_s: float | None  # of an attempt of the baseline, by earlier ones
-    changes: tuple[str, ...]  # as given, without secrets
-    budget: int  # attempts
-    least_attempts: int  # of a win
-    margin_percent: float  # the gain that matters
-    earlier_values: tuple[float, ...]  # of the baseline
-    series: str
-    number: int  # of the proposal in its series
-    wins_before: int
-    false_wins_percent: float  # of the series' wins
-    other_work: tuple[str, ...]  # axes by which the two train on different things
-    sweep: str
-    machine: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedProposal:
     """A proposal that can be judged."""
 
     asked: Asked
     sweep: Sweep
     trials: Mapping[JudgedSide, TrialSpec]
-    answer: JudgeAnswer  # as far as it is known before anything runs
+    place: SeriesPlace
+    earlier: tuple[float, ...]  # values of the metric in earlier runs of the baseline
+
+    @property
+    def ids(self) -> dict[JudgedSide, str]:
+        return {side: spec.trial_id for side, spec in self.trials.items()}
+
+    @property
+    def runs(self) -> Runs:
+        return Runs(earlier=self.asked.metric.speeds(self.earlier))
+
+    @property
+    def least_attempts(self) -> int:
+        """Return after how many attempts it can win."""
+        return stopping_rule.least_attempts(self.runs, self.place.level)
+
+    @property
+    def other_work(self) -> list[str]:
+        """Return the axes by which the two train on different things."""
+        change, baseline = self.trials[JudgedSide.CHANGE], self.trials[JudgedSide.BASELINE]
+        return [axis for axis in _WORK if change.axes[axis] != baseline.axes[axis]]
 
 
 class Proposal(Contest):
@@ -139,25 +124,28 @@ class Proposal(Contest):
         aim: Aim,
         budget: int,  # attempts
         metric: Metric,
-        kept: tuple[Kept, ...],
+        kept: tuple[KeptMetric, ...],
         runs: Runs,  # at first those from earlier
         read: ReadResults,
     ) -> None:
         self.trial_ids = tuple(dict.fromkeys(trials.values()))
         self.runs, self.kept = runs, kept
-        self.change_values: Sequence[float] = ()  # of the metric
-        self.baseline_values: Sequence[float] = ()
+        self.completed: dict[JudgedSide, tuple[CompletedRepeat, ...]]
+        self.completed = dict.fromkeys(JudgedSide, ())
         self.num_attempts = 0  # that ended
         self.verdict: ChangeVerdict | None = None
         self.why = ""  # where the runs do not say it
-        self.baseline_failed = False
-        self.is_spent = False  # the budget ended it
-        self._trials, self._aim, self._read, self._budget = trials, aim, read, budget
-        self._metric, self._names = metric, [metric.name, *(each.name for each in kept)]
+        self.baseline_failed = False  # nothing can be judged beside it
+        self._trials, self._aim, self._read = trials, aim, read
+        self._budget, self._metric = budget, metric
 
     @property
     def num_completed(self) -> Mapping[str, int]:
         return {}  # runs take turns: there are no rounds
+
+    def values(self, side: JudgedSide) -> list[float]:
+        """Return the metric of the completed runs of a side."""
+        return values_of(self.completed[side], self._metric.name)
 
     def ended(self, trial_id: str, final: Outcome | None) -> None:
         self.num_attempts += 1
@@ -168,33 +156,31 @@ class Proposal(Contest):
 
     def learn(self) -> None:
         completed = self._read(self.trial_ids)
-        sides = {side: completed.get(self._trials[side], ()) for side in JudgedSide}
+        self.completed = {side: completed.get(self._trials[side], ()) for side in JudgedSide}
         if len(self.trial_ids) == 1:
-            sides = _dealt(completed.get(self.trial_ids[0], ()))
-        change, baseline = sides[JudgedSide.CHANGE], sides[JudgedSide.BASELINE]
-        self.change_values = values_of(change, self._metric.name)
-        self.baseline_values = values_of(baseline, self._metric.name)
+            self.completed = _dealt(completed.get(self.trial_ids[0], ()))
+        change, baseline = (self.completed[side] for side in JudgedSide)
         self.runs = replace(
             self.runs,
-            change=self._metric.speeds(self.change_values),
-            baseline=self._metric.speeds(self.baseline_values),
+            change=self._metric.speeds(self.values(JudgedSide.CHANGE)),
+            baseline=self._metric.speeds(self.values(JudgedSide.BASELINE)),
         )
         kept = []
         for each in self.kept:
             pairs = self.runs.pairs(values_of(change, each.name), values_of(baseline, each.name))
             kept.append(replace(each, pairs=pairs))
         self.kept = tuple(kept)
+        names = [self._metric.name, *(each.name for each in kept)]
         for side in JudgedSide:
-            problem = lacking(sides[side], self._names)
+            problem = lacking(self.completed[side], names)
             if problem and not self.verdict:
                 self._fail(side, f"has {problem}")
         if self.verdict:
             return
         items = {repeat.item for repeat in (*change, *baseline)}
-        if len(items) > 1 and THROUGHPUT in self._names:
-            self._end(
-                ChangeVerdict.FAILED, f"one side counts {' and the other '.join(sorted(items))}"
-            )
+        if len(items) > 1 and THROUGHPUT in names:
+            self.verdict = ChangeVerdict.FAILED
+            self.why = f"one side counts {' and the other '.join(sorted(items))}"
         elif len(self.trial_ids) == 2:
             self.verdict = stopping_rule.decide(self.runs, self._aim, self.kept)
 
@@ -202,33 +188,92 @@ class Proposal(Contest):
         """Want one run of the next side, as long as there is no verdict."""
         wanted = dict.fromkeys(self.trial_ids, 0)
         side = stopping_rule.next_side(self.runs)
-        if not self.verdict and self.num_attempts >= self._budget:
-            self._spend()
-        if not self.verdict and not num_left[self._trials[side]]:
-            why = f"no run of the {side} is left, as completed ones have no number"
-            self._end(ChangeVerdict.UNDECIDED, why)
-        if not self.verdict:
+        if self.verdict:
+            pass
+        elif self.num_attempts >= self._budget and len(self.trial_ids) == 1:
+            self.verdict = stopping_rule.noise_of(self.runs, self._aim, self.kept)
+        elif self.num_attempts >= self._budget:
+            self.verdict, self.why = ChangeVerdict.UNDECIDED, SPENT
+        elif not num_left[self._trials[side]]:
+            self.verdict = ChangeVerdict.UNDECIDED
+            self.why = f"no run of the {side} is left, as completed ones have no number"
+        else:
             wanted[self._trials[side]] = 1
         return Ruling(wanted=wanted, out=dict.fromkeys(self.trial_ids, f"judge: {self.verdict}"))
 
     def result(self, ruling: Ruling, num_spared: int) -> str:
         return ""  # `judge` prints the answer
 
-    def _spend(self) -> None:
-        """Answer after the last attempt."""
-        if len(self.trial_ids) == 1:
-            self.verdict = stopping_rule.noise_of(self.runs, self._aim, self.kept)
-            return
-        self.is_spent = True
-        self._end(ChangeVerdict.UNDECIDED, "the budget is spent")
-
     def _fail(self, side: JudgedSide, why: str) -> None:
         self.baseline_failed = side is JudgedSide.BASELINE or len(self.trial_ids) == 1
-        verdict = ChangeVerdict.UNDECIDED if self.baseline_failed else ChangeVerdict.FAILED
-        self._end(verdict, f"the {side} {why}")
+        self.verdict = ChangeVerdict.UNDECIDED if self.baseline_failed else ChangeVerdict.FAILED
+        self.why = f"the {side} {why}"
 
-    def _end(self, verdict: ChangeVerdict, why: str) -> None:
-        self.verdict, self.why = verdict, why
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAnswer:
+    """The plan of a proposal, and what became of it."""
+
+    planned: PlannedProposal
+    proposal: Proposal | None = None  # None before it ran
+    failures: tuple[str, ...] = ()  # a line per run that did not complete
+    parity: str = ""  # how the loss of a faster change differs; empty where it does not
+
+    @property
+    def gain_percents(self) -> list[float | None]:
+        """Return the gain of the metric, and the interval that holds it at all looks; above 0 it
+        is better.
+        """
+        gain = stopping_rule.gain_of(self.proposal.runs) if self.proposal else None
+        shares = [gain.value, gain.low, gain.high] if gain else [None] * 3
+        return list(map(self.planned.asked.metric.percent, shares))
+
+    @property
+    def spread_percent(self) -> float | None:
+        """Return the standard deviation of one run."""
+        runs = self.proposal.runs if self.proposal else Runs()
+        return Metric().percent(stopping_rule.spread_of(runs))
+
+    def facts(self) -> dict[str, object]:
+        """Return what `--json` has of it."""
+        planned, asked = self.planned, self.planned.asked
+        facts: dict[str, object] = {
+            "schema_version": SCHEMA_VERSION,
+            "verdict": None,
+            "metric": asked.metric.name,
+            "lower": asked.metric.lower,
+            "kept": asked.kept,
+            "changes": asked.masked_changes,
+            "budget": asked.budget,
+            "margin_percent": 100 * asked.margin,
+            "least_attempts": planned.least_attempts,
+            "earlier_values": planned.earlier,
+            "number": planned.place.number,
+            "wins_before": planned.place.num_wins,
+            "other_work": planned.other_work,
+            "sweep": planned.sweep.name,
+            "machine": machine_line(planned.sweep.machine, planned.sweep.inventory),
+            **{str(side): trial_id for side, trial_id in planned.ids.items()},
+        }
+        proposal = self.proposal
+        if proposal is None:
+            return facts
+        gain, low, high = self.gain_percents
+        return facts | {
+            "verdict": proposal.verdict,
+            "why": proposal.why,
+            "gain_percent": gain,
+            "low_percent": low,
+            "high_percent": high,
+            "spread_percent": self.spread_percent,
+            "attempts": proposal.num_attempts,
+            "budget_is_spent": proposal.why == SPENT,
+            "change_values": proposal.values(JudgedSide.CHANGE),
+            "baseline_values": proposal.values(JudgedSide.BASELINE),
+            "kept": proposal.kept,
+            "failures": self.failures,
+            "parity": self.parity,
+        }
 
 
 def _dealt(repeats: Sequence[CompletedRepeat]) -> dict[JudgedSide, tuple[CompletedRepeat, ...]]:
@@ -264,14 +309,14 @@ def plan(asked: Asked) -> PlannedProposal:
             raise SweepRefusedError(
                 f"{name}: no such number in trial {asked.baseline}; it has {there}"
             )
-    answer = _planned_answer(asked, sweep, trials, engine)
-    if asked.budget < answer.least_attempts:
+    planned = _planned(asked, sweep, trials, engine)
+    if asked.budget < planned.least_attempts:
         raise SweepRefusedError(
             f"--budget {asked.budget}: no gain, however large, can win with fewer than "
-            f"{answer.least_attempts} attempts (proposal {answer.number} of its series, which "
-            f"allows {100 * asked.allowed:g} % false wins); give as many or more"
+            f"{planned.least_attempts} attempts (proposal {planned.place.number} of this database, "
+            f"which allows {100 * planned.place.allowed:g} % false wins); give as many or more"
         )
-    return PlannedProposal(asked=asked, sweep=sweep, trials=trials, answer=answer)
+    return planned
 
 
 def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
@@ -280,31 +325,27 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
     Raises SweepRefusedError or StoreError.
     """
     asked, sweep, trials = planned.asked, planned.sweep, planned.trials
+    num_runs = stopping_rule.most_runs(planned.runs, asked.budget)
+    to_run = [PlannedTrial(spec=trials[side], num_repeats=num_runs[side]) for side in trials]
+    if asked.aa:
+        to_run = [PlannedTrial(spec=trials[JudgedSide.BASELINE], num_repeats=asked.budget)]
     settings = sweep.config.sweep
-    earlier = Runs(earlier=asked.metric.speeds(planned.answer.earlier_values))
-    num_runs = stopping_rule.most_runs(earlier, asked.budget)
     settings.rerun = True
-    settings.repeats = asked.budget if asked.aa else max(num_runs.values())
+    settings.repeats = max(trial.num_repeats for trial in to_run)
     settings.reason = f"judge {asked.words}"
-    ids = {side: spec.trial_id for side, spec in trials.items()}
     with ExitStack() as stack:
         writer = open_writer(asked.db)
         stack.callback(writer.close)
-        place = _begin(planned, writer.engine)
+        planned = replace(planned, place=_begin(planned, writer.engine))
         proposal = Proposal(
-            trials=ids,
-            aim=Aim(level=place.level, margin=asked.metric.gain(asked.margin)),
+            trials=planned.ids,
+            aim=Aim(level=planned.place.level, margin=asked.metric.gain(asked.margin)),
             budget=asked.budget,
             metric=asked.metric,
             kept=asked.kept,
-            runs=earlier,
+            runs=planned.runs,
             read=lambda trial_ids: completed_repeats_of_sweep(writer.engine, trial_ids, sweep.name),
         )
-        to_run = []
-        for side, spec in trials.items():
-            to_run.append(PlannedTrial(spec=spec, num_repeats=num_runs[side]))
-        if asked.aa:
-            to_run = [PlannedTrial(spec=trials[JudgedSide.BASELINE], num_repeats=asked.budget)]
         given = Planned(
             plan=Plan(trials=tuple(to_run), left_out=()),
             estimate=Estimate.of(writer.engine, sweep.machine.key),
@@ -316,27 +357,23 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
             raise StoreError(str(runner.failure))
         proposal.verdict = proposal.verdict or ChangeVerdict.INTERRUPTED
         parity = _parity(planned, proposal, writer.engine)
-        judged = _judged(proposal)
+        gain = stopping_rule.gain_of(proposal.runs)
         if not asked.aa:
-            judgements.end(writer.engine, asked.series, place.number, judged, datetime.now(UTC))
+            judgements.end(
+                writer.engine,
+                planned.place.number,
+                verdict=proposal.verdict,
+                num_attempts=proposal.num_attempts,
+                gain=gain and gain.value,
+                gain_low=gain and gain.low,
+                gain_high=gain and gain.high,
+                ended_at=datetime.now(UTC),
+            )
         writer.settle()
-    return replace(
-        planned.answer,
-        number=place.number,
-        wins_before=place.num_wins,
-        verdict=proposal.verdict,
-        why=proposal.why,
-        gain_percent=asked.metric.percent(judged.gain),
-        low_percent=asked.metric.percent(judged.gain_low),
-        high_percent=asked.metric.percent(judged.gain_high),
-        attempts=proposal.num_attempts,
-        budget_is_spent=proposal.is_spent,
-        spread_percent=Metric().percent(stopping_rule.spread_of(proposal.runs)),
-        change_values=tuple(proposal.change_values),
-        baseline_values=tuple(proposal.baseline_values),
-        kept=proposal.kept,
+    return JudgeAnswer(
+        planned=planned,
+        proposal=proposal,
         failures=tuple(failure.line for failure in runner.ran.failures),
-        baseline_failed=proposal.baseline_failed,
         parity=parity,
     )
 
@@ -344,81 +381,48 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
 def _parity(planned: PlannedProposal, proposal: Proposal, engine: sa.Engine) -> str:
     """Say that a faster change trains otherwise, where both sides do the same work in a step."""
     is_alike = len({spec.examples_per_step for spec in planned.trials.values()}) == 1
-    is_alike = is_alike and planned.answer.metric == THROUGHPUT
-    if proposal.verdict is not ChangeVerdict.BETTER or not is_alike or planned.answer.other_work:
+    is_alike = is_alike and planned.asked.metric.name == THROUGHPUT
+    if proposal.verdict is not ChangeVerdict.BETTER or not is_alike or planned.other_work:
         return ""
-    ids = {side: spec.trial_id for side, spec in planned.trials.items()}
-    completed = completed_repeats_of_sweep(engine, list(ids.values()), planned.sweep.name)
     attempts = []
-    for side in (JudgedSide.CHANGE, JudgedSide.BASELINE):
-        attempts.append([repeat.attempt_id for repeat in completed.get(ids[side], ())])
+    for side in JudgedSide:
+        attempts.append([repeat.attempt_id for repeat in proposal.completed[side]])
     return losses_apart(engine, *attempts)
 
 
-def _begin(planned: PlannedProposal, engine: sa.Engine) -> judgements.SeriesPlace:
-    """Write the proposal down, unless nothing can win, and return its place in the series. Raises
-    StoreError.
-    """
+def _begin(planned: PlannedProposal, engine: sa.Engine) -> SeriesPlace:
+    """Write the proposal down, unless nothing can win, and return its place. Raises StoreError."""
     if planned.asked.aa:
-        return judgements.next_place(engine, planned.asked.series, planned.asked.allowed)
-    new = NewJudgement(
-        series=planned.asked.series,
+        return judgements.next_place(engine)
+    return judgements.begin(
+        engine,
         sweep=planned.sweep.name,
-        baseline_trial=planned.trials[JudgedSide.BASELINE].trial_id,
-        change_trial=planned.trials[JudgedSide.CHANGE].trial_id,
+        baseline_trial=planned.ids[JudgedSide.BASELINE],
+        change_trial=planned.ids[JudgedSide.CHANGE],
         change=planned.asked.words,
         margin=planned.asked.margin,
-        allowed=planned.asked.allowed,
         started_at=datetime.now(UTC),
     )
-    return judgements.begin(engine, new)
 
 
-def _judged(proposal: Proposal) -> JudgedProposal:
-    assert proposal.verdict is not None
-    gain = stopping_rule.gain_of(proposal.runs)
-    return JudgedProposal(
-        verdict=proposal.verdict,
-        num_attempts=proposal.num_attempts,
-        gain=gain.value if gain else None,
-        gain_low=gain.low if gain else None,
-        gain_high=gain.high if gain else None,
-    )
-
-
-def _planned_answer(
+def _planned(
     asked: Asked, sweep: Sweep, trials: Mapping[JudgedSide, TrialSpec], engine: sa.Engine
-) -> JudgeAnswer:
-    change, baseline = trials[JudgedSide.CHANGE], trials[JudgedSide.BASELINE]
-    place = judgements.next_place(engine, asked.series, asked.allowed)
+) -> PlannedProposal:
+    baseline = trials[JudgedSide.BASELINE]
     earlier: tuple[float, ...] = ()
-    if not asked.fresh and not asked.aa:
+    if not asked.aa:
         since = datetime.now(UTC) - EARLIER_WITHIN
         completed = completed_repeats(
             engine, [baseline.trial_id], sweep.machine.key, sweep.software_key, since=since
         )
         repeats = completed.get(baseline.trial_id, ())[-stopping_rule.MOST_EARLIER :]
         earlier = tuple(values_of(repeats, asked.metric.name))
-    runs = Runs(earlier=asked.metric.speeds(earlier))
-    return JudgeAnswer(
-        baseline=baseline.trial_id,
-        change=change.trial_id,
-        expected_s=Estimate.of(engine, sweep.machine.key).expected_s(baseline),
-        changes=tuple(untrusted.masked(change) for change in asked.changes),
-        budget=asked.budget,
-        least_attempts=stopping_rule.least_attempts(runs, place.level),
-        metric=asked.metric.name,
-        lower=asked.metric.lower,
-        kept=asked.kept,
-        margin_percent=100 * asked.margin,
-        earlier_values=earlier,
-        series=asked.series,
-        number=place.number,
-        wins_before=place.num_wins,
-        false_wins_percent=100 * asked.allowed,
-        other_work=tuple(axis for axis in _WORK if change.axes[axis] != baseline.axes[axis]),
-        sweep=sweep.name,
-        machine=machine_line(sweep.machine, sweep.inventory),
+    return PlannedProposal(
+        asked=asked,
+        sweep=sweep,
+        trials=trials,
+        place=judgements.next_place(engine),
+        earlier=earlier,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from store.reading.earlier import CompletedRepeat
 from sweeper import SweepRefusedError
-from sweeper.early_stopping.rule import Kept
+from sweeper.early_stopping.rule import KeptMetric
 
 THROUGHPUT = "throughput"
 _LEAST, _MOST = 1e-150, 1e150  # ratios of values within are numbers, too
@@ -34,7 +34,7 @@ class Metric:
         return 100 * (gain / (1 + gain) if self.lower else gain)
 
 
-def parse_kept(text: str) -> Kept:
+def parse_kept(text: str) -> KeptMetric:
     """Return the limit that `loss=0.5%` or `accuracy=-1%` means. Raises SweepRefusedError."""
     name, _, percent = text.rpartition("=")
     try:
@@ -46,7 +46,7 @@ def parse_kept(text: str) -> Kept:
             f"--keep {text}: wanted NAME=PERCENT, as loss=0.5% where it may rise by less than that "
             "or accuracy=-1% where it may fall, more than 0 and below 100 %"
         )
-    return Kept(name=name.strip(), limit=limit)
+    return KeptMetric(name=name.strip(), limit=limit)
 
 
 def values_of(repeats: Sequence[CompletedRepeat], name: str) -> list[float]:

@@ -213,12 +213,6 @@ class JudgedSide(StrEnum):
     CHANGE = "change"
     BASELINE = "baseline"
 
-    @property
-    def other(self) -> "JudgedSide":
-        if self is JudgedSide.CHANGE:
-            return JudgedSide.BASELINE
-        return JudgedSide.CHANGE
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
@@ -229,7 +223,7 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptMetric:
     """A metric that a change may move only so far, and its values in completed runs."""
 
     name: str
@@ -339,7 +333,7 @@ def most_runs(runs: Runs, budget: int) -> Mapping[JudgedSide, int]:
     return nums
 
 
-def decide(runs: Runs, aim: Aim, metrics: Sequence[Kept] = ()) -> ChangeVerdict | None:
+def decide(runs: Runs, aim: Aim, metrics: Sequence[KeptMetric] = ()) -> ChangeVerdict | None:
     """Return the verdict where it is sure; None where another run is needed. A change wins only
     once all of these metrics are known to be kept.
     """
@@ -386,7 +380,7 @@ def spread_of(runs: Runs) -> float | None:
     return math.sqrt(spread.squares / spread.freedom) if spread.freedom else None
 
 
-def noise_of(runs: Runs, aim: Aim, metrics: Sequence[Kept]) -> ChangeVerdict:
+def noise_of(runs: Runs, aim: Aim, metrics: Sequence[KeptMetric]) -> ChangeVerdict:
     """Judge runs of one trial, dealt to two sides: whether gains of the margin would be found."""
     spread, gain = spread_of(runs), gain_of(runs)
     is_small = spread is not None and FINDABLE * spread <= aim.margin

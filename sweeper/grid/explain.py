@@ -158,8 +158,8 @@ def explain(error: ConfigError, override: str = "") -> str:
         shown = name
         if (Path(conf.__file__).parent / name).exists():
             shown = f"conf/{name}"
-        key = re.search(r"full_key: (\S+)", file[2])
-        where = f"{shown}: {key[1]}" if key else shown
+        named = re.search(r"full_key: (\S+)", file[2])
+        where = f"{shown}: {named[1]}" if named else shown
         return f"{where}: {_first_line(file[2])}"
     merged = re.search(r"Error merging override (.*)", text)
     if merged and not override:

@@ -12,9 +12,9 @@ from store.ledger import OpenRepeat
 from store.reading.earlier import CompletedRepeat
 from sweeper.early_stopping import contests as races
 from sweeper.early_stopping.contests import Contest, Observer, Saved, make_races
-from sweeper.early_stopping.judge import Proposal
+from sweeper.early_stopping.judge import SPENT, Proposal
 from sweeper.early_stopping.metric import Metric
-from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, Kept, Runs
+from sweeper.early_stopping.rule import Aim, ChangeVerdict, JudgedSide, KeptMetric, Runs
 from sweeper.grid.plan import PlannedTrial
 from sweeper.loop.backlog import Backlog, planned_repeats
 from tests.specs import small
@@ -201,7 +201,7 @@ def judge(
     budget: int = 20,
     num_repeats: int | None = None,
     metric: Metric | None = None,
-    kept: tuple[Kept, ...] = (),
+    kept: tuple[KeptMetric, ...] = (),
 ) -> Judged:
     played = Played({CHANGE: change, BASELINE: baseline}, num_repeats or budget)
     proposal = Proposal(
@@ -238,7 +238,7 @@ def test_all_that_may_still_run_counts_in_the_eta():
 def test_a_budget_ends_it():
     judged = judge(CLOSE, BASE, budget=5)
     assert (judged.ran, judged.verdict) == ("CBBCC", ChangeVerdict.UNDECIDED)
-    assert (judged.proposal.why, judged.proposal.is_spent) == ("the budget is spent", True)
+    assert judged.proposal.why == SPENT
     assert set(judged.played.given_up.values()) == {"judge: undecided"}
 
 
@@ -262,7 +262,6 @@ def test_what_leaves_no_number_ends_it(change, baseline, ran, verdict, why):
     assert (judged.ran, judged.verdict) == (ran, verdict)
     assert judged.proposal.why.startswith(why)
     assert judged.proposal.baseline_failed == ("the baseline" in why)
-    assert not judged.proposal.is_spent
 
 
 def printing(
@@ -286,11 +285,11 @@ def test_a_metric_is_judged_by_what_is_better(change, baseline, lower, verdict):
     metric = Metric(name="val_loss", lower=lower)
     judged = judge(printing("val_loss", change), printing("val_loss", baseline), metric=metric)
     assert judged.verdict == verdict
-    assert judged.proposal.change_values == change[: judged.ran.count("C")]
+    assert judged.proposal.values(JudgedSide.CHANGE) == change[: judged.ran.count("C")]
 
 
-LOSS = Kept(name="loss", limit=0.005)
-ACCURACY = Kept(name="accuracy", limit=-0.01)
+LOSS = KeptMetric(name="loss", limit=0.005)
+ACCURACY = KeptMetric(name="accuracy", limit=-0.01)
 SAME, NOISY = [1.0] * 9, [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sweeper import SweepRefusedError
 from sweeper.early_stopping.metric import Metric, parse_kept
-from sweeper.early_stopping.rule import Kept
+from sweeper.early_stopping.rule import KeptMetric
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from sweeper.early_stopping.rule import Kept
     [("loss=0.5%", "loss", 0.005), ("eval/acc=-1 %", "eval/acc", -0.01), ("a=b=2%", "a=b", 0.02)],
 )
 def test_a_limit_is_a_name_and_a_percentage(text, name, limit):
-    assert parse_kept(text) == Kept(name=name, limit=limit)
+    assert parse_kept(text) == KeptMetric(name=name, limit=limit)
 
 
 @pytest.mark.parametrize(
