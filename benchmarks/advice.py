@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-from analysis.advise.questions import AdviceGoal
 from analysis.advise.ranking import Ranking, rank
 from analysis.judgement import pair_quantile
 from benchmarks.asking import head, parser, row
@@ -69,7 +68,7 @@ class Score:
 
 def ranked(speeds: Sequence[Sequence[float]], ruling: Ruling = NOT_RACED) -> Ranking:
     """Return what `advise` makes of the repeats of each choice."""
-    ranking = rank(_results(speeds, ruling), AdviceGoal.THROUGHPUT)
+    ranking = rank(_results(speeds, ruling))
     assert ranking is not None
     return ranking
 

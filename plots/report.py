@@ -19,7 +19,6 @@ from markupsafe import Markup, escape
 from analysis import badges
 from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
-from analysis.advise.questions import AdviceGoal
 from analysis.again import again, elsewhere
 from analysis.options import what_is_left
 from analysis.pivot import usual_tables
@@ -146,9 +145,7 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
     is_ours = selection.origin.is_ours
 
     def answered() -> Screen:
-        return screen(
-            recommend(source, AdviceGoal.THROUGHPUT), what_is_left(selection.db, selection.sweep)
-        )
+        return screen(recommend(source), what_is_left(selection.db, selection.sweep))
 
     def laid_out() -> Document:
         return document(usual_tables(results), selection, failed=lack)

@@ -1,2 +1,2 @@
-"""Advises the best way for a goal, says how sure that is, and lists the cheapest trials to run
+"""Advises the fastest way, says how sure that is, and lists the cheapest trials to run
 next."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from analysis import badges
 from analysis.advise.answer import Recommendation, cost_text, names_of, next_step
-from analysis.advise.questions import AdviceGoal, axes_apart, cells, column_heading, described, ways
-from analysis.advise.ranking import Candidate, Ranking
+from analysis.advise.questions import axes_apart, cells, column_heading, described, ways
+from analysis.advise.ranking import Ranking
 from analysis.results import Result, setting
 from analysis.screen import NextStep, Screen
 from analysis.titles import FEW_REPEATS, host_notes, named, number, spread, title
@@ -16,10 +16,6 @@ from store.reading.sweeps import NotRun
 
 _MOST_ROWS = 8
 _MOST_NAMED = 3
-_BEST = {
-    AdviceGoal.THROUGHPUT: "fastest",
-    AdviceGoal.PER_GPU_HOUR: "best per GPU-hour",
-}
 _HOW_SURE = {"surely best": "is", "likely best": "is probably", "unsure": "may be"}
 
 
@@ -100,8 +96,6 @@ def _to_paste(answer: Recommendation) -> tuple[str, tuple[str, ...]] | None:
 def _headline(answer: Recommendation) -> str:
     """Say which choice is best and how sure that is, then the doubt that matters most."""
     question, ranking = answer.question, answer.ranking
-    if answer.refusal:
-        return f"No advice for {question.model} by --goal {answer.goal}: {answer.refusal}."
     if ranking is None:
         if not question.choices:
             apart = "in every trial the replicas trained independently"
@@ -111,15 +105,13 @@ def _headline(answer: Recommendation) -> str:
         return f"No advice for {question.model}: none of {choices} has a number ({ended})."
     pick = ranking.pick
     rate = f"{_throughput(answer, pick.result)} {pick.result.unit}"
-    if answer.goal is not AdviceGoal.THROUGHPUT:
-        rate = f"{_score(answer, pick)} at {rate}"
     choice, doubt = described(pick.result), _doubt(answer, ranking)
     if len(question.choices) == 1:
         return f"Only one way was tried, {choice}: {rate}.{doubt}"
     prefix = "" if pick.result.strategy == question.model else f"{question.model}: "
     # of published figures no repeats are known
     how_sure = "is" if question.is_published else _HOW_SURE[ranking.certainty]
-    return f"{prefix}{choice} {how_sure} {_BEST[answer.goal]}: {rate}.{doubt}"
+    return f"{prefix}{choice} {how_sure} fastest: {rate}.{doubt}"
 
 
 def _doubt(answer: Recommendation, ranking: Ranking) -> str:
@@ -178,8 +170,7 @@ def _headline_of_several(answers: Sequence[Recommendation]) -> str:
         bests.append(f"{choice} for {of_models}")
     if len(ordered) > _MOST_NAMED:
         bests.append(f"{counted(len(ordered) - _MOST_NAMED, 'other way')} for the others")
-    best = _BEST[answers[0].goal]
-    text = f"{best[:1].upper()}{best[1:]}: {listed(bests)}."
+    text = f"Fastest: {listed(bests)}."
     if _are_single_runs(answers):
         text += badges.repeat_first([answer.pick for answer in answers if answer.pick])
     return text
@@ -202,20 +193,16 @@ def _table(answer: Recommendation) -> _Table:
     question, ranking = answer.question, answer.ranking
     rows: list[tuple[str, ...]] = []
     if ranking is None:
-        if answer.refusal or not question.choices:
+        if not question.choices:
             return ("choice", "outcome", "doubts"), rows
         for choice in question.choices:
             rows.append((described(choice, is_cell=True), choice.ended, ""))
         return (column_heading(question.choices[0]), "outcome", "doubts"), rows
-    has_score = answer.goal is not AdviceGoal.THROUGHPUT
-    scores = (str(answer.goal),) if has_score else ()
     unit = f"{question.unit}{_interval([answer])}"
-    columns = (column_heading(ranking.top.result), unit, *scores, "vs best", "doubts")
+    columns = (column_heading(ranking.top.result), unit, "vs best", "doubts")
     texts = cells([candidate.result for candidate in ranking.judged], ranking.top.result)
     for text, (candidate, behind, standing) in zip(texts, ranking.standings, strict=True):
         row = [text, _throughput(answer, candidate.result)]
-        if has_score:
-            row.append(_score(answer, candidate))
         row.append("best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x")
         doubts = _marks(candidate.result, [answer])
         is_close = standing not in ("best", "worse")
@@ -237,8 +224,6 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
             why = "replicas train apart"
             if answer.question.choices:
                 why = "no number"
-            if answer.refusal:
-                why = "cannot be judged by this goal"
             rows.append((name, why, "", ""))
             continue
         throughput = _throughput(answer, pick)
@@ -276,10 +261,3 @@ def _throughput(answer: Recommendation, result: Result) -> str:
         return number(result.throughput or 0.0, exactly=True)
     rate = result.throughput or 0.0
     return f"{number(rate)} {spread(result.repeats, result.low, result.high, rate)}".rstrip()
-
-
-def _score(answer: Recommendation, candidate: Candidate) -> str:
-    """Return how much one GPU does in an hour."""
-    question = answer.question
-    each = question.environment.devices.removesuffix("s")
-    return f"{number(3.6e-3 * candidate.score)} million {question.item} per {each}-hour"

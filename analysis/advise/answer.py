@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from analysis import again
-from analysis.advise.questions import AdviceGoal, Question, described, names, questions, ways
+from analysis.advise.questions import Question, described, names, questions, ways
 from analysis.advise.ranking import Behind, Ranking, rank
 from analysis.again import (
     command,
@@ -22,16 +22,14 @@ from analysis.known_boxes import num_gpus_there
 from analysis.results import Result, setting
 from analysis.screen import NextStep
 from analysis.selection import Selection, Source
-from analysis.titles import ITEMS_OF_STEPS, number
+from analysis.titles import number
 from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES, in_your_code
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
 from scalemark.text.wording import counted, listed, shortened
-from store.errors import StoreError
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.sweeps import NotRun
 
@@ -68,23 +66,22 @@ class _Wanted:
 
 
 def next_trials(
-    question: Question, ranking: Ranking | None, goal: AdviceGoal, durations: Durations
+    question: Question, ranking: Ranking | None, durations: Durations
 ) -> list[NextTrial]:
     """Suggest trials, the cheapest first and last what takes unknown time; none for figures of
     others.
     """
-    if question.is_of_others or not question.choices:
+    if question.is_of_others or ranking is None:
         return []
-    if ranking is None:
-        wanted = list(_mended(question))
-    else:
-        worth_it = [each for each in ranking.unclear if _can_be_distinguished(ranking, each)]
-        wanted = [_separating(ranking, each) for each in worth_it[:_MOST_PAIRS]]
-        wanted += _untried(question, ranking, goal)
-        behind = ranking.unproven
-        is_provable = ranking.is_sure and behind is not None and not wanted
-        if is_provable and behind is not None and _can_be_distinguished(ranking, behind):
-            wanted = [_separating(ranking, behind)]  # nothing else is worth a trial
+    wanted: list[_Wanted] = []
+    for behind in ranking.unclear:
+        if _can_be_distinguished(ranking, behind) and len(wanted) < _MOST_PAIRS:
+            wanted.append(_separating(ranking, behind))
+    wanted += _untried(question, ranking)
+    unproven = ranking.unproven
+    is_all = ranking.is_sure and not wanted  # nothing else is worth a trial
+    if is_all and unproven is not None and _can_be_distinguished(ranking, unproven):
+        wanted.append(_separating(ranking, unproven))
     distinct: dict[object, _Wanted] = {}
     for suggested in wanted:
         distinct.setdefault(suggested.trials, suggested)
@@ -152,24 +149,22 @@ def _separating(ranking: Ranking, behind: Behind) -> _Wanted:
     return _Wanted(why=why, trials=tuple(trials), like=ranking.top.result.spec)
 
 
-def _untried(question: Question, ranking: Ranking, goal: AdviceGoal) -> Iterator[_Wanted]:
+def _untried(question: Question, ranking: Ranking) -> Iterator[_Wanted]:
     """Suggest what was not run, however it would end."""
     pick = ranking.pick.result
     tried = {result.trial_id for result in question.choices}
-    suggested = [*_cells(question, ranking, goal)]
+    suggested = [*_cells(question, ranking)]
     if pick.is_of_program:
         suggested += _untried_combinations(question, pick)
     else:
         suggested += _untried_strategies(question, pick)
-    suggested += _more_gpus(question, ranking, goal)
+    suggested += _more_gpus(question, ranking)
     for why, spec in suggested:
         if spec.trial_id not in tried:
             yield _Wanted(why=why, trials=((spec, REPEATS),), like=pick.spec)
 
 
-def _cells(
-    question: Question, ranking: Ranking, goal: AdviceGoal
-) -> Iterator[tuple[str, TrialSpec]]:
+def _cells(question: Question, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
     """Yield missing cells of strategy and GPUs in the pick's setting that might win.
 
     They might if they scaled ideally from what their like reach.
@@ -186,17 +181,17 @@ def _cells(
         for strategy, example in examples.items():
             own = [result for result in alike if result.strategy == strategy]
             can_run = divides_batch(pick.spec, num_gpus)
-            if can_run and _may_win(ranking, goal, own or alike, num_gpus):
+            if can_run and _may_win(ranking, own or alike, num_gpus):
                 way = {axis: example.axes.get(axis) for axis in example.strategy_axes}
                 spec = with_way(replace(with_num_gpus(pick.spec, num_gpus), hosts=hosts), way)
                 where = question.environment.counted(num_gpus, hosts)
                 yield f"{strategy} on {where} was not run, and might win", spec
 
 
-def _may_win(ranking: Ranking, goal: AdviceGoal, alike: Sequence[Result], num_gpus: int) -> bool:
+def _may_win(ranking: Ranking, alike: Sequence[Result], num_gpus: int) -> bool:
     """Return whether it would with the most that its like reach per GPU."""
     per_gpu = max((result.throughput or 0.0) / result.num_gpus for result in alike)
-    return per_gpu * num_gpus > ranking.top.score / goal.score(1.0, num_gpus)
+    return per_gpu * num_gpus > ranking.top.score
 
 
 def _untried_strategies(question: Question, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
@@ -223,9 +218,7 @@ def _untried_combinations(question: Question, pick: Result) -> Iterator[tuple[st
                 yield f"{spec.strategy} was not tried at all", spec
 
 
-def _more_gpus(
-    question: Question, ranking: Ranking, goal: AdviceGoal
-) -> Iterator[tuple[str, TrialSpec]]:
+def _more_gpus(question: Question, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
     pick = ranking.pick.result
     if pick.counts_steps:
         return
@@ -234,24 +227,9 @@ def _more_gpus(
     num_machines = 1 if pick.is_on_one_machine else pick.hosts
     more = min(2 * most, each * num_machines)
     is_wider = pick.num_gpus == most and more > most and divides_batch(pick.spec, more)
-    if is_wider and _may_win(ranking, goal, [pick], more):
+    if is_wider and _may_win(ranking, [pick], more):
         why = f"the machine has {counted(each, 'GPU')}: does it scale on?"
         yield why, with_num_gpus(pick.spec, more)
-
-
-def _mended(question: Question) -> Iterator[_Wanted]:
-    """Suggest what may run where nothing has a number: half the batch, or what was interrupted."""
-    choices = question.choices
-    tried = {result.trial_id for result in choices}
-    for result in choices:
-        if result.outcome == Outcome.OUT_OF_MEMORY and result.spec.batch_size > 1:
-            spec = replace(result.spec, batch_size=result.spec.batch_size // 2)
-            if spec.trial_id not in tried:
-                why = f"{described(result)} ran out of memory: half the batch"
-                yield _Wanted(why=why, trials=((spec, REPEATS),), like=result.spec)
-    if all(result.outcome == Outcome.INTERRUPTED for result in choices):
-        spec = choices[0].spec
-        yield _Wanted(why="all were interrupted: run them", trials=((spec, REPEATS),), like=spec)
 
 
 _MOST_NAMED = 3
@@ -260,11 +238,9 @@ _ENOUGH = 2 * REPEATS  # repeats that contradict each other: more of them would,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """The advice for one question and one goal."""
+    """The advice for one question."""
 
     question: Question
-    goal: AdviceGoal
-    refusal: str = ""  # why its goal cannot be judged here; empty where it can
     # how sure it is that the pick is the best; unknown of published figures
     certainty: str | None = None
     ranking: Ranking | None = None  # None: there is nothing to judge
@@ -287,13 +263,13 @@ class Recommendation:
 
 
 def recommend(
-    source: Source, goal: AdviceGoal, *, wanted: Callable[[Result], bool] | None = None
+    source: Source, *, wanted: Callable[[Result], bool] | None = None
 ) -> list[Recommendation]:
     """Answer for each environment and work, never across.
 
     `wanted` tells which results an answer must be about, one at least; all without it.
 
-    Raises StoreError where nothing was found, or the goal's inputs are missing everywhere.
+    Raises StoreError where nothing was found.
     """
 
     @cache
@@ -310,32 +286,22 @@ def recommend(
     if wanted is not None:
         # all that was asked for may train replicas apart
         asked = [question for question in asked if any(map(wanted, question.choices))] or asked
-    answers = [_answer(question, goal, source, of_machine) for question in asked]
-    if all(answer.refusal for answer in answers):
-        reasons = dict.fromkeys(answer.refusal for answer in answers)
-        raise StoreError(f"--goal {goal}: {'; '.join(reasons)}")
-    return answers
+    return [_answer(question, source, of_machine) for question in asked]
 
 
 def _answer(
     question: Question,
-    goal: AdviceGoal,
     source: Source,
     durations: Callable[[Question], Durations],
 ) -> Recommendation:
     show = source.selection.show_command
-    refusal = _refusal(question, goal)
-    if refusal:
-        doubts = tuple(_without_number(question, show))
-        return Recommendation(question=question, goal=goal, refusal=refusal, doubts=doubts)
-    ranking = rank(question.able, goal)
+    ranking = rank(question.able)
     reasons = _reasons(question, source)
     answer = Recommendation(
         question=question,
-        goal=goal,
         ranking=ranking,
         doubts=(*_doubts(ranking, reasons, show), *_without_number(question, show)),
-        next_trials=tuple(next_trials(question, ranking, goal, durations(question))),
+        next_trials=tuple(next_trials(question, ranking, durations(question))),
         reasons=reasons,
     )
     if ranking is None:
@@ -366,22 +332,6 @@ def _explain(selection: Selection, question: Question, pick: Result) -> str:
     is_told = selection.origin is not Origin.MEASURED
     trial = pick.trial_id[:ID_DIGITS]
     return selection.analysis("explain", "--trial", trial, names_origin=is_told)
-
-
-def _refusal(question: Question, goal: AdviceGoal) -> str:
-    """Return why the goal cannot be judged here; empty where it can."""
-    if goal is AdviceGoal.THROUGHPUT:
-        return ""
-    if any(result.counts_steps for result in question.able):
-        return (
-            "these trials count steps, and the work of a step is not known; add e.g. "
-            f"{ITEMS_OF_STEPS} to the command line, and run it again"
-        )
-    if question.environment.device_kind is DeviceKind.CPU_DEVICE:
-        return (
-            "CPU devices share one machine, and are not paid for one by one; try --goal throughput"
-        )
-    return ""
 
 
 def _reasons(question: Question, source: Source) -> dict[str, tuple[str, ...]]:
@@ -452,7 +402,10 @@ def next_step(answers: Sequence[Recommendation], left: NotRun | None = None) -> 
         prefixes = [f"{name}: " for name in names_of(answers)]
     named = list(zip(prefixes, answers, strict=True))
     if all(answer.ranking is None for answer in answers):
-        return _of_failures(named)
+        for answer in answers:
+            if answer.explain:
+                return NextStep(why="see what the first said", commands=(answer.explain,))
+        return None
     for prefix, answer in named:
         # nothing else is worth a trial before
         if answer.pick is not None and is_worth_again(answer.pick, answer.question.able):
@@ -477,18 +430,6 @@ def names_of(answers: Sequence[Recommendation]) -> list[str]:
     asked = [answer.question for answer in answers]
     works = [{**question.work, "item": question.item} for question in asked]
     return names(works, [question.environment for question in asked])
-
-
-def _of_failures(named: Sequence[tuple[str, Recommendation]]) -> NextStep | None:
-    """Return what shows the first failure, and what may mend it."""
-    shows = next((answer.explain for _, answer in named if answer.explain), "")
-    if not shows:
-        return None
-    for prefix, answer in named:
-        for trial in answer.next_trials:
-            why = f"see what the first said; {prefix}{trial.why}"
-            return NextStep(why=why, commands=(shows, *trial.commands))
-    return NextStep(why="see what the first said", commands=(shows,))
 
 
 def _without_trials(answer: Recommendation) -> NextStep | None:

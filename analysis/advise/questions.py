@@ -1,9 +1,8 @@
-"""The questions that results answer, the goals that choices are judged by, and choices in words."""
+"""The questions that results answer, and choices in words."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from analysis.results import Environment, Result, by_item, setting, with_number
 from analysis.titles import named
@@ -162,22 +161,6 @@ def _work(result: Result) -> dict[str, object]:
         if axis in result.axes and axis not in left_out and value not in unsaid:
             work[axis] = value
     return work
-
-
-class AdviceGoal(StrEnum):
-    """The quantity that advice optimizes."""
-
-    THROUGHPUT = "throughput"  # items per second
-    PER_GPU_HOUR = "per_gpu_hour"  # items per hour of one GPU
-
-    def scores(self, result: Result) -> tuple[float, ...]:
-        """Return the score of each process."""
-        return tuple(self.score(value, result.num_gpus) for value in result.repeats)
-
-    def score(self, throughput: float, num_gpus: int) -> float:
-        if self is AdviceGoal.THROUGHPUT:
-            return throughput
-        return throughput / num_gpus
 
 
 _NAMED_APART = (

@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analysis.advise.questions import AdviceGoal
 from analysis.badges import CLOSE
 from analysis.judgement import pair_level, pair_quantile
 from analysis.results import Result
@@ -56,8 +55,8 @@ class Candidate:
     """A choice with its score."""
 
     result: Result
-    scores: tuple[float, ...]  # of each process, larger is better
-    score: float  # to print and to compare, over processes
+    scores: tuple[float, ...]  # throughput of each process
+    score: float  # the typical one
 
     @property
     def spread(self) -> Spread:
@@ -87,7 +86,7 @@ class Behind:
     explained: float
     chance: float  # of a single run to be better, as far as scores tell; else 0
     is_in_doubt: bool  # a single run: such chances add up to too much, with those farther behind
-    # a race of throughput put it out, and that is the goal; no sign that it is slower
+    # a race put it out; no sign that it is slower
     is_out_of_race: bool
 
     @property
@@ -172,18 +171,18 @@ class Ranking:
         return standings
 
 
-def rank(able: Sequence[Result], goal: AdviceGoal) -> Ranking | None:
+def rank(able: Sequence[Result]) -> Ranking | None:
     """Rank results that have a number; None without any."""
     candidates = []
     for result in able:
-        scores = goal.scores(result)
-        if scores:
-            candidates.append(Candidate(result=result, scores=scores, score=welch.typical(scores)))
+        if result.repeats:
+            score = welch.typical(result.repeats)
+            candidates.append(Candidate(result=result, scores=result.repeats, score=score))
     if not candidates:
         return None
     top, *others = sorted(candidates, key=lambda candidate: candidate.score, reverse=True)
     tied, unclear, out, worse = [], [], [], []
-    for behind in _all_behind(top, others, races=goal is AdviceGoal.THROUGHPUT):
+    for behind in _all_behind(top, others):
         if not behind.is_tie and not behind.is_unclear:
             worse.append(behind)
         elif behind.is_out_of_race:
@@ -202,7 +201,7 @@ def rank(able: Sequence[Result], goal: AdviceGoal) -> Ranking | None:
     )
 
 
-def _all_behind(top: Candidate, others: Sequence[Candidate], *, races: bool) -> list[Behind]:
+def _all_behind(top: Candidate, others: Sequence[Candidate]) -> list[Behind]:
     """Judge all others, sorted by score, each by Tukey's studentized range.
 
     Any two of equals may turn out first and last, so all pairs count. The farthest behind is judged
@@ -215,7 +214,7 @@ def _all_behind(top: Candidate, others: Sequence[Candidate], *, races: bool) -> 
     are_proven, wrong = True, 0.0
     for place in range(num, 1, -1):
         num_compared = place if are_proven else num
-        farthest = _behind(top, others[place - 2], num_compared, num, spread, races=races)
+        farthest = _behind(top, others[place - 2], num_compared, num, spread)
         if farthest.low is None:
             wrong += farthest.chance
             most_wrong = LEVEL / _LOOKS if farthest.is_out_of_race else _MOST_WRONG
@@ -228,7 +227,7 @@ def _all_behind(top: Candidate, others: Sequence[Candidate], *, races: bool) -> 
 
 
 def _behind(
-    top: Candidate, other: Candidate, num_compared: int, num: int, spread: Spread, *, races: bool
+    top: Candidate, other: Candidate, num_compared: int, num: int, spread: Spread
 ) -> Behind:
     own = Spread.sum((top.spread, other.spread))
     others = spread.without(own)
@@ -258,7 +257,7 @@ def _behind(
         explained=explained,
         chance=chance,
         is_in_doubt=False,
-        is_out_of_race=races and bool(other.result.out_of_race),
+        is_out_of_race=bool(other.result.out_of_race),
     )
 
 

@@ -1,15 +1,12 @@
 """`advise`: the best strategy, GPU count, batch and precision."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from analysis import options, titles
 from analysis.advise import advise_words as words
 from analysis.advise.answer import Recommendation, recommend
-from analysis.advise.questions import AdviceGoal
 from analysis.screen import Screen, say, say_command, say_foot, say_table, show
 from scalemark.cli.terminal import make_console, print_json
 from store.command_line import Db, Json
@@ -18,9 +15,6 @@ from store.command_line import Db, Json
 def advise(
     db: Db,
     filters: options.Filters = None,
-    goal: Annotated[
-        AdviceGoal, typer.Option("--goal", help="What is to be best.")
-    ] = AdviceGoal.THROUGHPUT,
     sweep: options.Sweep = None,
     origin: options.OriginOption = None,
     source: options.SourceOption = None,
@@ -31,7 +25,7 @@ def advise(
     change the answer. Without filters it is about the newest sweep.
     """
     read, newest = options.selected(db, filters, sweep, origin, source)
-    answers = recommend(read, goal, wanted=newest.has if newest else None)
+    answers = recommend(read, wanted=newest.has if newest else None)
     asked = newest.source.selection if newest else read.selection
     left = options.what_is_left(db, asked.sweep)
     lacking = ""

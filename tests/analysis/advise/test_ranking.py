@@ -5,14 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from analysis.advise.questions import AdviceGoal
 from analysis.advise.ranking import rank
 from analysis.judgement import judge
 from benchmarks.advice import Kind, play_races, play_single_runs
 from scalemark.records.references import Origin
 from scalemark.stats.welch import typical
 
-THROUGHPUT = AdviceGoal.THROUGHPUT
 AXES = {"precision": "fp32", "batch_size": 64}
 
 
@@ -32,8 +30,8 @@ def choices(repeats, out_of_race=()):
     ]
 
 
-def ranked(repeats, out_of_race=(), aim=THROUGHPUT):
-    return rank(choices(repeats, out_of_race), aim)
+def ranked(repeats, out_of_race=()):
+    return rank(choices(repeats, out_of_race))
 
 
 @pytest.mark.parametrize(("num", "num_repeats"), [(20, 2), (20, 3), (20, 10), (5, 5)])
@@ -126,10 +124,6 @@ def test_what_a_race_put_out_is_reported_so_and_never_called_worse_for_it(repeat
     assert ranked([[100.0, 101.0], repeats]).worse == ()
     raced = ranked([[100.0, 101.0], repeats], out_of_race=(1,))
     assert (len(raced.out), raced.unclear, raced.worse, raced.is_sure) == (1, (), (), False)
-    assert (
-        len(ranked([[100.0, 101.0], repeats], out_of_race=(1,), aim=AdviceGoal.PER_GPU_HOUR).out)
-        == 0
-    )
 
 
 def test_what_a_race_put_out_is_worse_where_its_repeats_tell():

@@ -41,7 +41,6 @@ def take_in(*, compare: str = "", **constants: str) -> None:
     [
         ("scaling", "--all"),
         ("advise", "--all"),
-        ("advise", "--all", "--goal", "per_gpu_hour"),
         ("compare", "way=ddp", "way=fsdp zero=2"),
     ],
 )

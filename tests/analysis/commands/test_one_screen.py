@@ -278,13 +278,6 @@ def test_where_all_replicas_train_apart_it_does_not_say_that_no_number_is_there(
     assert headline == "No advice: in every trial the replicas trained independently."
 
 
-def test_work_that_a_goal_cannot_judge_says_so_in_its_row(analysis):
-    fill_gpus(curve([100.0, 190.0], model="vgg16"))
-    fill("results.db", [(small(), 100.0)], name="on CPU devices")
-    reported = analysis("advise", "num_gpus=1", "--goal", "per_gpu_hour").stdout
-    assert re.search(r"^trivial .* cannot be judged by this goal", reported, re.MULTILINE)
-
-
 def test_every_explained_cell_is_counted_and_the_ideal_is_named(analysis):
     """A bug: of three verdicts the third was in no count, and nothing said lost of what."""
     fill_gpus(fp16_beside_fp32())
