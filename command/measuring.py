@@ -95,7 +95,6 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
         if rate is None:
             raise NothingReadError(_instead(printed) or NO_NUMBER)
         return _reported(run, rate, item, REPORTED)
-    is_reported = items_per_step is None
     run_s = run.ended_s - run.started_s if printed.is_file else 0.0
     try:
         calls = printed.curve.calls(counted, run_s=run_s)
@@ -114,21 +113,14 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
         return _reported(run, rate, item, why)
     said = _window(spec, _by_clock(printed, calls))
     both = said.compared()
-    counts = is_reported and summary.items_per_step and printed.curve.mean_rate
-    if counts and both and abs(both.between_s / both.said_s - 1) > MUCH_APART:
-        raise NothingReadError(
-            f"by its rates and the items that it counts {both.num_calls} lines took "
-            f"{both.said_s:.3g} s, and they took {both.between_s:.3g} s; `scalemark read LOG` "
-            "shows its other numbers"
-        )
     window, misfits = _with_means(_of_better_clock(spec, printed, said, both), printed)
-    _refuse_items_as_steps(printed, window, items_per_step)
+    _refuse_wrong_items(printed, window, both, items_per_step)
     is_known = window.calls.items_per_step is not None
     if not is_known and summary.total and rate:  # items are worth more than steps
         return _reported(run, rate, item, REPORTED)
     if not is_known and printed.unusable:
         raise NothingReadError(_instead(printed))
-    item = label(spec, summary.item, is_known=is_known, is_reported=is_reported)
+    item = label(spec, summary.item, is_known=is_known, is_reported=items_per_step is None)
     doubts = []
     if window.calls.in_bursts and window.num_measured < FEWEST_BURSTS:
         doubts.append(FEW_BURSTS)
@@ -207,12 +199,23 @@ def _window(spec: TrialSpec, calls: curve.Calls) -> _Window:
     return _Window(calls=calls, num_warm_up=num_warm_up, steady=steady)
 
 
-def _refuse_items_as_steps(
-    printed: curve.PrintedNumbers, window: _Window, asked: float | None
+def _refuse_wrong_items(
+    printed: curve.PrintedNumbers,
+    window: _Window,
+    both: curve.Compared | None,
+    asked: float | None,
 ) -> None:
-    """Raises NothingReadError for steps that are too fast to be of training, with many items each,
-    as environment steps, and for items by rates of which a step has a part.
+    """Raises NothingReadError for items that are counted and deny the rates, for steps that are too
+    fast to be of training, with many items each, as environment steps, and for items by rates of
+    which a step has a part.
     """
+    counts = asked is None and printed.summary.items_per_step and printed.curve.mean_rate
+    if counts and both and abs(both.between_s / both.said_s - 1) > MUCH_APART:
+        raise NothingReadError(
+            f"by its rates and the items that it counts {both.num_calls} lines took "
+            f"{both.said_s:.3g} s, and they took {both.between_s:.3g} s; `scalemark read LOG` "
+            "shows its other numbers"
+        )
     num_steps = window.calls.steps_per_call * window.num_measured
     step_s = window.length_s / num_steps
     if asked and asked > 1 and printed.curve.has_steps and step_s < FASTEST_STEP_S:
