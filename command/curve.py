@@ -382,12 +382,8 @@ _JUMP = 1.5  # between the speeds of training and of an evaluation
 _FEWEST_CALLS = 2  # by which a speed is known
 
 
-def doubts(curve: StepCurve, calls: Calls, num_warm_up: int) -> Sequence[str]:
-    """Return doubts of the number of steps, and of whether all of them were training."""
-    return [*_unknown_length(curve, calls), *_jump(curve, calls, num_warm_up)]
-
-
-def _unknown_length(curve: StepCurve, calls: Calls) -> Sequence[str]:
+def unknown_length(curve: StepCurve, calls: Calls) -> Sequence[str]:
+    """Doubt the number of steps."""
     if calls.clock is Clock.RATE or curve.unsure_steps <= MOST_UNSURE * curve.num_steps:
         return []
     return [
@@ -396,7 +392,8 @@ def _unknown_length(curve: StepCurve, calls: Calls) -> Sequence[str]:
     ]
 
 
-def _jump(curve: StepCurve, calls: Calls, num_warm_up: int) -> Sequence[str]:
+def jump(curve: StepCurve, calls: Calls, num_warm_up: int) -> Sequence[str]:
+    """Doubt that all of the steps were training."""
     anew_s = curve.began_anew_s
     if anew_s is None:
         return []

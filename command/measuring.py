@@ -125,7 +125,8 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     if window.calls.in_bursts and window.num_measured < FEWEST_BURSTS:
         doubts.append(FEW_BURSTS)
     doubts += [
-        *curve.doubts(printed.curve, window.calls, window.num_warm_up),
+        *curve.unknown_length(printed.curve, window.calls),
+        *curve.jump(printed.curve, window.calls, window.num_warm_up),
         *_uncounted(spec, window.calls),
         *_other_item(spec, item, is_known=is_known),
         *_other_number(spec, printed, window, items_per_step),
