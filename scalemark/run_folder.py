@@ -31,7 +31,7 @@ from scalemark.records.measurement import (
     StepSample,
 )
 from scalemark.records.trial import TrialSpec
-from scalemark.records.validation import build, build_all, parsed
+from scalemark.records.validation import build, parsed
 from scalemark.text.untrusted import GRAPH_ERROR, quoted, telling_line
 
 MOST_BYTES = 2**26
@@ -258,7 +258,7 @@ def _steps_in(text: str) -> list[StepSample]:
         steps = []
     if len(steps) != len(lines):  # find the damaged line
         steps = [_line(number, line) for number, line in enumerate(lines, 1)]
-    return build_all(StepSample, steps, "line")
+    return [build(StepSample, step, f"line {number}") for number, step in enumerate(steps, 1)]
 
 
 def _gpu_errors_in(text: str) -> list[XidError]:

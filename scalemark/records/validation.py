@@ -6,13 +6,12 @@ All functions raise ValueError, which names the place of what does not fit.
 import json
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache, partial
-from operator import attrgetter
 from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
@@ -77,22 +76,6 @@ def build(record: type[_Record], reported: object, where: str = "") -> _Record:
         return record(**checked(record, reported, where))
     except RecursionError as error:
         raise ValueError(f"{where or 'it'}: nested too deeply") from error
-
-
-def build_all(record: type[_Record], values: Sequence[object], where: str) -> list[_Record]:
-    """Make many dataclasses of one kind, and check each field of all of them at once: `steps.jsonl`
-    may have a million lines.
-    """
-    try:
-        made = [record(**value) for value in values]  # type: ignore[arg-type]  # checked below
-        for name, hint in get_type_hints(record).items():
-            if not _all_fit(hint, list(map(attrgetter(name), made))):
-                raise ValueError(name)
-    except (TypeError, ValueError):  # one by one, with the place of what is wrong
-        made = []
-        for number, value in enumerate(values, 1):
-            made.append(build(record, value, f"{where} {number}"))
-    return made
 
 
 def check_one_of(name: str, value: str, choices: type[StrEnum]) -> None:
@@ -179,41 +162,12 @@ def _check_of(wanted: Any) -> _Check:
         (some,) = set(arguments) - {types.NoneType}
         return partial(_optional, _check_of(some))
     if origin is tuple and arguments[-1] is Ellipsis:
-        return partial(_list, _check_of(arguments[0]), _ALL_WHOLE.get(arguments[0]))
+        return partial(_list, _check_of(arguments[0]))
     if origin is tuple:
         return partial(_tuple, tuple(map(_check_of, arguments)))
     if origin is dict:
         return partial(_items, _check_of(arguments[1]))
     return partial(_record_of, wanted)
-
-
-_ALL_WHOLE: dict[Any, set[type]] = {int: {int}, int | None: {int, types.NoneType}}
-
-
-def _all_fit(wanted: Any, values: Sequence[Any]) -> bool:
-    """Return whether all have this type and any database takes them; False also where it does not
-    know.
-    """
-    if wanted == float | None:
-        values = [value for value in values if value is not None]
-        wanted = float
-    if set(map(type, values)) - {wanted}:
-        return False
-    if wanted is int:
-        return _are_small(values)
-    if wanted is float:
-        return all(map(math.isfinite, values))
-    if wanted is str:
-        for text in set(values):
-            _text(text, "")
-        return True
-    return False
-
-
-def _are_small(numbers: Sequence[int]) -> bool:
-    if not numbers:
-        return True
-    return min(numbers) >= -LARGEST_INTEGER and max(numbers) <= LARGEST_INTEGER
 
 
 def _optional(check: _Check, value: object, where: str) -> Any:
@@ -241,13 +195,9 @@ def _items(check: _Check, value: object, where: str) -> dict[str, Any]:
     return items
 
 
-def _list(check: _Check, whole: set[type] | None, value: object, where: str) -> tuple[Any, ...]:
-    """Check a list. Long ones have whole numbers, and are checked all at once."""
+def _list(check: _Check, value: object, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise ValueError(f"{where}={_shown(value)}: wanted a list")
-    is_whole = whole is not None and set(map(type, value)) <= whole
-    if is_whole and _are_small([item for item in value if item is not None]):
-        return tuple(value)
     return tuple(check(item, f"{where}[{index}]") for index, item in enumerate(value))
 
 
