@@ -1,7 +1,6 @@
 """Finds the steps and the rates of lines, and groups numbers between the same words."""
 
 import re
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -214,7 +213,6 @@ _MOST_RATES = 24  # of a line
 _MOST_LABEL = 60
 _MOST_NUMBERS = 5  # in a row, between which only units stand
 APART = 1.05  # columns whose medians differ by less say the same
-_MOST_LEADS = 6  # with more, the text before numbers is no kind of line
 _HINT = re.compile(
     r"/\s?s|per[_ -]?s|/it|/step|/batch|tps|wps|ips|sps|fps|ups|tgs|throughput|rate|speed"
     r"|time|timing|dt\b|took|takes?\b|duration|\d\s?(?:ms|us|s|sec|seconds)\b|s/"
@@ -286,7 +284,6 @@ class Column:
     role: Role
     label: str  # the text before the number
     unit: str  # the text after it
-    lead: str  # the words that a line begins with
     places: list[int] = field(default_factory=list)  # which lines
     starts: list[int] = field(default_factory=list)  # where in them
     texts: list[str] = field(default_factory=list)
@@ -312,7 +309,7 @@ class Column:
 
 def columns_of(lines: Sequence[str]) -> Iterator[Column]:
     """Yield columns, one for each kind of line in which they stand."""
-    by_words: dict[tuple[str, str, Role, int], dict[str, Column]] = {}
+    by_words: dict[tuple[str, str, Role, int, str], Column] = {}
     for place, line in enumerate(lines):
         if not _HINT.search(line):
             continue
@@ -323,30 +320,10 @@ def columns_of(lines: Sequence[str]) -> Iterator[Column]:
             times[like] = times.get(like, 0) + 1
             if other and not role.aside:
                 role = replace(role, aside=other)
-            leads = by_words.setdefault((*like, role, times[like]), {})
-            column = leads.setdefault(lead, Column(role, label, unit, lead))
+            key = (*like, role, times[like], lead)
+            column = by_words.setdefault(key, Column(role, label, unit))
             column.take(place, match.start(), match[0], count)
-    for leads in by_words.values():
-        yield from _kinds(list(leads.values()))
-
-
-def _kinds(columns: Sequence[Column]) -> Sequence[Column]:
-    """Return the columns of lines of different kinds, or one where their words say nothing."""
-    usual = [statistics.median(column.values) for column in columns if column.values]
-    agree = not usual or max(usual) <= APART * min(usual)
-    if len(columns) == 1 or (len(columns) <= _MOST_LEADS and not agree):
-        return columns
-    most = max(columns, key=lambda column: len(column.places))
-    rows = [
-        row
-        for column in columns
-        for row in zip(column.places, column.starts, column.texts, strict=True)
-    ]
-    merged = Column(most.role, most.label, most.unit, "")
-    for place, start, text in sorted(rows):
-        merged.take(place, start, text, "")
-    merged.counts = [count for column in columns for count in column.counts]
-    return [merged]
+    yield from by_words.values()
 
 
 def is_other(line: str) -> str:
