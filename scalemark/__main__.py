@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return _print(f"scalemark {own_version()}")
     if word not in COMMANDS:
-        return _refuse(unknown(given) if word else f"which command?\n\n{_help()}")
+        return _refuse(unknown(word) if word else f"which command?\n\n{_help()}")
     try:
         import_ours_first(sys.path)
     except FileNotFoundError:

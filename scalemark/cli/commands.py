@@ -1,10 +1,9 @@
-"""Every command of `scalemark`: its line of help, the function that runs it, and former names.
+"""Every command of `scalemark`: its line of help, and the function that runs it.
 
 Only names are here, so that `scalemark --help` imports none of the commands.
 """
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 USAGE = 2
@@ -127,38 +126,16 @@ COMMANDS: Mapping[str, Command] = {
 READ_AGAIN = Command(about="", function="sweeper.reading:read")
 """`scalemark read --sweep`, which reads the kept logs of a sweep again."""
 
-_ROOMS = ("plots", "analysis", "store", "sweeper")
-_MOVED = {
-    "tables": "table",
-    "charts": "chart",
-    "tag": "db mark --tag",
-    "note": "db mark --note",
-    "delete": "db mark --delete",
-    "restore": "db mark --restore",
-    "reference": "list --origin published",
-}
 
-
-def unknown(words: Sequence[str]) -> str:
-    """Say where the command is that these words ask for, which are none of ours."""
+def unknown(word: str) -> str:
+    """Say where the command is that a word asks for, which is none of ours."""
     from scalemark.text.wording import did_you_mean
 
-    typed = " ".join(words[:1])
-    if words[0] in _ROOMS:
-        words = words[1:]
-        typed = " ".join([typed, *words[:1]])
-    word = words[0] if words else "--help"
-    places = {name: name for name in COMMANDS} | {name: f"db {name}" for name in DB} | _MOVED
-    if word in places or word == "--help":
-        return f"no command {typed!r}: it is scalemark {places.get(word, word)} now"
+    places = {name: name for name in COMMANDS} | {name: f"db {name}" for name in DB}
+    if word in places:
+        return f"no command {word!r}: it is scalemark {places[word]}"
     near = did_you_mean(word, places)
     if near:
         name = near.removeprefix("did you mean ").rstrip("?")
-        return f"no command {typed[:100]!r}; did you mean scalemark {places[name]}?"
-    return f"no command {typed[:100]!r}; choose one of {', '.join(COMMANDS)}"
-
-
-def moved(room: str) -> int:
-    """Answer `python -m plots ...` and the like with where the command is now."""
-    print(f"{room}: {unknown([room, *sys.argv[1:]])}", file=sys.stderr)
-    return USAGE
+        return f"no command {word[:100]!r}; did you mean scalemark {places[name]}?"
+    return f"no command {word[:100]!r}; choose one of {', '.join(COMMANDS)}"

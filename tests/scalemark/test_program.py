@@ -117,8 +117,8 @@ def test_a_command_imports_no_library_that_it_does_not_use(command):
     ("arguments", "said"),
     [
         (["lst"], "no command 'lst'; did you mean scalemark list?"),
-        (["plots", "tables"], "no command 'plots tables': it is scalemark table now"),
-        (["store", "tag", "3"], "no command 'store tag': it is scalemark db mark --tag now"),
+        (["tables"], "no command 'tables'; did you mean scalemark table?"),
+        (["merge", "b.db"], "no command 'merge': it is scalemark db merge"),
         (["nothing"], "no command 'nothing'; choose one of sweep, read, list, show"),
         ([], "which command?"),
     ],
@@ -128,14 +128,6 @@ def test_a_wrong_command_is_refused_with_the_right_one(arguments, said, capsys):
     reported = capsys.readouterr()
     assert reported.out == ""
     assert f"scalemark: {said}" in reported.err
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("room", ["plots", "analysis", "store", "sweeper"])
-def test_a_room_answers_with_where_its_commands_are(room):
-    ended = scalemark("tables", path=str(PROJECT), first=("-m", room))
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == f"{room}: no command '{room} tables': it is scalemark table now\n"
 
 
 @pytest.mark.integration
