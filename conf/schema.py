@@ -15,7 +15,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from scalemark.abilities import LAUNCHERS, choices_of, setting
 from scalemark.records.axes import Axis, Engine, env_axes
 from scalemark.records.measurement import INJECTED
-from scalemark.records.trial import AXES
+from scalemark.records.trial import AXES, PROGRAM_AXES
 from simulator.costs.box import Hardware
 
 # Enums, because OmegaConf takes no Literal; only their names matter.
@@ -61,29 +61,32 @@ class DataConfig:
     )
 
 
+if TYPE_CHECKING:
+
+    class _OfPrograms:
+        """The axes of programs alone, which `scalemark.records.trial_axes` defines."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    _OfPrograms = make_dataclass(
+        "_OfPrograms",
+        [
+            (
+                axis.set_by.removeprefix("command."),
+                axis.type,
+                setting(axis.help, default=axis.default),
+            )
+            for axis in (AXES[name] for name in PROGRAM_AXES)
+        ],
+    )
+
+
 @dataclass
-class CommandConfig:
+class CommandConfig(_OfPrograms):
     """A file in conf/command/: a program of the user's own, with engine=command."""
 
-    run: str = setting("the command line, with {AXIS} where an axis's value goes", default="")
     name: str = setting("its name in tables and charts; empty = its script's", default="")
-    read: str = setting(
-        "how its output is read: KIND or KIND:ARGUMENT (docs/your_program.md)", default=""
-    )
-    item: str = setting("what it counts per second: images, tokens, samples, ...", default="")
-    items_per_step: str = setting(
-        "items in a step of all replicas, as batch_size*num_gpus", default=""
-    )
-    per_gpu: bool = setting("the speed that it prints is of one GPU", default=False)
-    flops_per_item: str = setting(
-        "FLOPs of an item, forward and backward, as 6*params, for its utilization (MFU)", default=""
-    )
-    compare: str = setting("the axis to compare; empty = all free axes", default="")
-    shell: bool = setting("/bin/sh reads the command line", default=False)
-    takes_apart: bool = setting(
-        "time the parts of PyTorch's steps from inside, for `explain`; no speed is kept of it",
-        default=False,
-    )
     uses: list[str] = setting("axes that it reads from its environment", default=[])
 
 

@@ -140,7 +140,10 @@ def axis_of(field: Field[Any]) -> Axis:
     """
     default = None if field.default is MISSING else field.default
     kind = TYPES[str(field.type)]
-    made = Axis(name=field.name, type=kind, default=default, **field.metadata)
+    options = dict(field.metadata)
+    if options.get("engines") == (Engine.command,):
+        options.setdefault("set_by", f"command.{field.name}")
+    made = Axis(name=field.name, type=kind, default=default, **options)
     if default is not None and type(default) is not kind:
         raise TypeError(f"{made.name}: default {default!r}: wanted {kind.__name__}")
     if made.given is None and not made.set_by:

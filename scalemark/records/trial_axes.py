@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from scalemark.records.axes import ENGINES, OWN_MODELS, Engine, axis, record_of_axes
+from typing import Any
+
+from scalemark.records.axes import ENGINES, OWN_MODELS, AxisValue, Engine, axis, record_of_axes
 from scalemark.records.machine import DeviceKind
 
 
@@ -232,6 +234,11 @@ class TrainingAxes:
     seed: int = axis("of weights and data", given=1, least=0, sets_step_time=False, engines=ENGINES)
 
 
+def _of_program(text: str, *, default: AxisValue, **options: Any) -> Any:
+    """Define an axis of programs alone, a setting of `command`."""
+    return axis(text, default=default, engines=(Engine.command,), **options)
+
+
 @record_of_axes
 class TrialAxes(TrainingAxes):
     """The axes of any trial. No `auto` is left in them.
@@ -242,64 +249,35 @@ class TrialAxes(TrainingAxes):
     """
 
     # as scalemark.program.template reads it
-    command: str = axis(
-        "the program's command line, with {axis} where the value of an axis goes",
-        default="",
-        set_by="command.run",
-        engines=(Engine.command,),
+    command: str = _of_program(
+        "the command line, with {AXIS} where an axis's value goes", default="", set_by="command.run"
     )
-    shell: bool = axis(
-        "let /bin/sh read the command line",
-        default=False,
-        set_by="command.shell",
-        engines=(Engine.command,),
+    shell: bool = _of_program("/bin/sh reads the command line", default=False)
+    read: str = _of_program(
+        "how its output is read: KIND or KIND:ARGUMENT (docs/your_program.md)", default=""
     )
-    read: str = axis(
-        "how the program's output is read: KIND or KIND:ARGUMENT",
-        default="",
-        set_by="command.read",
-        engines=(Engine.command,),
+    item: str = _of_program(
+        "what it counts per second: images, tokens, samples, ...", default="", sets_step_time=False
     )
-    item: str = axis(
-        "what is counted per second, as images, tokens or samples",
+    items_per_step: str = _of_program(
+        "items in a step of all replicas, as batch_size*num_gpus", default="", sets_step_time=False
+    )
+    per_gpu: bool = _of_program(
+        "the speed that it prints is of one GPU", default=False, sets_step_time=False
+    )
+    flops_per_item: str = _of_program(
+        "FLOPs of an item, forward and backward, as 6*params, for its utilization (MFU)",
         default="",
-        set_by="command.item",
         sets_step_time=False,
-        engines=(Engine.command,),
     )
-    items_per_step: str = axis(
-        "items of all replicas per step, as batch_size*num_gpus",
-        default="",
-        set_by="command.items_per_step",
-        sets_step_time=False,
-        engines=(Engine.command,),
-    )
-    per_gpu: bool = axis(
-        "the program's numbers are of one GPU",
-        default=False,
-        set_by="command.per_gpu",
-        sets_step_time=False,
-        engines=(Engine.command,),
-    )
-    flops_per_item: str = axis(
-        "FLOPs of an item, forward and backward, as 6*params",
-        default="",
-        set_by="command.flops_per_item",
-        sets_step_time=False,
-        engines=(Engine.command,),
-    )
-    compare: str = axis(
-        "the axis that plays the part of the strategy",
+    compare: str = _of_program(
+        "the axis to compare; empty = all free axes",
         default="",
         in_curve=False,
-        set_by="command.compare",
         sets_step_time=False,
-        engines=(Engine.command,),
     )
-    takes_apart: bool = axis(
-        "time the parts of the program's steps from inside; its speed counts for nothing then",
+    takes_apart: bool = _of_program(
+        "time the parts of PyTorch's steps from inside, for `explain`; no speed is kept of it",
         default=False,
-        set_by="command.takes_apart",
         sets_step_time=False,
-        engines=(Engine.command,),
     )

@@ -111,7 +111,7 @@ def test_a_file_gives_all_settings(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("runs: python\n", "runs: no such setting; there are run, name, read"),
+        ("runs: python\n", "runs: no such setting; there are run, shell, read"),
         ("python train.py\n", "wanted settings, one per line"),
         ("- run\n", "wanted settings, one per line"),
         ("run:\n", "run: wanted text"),
