@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -31,7 +32,6 @@ from store.merge import merge
 from store.reading import listing, queries
 from store.reading.listing import show
 from store.rows import FinishedAttempt
-from store.sqlite import remove_file
 from store.writer import NewSweep, Writer
 
 FOLDER = Path(__file__).parent / ".store"
@@ -133,12 +133,12 @@ def merges(database: Path, scale: float, rounds: int) -> list[Row]:
     num_trials = round(NUM_MERGED * scale) // results.REPEATS + 1
     took: dict[str, list[float]] = {"into a new database": [], "again": []}
     with tempfile.TemporaryDirectory() as name:
-        source, new = Path(name) / "source.db", Path(name) / "new.db"
+        source = Path(name) / "source.db"
         results.write(source, num_trials, MERGED_STEPS)
-        for _ in range(rounds):
-            remove_file(new)
+        for number in range(rounds):
+            new = Path(name) / f"new{number}.db"
             for seconds in took.values():
-                seconds.append(_seconds(lambda: merge(str(new), [str(source)])))
+                seconds.append(_seconds(partial(merge, str(new), [str(source)])))
     what = f"merge of {num_trials * results.REPEATS:,} attempts of {MERGED_STEPS} steps"
     return [
         Row(what=f"{what} {how}", figures=tuple(seconds), unit="s", most=20)

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from io import StringIO
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +24,7 @@ from analysis.results import BaselineRule, Result
 from analysis.selection import load
 from plots import layout, writers
 from plots.source import PictureFormat, PlotSource, command, in_words, write_whole, wrote
-from scalemark.cli.terminal import print_json, shown
+from scalemark.cli.terminal import shown
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import quoted, visible
 from store.command_line import Db, Json
@@ -48,9 +47,8 @@ _Show = typer.Option(
 _Form = typer.Option(
     "--format",
     help=f"One of {', '.join(writers.names())}.",
-    show_default="as --out ends, else terminal",
+    show_default="terminal",
 )
-_TableFile = typer.Option(help="File to write, instead of the terminal.")
 
 
 def table(
@@ -65,14 +63,11 @@ def table(
     source: SourceOption = None,
     form: Annotated[str | None, _Form] = None,
     as_json: Json = False,
-    out: Annotated[Path | None, _TableFile] = None,
 ) -> None:
     """Print a table per model: what was varied down, GPU counts across, throughput and speed-up in
     the cells; or any axes down and across. A table that cannot be made is named, and the others are
     printed; exit code 1 then.
     """
-    if form is None and out is not None and not as_json:
-        form = writers.of_file(out)
     write = writers.chosen(form, as_json)
     names = (show or "").split(",")
     is_record = as_json or form in ("csv", "json")
@@ -95,12 +90,7 @@ def table(
             failures.setdefault,
             as_curves=rows is None and columns is None,
         )
-        if out is None:
-            write(document, sys.stdout)
-        else:
-            paper = StringIO()
-            write(document, paper)
-            write_whole(out, paper.getvalue())
+        write(document, sys.stdout)
     finally:
         _name("table", failures, "no {}: {}")
     if failures:
@@ -130,7 +120,7 @@ def _first_free(usual: Sequence[str], taken: Sequence[str]) -> list[str]:
     return free[:1]
 
 
-_Chart = typer.Option("--chart", help="Draw only this one; may be repeated; see --list.")
+_Chart = typer.Option("--chart", help="Draw only this one; may be repeated.")
 _Formats = typer.Option("--format", help="png, svg or pdf; several as png,svg.")
 
 
@@ -142,9 +132,6 @@ def chart(
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
     charts: Annotated[list[str] | None, _Chart] = None,
-    list_charts: Annotated[
-        bool, typer.Option("--list", help="Name the charts, and draw none.")
-    ] = False,
     formats: Annotated[str, _Formats] = PictureFormat.PNG,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
     as_json: Json = False,
@@ -155,8 +142,6 @@ def chart(
     from plots import drawing  # here, because matplotlib takes its time to import
 
     failures: dict[str, Exception] = {}
-    if list_charts:
-        return _list(as_json=as_json)
     chosen = select(db, filters, sweep, origin, published, baseline)
     tell_all_sweeps(chosen)
     source = PlotSource(selection=chosen, command=command())
@@ -198,20 +183,6 @@ def _formats(text: str) -> list[PictureFormat]:
             raise StoreError(f"--format {text}: {form!r} is none; wanted some of {','.join(known)}")
         wanted.append(PictureFormat(form))
     return wanted
-
-
-def _list(*, as_json: bool) -> None:
-    from plots import drawing
-
-    failures: dict[str, Exception] = {}
-    abouts = drawing.abouts(failures.setdefault)
-    if as_json:
-        print_json([{"chart": name, "about": text} for name, text in abouts.items()])
-    else:
-        width = max(map(len, abouts))
-        for name, text in abouts.items():
-            print(f"{name:<{width}}  {text}")
-    _end("chart", failures, "not drawn")
 
 
 def report(

@@ -2,18 +2,16 @@
 
 Every chart is a file of `plots/charts/`, named like the chart. Colors that the color-blind can
 distinguish, and markers that differ in grey. Names of pictures: the model,
-and only what tells a picture from its neighbors of the same model.
+and a number where a model has several.
 """
 
-import hashlib
 import math
 import pkgutil
 import re
 import textwrap
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from itertools import islice
 from operator import attrgetter
@@ -21,13 +19,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import matplotlib
-import numpy as np
 from matplotlib import RcParams
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
@@ -38,16 +34,15 @@ from analysis.results import Environment, Result
 from analysis.titles import (
     environment_notes,
     host_notes,
-    program_name,
     reported_notes,
     result_notes,
     sweep_notes,
 )
 from plots import charts
-from plots.source import Failed, PictureFormat, PlotSource, attempted, draft_of, stop
+from plots.source import Failed, PictureFormat, PlotSource, draft_of, stop
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
-from scalemark.text.wording import as_typed, counted, safe_name
+from scalemark.text.wording import counted, safe_name
 from store.errors import StoreError
 from store.filters import nearest
 
@@ -63,12 +58,6 @@ HATCHES = ("", "/////", "...", "xxxx", "-----", "\\\\\\\\\\", "++++", "oo")
 
 GROUND, INK = "#FFFFFF", "#1A1A1A"
 FAINT = "#6B6B6B"  # grid, footers, the ideal line
-
-
-def tinted(color: str, share: float) -> str:
-    """Return this share of the color on the ground, opaque."""
-    mixed = share * np.array(to_rgb(color)) + (1 - share) * np.array(to_rgb(GROUND))
-    return to_hex(tuple(mixed))
 
 
 def series_color(index: int) -> str:
@@ -120,6 +109,7 @@ def settings() -> RcParams:
 
 _LETTER = 0.58  # width of a letter, times its size: wide enough for most texts
 _NAME_LETTERS = 30  # of a line in the legend
+_PART = re.compile(r"[^ _/,=-]*[ _/,=-]|[^ _/,=-]+")  # with the letter that a line may end with
 _LINE_IN = 0.14  # height of a line in the legend or the footer
 _MOST_LINES = 3  # of the machine in the footer
 
@@ -166,7 +156,7 @@ def add_legend(figure: Figure, handles: Mapping[str, Artist]) -> None:
 def label(name: str) -> str:
     """Break a long name into lines between its parts."""
     lines = [""]
-    for part in _parts(drawable(name)):
+    for part in _PART.findall(drawable(name)):
         while len(part) > _NAME_LETTERS:
             lines.append(part[:_NAME_LETTERS])
             part = part[_NAME_LETTERS:]
@@ -174,16 +164,6 @@ def label(name: str) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(line.strip() for line in lines if line.strip())
-
-
-def _parts(text: str) -> list[str]:
-    """Split a name behind the letters that a line may end with."""
-    parts = [""]
-    for letter in text:
-        parts[-1] += letter
-        if letter in " _/,=-":
-            parts.append("")
-    return parts
 
 
 def details(results: Sequence[Result]) -> list[str]:
@@ -260,9 +240,8 @@ def small_title(axes: Axes, text: str) -> None:
 
 _SHOWN_FIRST = ("throughput", "scaling")
 _DPI = 240  # of PNGs: sharp on today's screens
+_LONGEST_NAME = 100  # of a file, without chart and ending
 _COMPRESSION = 1  # of 9: higher ones take longer than they save
-_FORBIDDEN = re.compile(r"[^A-Za-z0-9=._-]+")  # in names of files
-_LONGEST = 120  # characters of a file's name, without its ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +262,7 @@ class Picture:
 class Chart(Protocol):
     """A file of `plots/charts/`."""
 
-    ABOUT: str  # one line for --help
+    ABOUT: str  # one line
 
     def draw(self, source: PlotSource) -> Iterator[Picture]:
         """Yield a picture per model, machine, or whatever the chart splits by. Raises NothingToShow
@@ -304,16 +283,6 @@ def chart(name: str) -> Chart:
         raise StoreError(f"{name[:100]}: no such chart; {nearest(name[:100], names())}")
     module: Chart = import_module(f"plots.charts.{name}")
     return module
-
-
-def abouts(failed: Failed) -> dict[str, str]:
-    """Return a line about each chart; `failed` is called for one that cannot be imported."""
-    texts = {}
-    for name in names():
-        module = attempted(name, partial(chart, name), failed)
-        if module is not None:
-            texts[name] = module.ABOUT
-    return texts
 
 
 NO_LINE = "no strategy completed on two GPU counts"
@@ -356,10 +325,10 @@ def draw(
     except OSError as error:
         raise _unwritable(error, folder) from error
     for name in dict.fromkeys(wanted):
-        writer = _ChartWriter(name, source, folder, dict.fromkeys(formats))
+        paths: list[Path] = []
         failure: Exception | None = None
         try:
-            if writer.write_all(most):
+            if _write_chart(name, source, folder, dict.fromkeys(formats), most, paths):
                 cut_short(f"{name}: more than {counted(most or 0, 'picture')}")
         except NothingToShow as lack:
             passed_over(name, str(lack))
@@ -369,7 +338,7 @@ def draw(
             failure = _unwritable(error, folder)
         except Exception as error:  # whatever it is, the other charts are worth drawing
             failure = error
-        yield from writer.paths  # first, for `failed` may raise
+        yield from paths  # first, for `failed` may raise
         if failure is not None:
             failed(name, failure)
 
@@ -379,56 +348,34 @@ def _unwritable(error: OSError, folder: Path) -> StoreError:
     return StoreError(f"{path}: {error.strerror}; choose another folder with --out")
 
 
-class _ChartWriter:
-    """Writes the pictures of one chart."""
-
-    def __init__(
-        self,
-        name: str,
-        source: PlotSource,
-        folder: Path,
-        formats: Iterable[PictureFormat],
-    ) -> None:
-        self.paths: list[Path] = []  # of files that are written
-        self._name, self._source, self._folder = name, source, folder
-        self._formats = formats
-        self._taken: dict[str, str] = {}  # names of pictures by those of their files
-
-    def write_all(self, most: int | None) -> bool:
-        """Write all at once, for matplotlib's settings are its own while it draws. Return whether
-        the chart has more.
-        """
-        module = chart(self._name)
-        with matplotlib.rc_context(settings()):
-            pictures = module.draw(self._source)
-            for picture in islice(pictures, most):
-                stem = self._stem(picture.name)
-                figure = finish(picture)
-                for form in self._formats:
-                    path = self._folder / f"{stem}.{form}"
-                    with draft_of(path) as draft:
-                        write(figure, draft, form, self._source, picture)
-                    self.paths.append(path)
-            has_more = next(pictures, None) is not None
-        if not self.paths:
-            raise NothingToShow(f"this chart is of {module.ABOUT}")
-        return has_more
-
-    def _stem(self, picture: str) -> str:
-        """Return a file name of letters that every file system takes, and no more than fit."""
-        whole = f"{self._source.file_name(self._name)}-{picture}".removesuffix("-")
-        stem = _FORBIDDEN.sub("_", whole)
-        if len(stem) > _LONGEST or _FORBIDDEN.search(whole.replace(" ", "_")):
-            stem = f"{stem[: _LONGEST - 7]}-{_digest(whole)}"
-        if self._taken.get(stem, picture) != picture:
-            stem = f"{stem}-{_digest(picture)}"  # of two sweeps `a b` and `a_b`
-        if stem in self._taken:
-            raise ValueError(
-                f"chart {self._name} has two pictures for {stem}: {self._taken[stem]!r} and "
-                f"{picture!r}"
-            )
-        self._taken[stem] = picture
-        return stem
+def _write_chart(
+    name: str,
+    source: PlotSource,
+    folder: Path,
+    formats: Iterable[PictureFormat],
+    most: int | None,
+    paths: list[Path],
+) -> bool:
+    """Write the pictures of a chart, and add their files to `paths`: all at once, for matplotlib's
+    settings are its own while it draws. Return whether the chart has more than `most`.
+    """
+    module = chart(name)
+    with matplotlib.rc_context(settings()):
+        pictures = module.draw(source)
+        for picture in islice(pictures, most):
+            stem = safe_name(f"{source.file_name(name)}-{picture.name}".removesuffix("-"))
+            figure = finish(picture)
+            for form in formats:
+                path = folder / f"{stem}.{form}"
+                if path in paths:
+                    raise ValueError(f"chart {name} has two pictures for {stem}")
+                with draft_of(path) as draft:
+                    write(figure, draft, form, source, picture)
+                paths.append(path)
+        has_more = next(pictures, None) is not None
+    if not paths:
+        raise NothingToShow(f"this chart is of {module.ABOUT}")
+    return has_more
 
 
 def finish(picture: Picture) -> Figure:
@@ -481,30 +428,17 @@ def write(
         canvas.print_png(path, metadata=said, pil_kwargs={"compress_level": _COMPRESSION})
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:6]
-
-
 def file_names(tables: Sequence[Table]) -> list[str]:
-    """Return a name per table, as `resnet50`, `train-program=3f2a1c` of one of two programs, and
-    `resnet50-box7-a1b2c3` where machines or software differ.
+    """Return a name per table, as `resnet50`, or `resnet50-box7-a1b2c3` where machines or software
+    differ.
     """
-    neighbors: dict[object, list[Table]] = defaultdict(list)
-    environments = set()
-    for table in tables:
-        neighbors[table.setting.get("model")].append(table)
-        environments.add(table.environment.key)
+    environments = {table.environment.key for table in tables}
     names = []
     for table in tables:
-        model = table.setting.get("model")
-        parts = [] if model is None else [str(model)]
-        for axis in ("command", "read", "model_digest", "scaling"):
-            values = {str(other.setting.get(axis)) for other in neighbors[model]}
-            if axis in table.setting and len(values) > 1:
-                parts.append(_part(axis, table.setting[axis]))
+        parts = [str(table.setting.get("model", ""))]
         if len(environments) > 1:
             parts += [table.environment.host, table.environment.key]
-        names.append(safe_name("-".join(parts)))
+        names.append(safe_name("-".join(filter(None, parts)))[:_LONGEST_NAME])
     return unique(names)
 
 
@@ -518,14 +452,3 @@ def unique(names: Sequence[str]) -> list[str]:
             own = f"{name}-{number}".removeprefix("-")
         numbered.append(own)
     return numbered
-
-
-def _part(axis: str, value: object) -> str:
-    if axis == "command":
-        return program_name(str(value)).replace(" ", "=")
-    if axis == "read":  # a pattern would be too long
-        kind, colon, _ = str(value).partition(":")
-        if colon:
-            return f"read={kind}-{_digest(str(value))}"
-        return f"read={kind}"
-    return f"{axis}={as_typed(value)}"

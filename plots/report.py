@@ -20,6 +20,7 @@ from analysis import badges
 from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
 from analysis.again import again, elsewhere
+from analysis.labels import axes_of
 from analysis.options import what_is_left
 from analysis.pivot import usual_tables
 from analysis.results import Environment, Result, is_quotable
@@ -253,18 +254,12 @@ _AXES = ("model", "strategy", "num_gpus", "hosts", "batch_size", "precision")
 
 def _varied(results: Sequence[Result]) -> list[str]:
     """Return the axes that differ between trials, the usual ones first."""
-    values: dict[str, set[str]] = {axis: set() for axis in _AXES}
-    of_strategies = {"id", "curve"}
-    for result in results:
-        values |= {axis: set() for axis in result.axes if axis not in values}
-        of_strategies.update(result.strategy_axes)
-    for result in results:
-        for axis, different in values.items():
-            different.add(str(result.axes.get(axis)))
+    named = {"id", "curve"}.union(*(result.strategy_axes for result in results))
     varied = []
-    for axis, different in values.items():
-        is_usual = len(different) > 1 or axis in ("model", "strategy", "num_gpus")
-        if is_usual and axis not in of_strategies:
+    for axis in dict.fromkeys((*_AXES, *axes_of(results))):
+        values = {str(result.axes.get(axis)) for result in results}
+        is_usual = len(values) > 1 or axis in ("model", "strategy", "num_gpus")
+        if is_usual and axis not in named:
             varied.append(axis)
     return varied
 

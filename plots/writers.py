@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -21,28 +20,12 @@ from store.filters import nearest
 
 Write = Callable[[Document, TextIO], None]
 
-_ENDINGS = {"csv": "csv", "json": "json", "md": "markdown", "txt": "terminal"}
 _MOST_ROWS = 1_000  # that a terminal shows with bold cells; more would take seconds
 
 
 def names() -> list[str]:
     """Return the names of all formats."""
     return sorted(_WRITERS)
-
-
-def of_file(path: Path) -> str | None:
-    """Return the format for the ending of a file's name; None where it has none. Raises StoreError
-    for another ending.
-    """
-    ending = path.suffix.removeprefix(".").lower()
-    if not ending:
-        return None
-    if ending not in _ENDINGS:
-        raise StoreError(
-            f"--out {path.name[:60]}: no format has this ending; name one with --format, of "
-            f"{', '.join(names())}"
-        )
-    return _ENDINGS[ending]
 
 
 def chosen(name: str | None, as_json: bool = False) -> Write:
@@ -52,7 +35,8 @@ def chosen(name: str | None, as_json: bool = False) -> Write:
     if as_json and name not in (None, "json"):
         raise StoreError(f"--json with --format {name}: give either")
     wanted = "json" if as_json else name or "terminal"
-    wanted = _ENDINGS.get(wanted, wanted)
+    if wanted == "md":
+        wanted = "markdown"
     if wanted not in _WRITERS:
         raise StoreError(f"{wanted[:100]}: no such format; {nearest(wanted[:100], names())}")
     return _WRITERS[wanted]

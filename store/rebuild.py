@@ -43,8 +43,6 @@ _FIRST_FILES = ("trial.json", "machine.json", "placement.json")
 _NAME = re.compile(r"-r(\d{1,9})-a(\d{1,9})(?:-\d+)?")
 _UID = re.compile("[0-9a-f]{16}")
 
-RENAMED = re.compile(r" \(\d+\)$")
-"""What the name of a sweep of another database may end with, because another had its name."""
 BEING_RUN = "it is being run here; rebuild again once it has ended"
 
 

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -180,12 +179,9 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
 
 
 def _add_math(connection: sqlite3.Connection) -> None:
-    """Give it what the view `scaling` uses: the SQLite that comes with TensorFlow lacks it, and is
-    Python's, too, once TensorFlow is imported.
-    """
-    if not _has_math():
-        connection.create_function("ln", 1, _ln, deterministic=True)
-        connection.create_function("exp", 1, _exp, deterministic=True)
+    """Give it what the view `scaling` uses: not every SQLite has it."""
+    connection.create_function("ln", 1, _ln, deterministic=True)
+    connection.create_function("exp", 1, _exp, deterministic=True)
 
 
 def _ln(value: object) -> float | None:
@@ -204,60 +200,24 @@ def _exp(value: object) -> float | None:
         return math.inf
 
 
-@cache
-def _has_math() -> bool:
-    """Say whether SQLite was built with the functions that the view `scaling` uses."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        try:
-            connection.execute("SELECT ln(1.0), exp(1.0)")
-        except sqlite3.OperationalError:
-            return False
-    return True
-
-
 def copy_whole(path: Path, to: Path, progress: Progress = silent) -> None:
-    """Copy a database as of one moment, also while others write. What exists at `to` is replaced at
-    once, when the copy is whole.
-
-    Raises StoreError when what was copied is damaged.
+    """Copy a database as of one moment, also while others write. Raises StoreError when what was
+    copied is damaged.
     """
-    draft = to.with_name(f"{to.name}.draft")
-    remove_file(draft)  # of who was killed while making it
-    try:
-        with closing(connect_read_only(path)) as source, closing(sqlite3.connect(draft)) as target:
-            # without a transaction SQLite would begin again whenever others write
-            source.execute("BEGIN")
-            source.execute("SELECT 1 FROM sqlite_master").fetchone()
+    with closing(connect_read_only(path)) as source, closing(sqlite3.connect(to)) as target:
+        # without a transaction SQLite would begin again whenever others write
+        source.execute("BEGIN")
+        source.execute("SELECT 1 FROM sqlite_master").fetchone()
 
-            def show(_status: int, remaining: int, total: int) -> None:
-                progress("pages", total - remaining, total)
+        def show(_status: int, remaining: int, total: int) -> None:
+            progress("pages", total - remaining, total)
 
-            source.backup(target, pages=_PAGES_AT_ONCE, progress=show)
-            (verdict,) = target.execute("PRAGMA quick_check(1)").fetchone()
-            if verdict != "ok":
-                raise StoreError(
-                    f"{path}: damaged ({' '.join(verdict.split())}); `{typed('db')} check` "
-                    "says more"
-                )
-        draft.replace(to)
-        make_last(to.parent)
-    finally:
-        remove_file(draft)
-
-
-def remove_file(path: Path) -> None:
-    """Remove a database file, with what is kept beside it."""
-    for end in ("", "-journal", "-wal", "-shm", ".lock"):
-        path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
-
-
-def make_last(folder: Path) -> None:
-    """Let a new name in this folder survive a power loss."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        source.backup(target, pages=_PAGES_AT_ONCE, progress=show)
+        (verdict,) = target.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise StoreError(
+                f"{path}: damaged ({' '.join(verdict.split())}); `{typed('db')} check` says more"
+            )
 
 
 def end_if_interrupted(error: object) -> None:

@@ -113,7 +113,6 @@ WRONG = {
     "scalemark merge b.db": "it is scalemark db merge",
     "table --format xml": "no such format",
     "table --json --format csv": "give either",
-    "table --out t.xyz": "no format has this ending",
     "table --show spede": "speed-up",
     "table --rows modle": "modle",
     "table --columns modle": "modle",

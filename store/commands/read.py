@@ -63,7 +63,6 @@ from store.tables import free_columns
 Columns = Sequence[str]
 Rows = Iterable[Sequence[Any]]
 
-_AT_ONCE = 1_000  # rows of a table that are fitted to each other; those behind them are streamed
 _ENDLESS = 10**9  # characters of a line that no terminal shows
 
 
@@ -88,19 +87,11 @@ def write(form: Format, columns: Columns, rows: Rows, spare: Sequence[str] = ())
 
 
 def _print_rows(columns: Columns, rows: Rows, spare: Sequence[str]) -> None:
-    console = make_console()
     headings = _distinct(list(map(visible, columns)))
-    at_once = _AT_ONCE if console.is_terminal else None  # a pipe gets one table
-    rest = iter(rows)
-    batch = list(islice(rest, at_once))
-    while True:
-        numeric = _numeric(len(headings), batch)
-        right = frozenset(compress(headings, numeric))
-        lines = [list(map(for_people, row)) for row in batch]
-        print_columns(console, headings, lines, right, spare, piped_width=_ENDLESS)
-        batch = list(islice(rest, at_once))
-        if not batch:
-            return
+    all_rows = list(rows)  # columns are as wide as their widest cell
+    right = frozenset(compress(headings, _numeric(len(headings), all_rows)))
+    lines = [list(map(for_people, row)) for row in all_rows]
+    print_columns(make_console(), headings, lines, right, spare, piped_width=_ENDLESS)
 
 
 def _write_csv(columns: Columns, rows: Rows) -> None:

@@ -130,8 +130,8 @@ def test_weak_and_strong_scaling_have_a_picture_each():
     ]
     fill("results.db", entries)
     assert {found.name for found in pictures("scaling")} == {
-        "resnet50-scaling=weak",
-        "resnet50-scaling=strong",
+        "resnet50",
+        "resnet50-2",
     }
 
 

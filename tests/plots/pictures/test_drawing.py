@@ -276,13 +276,6 @@ def test_the_command_prints_paths_also_as_json():
     assert without_progress(asked.stderr) == ""
 
 
-def test_the_list_names_every_chart_with_one_line_each():
-    listed = run("--list")
-    assert [line.split()[0] for line in listed.stdout.splitlines()] == names()
-    assert set(OURS) <= set(names())
-    assert {one["chart"] for one in json.loads(run("--list", "--json").stdout)} == set(names())
-
-
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize(
     ("arguments", "reported"),
@@ -436,20 +429,6 @@ def test_nothing_to_show_is_reported_in_the_charts_words(monkeypatch, filled):
     assert list(draw(source(), Path(), ["scaling"], passed_over=reported.setdefault)) == []
     assert reported == {"scaling": "nothing to show: this chart is of what is not there"}
     assert issubclass(NothingToShow, StoreError)
-
-
-def test_names_that_are_cleaned_to_the_same_are_distinguished(monkeypatch, filled):
-    class Two:
-        ABOUT = "two sweeps"
-
-        def draw(self, source):
-            yield Picture(name="a b", figure=Figure(), about=[])
-            yield Picture(name="a_b", figure=Figure(), about=[])
-
-    monkeypatch.setattr("plots.drawing.chart", lambda name: Two())
-    first, second = (path.name for path in draw(source(), Path(), ["history"]))
-    assert first == "history-a_b.png"
-    assert second.startswith("history-a_b-")
 
 
 @pytest.mark.usefixtures("filled")

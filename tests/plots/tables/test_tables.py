@@ -117,12 +117,6 @@ def test_two_machines_get_a_table_each(plots, filled):
     assert "75" not in text
 
 
-def test_out_writes_a_file(plots, filled):
-    ended = plots("table", "--format", "csv", "--out", "tables.csv")
-    assert (ended.exit_code, ended.stdout) == (0, "")
-    assert rows(Path("tables.csv").read_text()) == rows(plots("table", "--format", "csv").stdout)
-
-
 def test_only_failures_are_a_table_of_symbols(plots):
     fill("results.db", [(small(), None), (small(num_gpus=2), None)])
     ended = plots("table")
@@ -174,11 +168,6 @@ def test_0_throughput_divide_nothing(plots, form):
             ("--source", "tf-benchmarks-2017"),
             "--source tf-benchmarks-2017: of published figures only; add --origin published; scalemark compare SIDE tf-benchmarks-2017",
         ),
-        (
-            ("--out", "no/folder/t.txt"),
-            "no/folder/t.txt: No such file or directory; choose another file with --out",
-        ),
-        (("--out", "."), ".: Is a directory; choose another file with --out"),
         (("--db", "no.db"), "no.db: no such database; run a sweep first"),
     ],
 )
@@ -226,10 +215,10 @@ def test_a_file_that_is_no_database_is_named(plots):
 def test_a_full_disk_is_reported(filled):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    ended = run("table", "--out", "/dev/full")
+    ended = run("report", "--out", "/dev/full")
     assert (ended.returncode, ended.stderr) == (
         2,
-        "table: /dev/full: No space left on device; choose another file with --out\n",
+        "report: /dev/full: No space left on device; choose another file with --out\n",
     )
 
 
@@ -259,14 +248,3 @@ def test_a_baseline_that_nothing_is_reported_against_is_refused(plots, filled):
     )
     csv = ("--show", "throughput", "--format", "csv")
     assert plots("table", "--baseline", "best", *csv).exit_code == 0
-
-
-def test_the_ending_of_a_file_tells_its_format(plots):
-    fill("results.db", [(small(), 100.0)])
-    for name, beginning in (
-        ("t.csv", "origin,environment,"),
-        ("t.md", "### trivial ("),
-        ("t.txt", "trivial ("),
-    ):
-        plots("table", "--out", name)
-        assert Path(name).read_text().lstrip().startswith(beginning), name
