@@ -8,12 +8,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from scalemark.records.measurement import Profile, ReplicaTimes, StepPart
+from scalemark.records.measurement import Profile, ReplicaTimes, TimedPart
 from scalemark.run_folder import read_regular
 
 FEWEST_STEPS = 8
 _LEAST_S = 1e-9  # a time above 0
-_PART = {"input": StepPart.INPUT, "collective": StepPart.COMMUNICATION}  # the others compute
+_PART = {"input": TimedPart.INPUT, "collective": TimedPart.COMMUNICATION}  # the others compute
 
 Step = Mapping[str, Any]  # as it was written
 
@@ -51,23 +51,25 @@ def _summary(
         )
     steps_of = [[_parts(rank[place]) for place in within] for rank in ranks]
     chosen = [rank[place] for rank in ranks for place in within]
-    parts_s = {part: fmean(step[part] for steps in steps_of for step in steps) for part in StepPart}
+    parts_s = {
+        part: fmean(step[part] for steps in steps_of for step in steps) for part in TimedPart
+    }
     if len(ranks) > 1:
         # the last to come to an exchange waits for none: what it takes is the exchange itself
         least = []
         for at_once in zip(*steps_of, strict=True):
-            least.append(min(step[StepPart.COMMUNICATION] for step in at_once))
-        parts_s[StepPart.RANKS] = parts_s[StepPart.COMMUNICATION] - fmean(least)
-        parts_s[StepPart.COMMUNICATION] = fmean(least)
+            least.append(min(step[TimedPart.COMMUNICATION] for step in at_once))
+        parts_s[TimedPart.RANKS] = parts_s[TimedPart.COMMUNICATION] - fmean(least)
+        parts_s[TimedPart.COMMUNICATION] = fmean(least)
     is_of_gpus = any(step["device"] != "cpu" for step in chosen)
     cpu_s = [step["cpu"]["forward"] + step["cpu"]["backward"] for step in chosen]
     profile = Profile(
         num_steps=len(within),
         step_s=sum(parts_s.values()),
-        reduction_s=parts_s[StepPart.COMMUNICATION] + parts_s[StepPart.RANKS],
-        exposed_reduction_s=parts_s[StepPart.COMMUNICATION],
+        reduction_s=parts_s[TimedPart.COMMUNICATION] + parts_s[TimedPart.RANKS],
+        exposed_reduction_s=parts_s[TimedPart.COMMUNICATION],
         launch_gap_share=None,
-        input_wait_s=parts_s[StepPart.INPUT],
+        input_wait_s=parts_s[TimedPart.INPUT],
         problems="",
         folder="",
         parts_s={str(part): seconds for part, seconds in parts_s.items()},
@@ -77,7 +79,7 @@ def _summary(
     )
     if is_of_gpus or len(ranks) == 1:  # GPUs wait for each other where the host does not see it
         return profile, None
-    waits = (StepPart.COMMUNICATION, StepPart.CORE)
+    waits = (TimedPart.COMMUNICATION, TimedPart.CORE)
     own_s = {}
     for rank, steps in enumerate(steps_of):
         of_steps = [sum(step.values()) - sum(step[part] for part in waits) for step in steps]
@@ -85,20 +87,20 @@ def _summary(
     return profile, ReplicaTimes(at_once=True, seconds=own_s)
 
 
-def _parts(step: Step) -> dict[StepPart, float]:
+def _parts(step: Step) -> dict[TimedPart, float]:
     """Return the seconds of each part. The wait for a core is taken off those that took less CPU
     time than they lasted.
     """
     gaps = {name: max(0.0, step["seconds"][name] - cpu) for name, cpu in step["cpu"].items()}
     gap_s = sum(gaps.values())
     core_s = min(step["core_wait"], gap_s)
-    parts = dict.fromkeys(StepPart, 0.0)
-    parts[StepPart.CORE] = core_s
+    parts = dict.fromkeys(TimedPart, 0.0)
+    parts[TimedPart.CORE] = core_s
     for name, seconds in step["seconds"].items():
         left_s = seconds - (core_s * gaps[name] / gap_s if gap_s else 0.0)
         if name == "other":
-            parts[StepPart.HOST] = min(left_s, step["cpu"][name])
-            parts[StepPart.IDLE] = left_s - parts[StepPart.HOST]
+            parts[TimedPart.HOST] = min(left_s, step["cpu"][name])
+            parts[TimedPart.IDLE] = left_s - parts[TimedPart.HOST]
         else:
-            parts[_PART.get(name, StepPart.COMPUTE)] += left_s
+            parts[_PART.get(name, TimedPart.COMPUTE)] += left_s
     return parts

@@ -24,15 +24,15 @@ from analysis.explain.waterfall import (
 )
 from analysis.results import Result
 from analysis.selection import Source
-from scalemark.records.measurement import StepPart
+from scalemark.records.measurement import TimedPart
 
 _BOUNDS = {
-    StepPart.INPUT: Bound.INPUT,
-    StepPart.HOST: Bound.HOST,
-    StepPart.IDLE: Bound.HOST,
-    StepPart.COMMUNICATION: Bound.COMMUNICATION,
-    StepPart.RANKS: None,  # unless one is slow
-    StepPart.CORE: Bound.CONTENTION,
+    TimedPart.INPUT: Bound.INPUT,
+    TimedPart.HOST: Bound.HOST,
+    TimedPart.IDLE: Bound.HOST,
+    TimedPart.COMMUNICATION: Bound.COMMUNICATION,
+    TimedPart.RANKS: None,  # unless one is slow
+    TimedPart.CORE: Bound.CONTENTION,
 }
 
 
@@ -50,10 +50,10 @@ class Seen:
     apart: str = ""  # the trial that was timed from inside
 
     @property
-    def shares(self) -> dict[StepPart, float]:
+    def shares(self) -> dict[TimedPart, float]:
         """Return the share of the step of each part; empty where none is known."""
         shares = {}
-        for part in StepPart if self.profiles else ():
+        for part in TimedPart if self.profiles else ():
             shares[part] = statistics.fmean(
                 profile["parts_s"][part] / profile["step_s"] for profile in self.profiles
             )
@@ -210,7 +210,7 @@ def _causes(seen: Seen) -> Iterator[Evidence]:
     for part, bound in _BOUNDS.items():
         share = min(shares[part], most)
         because = f"{part} takes {share:.0%} of the step, {ms(share * seen.step_s)}"
-        if part is StepPart.RANKS and seen.slow.slow:
+        if part is TimedPart.RANKS and seen.slow.slow:
             bound = Bound.SLOW_REPLICA
             because = f"the others wait for {seen.slow.slow[0].replica}, {share:.0%} of the step"
         found.append((bound, share, because))
@@ -218,7 +218,7 @@ def _causes(seen: Seen) -> Iterator[Evidence]:
     cpu_s = statistics.fmean(profile["compute_cpu_s"] for profile in seen.profiles)
     is_seen = not is_of_gpus or seen.utilization is not None
     if is_seen and num and cpu_s / num <= LAUNCH_S:
-        share = shares[StepPart.COMPUTE] * min(1.0, LEAST_LAUNCH_S * num / cpu_s)
+        share = shares[TimedPart.COMPUTE] * min(1.0, LEAST_LAUNCH_S * num / cpu_s)
         because = (
             f"a step launches {num:.0f} operations, and computes {1e6 * cpu_s / num:.0f} us at each"
         )
@@ -240,7 +240,7 @@ def _weight(cause: Evidence, seen: Seen) -> float:
     share = cause.seconds.value / seen.step_s
     if cause.bound is Bound.CONTENTION:
         return share
-    return share / max(MATTERS, 1 - seen.shares[StepPart.CORE])
+    return share / max(MATTERS, 1 - seen.shares[TimedPart.CORE])
 
 
 def _verdict(seen: Seen, causes: Sequence[Evidence]) -> tuple[Bound | None, str]:
@@ -251,7 +251,9 @@ def _verdict(seen: Seen, causes: Sequence[Evidence]) -> tuple[Bound | None, str]
         is_known = seen.target.num_gpus == 1 and seen.utilization is not None
         why = " and ".join(["no part on the host takes 10% of the step", *_from_outside(seen)])
         return (Bound.COMPUTE if is_known else None), why
-    computes = f"{seen.shares[StepPart.COMPUTE]:.0%} of the step is forward, backward and optimizer"
+    computes = (
+        f"{seen.shares[TimedPart.COMPUTE]:.0%} of the step is forward, backward and optimizer"
+    )
     return (Bound.COMPUTE if seen.target.num_gpus == 1 else Bound.HEALTHY), computes
 
 
@@ -271,7 +273,7 @@ def _from_outside(seen: Seen) -> Iterator[str]:
 def _doubts(seen: Seen) -> Iterator[str]:
     if len(seen.profiles) < 2:
         yield "single run: sweep.repeats=3 would show how far others differ"
-    if seen.shares and seen.shares[StepPart.CORE] >= MATTERS:
-        yield f"it waited for a core {seen.shares[StepPart.CORE]:.0%} of the step"
+    if seen.shares and seen.shares[TimedPart.CORE] >= MATTERS:
+        yield f"it waited for a core {seen.shares[TimedPart.CORE]:.0%} of the step"
     if any(profile["is_of_gpus"] for profile in seen.profiles) and seen.utilization is None:
         yield "nothing tells whether its GPUs computed meanwhile"

@@ -321,7 +321,7 @@ def said_of_others(gpu: GpuTelemetry) -> str:
     return f"{num} other process{'' if num == 1 else 'es'} computed on {gpu.uuid}"
 
 
-class StepPart(StrEnum):
+class TimedPart(StrEnum):
     """A part of the step of a user's program that was timed from inside."""
 
     COMPUTE = "compute"
@@ -355,7 +355,7 @@ class Profile:
     # of the step's time, GPUs idle from its last kernel to the next step's first; None on CPU
     # devices, and in records of before it was counted
     step_gap_share: float | None = None
-    # of a program, timed from inside instead: StepPart -> seconds per step, mean of its ranks
+    # of a program, timed from inside instead: TimedPart -> seconds per step, mean of its ranks
     parts_s: dict[str, float] = field(default_factory=dict)
     # of a user's program on GPUs: clocks of the host do not see what these do
     is_of_gpus: bool = False

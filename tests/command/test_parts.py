@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command import parts, start
-from scalemark.records.measurement import StepPart
+from scalemark.records.measurement import TimedPart
 
 EVERY_MOMENT = (0.0, 1000.0)
 NOTHING = dict.fromkeys(
@@ -45,7 +45,7 @@ def test_parts_add_up_to_the_step():
     profile, times = read()
     assert sum(profile.parts_s.values()) == pytest.approx(1.0)
     assert (profile.step_s, profile.num_operations) == (pytest.approx(1.0), 17)
-    assert profile.parts_s[StepPart.INPUT] == profile.input_wait_s == pytest.approx(0.2)
+    assert profile.parts_s[TimedPart.INPUT] == profile.input_wait_s == pytest.approx(0.2)
     assert profile.compute_cpu_s == pytest.approx(0.7)
     assert times is None  # of one rank
 
@@ -53,9 +53,9 @@ def test_parts_add_up_to_the_step():
 def test_a_sleep_computation_and_a_wait_for_a_core_are_told_apart():
     write(0, other=1.0, idle=0.5, core_wait=0.2)
     of_parts = read()[0].parts_s
-    assert of_parts[StepPart.IDLE] == pytest.approx(0.5)
-    assert of_parts[StepPart.HOST] == pytest.approx(0.3)
-    assert of_parts[StepPart.CORE] == pytest.approx(0.2)
+    assert of_parts[TimedPart.IDLE] == pytest.approx(0.5)
+    assert of_parts[TimedPart.HOST] == pytest.approx(0.3)
+    assert of_parts[TimedPart.CORE] == pytest.approx(0.2)
 
 
 def test_what_the_last_rank_takes_is_the_exchange_and_the_rest_is_waiting():
@@ -63,9 +63,11 @@ def test_what_the_last_rank_takes_is_the_exchange_and_the_rest_is_waiting():
     write(1, forward=0.9, collective=0.1)
     profile, times = read()
     assert (
-        profile.parts_s[StepPart.COMMUNICATION] == profile.exposed_reduction_s == pytest.approx(0.1)
+        profile.parts_s[TimedPart.COMMUNICATION]
+        == profile.exposed_reduction_s
+        == pytest.approx(0.1)
     )
-    assert profile.parts_s[StepPart.RANKS] == pytest.approx(0.35)  # of the two in the mean
+    assert profile.parts_s[TimedPart.RANKS] == pytest.approx(0.35)  # of the two in the mean
     assert sum(profile.parts_s.values()) == pytest.approx(1.0)
     assert times.seconds["rank 0"] == pytest.approx([0.2] * 20)
     assert times.seconds["rank 1"] == pytest.approx([0.9] * 20)

@@ -10,7 +10,7 @@ from analysis.explain.causes import Bound
 from analysis.explain.programs import explain_programs
 from analysis.selection import Selection, Source
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Profile, ReplicaTimes, StepPart, Verdict
+from scalemark.records.measurement import Profile, ReplicaTimes, TimedPart, Verdict
 from tests import filled
 from tests.analysis.commands.command import analysis as run
 from tests.analysis.gpu_box import GPU_BOX
@@ -31,7 +31,7 @@ def profile(of_parts, *, is_of_gpus=False, num_operations=100):
         input_wait_s=0.0,
         problems="",
         folder="",
-        parts_s=dict.fromkeys(StepPart, 0.0) | of_parts | {StepPart.COMPUTE: compute_s},
+        parts_s=dict.fromkeys(TimedPart, 0.0) | of_parts | {TimedPart.COMPUTE: compute_s},
         is_of_gpus=is_of_gpus,
         num_operations=num_operations,
         compute_cpu_s=compute_s,
@@ -74,19 +74,19 @@ def verdict():
 @pytest.mark.parametrize(
     ("of_parts", "num_operations", "bound"),
     [
-        ({StepPart.INPUT: 0.6}, 100, Bound.INPUT),
-        ({StepPart.HOST: 0.6}, 100, Bound.HOST),
-        ({StepPart.IDLE: 0.6}, 100, Bound.HOST),
-        ({StepPart.CORE: 0.6}, 100, Bound.CONTENTION),
+        ({TimedPart.INPUT: 0.6}, 100, Bound.INPUT),
+        ({TimedPart.HOST: 0.6}, 100, Bound.HOST),
+        ({TimedPart.IDLE: 0.6}, 100, Bound.HOST),
+        ({TimedPart.CORE: 0.6}, 100, Bound.CONTENTION),
         (
-            {StepPart.CORE: 0.6, StepPart.INPUT: 0.3},
+            {TimedPart.CORE: 0.6, TimedPart.INPUT: 0.3},
             100,
             Bound.INPUT,
         ),  # alone it is most of the step
-        ({StepPart.CORE: 0.6, StepPart.INPUT: 0.05}, 100, Bound.CONTENTION),
+        ({TimedPart.CORE: 0.6, TimedPart.INPUT: 0.05}, 100, Bound.CONTENTION),
         ({}, 90_000, Bound.LAUNCH),
         ({}, 10_000, Bound.COMPUTE),
-        ({StepPart.INPUT: 0.05, StepPart.HOST: 0.05}, 100, Bound.COMPUTE),
+        ({TimedPart.INPUT: 0.05, TimedPart.HOST: 0.05}, 100, Bound.COMPUTE),
     ],
 )
 def test_the_largest_part_is_named(of_parts, num_operations, bound):
@@ -98,10 +98,10 @@ def test_the_largest_part_is_named(of_parts, num_operations, bound):
 @pytest.mark.parametrize(
     ("of_parts", "slowest", "bound"),
     [
-        ({StepPart.COMMUNICATION: 0.5}, 1.0, Bound.COMMUNICATION),
-        ({StepPart.RANKS: 0.4}, 2.0, Bound.SLOW_REPLICA),
-        ({StepPart.RANKS: 0.4}, 1.0, None),  # ranks take turns
-        ({StepPart.RANKS: 0.02}, 1.0, Bound.HEALTHY),
+        ({TimedPart.COMMUNICATION: 0.5}, 1.0, Bound.COMMUNICATION),
+        ({TimedPart.RANKS: 0.4}, 2.0, Bound.SLOW_REPLICA),
+        ({TimedPart.RANKS: 0.4}, 1.0, None),  # ranks take turns
+        ({TimedPart.RANKS: 0.02}, 1.0, Bound.HEALTHY),
     ],
 )
 def test_ranks_wait_for_an_exchange_or_for_a_slow_one(of_parts, slowest, bound):
@@ -116,8 +116,8 @@ def test_ranks_wait_for_an_exchange_or_for_a_slow_one(of_parts, slowest, bound):
 @pytest.mark.parametrize(
     ("utilization", "of_parts", "num_operations", "bound"),
     [
-        (0.3, {StepPart.INPUT: 0.6}, 100, Bound.INPUT),
-        (0.95, {StepPart.INPUT: 0.6}, 100, Bound.COMPUTE),  # GPUs compute meanwhile
+        (0.3, {TimedPart.INPUT: 0.6}, 100, Bound.INPUT),
+        (0.95, {TimedPart.INPUT: 0.6}, 100, Bound.COMPUTE),  # GPUs compute meanwhile
         (0.3, {}, 90_000, Bound.LAUNCH),
         (0.95, {}, 90_000, Bound.COMPUTE),
         (None, {}, 90_000, None),
@@ -136,7 +136,7 @@ def test_shares_belong_to_the_measured_trial_whose_speed_alone_counts(capsys, mo
     spec = ON_CPU()
     fill(
         (spec, 100.0, {**SEEN_FROM_OUTSIDE, "median_step_s": 0.5}),
-        (replace(spec, takes_apart=True), 80.0, apart(profile({StepPart.INPUT: 0.6}))),
+        (replace(spec, takes_apart=True), 80.0, apart(profile({TimedPart.INPUT: 0.6}))),
     )
     explanation = explained()
     assert explanation.target.trial_id == spec.trial_id
@@ -152,7 +152,7 @@ def test_shares_belong_to_the_measured_trial_whose_speed_alone_counts(capsys, mo
 
 def test_two_runs_that_agree_are_sure():
     spec = ON_CPU(takes_apart=True)
-    fill(*[(spec, 100.0, apart(profile({StepPart.INPUT: share}))) for share in (0.6, 0.62)])
+    fill(*[(spec, 100.0, apart(profile({TimedPart.INPUT: share}))) for share in (0.6, 0.62)])
     assert explained().diagnosis.confidence == "sure"
 
 
