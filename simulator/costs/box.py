@@ -52,11 +52,12 @@ class Hardware:
     def __post_init__(self) -> None:
         if not 1 <= self.num_gpus <= MOST_GPUS:
             raise ValueError(f"{self.name}: num_gpus={self.num_gpus}: wanted 1 to {MOST_GPUS}")
-        figures = {name: getattr(self, name) for name in _LEAST}
-        figures |= {f"tflops.{precision}": peak for precision, peak in self.tflops.items()}
+        figures = asdict(self)
+        for precision, peak in self.tflops.items():
+            figures[f"tflops.{precision}"] = peak
         for name, value in figures.items():
-            least = _LEAST.get(name, 1e-3)
-            if value is not None and not least <= value <= _MOST:
+            least = 0.0 if name in _MAY_BE_0 else 1e-3
+            if isinstance(value, int | float) and not least <= value <= _MOST:
                 raise ValueError(f"{self.name}: {name}={value:g}: wanted {least:g} to {_MOST:g}")
         if self.nvlink_gb_per_s and self.nvlink_clique < 2:
             raise ValueError(
@@ -112,15 +113,7 @@ MOST_GPUS = 256
 """In one box: 16 times the largest that was sold, and a machine has a link between each two."""
 
 _MOST = 1e6  # of any figure: beyond is a slip of units
-_LEAST = dict.fromkeys(
-    (
-        *("memory_gib", "memory_gb_per_s", "clock_mhz", "pcie_gb_per_s", "gpus_per_switch"),
-        *("num_sockets", "socket_gb_per_s", "nvlink_gb_per_s", "host_memory_gb_per_s"),
-        *("host_sum_gb_per_s", "num_cores", "host_memory_gib", "decode_images_per_s_per_core"),
-    ),
-    1e-3,
-)
-_LEAST |= dict.fromkeys(("launch_us", "copy_us", "hop_us"), 0.0)
+_MAY_BE_0 = ("launch_us", "copy_us", "hop_us", "nvlink_clique")
 
 
 def _number(name: str, value: object) -> float:

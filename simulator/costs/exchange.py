@@ -97,12 +97,12 @@ class LinkTraffic:
         self._load_pcie(gpu, way, num_bytes)
         self._load(("host memory", 0, ""), num_bytes, self.hardware.host_memory_gb_per_s)
 
-    def _load_pcie(self, gpu: int, way: str, num_bytes: float) -> None:
-        """Load all that lies between a GPU and its host bridge."""
+    def _load_pcie(self, gpu: int, way: str, num_bytes: float, *, leaves: bool = True) -> None:
+        """Load what lies between a GPU and its switch, and if it `leaves` that, its host bridge."""
         hardware = self.hardware
         rate = hardware.pcie_gb_per_s * _REACHED
         self._load(("pcie", gpu, way), num_bytes, rate)
-        if hardware.gpus_per_switch > 1:
+        if leaves and hardware.gpus_per_switch > 1:
             self._load(("switch", gpu // hardware.gpus_per_switch, way), num_bytes, rate)
 
     def _peer_copy(self, source: int, target: int, num_bytes: float) -> None:
@@ -120,13 +120,9 @@ class LinkTraffic:
             self._load(("nvlink", source, "out"), num_bytes, rate)
             self._load(("nvlink", target, "in"), num_bytes, rate)
             return
-        if source // hardware.gpus_per_switch == target // hardware.gpus_per_switch:
-            rate = hardware.pcie_gb_per_s * _REACHED
-            self._load(("pcie", source, "up"), num_bytes, rate)
-            self._load(("pcie", target, "down"), num_bytes, rate)
-        else:
-            self._load_pcie(source, "up", num_bytes)
-            self._load_pcie(target, "down", num_bytes)
+        leaves = source // hardware.gpus_per_switch != target // hardware.gpus_per_switch
+        self._load_pcie(source, "up", num_bytes, leaves=leaves)
+        self._load_pcie(target, "down", num_bytes, leaves=leaves)
         first, second = source // hardware.gpus_per_socket, target // hardware.gpus_per_socket
         if first != second:
             assert hardware.socket_gb_per_s is not None  # `costs` has checked it
