@@ -62,10 +62,6 @@ class Candidate:
     def spread(self) -> Spread:
         return Spread.of(self.scores)
 
-    @property
-    def throughput(self) -> float:
-        return self.result.throughput or 0.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from analysis import options, screen, selection, titles
+from analysis.advise.questions import axes_apart
 from analysis.predict import Basis, Prediction, curves
 from analysis.predict import predict as predicted
 from scalemark.cli.commands import USAGE
@@ -105,7 +106,7 @@ def _show(console: Console, predictions: Sequence[Prediction]) -> None:
         able = [prediction for prediction in group if prediction.throughput is not None]
         if able:
             _print_table(console, sorted(able, key=_order), unit, group[0].origin)
-        for line in (*_doubts(able), *_declined(group)):
+        for line in _reasons(group):
             screen.say(console, line)
 
 
@@ -118,11 +119,8 @@ def _order(prediction: Prediction) -> tuple[object, ...]:
 def _print_table(
     console: Console, predictions: Sequence[Prediction], unit: str, origin: str
 ) -> None:
-    varied = []  # axes, beside model and strategy, in which the curves differ
-    for name in dict.fromkeys(name for prediction in predictions for name in prediction.setting):
-        values = {str(prediction.setting.get(name)) for prediction in predictions}
-        if name != "model" and len(values) > 1:
-            varied.append(name)
+    # axes, beside model and strategy, in which the curves differ
+    varied = axes_apart([{**each.setting, "model": ""} for each in predictions])
     heading = f"{unit} [95 %]"
     columns = ["model", "strategy", *varied, "GPUs", heading, "from"]
     has_figures = any(prediction.figure is not None for prediction in predictions)
@@ -146,22 +144,21 @@ def _print_table(
     print_columns(console, columns, rows, right=frozenset(["GPUs", heading, origin]))
 
 
-def _doubts(predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Yield one sentence for each basis that is less than a curve, with what it is of."""
-    for basis, sentence in _DOUBTS.items():
-        of_basis = [prediction for prediction in predictions if prediction.basis is basis]
-        if of_basis:
-            which = "" if len(of_basis) == len(predictions) else f"{_named(of_basis)}: "
-            yield f"{which}{sentence}."
-
-
-def _declined(predictions: Sequence[Prediction]) -> Iterator[str]:
+def _reasons(group: Sequence[Prediction]) -> Iterator[str]:
+    """Yield one sentence for each basis that is less than a curve, and each reason to decline."""
     by_reason: dict[str, list[Prediction]] = defaultdict(list)
-    for prediction in predictions:
+    for prediction in group:
         if prediction.declined:
             by_reason[prediction.declined].append(prediction)
-    for reason, declined in by_reason.items():
-        yield f"Not predicted: {_named(declined)}: {reason}."
+        elif prediction.basis in _DOUBTS:
+            by_reason[_DOUBTS[prediction.basis]].append(prediction)
+    for reason, of_reason in by_reason.items():
+        if of_reason[0].declined:
+            yield f"Not predicted: {_named(of_reason)}: {reason}."
+        elif len(of_reason) < len(group):
+            yield f"{_named(of_reason)}: {reason}."
+        else:
+            yield f"{reason}."
 
 
 def _named(predictions: Sequence[Prediction]) -> str:
