@@ -139,17 +139,23 @@ class RunFolder:
         """Write a file whole or not at all.
 
         The steps are on the disk before the result that rests on them, so that a power loss spares
-        both or neither. No other file waits for the disk: that would disturb the measurement.
+        both or neither. A sweep's own file waits for the disk, too, and no other one: that would
+        disturb the measurement.
         """
         if path == self.result:
             self._sync_steps()
         draft = path.with_suffix(".draft")
-        with draft.open("w") as file:
-            file.write(text)
-            if path in (self.result, self.environment):
-                file.flush()
-                os.fsync(file.fileno())
-        draft.replace(path)
+        try:
+            with draft.open("w") as file:
+                file.write(text)
+                if path in (self.result, self.environment) or path.name == SWEEP_FILE:
+                    file.flush()
+                    os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink()
+            raise
 
     def _sync_steps(self) -> None:
         """Flush the file, and its name in the folder."""
@@ -303,7 +309,8 @@ def read_left(folder: RunFolder, result: AttemptResult) -> Left:
             raise ValueError(
                 f"{folder.result}: outcome=completed, measurement=null: wanted a measurement"
             )
-        return Left(result=result, steps=[], environment=readable_environment(folder))
+        environment = readable(folder.read_environment)
+        return Left(result=result, steps=[], environment=environment)
     return Left(
         result=result,
         steps=steps_of(folder, result.measurement),
@@ -314,7 +321,7 @@ def read_left(folder: RunFolder, result: AttemptResult) -> Left:
 def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
     """Return what is left of an attempt whose own result does not count."""
     result = AttemptResult(outcome=outcome, message=message)
-    return Left(result=result, steps=[], environment=readable_environment(folder))
+    return Left(result=result, steps=[], environment=readable(folder.read_environment))
 
 
 def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:
@@ -335,10 +342,10 @@ def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:
     return steps
 
 
-def readable_environment(folder: RunFolder) -> dict[str, Any] | None:
-    """Read the environment of an attempt that ended badly, where there is a whole one."""
+def readable(read: Callable[[], _Made | None]) -> _Made | None:
+    """Read a file of a folder; None also when a crash of the machine has damaged it."""
     try:
-        return folder.read_environment()
+        return read()
     except (ValueError, OSError):
         return None
 
@@ -377,10 +384,7 @@ def with_gpu_errors(result: AttemptResult, folder: RunFolder) -> AttemptResult:
     if result.outcome not in (Outcome.FAILED, Outcome.HUNG):
         return result
     message = result.message
-    try:
-        errors = folder.read_gpu_errors()
-    except (OSError, ValueError):  # the file makes no sense
-        errors = []
+    errors = readable(folder.read_gpu_errors) or []
     for error in errors[:_MOST_NAMED]:
         if str(error) not in message:  # a rank may have said it
             message = f"{message}; {error}"

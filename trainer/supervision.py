@@ -87,38 +87,44 @@ class RanksJob:
 @contextmanager
 def start_ranks(job: RanksJob) -> "Iterator[StartedRanks]":
     """Start them all; at the end of the block, kill what still runs. Raises UnsupportedTrialError
-    for what this machine cannot do, OSError for what cannot be started; nothing runs then.
+    for what this machine cannot do, _NotStartedError for what cannot be started; nothing runs then.
     """
     with ExitStack() as held:
-        hosts = _hosts_elsewhere(job)
-        addresses = [host["address"] for host in hosts] or ["127.0.0.1"] * job.spec.hosts
-        # ports of this host; on others they are as likely to be free
-        ports = held.enter_context(reserved_ports(len(job.jobs) * job.spec.hosts))
-        ranks = StartedRanks(job, job.cluster(addresses, ports), hosts)
-        held.callback(ranks.end)
-        # locks of hosts are taken in one order everywhere, or two trials would wait for each other
-        for rank in sorted(ranks.cluster.ranks, key=ranks.host_of):
-            ranks.start(rank)
-            ranks.wait_for_host(rank)
+        try:
+            limits = job.folder.read_rank_limits()
+            hosts = _hosts_elsewhere(job)
+            addresses = [host["address"] for host in hosts] or ["127.0.0.1"] * job.spec.hosts
+            # ports of this host; on others they are as likely to be free
+            ports = held.enter_context(reserved_ports(len(job.jobs) * job.spec.hosts))
+            ranks = StartedRanks(job, job.cluster(addresses, ports), hosts, limits)
+            held.callback(ranks.end)
+            # locks of hosts are taken in one order everywhere, or two trials would wait for each
+            # other
+            for rank in sorted(ranks.cluster.ranks, key=ranks.host_of):
+                ranks.start(rank)
+                ranks.wait_for_host(rank)
+        except (OSError, ValueError) as error:  # a file of the folder may make no sense
+            raise _NotStartedError(error) from error
         yield ranks
 
 
 class StartedRanks:
     """Children of this process, each the leader of a session and process group."""
 
-    def __init__(self, job: RanksJob, cluster: Cluster, hosts: Sequence[dict[str, Any]]) -> None:
-        self.cluster = cluster
+    def __init__(
+        self,
+        job: RanksJob,
+        cluster: Cluster,
+        hosts: Sequence[dict[str, Any]],
+        limits: RankLimits,
+    ) -> None:
+        self.cluster, self.limits = cluster, limits
         self._job, self._hosts = job, hosts
         # a fork is safe, and saves the import that a new Python would need
         is_safe = own_process.num_threads() == 1 and not own_process.libcuda_is_loaded()
         self._forks = is_safe and job.slow_import in sys.modules
         self._running: dict[Rank, tuple[int, int]] = {}  # process id, and pidfd
         self._ended: dict[Rank, int] = {}
-
-    @property
-    def descriptors(self) -> Sequence[int]:
-        """Return what is readable when `look` may have news; it is also called twice a second."""
-        return [descriptor for _, descriptor in self._running.values()]
 
     def host_of(self, rank: Rank) -> str:
         """Return the name of its host; empty where that is this one."""
@@ -128,8 +134,7 @@ class StartedRanks:
         """Wait until a rank that takes the lock of its host has it, or has ended."""
         token = self._job.folder.rank_token(rank)
         while self._takes_lock(rank) and rank in self._running and token.exists():
-            wait_readable(self.descriptors, LOOK_EVERY_S)
-            self.look()
+            self.look(LOOK_EVERY_S)
 
     def _takes_lock(self, rank: Rank) -> bool:
         """Say whether it does: a worker, which has it for the parameter server beside it."""
@@ -153,8 +158,9 @@ class StartedRanks:
             os.waitpid(pid, 0)
             raise
 
-    def look(self) -> Mapping[Rank, int]:
-        """Return the exit codes of ended ranks, without waiting: -N by signal N."""
+    def look(self, timeout_s: float) -> Mapping[Rank, int]:
+        """Return the exit codes of ended ranks, -N by signal N; wait until another ends."""
+        wait_readable([descriptor for _, descriptor in self._running.values()], timeout_s)
         for rank, (pid, descriptor) in list(self._running.items()):
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 self._reap(rank, pid, descriptor)
@@ -289,7 +295,7 @@ def look_after(job: RanksJob) -> int:
         asked = own_rank.as_asked(job.spec)
         job.folder.write(job.folder.trial, asked.to_json())
     try:
-        result, exit_code = rank_ends.judge(job.folder, _watch(job, _limits(job.folder)))
+        result, exit_code = rank_ends.judge(job.folder, _watch(job))
     except UnsupportedTrialError as error:
         result, exit_code = rank_ends.trial_end(Outcome.UNSUPPORTED, str(error))
     except _NotStartedError as error:
@@ -308,7 +314,7 @@ class _NotStartedError(Exception):
     """Nothing runs."""
 
 
-def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
+def _watch(job: RanksJob) -> RankEnds:
     """Watch until worker 0 has ended and `grace_s` is over, another rank has failed, or an
     interrupt; then end all.
     """
@@ -317,16 +323,16 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
     missed, interrupted, num_kills = None, False, num_kernel_kills()
     try:
         with ExitStack() as running:
-            started = _start(job, running)
+            started = running.enter_context(start_ranks(job))
             ranks = started.cluster.ranks
             _tell(job.folder, started.cluster)
-            pulses = Pulses(job.folder, started.cluster, limits)
+            pulses = Pulses(job.folder, started.cluster, started.limits)
             while not missed and not rank_ends.is_over(exit_codes):
-                exit_codes |= _look(started, LOOK_EVERY_S)
+                exit_codes |= started.look(LOOK_EVERY_S)
                 missed = pulses.missed(exit_codes)
             if rank_ends.is_over(exit_codes):
                 if exit_codes.get(WORKER_0) == 0 and job.grace_s is not None:
-                    _finish(started, exit_codes, job.grace_s)
+                    finish(started, exit_codes, job.grace_s)
                 _wait_until(lambda: rank_ends.is_settled(exit_codes), started, exit_codes, SETTLE_S)
     except KeyboardInterrupt:
         interrupted = True
@@ -340,37 +346,6 @@ def _watch(job: RanksJob, limits: RankLimits) -> RankEnds:
     )
 
 
-def _start(job: RanksJob, running: ExitStack) -> StartedRanks:
-    """Start the ranks until `running` is closed. Raises _NotStartedError, UnsupportedTrialError."""
-    try:
-        return running.enter_context(start_ranks(job))
-    except OSError as error:
-        raise _NotStartedError(error) from error
-
-
-def _look(started: StartedRanks, timeout_s: float) -> Mapping[Rank, int | None]:
-    wait_readable(started.descriptors, timeout_s)
-    return started.look()
-
-
-def _limits(folder: RunFolder) -> RankLimits:
-    """Read the deadlines. Raises _NotStartedError."""
-    try:
-        return folder.read_rank_limits()
-    except (OSError, ValueError) as error:
-        raise _NotStartedError(error) from error
-
-
-def _finish(started: StartedRanks, exit_codes: dict[Rank, int | None], grace_s: float) -> None:
-    """Wait for the others, up to `grace_s`, once worker 0 has completed, or until one fails."""
-    ranks = started.cluster.ranks
-
-    def is_done() -> bool:
-        return len(exit_codes) == len(ranks) or any(code != 0 for code in exit_codes.values())
-
-    _wait_until(is_done, started, exit_codes, grace_s)
-
-
 def _wait_until(
     is_done: Callable[[], bool],
     started: StartedRanks,
@@ -379,7 +354,17 @@ def _wait_until(
 ) -> None:
     until_s = time.monotonic() + timeout_s
     while not is_done() and (left_s := until_s - time.monotonic()) > 0:
-        exit_codes |= _look(started, min(left_s, LOOK_EVERY_S))
+        exit_codes |= started.look(min(left_s, LOOK_EVERY_S))
+
+
+def finish(started: StartedRanks, exit_codes: dict[Rank, int | None], grace_s: float) -> None:
+    """Wait for the others, up to `grace_s`, once worker 0 has completed, or until one fails."""
+    num_ranks = len(started.cluster.ranks)
+
+    def is_done() -> bool:
+        return len(exit_codes) == num_ranks or any(code != 0 for code in exit_codes.values())
+
+    _wait_until(is_done, started, exit_codes, grace_s)
 
 
 def _clear(folder: RunFolder) -> None:

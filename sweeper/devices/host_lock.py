@@ -69,10 +69,6 @@ class Lock:
         """Take it now or not at all; None when somebody else has it."""
         return Held()
 
-    def is_anothers(self, uuid: str) -> bool:
-        """Return whether another sweep measures on this GPU now."""
-        return False
-
 
 class _BusyError(Exception):
     """Another open file has the lock; `pid` signed it last, where it could."""
@@ -131,21 +127,6 @@ class HostLock(Lock):
         self._waiting.close()
         self._given = [*(given for given in self._given if given.descriptors), held]
         return held
-
-    def is_anothers(self, uuid: str) -> bool:
-        """Return whether another sweep measures on this GPU now, or has the whole host.
-
-        Whose processes those of another user are, their locks alone tell. Raises SweepRefusedError
-        where the files cannot be used.
-        """
-        with self._refusing():
-            for name in (HOST, uuid):
-                try:
-                    os.close(self._lock(name, fcntl.LOCK_SH))
-                except _BusyError as busy:
-                    if busy.pid != os.getpid():
-                        return True
-        return False
 
     def _lock_all(self, wanted: Mapping[str, int], held: Held) -> bool:
         """Return False where a process of the last holder does not end. Raises _BusyError."""

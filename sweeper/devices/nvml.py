@@ -263,12 +263,7 @@ class GpuInUse:
     used_bytes: int | None  # by them; None where the driver does not say
 
     def __str__(self) -> str:
-        if self.used_bytes is None:
-            return f"{self.name} ({self.by})"
-        memory = f"{self.used_bytes / 2**20:.0f} MiB"
-        if self.used_bytes >= 2**30:
-            memory = f"{self.used_bytes / 2**30:.1f} GiB"
-        return f"{self.name} ({self.by}, {memory})"
+        return f"{self.name} ({self.by})"
 
 
 class GpuUsers:
@@ -320,14 +315,9 @@ class GpuUsers:
 
 
 def said_in_use(gpus: Sequence[GpuInUse]) -> str:
-    """Return `GPU 0 (pid 4711 python of anna), GPU 1 (...) are in use by others`, without what
-    changes from one moment to the next.
-    """
-    names = ", ".join(f"{gpu.name} ({gpu.by})" for gpu in gpus)
-    verb = "is"
-    if len(gpus) > 1:
-        verb = "are"
-    return f"{names} {verb} in use by others"
+    """Return `GPU 0 (pid 4711 python of anna), GPU 1 (...) are in use by others`."""
+    verb = "are" if len(gpus) > 1 else "is"
+    return f"{', '.join(map(str, gpus))} {verb} in use by others"
 
 
 def _named(others: Sequence[Any]) -> str:

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities import LauncherAbilities, setting
@@ -78,7 +78,9 @@ class Launcher(prefix.Launcher):
                 raise SweepRefusedError(f"launcher.slurm.{name}={value}: wanted 1 or more")
         if own := os.environ.get("SLURM_JOB_NODELIST"):
             for name, _, _, _, gres in _nodes(f"--nodes={own}"):
-                gpus[name] = gpus_of_job(os.environ, num_gpus(gres))
+                gpus[name] = num_gpus(gres)
+                if (of_job := os.environ.get("SLURM_GPUS_ON_NODE", "")).isdigit():
+                    gpus[name] = min(int(of_job), gpus[name])
             return list(gpus), self.gpus_of_each(list(gpus.values()), len(gpus), "this Slurm job")
         asked = set(settings.partition.split(",")) if settings.partition else set()
         names, limit_min = set(), 0.0
@@ -169,18 +171,6 @@ def num_gpus(gres: str) -> int:
         if kind == "gpu":
             num += int(rest[-1]) if rest and rest[-1].isdigit() else 1
     return num
-
-
-def gpus_of_job(variables: Mapping[str, str], of_node: int) -> int:
-    """Return how many GPUs of a node our job has: all where Slurm does not say it."""
-    count, numbers = variables.get("SLURM_GPUS_ON_NODE", ""), variables.get("SLURM_JOB_GPUS")
-    if count.isdigit():
-        return min(int(count), of_node)
-    if numbers:
-        return min(len(numbers.split(",")), of_node)
-    if each := variables.get("SLURM_GPUS_PER_NODE"):
-        return min(num_gpus(f"gpu:{each}"), of_node)
-    return of_node
 
 
 def minutes(limit: str) -> float:

@@ -2,10 +2,10 @@
 
 sweep night-1
 host7: 64 cores, 503 GiB; 8 usable GPUs
-━━━━━━━━━━──────────────  12/40  ETA 1:02:10
+━━━━━━━━━━──────────────  12/40  ETA 1 h 02 min
 9 completed   2 out_of_memory   1 hung   2 running   26 pending
-GPU 0-3            resnet50-replicated_nccl-x4  step 12 of about 40  0:34 of about 1:20
-GPU 4              vgg16-ps_cpu-x1              attempt 2: building  0:05
+GPU 0-3            resnet50-replicated_nccl-x4  step 12 of about 40  34 s of about 80 s
+GPU 4              vgg16-ps_cpu-x1              attempt 2: building  5 s
 1234.50 images/s   vgg16-ps_cpu-x2              (suspect: jitter 12 %)
 out_of_memory      vgg16-ps_cpu-x8              no room for it
 """
@@ -125,17 +125,19 @@ def render(snapshot: Snapshot) -> RenderableType:
     num_through = total - num_left - counts.get(State.INTERRUPTED, 0)
     progress = f"{num_through}/{total}"
     if num_through < total and snapshot.state is SweepState.RUNNING:
-        eta = "no ETA yet" if snapshot.eta_s is None else f"ETA {clock_text(snapshot.eta_s)}"
+        eta = (
+            "no ETA yet"
+            if snapshot.eta_s is None
+            else f"ETA {wording.duration_text(snapshot.eta_s)}"
+        )
         progress += f"  {eta}"
     bar = ProgressBar(total=max(1, total), completed=num_through, width=BAR_WIDTH)
     head = Table.grid(padding=(0, 2, 0, 0))
     head.add_row(bar, Text(progress))
     parts = []
     for state, num in counts.items():
-        style = ""
-        if state not in (*_NOT_DONE, State.COMPLETED):
-            style = FAILED
-        parts.append(Text(f"{num} {state}", style=style))
+        is_fine = state in (*_NOT_DONE, State.COMPLETED)
+        parts.append(Text(f"{num} {state}", style="" if is_fine else FAILED))
     body = Table.grid(padding=(0, 2, 0, 0))
     body.add_column(no_wrap=True)
     body.add_column(overflow="fold")
@@ -187,7 +189,7 @@ def plain_line(
         line.append(f"{ended.outcome}: {why}", style=FAILED)
     line.append(f"  took {ended.duration_s:.1f} s")
     if eta_s is not None and num_done < total:
-        line.append(f"  ETA {clock_text(eta_s)}")
+        line.append(f"  ETA {wording.duration_text(eta_s)}")
     return line
 
 
@@ -215,27 +217,15 @@ def doing_text(folder: RunFolder, spec: TrialSpec) -> str:
     return f"{text} of about {about}"
 
 
-def clock_text(seconds: float) -> str:
-    """Return minutes and seconds, with hours and days where there are any."""
-    minutes, rest_s = divmod(round(max(0.0, seconds)), 60)
-    hours, rest_min = divmod(minutes, 60)
-    if not hours:
-        return f"{minutes}:{rest_s:02d}"
-    text = f"{hours % 24}:{rest_min:02d}:{rest_s:02d}"
-    if hours >= 24:
-        text = f"{hours // 24} d {text}"
-    return text
-
-
 def one_line(text: str) -> str:
     """Remove line ends and other characters that would move the cursor, and secrets."""
     return untrusted.quoted(" ".join(text.split()))
 
 
 def _doing(attempt: RunningAttempt) -> str:
-    text = f"{one_line(attempt.doing)}  {clock_text(attempt.elapsed_s)}"
+    text = f"{one_line(attempt.doing)}  {wording.duration_text(attempt.elapsed_s)}"
     if attempt.expected_s is not None:
-        text += f" of about {clock_text(attempt.expected_s)}"
+        text += f" of about {wording.duration_text(attempt.expected_s)}"
     if attempt.attempt > 1:
         text = f"attempt {attempt.attempt}: {text}"
     if attempt.repeat > 1:

@@ -1,7 +1,7 @@
 """Chooses what starts next, takes devices for it, writes it down and starts it."""
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ from sweeper.devices.slots import Slots
 from sweeper.loop.attempt import Attempt
 from sweeper.loop.backlog import Given, Repeat, Room
 from sweeper.loop.recording import Recorder
-from sweeper.loop.supervision import Over, Run, Shared
+from sweeper.loop.supervision import Over, Shared
 from sweeper.starts import environment
 
 
@@ -96,7 +96,7 @@ class Starter:
         )
         placement = replace(given.placement, start=process.start)
         given = replace(given, placement=placement, started_s=self._tools.clock())
-        self._shared.runs.append(Run(given=given, attempt=attempt))
+        self._shared.runs[attempt] = given
         if self._start.problem and not self._reported_problem:
             self._reported_problem = True
             self._tools.progress.note(self._start.problem)
@@ -172,8 +172,8 @@ class Rooms:
                     taken = (self._host_lock.taken,)
                 self.slots.mark_taken(taken)
                 return None
-            # only now: what other sweeps run is seen by their locks
-            if self._mark_others(ours=names).isdisjoint(names):
+            # only now: where we have the locks, no other sweep runs anything
+            if self._mark_others().isdisjoint(names):
                 return Room(grant=grant, held=held)
             held.close()
             self.slots.free(grant)
@@ -187,14 +187,9 @@ class Rooms:
         self.slots.free(room.grant, is_lost=is_lost)
         self.slots.clear_taken()
 
-    def _mark_others(self, ours: Collection[str] = ()) -> set[str]:
-        """Mark the GPUs that other programs use, and return them; what other sweeps run is seen by
-        their locks. `ours` are those whose locks we have.
-        """
-        in_use = []
-        for gpu in self._gpu_users.look():
-            if gpu.uuid in ours or not self._host_lock.is_anothers(gpu.uuid):
-                in_use.append(gpu)
+    def _mark_others(self) -> set[str]:
+        """Mark the GPUs that programs use which this user's sweeps did not start; return them."""
+        in_use = self._gpu_users.look()
         if in_use and not self.held_by:
             self.held_by = said_in_use(in_use)
         names = {gpu.uuid for gpu in in_use}

@@ -37,11 +37,11 @@ from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
 from sweeper.early_stopping.contests import Contest
 from sweeper.grid.plan import PlannedTrial
-from sweeper.loop.attempt import judge
-from sweeper.loop.backlog import Backlog, Eta, planned_repeats
+from sweeper.loop.attempt import Attempt, judge
+from sweeper.loop.backlog import Backlog, Eta, Given, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.recording import Recorder
-from sweeper.loop.supervision import Heartbeat, Over, Policy, Run, Shared, Stopping, Tools
+from sweeper.loop.supervision import Heartbeat, Over, Policy, Shared, Stopping, Tools
 from sweeper.report import Ran
 
 SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
@@ -64,7 +64,7 @@ class Orchestrator:
         ledger, tell, clock, sweep = tools.ledger, tools.tell, tools.clock, policy.sweep
         slots = tools.slots
         self._tools, self._policy = tools, policy
-        self._runs: list[Run] = []  # that run now
+        self._runs: dict[Attempt, Given] = {}  # that run now
         self._num_obeyed = 0  # how often we were asked to stop, and did
         self._stopping = Stopping(tools.stop, self._runs, tell)
         self._heartbeat = Heartbeat(ledger, self._stopping, policy.heartbeat_timeout_s, tell, clock)
@@ -149,7 +149,7 @@ class Orchestrator:
             dispatcher.start_what_fits()
         progress, now_s = self._tools.progress, self._tools.clock()
         if progress.is_live and now_s >= self._show_s:
-            running = [run.given for run in self._runs]
+            running = list(self._runs.values())
             progress.show(running, now_s, self._eta.left_s(), dispatcher.waits_for)
             self._show_s = self._tools.clock() + SHOW_EVERY_S
         is_open = len(self._backlog) > 0
@@ -172,21 +172,21 @@ class Orchestrator:
             self._tools.tell(f"{doing} {attempts}{self._tools.stop.hint}")
 
     def _end_all(self, *, at_once: bool) -> None:
-        for run in self._runs:
-            run.attempt.stop(at_once=at_once)
+        for attempt in self._runs:
+            attempt.stop(at_once=at_once)
 
     def _look(self) -> None:
-        for run in list(self._runs):
+        for attempt, given in list(self._runs.items()):
             self._heartbeat.beat_if_due()  # recording the one before may have taken long
-            run.attempt.look()
-            ended = run.attempt.ended()
+            attempt.look()
+            ended = attempt.ended()
             if ended is None:
                 continue
-            self._runs.remove(run)
-            judged = judge(run.given.folder, ended, self._policy.launcher)
+            del self._runs[attempt]
+            judged = judge(given.folder, ended, self._policy.launcher)
             self._dispatcher.record(
                 Over(
-                    given=run.given,
+                    given=given,
                     result=judged.result,
                     exit_code=ended.exit_code,
                     duration_s=ended.duration_s,
@@ -203,9 +203,9 @@ class Orchestrator:
             due_s.append(self._dispatcher.due_s)
         wait_s = min(due_s) - self._tools.clock()
         descriptors = [woken.fileno()]
-        for run in self._runs:
-            wait_s = min(wait_s, run.attempt.next_look_s())
-            descriptors.append(run.attempt.descriptor)
+        for attempt in self._runs:
+            wait_s = min(wait_s, attempt.next_look_s())
+            descriptors.append(attempt.descriptor)
         if self._dispatcher.starting:
             descriptors.append(self._dispatcher.starting.loading)
         self._tools.wait(descriptors, max(0.0, wait_s))

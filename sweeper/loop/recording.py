@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from conf.schema import OnFailure
-from scalemark.records.attempt import Placement
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import AttemptResult, Outcome, State, Verdict
 from scalemark.records.trial import TrialSpec
-from scalemark.run_folder import RunFolder
+from scalemark.run_folder import RunFolder, readable
 from scalemark.text.untrusted import without_secrets
 from store.database import own_command
 from store.errors import StoreError
@@ -46,7 +45,9 @@ class Recorder:
 
     def record(self, over: Over) -> None:
         """Nothing more is started when it cannot be written."""
-        given = over.given
+        given, placement = over.given, over.given.placement
+        if placement.rank_start:
+            placement = run_folders.placement_of(given.folder, placement)
         repeat = given.repeat
         left = run_folders.recorded_left(given.folder, over.result)
         result = replace(left.result, message=without_secrets(left.result.message))
@@ -64,7 +65,7 @@ class Recorder:
             repeat=repeat.open.repeat,
             attempt=repeat.open.num_attempts,
             exit_code=over.exit_code,
-            placement=_placement(given),
+            placement=placement,
             run_dir=str(given.folder.path),
             started_at=given.started_at,
             duration_s=over.duration_s,
@@ -96,7 +97,7 @@ class Recorder:
                 self._backlog.expect(repeat.open.trial_id, duration_s)
         self.observer.ended(repeat.task.key, final)
         waiting = [*self._backlog.waiting(), *self.observer.expected()]
-        self._eta.update(waiting, [run.given for run in self._shared.runs])
+        self._eta.update(waiting, list(self._shared.runs.values()))
         ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
         self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
         self.steer(repeat)
@@ -170,7 +171,7 @@ class Recorder:
     def _write(self, given: Given, finished: FinishedAttempt, again: str | None) -> None:
         ended_at, folder = datetime.now(UTC), given.folder
         # one that was taken for dead has its end written by another
-        if run_folders.read_end(folder) is None:
+        if readable(folder.read_ended) is None:
             run_folders.write_end(folder, finished, ended_at)
         repeat_id = given.repeat.open.repeat_id
         self._shared.heartbeat.write(
@@ -186,13 +187,3 @@ class Recorder:
         if self._stopping.is_stopping or not is_wanted:
             return None
         return f"tried again after {end}"
-
-
-def _placement(given: Given) -> Placement:
-    """Return where it ran: what started it elsewhere may have noted its hosts."""
-    if not given.placement.rank_start:
-        return given.placement
-    try:
-        return given.folder.read_placement() or given.placement
-    except (OSError, ValueError):
-        return given.placement

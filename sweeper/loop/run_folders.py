@@ -21,7 +21,7 @@ from scalemark.records.machine import Machine
 from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.records.references import Rejected
 from scalemark.records.validation import parsed
-from scalemark.run_folder import Left, RunFolder
+from scalemark.run_folder import Left, RunFolder, readable
 from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import safe_name
 from store import ledger, rebuild, schema
@@ -61,27 +61,12 @@ def write_end(folder: RunFolder, finished: FinishedAttempt, ended_at: datetime) 
         placement=finished.placement,
         outcome=result.outcome,
         message=result.message,
-        result=None if result == _readable_result(folder) else result,
+        result=None if result == readable(folder.read_result) else result,
     )
     try:
         folder.write(folder.ended, ended.to_json())
     except OSError as error:
         raise _refused(folder.path, error) from error
-
-
-def read_end(folder: RunFolder) -> AttemptEnd | None:
-    """Return the end; None also when a crash of the machine has damaged it."""
-    try:
-        return folder.read_ended()
-    except (ValueError, OSError):
-        return None
-
-
-def _readable_result(folder: RunFolder) -> AttemptResult | None:
-    try:
-        return folder.read_result()
-    except (ValueError, OSError):
-        return None
 
 
 class RunFolders:
@@ -104,7 +89,7 @@ class RunFolders:
         except OSError as error:
             raise _refused(runs_dir / sweep.name, error) from error
         try:
-            _write_synced(self.path / run_folder.SWEEP_FILE, sweep.to_json())
+            RunFolder(self.path).write(self.path / run_folder.SWEEP_FILE, sweep.to_json())
         except OSError as error:
             with suppress(OSError):  # unless it is in use already
                 self.path.rmdir()
@@ -204,20 +189,6 @@ def _uid_in(path: Path) -> str | None:
     if isinstance(sweep, dict):
         return sweep.get("uid")
     return None
-
-
-def _write_synced(path: Path, text: str) -> None:
-    """Replace a file at once and whole. Once per command, so it may wait for the disk."""
-    draft = path.with_suffix(".draft")
-    try:
-        with draft.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def _refused(path: Path, error: OSError) -> SweepRefusedError:
@@ -334,7 +305,7 @@ def _finished(repeat: ledger.Abandoned) -> FinishedAttempt:
         repeat=repeat.repeat,
         attempt=repeat.attempt,
         exit_code=end.exit_code if end else None,
-        placement=end.placement if end else _placement(folder, repeat.placement),
+        placement=end.placement if end else placement_of(folder, repeat.placement),
         run_dir=repeat.run_dir,
         started_at=repeat.started_at,
         duration_s=end.duration_s if end else None,
@@ -362,7 +333,7 @@ def _read(folder: RunFolder) -> tuple[AttemptEnd | None, Left]:
     Files that a crash of the machine has damaged are no result, and then the orchestrator's word
     does not count either.
     """
-    end, message = read_end(folder), ledger.KILLED
+    end, message = readable(folder.read_ended), ledger.KILLED
     try:
         result = (end and end.result) or folder.read_result()
         if result:
@@ -373,9 +344,8 @@ def _read(folder: RunFolder) -> tuple[AttemptEnd | None, Left]:
     return None, run_folder.left_of_failed(folder, Outcome.INTERRUPTED, without_secrets(message))
 
 
-def _placement(folder: RunFolder, planned: Placement) -> Placement:
-    """Return the placement as it came to be: forking may not have been possible."""
-    try:
-        return folder.read_placement() or planned
-    except (ValueError, OSError):
-        return planned
+def placement_of(folder: RunFolder, planned: Placement) -> Placement:
+    """Return the placement as it came to be: forking may not have been possible, and what started
+    it elsewhere may have noted its hosts.
+    """
+    return readable(folder.read_placement) or planned

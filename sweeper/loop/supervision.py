@@ -3,7 +3,7 @@ that its parts share.
 
 - `Stop` counts signals; `Stopping` knows these and all other reasons to start nothing more.
 - `Heartbeat` gives a sign every few seconds, also while a write waits for a locked database.
-- `Tools` and `Policy` are what the loop is made with, `Run` and `Over` are its attempts.
+- `Tools` and `Policy` are what the loop is made with, `Over` is an attempt that has ended.
 """
 
 import signal
@@ -213,14 +213,6 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """An attempt that runs."""
-
-    given: Given
-    attempt: Attempt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
     """An attempt that has ended, or could not be started."""
 
@@ -240,4 +232,4 @@ class Shared:
     backlog: Backlog
     heartbeat: Heartbeat
     stopping: Stopping
-    runs: list[Run]  # that run now
+    runs: dict[Attempt, Given]  # that run now

@@ -18,12 +18,12 @@ from conf.schema import LauncherConfig
 from scalemark.host.processes import this_process
 from scalemark.records.attempt import AttemptEnd
 from scalemark.records.measurement import Outcome
-from scalemark.run_folder import RunFolder
+from scalemark.run_folder import RunFolder, readable
 from store.ledger import close_abandoned
 from store.rows import FinishedAttempt, add_attempts
 from store.writer import Writer
 from sweeper.loop.attempt import ProcessEnd, judge
-from sweeper.loop.run_folders import read_end, recorded_left, recover
+from sweeper.loop.run_folders import recorded_left, recover
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, STEPS, attempt, begin
 from tests.specs import small
 from tests.tables import contents
@@ -317,9 +317,9 @@ def test_recovery_closes_hostile_folders_and_those_beside_them(db):
 def test_an_end_that_no_database_takes_is_found_out_anew(tmp_path, place, value):
     folder = fill(tmp_path / "run")
     folder.write(folder.ended, END.to_json())
-    assert read_end(folder) == END
+    assert readable(folder.read_ended) == END
     changed("ended.json", place, value)(folder)
-    assert read_end(folder) is None
+    assert readable(folder.read_ended) is None
     with pytest.raises(ValueError, match=r"ended\.json is damaged: "):
         folder.read_ended()
 

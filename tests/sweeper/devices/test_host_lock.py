@@ -125,18 +125,6 @@ def test_the_gpu_in_the_way_is_reported_but_not_for_the_host(lock, other):
         assert (lock.taken, lock.held_by) == (None, "")
 
 
-def test_gpus_of_another_sweep_are_told_from_our_own(lock, other):
-    first = other("GPU-b", shares_host=True)
-    with lock.try_hold(["GPU-a"], shares_host=True):
-        assert [lock.is_anothers(f"GPU-{letter}") for letter in "abc"] == [False, True, False]
-    first.end()
-    assert not lock.is_anothers("GPU-b")
-    with lock.try_hold(shares_host=False):
-        assert not lock.is_anothers("GPU-a"), "the host is ours"
-    assert other(shares_host=False).holds
-    assert lock.is_anothers("GPU-a")
-
-
 @pytest.fixture
 def sweeps(folder):
     """Two more of this host."""

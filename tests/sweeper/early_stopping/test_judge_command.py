@@ -111,7 +111,7 @@ def test_a_change_of_the_users_own_program_is_judged(judge, monkeypatch):
     assert better == "better: it is faster"
     assert parity == "the faster one trains otherwise: True"
     assert gain.startswith("throughput +")
-    assert re.search(r"\[ 1/60\] .* ETA (?!0:00)", ended.stderr), "of 59 more runs at most"
+    assert re.search(r"\[ 1/60\] .* ETA (?!0 s)", ended.stderr), "of 59 more runs at most"
 
     program("new", 900.0)
     ended = judge("--baseline", trial, "command.run=python3 new/train.py", "--json")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sweeper.launchers import slurm
-from sweeper.launchers.slurm import gpus_of_job, minutes, num_gpus
+from sweeper.launchers.slurm import minutes, num_gpus
 from tests.conf.test_resolve import config
 
 
@@ -15,21 +15,6 @@ from tests.conf.test_resolve import config
 )
 def test_gpus_are_counted_among_generic_resources(gres, num):
     assert num_gpus(gres) == num
-
-
-@pytest.mark.parametrize(
-    ("variables", "num"),
-    [
-        ({"SLURM_GPUS_ON_NODE": "2", "SLURM_JOB_GPUS": "0,1,2"}, 2),
-        ({"SLURM_JOB_GPUS": "0,5"}, 2),
-        ({"SLURM_GPUS_PER_NODE": "a100:2"}, 2),
-        ({"SLURM_GPUS_PER_NODE": "4"}, 4),
-        ({"SLURM_GPUS_ON_NODE": "9"}, 8),
-        ({}, 8),
-    ],
-)
-def test_a_job_has_the_gpus_that_it_asked_for(variables, num):
-    assert gpus_of_job(variables, 8) == num
 
 
 def test_inside_a_job_its_gpus_count_not_those_of_the_node(monkeypatch):

@@ -98,9 +98,6 @@ class FakeLock:
         self.held_by = self.by
         return None if self.by else Held()
 
-    def is_anothers(self, uuid: str) -> bool:
-        return bool(self.by)
-
 
 def test_a_room_that_another_sweep_has_is_free_again_for_us():
     reported, lock = [], FakeLock("process 7")
