@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from scalemark.records.attempt import Placement
 from scalemark.records.machine import DeviceKind, Gpu, PcieLevel
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
@@ -23,22 +24,10 @@ LEAST_CORES_TO_SPARE_ONE = 8  # with fewer, a trial would miss it
 REST_S = 30.0  # of a host that was lost, before it is tried again
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
-    """The devices and cores that one attempt holds."""
-
-    devices: tuple[int, ...]  # numbers in the inventory
-    visible_devices: str  # CUDA_VISIBLE_DEVICES; empty on CPU devices
-    cores: tuple[int, ...]  # CPU cores it may run on; empty = all that the orchestrator may
-    # a core of none of the trials, for what watches them; None where there is none to spare
-    spare_core: int | None
-    # names of other hosts whose devices they are, and what starts ranks there, as in Placement
-    hosts: tuple[str, ...] = ()
-    rank_start: str = ""
-
-
 class Slots(ABC):
-    """Knows which devices are free, and grants them. Not for several threads."""
+    """Knows which devices are free, and grants them: a placement without what is the same for all
+    attempts of a sweep. Not for several threads.
+    """
 
     num_devices: int
     most_at_once: int  # trials that may run side by side
@@ -47,7 +36,7 @@ class Slots(ABC):
     def __init__(self, names: Sequence[str] = ()) -> None:
         """`names` are `Inventory.uuids`, where other sweeps may have some of the devices."""
         self._names = names
-        self._held: list[Grant] = []
+        self._held: list[Placement] = []
         self._taken: set[int] = set()  # devices that other sweeps have
 
     def width(self, spec: TrialSpec) -> int:
@@ -59,10 +48,10 @@ class Slots(ABC):
         """Return whether there is room now."""
 
     @abstractmethod
-    def take_for(self, spec: TrialSpec) -> Grant | None:
+    def take_for(self, spec: TrialSpec) -> Placement | None:
         """Grant devices for a trial; None when there is no room now."""
 
-    def free(self, grant: Grant, *, is_lost: bool = False) -> None:
+    def free(self, grant: Placement, *, is_lost: bool = False) -> None:
         """Take a grant back; `is_lost`: its hosts could not be reached.
 
         Raises ValueError when it is not held.
@@ -126,7 +115,7 @@ class DeviceSlots(Slots):
             raise ValueError(f"num_gpus={width} can never fit: wanted 1 to {most}")
         return len(self._held) < self.most_at_once and len(self._free()) >= width
 
-    def take(self, num_gpus: int) -> Grant | None:
+    def take(self, num_gpus: int) -> Placement | None:
         """Grant devices; None when there is no room now. Raises ValueError as `fits` does."""
         if not self.fits(num_gpus):
             return None
@@ -134,7 +123,8 @@ class DeviceSlots(Slots):
         visible: Sequence[int] = ()
         if self._on_gpus:
             visible = devices
-        grant = Grant(
+        grant = Placement(
+            start="",
             devices=devices,
             visible_devices=",".join(self._inventory.uuids(visible)),
             cores=self._cores_for(devices),
@@ -143,7 +133,7 @@ class DeviceSlots(Slots):
         self._held.append(grant)
         return grant
 
-    def take_for(self, spec: TrialSpec) -> Grant | None:
+    def take_for(self, spec: TrialSpec) -> Placement | None:
         return self.take(spec.num_gpus)
 
     def _free(self) -> set[int]:
@@ -252,7 +242,7 @@ class HostSlots(Slots):
     def fits(self, width: int) -> bool:
         return len(self._held) < self.most_at_once and bool(self._choose(width))
 
-    def take_for(self, spec: TrialSpec) -> Grant | None:
+    def take_for(self, spec: TrialSpec) -> Placement | None:
         width = self.width(spec)
         if not self.fits(width):
             return None
@@ -262,7 +252,8 @@ class HostSlots(Slots):
         if self._on_gpus:
             used = [device % self._per_host for device in chosen][: spec.gpus_per_host]
             visible_devices = ",".join(map(str, used))
-        grant = Grant(
+        grant = Placement(
+            start="",
             devices=chosen,
             visible_devices=visible_devices,
             cores=(),
@@ -273,7 +264,7 @@ class HostSlots(Slots):
         self._held.append(grant)
         return grant
 
-    def free(self, grant: Grant, *, is_lost: bool = False) -> None:
+    def free(self, grant: Placement, *, is_lost: bool = False) -> None:
         """Leave hosts that were lost alone for a while, or ask an engine for fewer."""
         for device in grant.devices if is_lost else ():
             self._rests_until_s[device // self._per_host] = self._clock() + REST_S

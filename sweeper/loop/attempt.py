@@ -250,11 +250,13 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The result of an attempt, and whether it crashed."""
+    """What came of an attempt that has ended, or could not be started."""
 
     result: AttemptResult
     # failed without a result of its own or of a rank, or interrupted but not by us: worth a retry
     crashed: bool
+    exit_code: int | None = None  # as that of ProcessEnd
+    duration_s: float = 0.0
 
 
 def judge(folder: RunFolder, ended: ProcessEnd, limits: LauncherConfig) -> Judged:
@@ -267,13 +269,16 @@ def judge(folder: RunFolder, ended: ProcessEnd, limits: LauncherConfig) -> Judge
     if written and _counts(written, ended):
         crashed = written.outcome == Outcome.INTERRUPTED or ended.exit_code == RANK_LOST
         crashed = crashed and ended.exit_code != HOST_LOST  # it is not what the host died of
-        return Judged(result=written, crashed=crashed)
-    outcome, message = _judge_end(ended, limits)
-    if outcome is Outcome.FAILED:
-        why = unreadable or ended.seen.unreadable or ended.last_error
-        message = f"{message}: {why or 'see log.txt in its run folder'}"
-    result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
-    return Judged(result=with_gpu_errors(result, folder), crashed=outcome is Outcome.FAILED)
+    else:
+        outcome, message = _judge_end(ended, limits)
+        crashed = outcome is Outcome.FAILED
+        if crashed:
+            why = unreadable or ended.seen.unreadable or ended.last_error
+            message = f"{message}: {why or 'see log.txt in its run folder'}"
+        written = with_gpu_errors(AttemptResult(outcome=outcome, message=message), folder)
+    return Judged(
+        result=written, crashed=crashed, exit_code=ended.exit_code, duration_s=ended.duration_s
+    )
 
 
 def _counts(written: AttemptResult, ended: ProcessEnd) -> bool:

@@ -20,7 +20,6 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from store.ledger import OpenRepeat
 from sweeper.devices.host_lock import Held
-from sweeper.devices.slots import Grant
 from sweeper.grid.plan import PlannedTrial
 
 
@@ -248,7 +247,7 @@ def planned_repeats(
 class Room:
     """Devices and cores of one attempt, and the lock that keeps other sweeps off them."""
 
-    grant: Grant
+    grant: Placement
     held: Held
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from scalemark.abilities import jobs_of
 from scalemark.host.processes import is_lack_of_host_memory, start_ticks
-from scalemark.records.attempt import HOST_LOST, Placement, RankLimits
+from scalemark.records.attempt import HOST_LOST, RankLimits
 from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
@@ -17,10 +17,10 @@ from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import GpuUsers, said_in_use
 from sweeper.devices.slots import Slots
-from sweeper.loop.attempt import Attempt
+from sweeper.loop.attempt import Attempt, Judged
 from sweeper.loop.backlog import Given, Repeat, Room
 from sweeper.loop.recording import Recorder
-from sweeper.loop.supervision import Over, Shared
+from sweeper.loop.supervision import Shared
 from sweeper.starts import environment
 
 
@@ -35,12 +35,18 @@ class Starter:
 
     def begin(self, repeat: Repeat, room: Room) -> None:
         """Write down that it runs; `go_on` starts it. Raises StoreError and SweepRefusedError."""
-        placement = self._placement(room)
+        launcher = self._policy.launcher
+        memory_gib = launcher.host_memory_gib
+        placement = replace(
+            room.grant,
+            start=self._start.name,
+            shares_host=launcher.share_host,
+            host_memory_bytes=round(memory_gib * 2**30) if memory_gib else None,
+        )
         number = repeat.open.num_attempts + 1
         started_at = datetime.now(UTC)
         limits = None
         if jobs_of(repeat.trial.spec):
-            launcher = self._policy.launcher
             limits = RankLimits(
                 start_timeout_s=launcher.rank_start_timeout_s, timeout_s=launcher.rank_timeout_s
             )
@@ -61,14 +67,14 @@ class Starter:
             started_s=self._tools.clock(),
         )
 
-    def go_on(self) -> Over | None:
-        """Start what is `given`, or wait for what starts it; returns what will never run."""
+    def go_on(self) -> tuple[Given, Judged] | None:
+        """Start what is `given`, or wait for what starts it; return what will never run."""
         given, self.given = self.given, None
         if given is None:
             return None
         if self._shared.stopping.was_interrupted:
             why = "the sweep was interrupted, before it was started"
-            return _not_started(given, Outcome.INTERRUPTED, why)
+            return given, _not_started(Outcome.INTERRUPTED, why)
         try:
             descriptor = self._start.prepare(given.folder, given.environment)
             if descriptor is None:
@@ -80,7 +86,7 @@ class Starter:
             if is_lack_of_host_memory(error):
                 outcome = Outcome.OUT_OF_MEMORY
             why = f"could not be started: {error.strerror or error}"
-            return _not_started(given, outcome, why)
+            return given, _not_started(outcome, why)
         return None
 
     def _run(self, given: Given) -> None:
@@ -109,25 +115,10 @@ class Starter:
         except StoreError as error:
             self._shared.stopping.give_up(error)
 
-    def _placement(self, room: Room) -> Placement:
-        launcher, grant = self._policy.launcher, room.grant
-        memory_gib = launcher.host_memory_gib
-        return Placement(
-            start=self._start.name,
-            devices=grant.devices,
-            visible_devices=grant.visible_devices,
-            cores=grant.cores,
-            spare_core=grant.spare_core,
-            shares_host=launcher.share_host,
-            host_memory_bytes=round(memory_gib * 2**30) if memory_gib else None,
-            hosts=grant.hosts,
-            rank_start=grant.rank_start,
-        )
 
-
-def _not_started(given: Given, outcome: Outcome, message: str) -> Over:
-    result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
-    return Over(given=given, result=result, crashed=outcome is Outcome.FAILED)
+def _not_started(outcome: Outcome, message: str) -> Judged:
+    result = AttemptResult(outcome=outcome, message=message)
+    return Judged(result=result, crashed=outcome is Outcome.FAILED)
 
 
 # Each claim is a transaction: what has ended meanwhile shall not wait for hundreds of them.
@@ -298,14 +289,14 @@ class Dispatcher:
 
     def go_on_starting(self) -> None:
         """Start what waits for that, and record what cannot be."""
-        over = self._starter.go_on()
-        if over:
-            self.record(over)
+        not_started = self._starter.go_on()
+        if not_started:
+            self.record(*not_started)
 
-    def record(self, over: Over) -> None:
+    def record(self, given: Given, judged: Judged) -> None:
         """Record an end, which leaves room for more."""
-        self._rooms.leave(over.given.room, is_lost=over.exit_code == HOST_LOST)
-        self._recorder.record(over)
+        self._rooms.leave(given.room, is_lost=judged.exit_code == HOST_LOST)
+        self._recorder.record(given, judged)
 
     @property
     def _is_idle(self) -> bool:

@@ -41,7 +41,7 @@ from sweeper.loop.attempt import Attempt, judge
 from sweeper.loop.backlog import Backlog, Eta, Given, planned_repeats
 from sweeper.loop.dispatch import Dispatcher
 from sweeper.loop.recording import Recorder
-from sweeper.loop.supervision import Heartbeat, Over, Policy, Shared, Stopping, Tools
+from sweeper.loop.supervision import Heartbeat, Policy, Shared, Stopping, Tools
 from sweeper.report import Ran
 
 SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
@@ -184,15 +184,7 @@ class Orchestrator:
                 continue
             del self._runs[attempt]
             judged = judge(given.folder, ended, self._policy.launcher)
-            self._dispatcher.record(
-                Over(
-                    given=given,
-                    result=judged.result,
-                    exit_code=ended.exit_code,
-                    duration_s=ended.duration_s,
-                    crashed=judged.crashed,
-                )
-            )
+            self._dispatcher.record(given, judged)
 
     def _sleep(self, woken: socket.socket) -> None:
         """Sleep until a process ends, a signal comes, or something is due."""

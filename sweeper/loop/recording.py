@@ -19,7 +19,7 @@ from sweeper.early_stopping.contests import Contest, Observer
 from sweeper.live.view import EndedAttempt
 from sweeper.loop import attempt, run_folders
 from sweeper.loop.backlog import Eta, Given, Repeat
-from sweeper.loop.supervision import Over, Shared
+from sweeper.loop.supervision import Shared
 from sweeper.report import Failure, Ran, first_unread
 
 
@@ -43,15 +43,15 @@ class Recorder:
         self._progress = shared.tools.progress
         self.observer = Observer(contests, shared.backlog, self.skip, shared.tools.tell)
 
-    def record(self, over: Over) -> None:
+    def record(self, given: Given, judged: attempt.Judged) -> None:
         """Nothing more is started when it cannot be written."""
-        given, placement = over.given, over.given.placement
+        placement = given.placement
         if placement.rank_start:
             placement = run_folders.placement_of(given.folder, placement)
         repeat = given.repeat
-        left = run_folders.recorded_left(given.folder, over.result)
+        left = run_folders.recorded_left(given.folder, judged.result)
         result = replace(left.result, message=without_secrets(left.result.message))
-        again = self._why_again(repeat, result, crashed=over.crashed)
+        again = self._why_again(repeat, result, crashed=judged.crashed)
         disturbances = attempt.disturbances_of(result)
         if again is not None and disturbances:
             # its numbers are kept, and neither shown in tables nor counted as a repeat: the next
@@ -64,11 +64,11 @@ class Recorder:
             trial_id=repeat.open.trial_id,
             repeat=repeat.open.repeat,
             attempt=repeat.open.num_attempts,
-            exit_code=over.exit_code,
+            exit_code=judged.exit_code,
             placement=placement,
             run_dir=str(given.folder.path),
             started_at=given.started_at,
-            duration_s=over.duration_s,
+            duration_s=judged.duration_s,
             result=result,
             steps=left.steps,
             environment=left.environment,

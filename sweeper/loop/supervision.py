@@ -3,7 +3,7 @@ that its parts share.
 
 - `Stop` counts signals; `Stopping` knows these and all other reasons to start nothing more.
 - `Heartbeat` gives a sign every few seconds, also while a write waits for a locked database.
-- `Tools` and `Policy` are what the loop is made with, `Over` is an attempt that has ended.
+- `Tools` and `Policy` are what the loop is made with.
 """
 
 import signal
@@ -18,7 +18,6 @@ from typing import TypeVar
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
 from scalemark.host.processes import HEARTBEAT_TIMEOUT, wait_readable
-from scalemark.records.measurement import AttemptResult
 from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
 from store.ledger import Ledger
 from sweeper import SweepRefusedError
@@ -210,17 +209,6 @@ class Policy:
     retry: RetryConfig
     # others take a process that is silent for so long for dead: the heartbeat timeout
     heartbeat_timeout_s: float = HEARTBEAT_TIMEOUT.total_seconds()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Over:
-    """An attempt that has ended, or could not be started."""
-
-    given: Given
-    result: AttemptResult
-    exit_code: int | None = None  # as that of `sweeper.loop.attempt.Ended`
-    duration_s: float = 0.0
-    crashed: bool  # as that of `sweeper.loop.attempt.Judged`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
