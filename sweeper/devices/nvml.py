@@ -16,12 +16,12 @@ refuses them. NUMA nodes and nearby cores come from the kernel.
 
 import itertools
 import os
-import pwd
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pynvml
 
 from scalemark.host.gpu_libraries import memory_in_use, processes_of, started_by_scalemark
@@ -332,13 +332,8 @@ def _named(others: Sequence[Any]) -> str:
 
 def _process_name(pid: int) -> str:
     """Return `pid 4711 python of anna`, as far as it can be read here."""
-    process = Path(f"/proc/{pid}")
     try:
-        command = quoted((process / "comm").read_text().strip())
-        user = process.stat().st_uid
-    except OSError:  # of another container, or it has ended
+        process = psutil.Process(pid)
+        return f"pid {pid} {quoted(process.name())} of {quoted(process.username())}"
+    except psutil.Error:  # of another container, or it has ended
         return f"pid {pid}"
-    try:
-        return f"pid {pid} {command} of {quoted(pwd.getpwuid(user).pw_name)}"
-    except KeyError:
-        return f"pid {pid} {command} of user {user}"
