@@ -236,7 +236,7 @@ TRAINS = """#!/bin/sh
 for step in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "step $step rate 10$((step % 3))"; done
 """
 PYTHON = """#!/bin/sh
-echo '{"path": "python", "python": "%s", "packages": {}, "folders": {}, "imported": []}'
+echo '{"path": "python", "python": "%s", "packages": {}, "imported": []}'
 """
 
 
