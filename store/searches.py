@@ -1,14 +1,16 @@
 """Reads how the attempts of a search for the largest batch ended, and keeps them out of results."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.measurement import Outcome
-from store.database import open_for_writing, reading, writing
+from store.database import open_for_writing, writing
 from store.filters import deleted_at
+from store.reading.queries import Row, selected
 from store.rows import in_chunks
 from store.schema import (
     AttemptRow,
@@ -23,55 +25,48 @@ from store.schema import (
 
 SEARCH = ".search"
 """How the name of a sweep ends that looks for the largest value of an axis."""
+_IS_OF_SEARCH = SweepRow.name.like(f"%{SEARCH}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How an attempt ended, for a search; numbers are None where it did not complete."""
+class Where:
+    """What must be equal for what is known of a trial to answer a search."""
 
-    outcome: Outcome
-    is_of_search: bool
-    throughput: float | None
-    low: float | None  # of the throughput, where an interval is known
-    high: float | None
-    item: str | None
-    peak_bytes: int | None  # of a device, or of the host where devices have no memory of their own
+    machine_key: str
+    software_key: str
+    shares_host: bool
+    host_memory_bytes: int | None
+    after: int = 0  # attempts up to this id do not count
 
 
-def ended(
-    engine: sa.Engine,
-    trial_ids: Sequence[str],
-    machine_key: str,
-    software_key: str,
-    *,
-    shares_host: bool,
-    host_memory_bytes: int | None,
-    after: int = 0,
-) -> dict[str, list[Ended]]:
-    """Return by trial id how its attempts under this memory limit ended, oldest first, also those
-    that a search deleted.
+def ended(engine: sa.Engine, trial_ids: Sequence[str], where: Where) -> dict[str, list[Row]]:
+    """Return by trial id how its attempts ended, oldest first, also those that a search deleted:
+    outcome, is_of_search, and numbers, which are None where it did not complete.
     """
+    found: dict[str, list[Row]] = defaultdict(list)
+    statement = _attempts(where)
+    for ids in in_chunks(trial_ids):
+        for row in selected(engine, statement.where(AttemptRow.trial_id.in_(ids))):
+            found[row["trial_id"]].append(row)
+    return found
+
+
+def _attempts(where: Where) -> sa.Select[*tuple[Any, ...]]:
     # an attempt that lacked memory early has no environment: its sweep knows the software
     key = sa.func.coalesce(EnvironmentRow.software_key, OrchestratorRow.software_key)
-    peak = sa.func.coalesce(
-        MeasurementRow.peak_device_memory_bytes, MeasurementRow.peak_host_memory_bytes
-    )
-    is_of_search = SweepRow.name.like(f"%{SEARCH}")
+    measured = MeasurementRow
+    # of a device, or of the host where devices have no memory of their own
+    peak = sa.func.coalesce(measured.peak_device_memory_bytes, measured.peak_host_memory_bytes)
     is_its_repeat = sa.and_(
         RepeatRow.sweep_id == AttemptRow.sweep_id,
         RepeatRow.trial_id == AttemptRow.trial_id,
         RepeatRow.repeat == AttemptRow.repeat,
     )
-    statement = (
+    return (
         sa.select(
-            AttemptRow.trial_id,
-            AttemptRow.outcome,
-            is_of_search.label("is_of_search"),
-            MeasurementRow.throughput,
-            MeasurementRow.throughput_low,
-            MeasurementRow.throughput_high,
-            MeasurementRow.item,
-            peak.label("peak_bytes"),
+            *(AttemptRow.trial_id, AttemptRow.outcome, _IS_OF_SEARCH.label("is_of_search")),
+            *(measured.throughput, measured.throughput_low, measured.throughput_high),
+            *(measured.item, peak.label("peak_bytes")),
         )
         .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
         .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
@@ -81,36 +76,20 @@ def ended(
         .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
         .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .where(
-            MachineRow.key == machine_key,
-            key == software_key,
-            AttemptRow.shares_host.in_((False, True) if shares_host else (False,)),
-            PlacementRow.host_memory_bytes.is_not_distinct_from(host_memory_bytes),
-            sa.or_(deleted_at(False), is_of_search),
-            AttemptRow.id > after,
+            MachineRow.key == where.machine_key,
+            key == where.software_key,
+            AttemptRow.shares_host.in_((False, True) if where.shares_host else (False,)),
+            PlacementRow.host_memory_bytes.is_not_distinct_from(where.host_memory_bytes),
+            sa.or_(deleted_at(False), _IS_OF_SEARCH),
+            AttemptRow.id > where.after,
         )
         .order_by(AttemptRow.id)
     )
-    found: dict[str, list[Ended]] = {}
-    with reading(engine) as connection:
-        for ids in in_chunks(trial_ids):
-            chosen = statement.where(AttemptRow.trial_id.in_(ids))
-            for row in connection.execute(chosen):
-                end = Ended(
-                    outcome=Outcome(row.outcome),
-                    is_of_search=row.is_of_search,
-                    throughput=row.throughput,
-                    low=row.throughput_low,
-                    high=row.throughput_high,
-                    item=row.item,
-                    peak_bytes=row.peak_bytes,
-                )
-                found.setdefault(row.trial_id, []).append(end)
-    return found
 
 
 def delete_of_searches(url: str, trial_ids: Sequence[str], at: datetime) -> None:
     """Delete the attempts of searches at these trials, so that their few steps count nowhere."""
-    searches = sa.select(SweepRow.id).where(SweepRow.name.like(f"%{SEARCH}"))
+    searches = sa.select(SweepRow.id).where(_IS_OF_SEARCH)
     update = sa.update(AttemptRow).where(AttemptRow.sweep_id.in_(searches), deleted_at(False))
     engine = open_for_writing(url)
     with writing(engine) as connection:

@@ -4,7 +4,7 @@ their own, and prints the frontier. What the database knows is not tried again.
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median
 
@@ -16,9 +16,17 @@ from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import as_typed, fixed
 from store.database import open_existing
 from store.reading.earlier import last_attempt
-from store.searches import SEARCH, Ended, delete_of_searches, ended
+from store.reading.queries import Row
+from store.searches import SEARCH, Where, delete_of_searches, ended
 from sweeper.grid.plan import varying_axes
-from sweeper.grid.search import MOST_ATTEMPTS, Goal, Search, largest, next_doubled, next_value
+from sweeper.grid.search import (
+    MOST_ATTEMPTS,
+    SearchGoal,
+    ValueSearch,
+    largest,
+    next_doubled,
+    next_value,
+)
 from sweeper.report import Report
 
 Measure = Callable[[Sequence[TrialSpec], SweepConfig], Report]
@@ -27,28 +35,20 @@ _RUNS_NOT = (Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT, Outcome.HUNG)
 _FEW_STEPS = {"num_steps": 3, "min_warm_up_steps": 1, "min_warm_up_s": 0.0, "min_window_s": 0.0}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """What must be equal for what is known of a value to hold."""
-
-    url: str
-    machine_key: str
-    software_key: str
-    shares_host: bool
-    host_memory_bytes: int | None
-
-
 class Searching:
     """Looks for a value in each of some cells, and knows what was found so far."""
 
-    def __init__(self, searches: Sequence[Search], sweep: SweepConfig, where: Where) -> None:
-        self.searches, self._sweep, self._where = searches, sweep, where
-        engine = open_existing(where.url)
-        self._after = last_attempt(engine) if engine and sweep.rerun else 0
+    def __init__(
+        self, searches: Sequence[ValueSearch], sweep: SweepConfig, url: str, where: Where
+    ) -> None:
+        self.searches, self._sweep, self._url, self._where = searches, sweep, url, where
+        engine = open_existing(url)
+        if engine and sweep.rerun:
+            self._where = replace(where, after=last_attempt(engine))
         self._tried: set[str] = set()  # trials, by this process
         # of each search: value -> how attempts at it ended, and of these those that measured it
-        self._ends: list[dict[int, list[Ended]]] = [{} for _ in searches]
-        self._full: list[dict[int, list[Ended]]] = [{} for _ in searches]
+        self._ends: list[dict[int, list[Row]]] = [{} for _ in searches]
+        self._full: list[dict[int, list[Row]]] = [{} for _ in searches]
         self._learn()
 
     def run(self, name: str, measure: Measure, known: Sequence[TrialSpec]) -> Report:
@@ -88,7 +88,7 @@ class Searching:
 
     def _settings(self, name: str) -> SweepConfig:
         """Return the settings of a round: a failure is an answer, and ends nothing."""
-        looks_for_best = any(search.goal is Goal.BEST for search in self.searches)
+        looks_for_best = any(search.goal is SearchGoal.BEST for search in self.searches)
         return replace(
             self._sweep,
             name=f"{name[: 100 - len(SEARCH)]}{SEARCH}",
@@ -107,9 +107,11 @@ class Searching:
 
     def _next_value(self, number: int) -> int | None:
         search, ran = self.searches[number], self._ran(number)
-        if search.goal is Goal.BEST:
+        if search.goal is SearchGoal.BEST:
             return next_doubled(search, ran, self._gains(number))
-        tried = [ends for ends in self._ends[number].values() if any(e.is_of_search for e in ends)]
+        tried = [
+            ends for ends in self._ends[number].values() if any(end["is_of_search"] for end in ends)
+        ]
         return next_value(search, ran, MOST_ATTEMPTS - len(tried))
 
     def _chosen(self, number: int) -> int:
@@ -118,7 +120,7 @@ class Searching:
         if value is not None and _tried_as(search, value).trial_id in self._tried:
             return value  # it failed, and not for lack of memory
         least = min(search.specs)
-        if search.goal is Goal.BEST:
+        if search.goal is SearchGoal.BEST:
             speeds = {value: self._speeds(number, value) for value, does in ran.items() if does}
             return max(speeds, key=lambda value: median(speeds[value]), default=least)
         most = (largest(ran) or least) * (1 - self._sweep.margin)
@@ -132,15 +134,15 @@ class Searching:
         if len(values) < 2:
             return True
         before, last = (self._full[number][value] for value in values[-2:])
-        lows = [end.low or end.throughput for end in last if end.throughput]
-        highs = [end.high or end.throughput for end in before if end.throughput]
-        return min(low for low in lows if low) > max(high for high in highs if high)
+        lows = [end["throughput_low"] or end["throughput"] for end in last]
+        highs = [end["throughput_high"] or end["throughput"] for end in before]
+        return bool(min(filter(None, lows)) > max(filter(None, highs)))
 
     def _ran(self, number: int) -> dict[int, bool]:
         """Return of each value with an answer whether it runs: always, so far."""
         ran = {}
         for value, ends in self._ends[number].items():
-            outcomes = {end.outcome for end in ends}
+            outcomes = {end["outcome"] for end in ends}
             if not outcomes.isdisjoint(_RUNS_NOT):
                 ran[value] = False
             elif Outcome.COMPLETED in outcomes:
@@ -148,26 +150,19 @@ class Searching:
         return ran
 
     def _speeds(self, number: int, value: int) -> list[float]:
-        return [end.throughput for end in self._full[number][value] if end.throughput]
+        ends = self._full[number][value]
+        return [end["throughput"] for end in ends if end["throughput"]]
 
     def _learn(self) -> list[str]:
         """Read how attempts ended; return the trials among them that are of few steps."""
-        where, engine = self._where, open_existing(self._where.url)
+        engine = open_existing(self._url)
         if engine is None:
             return []
         tried, full = [], []
         for search in self.searches:
             tried += [_tried_as(search, value).trial_id for value in search.specs]
             full += [spec.trial_id for spec in search.specs.values()]
-        found = ended(
-            engine,
-            [*dict.fromkeys([*tried, *full])],
-            where.machine_key,
-            where.software_key,
-            shares_host=where.shares_host,
-            host_memory_bytes=where.host_memory_bytes,
-            after=self._after,
-        )
+        found = ended(engine, [*dict.fromkeys([*tried, *full])], self._where)
         for number, search in enumerate(self.searches):
             for value, spec in search.specs.items():
                 ids = dict.fromkeys((_tried_as(search, value).trial_id, spec.trial_id))
@@ -177,7 +172,7 @@ class Searching:
 
     def _learn_and_hide(self) -> None:
         """Read how attempts ended, and have those of few steps count nowhere else."""
-        delete_of_searches(self._where.url, self._learn(), datetime.now(UTC))
+        delete_of_searches(self._url, self._learn(), datetime.now(UTC))
 
     def _value_of(self, spec: TrialSpec) -> str:
         axis = self.searches[0].axis
@@ -190,7 +185,7 @@ class Searching:
         varying = varying_axes(specs) - {axis, "num_gpus", "hosts"}
         if specs[0].engine == Engine.command:  # its strategy is named by them
             varying = set()
-        word = "largest" if goal is Goal.MAX else "best"
+        word = "largest" if goal is SearchGoal.MAX else "best"
         columns = ["model", "strategy", "GPUs", *map(bare_name, sorted(varying))]
         columns += [f"{word} {bare_name(axis)}", "peak memory", "throughput", "beyond it"]
         rows = []
@@ -208,30 +203,30 @@ class Searching:
         beyond = min((other for other, does in ran.items() if not does), default=None)
         why = "largest that was asked for"
         if beyond is not None:
-            outcome = next(end.outcome for end in ends[beyond] if end.outcome in _RUNS_NOT)
-            why = f"{beyond} {outcome.replace('_', ' ')}"
+            outcomes = [end["outcome"] for end in ends[beyond] if end["outcome"] in _RUNS_NOT]
+            why = f"{beyond} {outcomes[0].replace('_', ' ')}"
         elif largest(ran) != max(search.specs):
-            why = "no gain" if search.goal is Goal.BEST else "not tried"
+            why = "no gain" if search.goal is SearchGoal.BEST else "not tried"
         if not ran.get(value):
             if beyond is None:
                 return ["unknown", "", "", f"{value} failed"]
             return ["none", "", "", why]
         full = self._full[number][value]
-        peaks = [end.peak_bytes for end in full if end.peak_bytes]
+        peaks = [end["peak_bytes"] for end in full if end["peak_bytes"]]
         peak = f"{fixed(max(peaks) / 2**30, 2)} GiB" if peaks else "unknown"
         throughput = "unknown"
         if speeds := self._speeds(number, value):
-            item = next(end.item for end in full if end.item)
+            item = next(end["item"] for end in full if end["item"])
             throughput = f"{fixed(median(speeds), 1)} {unit_of(item)}"
         return [str(value), peak, throughput, why]
 
 
-def _tried_as(search: Search, value: int) -> TrialSpec:
+def _tried_as(search: ValueSearch, value: int) -> TrialSpec:
     """Return the trial that says whether a value runs: of our own models in a few steps, of a
     program the whole of it, for it may print nothing before.
     """
     spec = search.specs[value]
-    if search.goal is Goal.BEST or spec.engine == Engine.command:
+    if search.goal is SearchGoal.BEST or spec.engine == Engine.command:
         return spec
     fewest = {name: min(getattr(spec, name), most) for name, most in _FEW_STEPS.items()}
     return replace(spec, **fewest)

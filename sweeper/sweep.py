@@ -30,6 +30,7 @@ from store.errors import StoreError
 from store.ledger import Ledger
 from store.reading import earlier
 from store.rebuild import BEING_RUN
+from store.searches import Where
 from store.tables import refuse_other_readings
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper import SweepRefusedError, launchers
@@ -40,7 +41,7 @@ from sweeper.grid.compose import Grid
 from sweeper.grid.plan import Plan, check, check_folders, make_plan, resolve_grid
 from sweeper.grid.plan_view import Estimate, Planned, machine_line, plan_json, print_plan
 from sweeper.grid.search import resolve_searches, split
-from sweeper.largest import Searching, Where
+from sweeper.largest import Searching
 from sweeper.live.progress import Progress
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.run_folders import RunFolders, recover, take_up_lost
@@ -84,7 +85,6 @@ class Sweep:
         """Say what must be equal for results to answer a search of this sweep."""
         memory_gib = self.config.launcher.host_memory_gib
         return Where(
-            url=self.config.store.url,
             machine_key=self.machine.key,
             software_key=self.software_key,
             shares_host=self.config.launcher.share_host,
@@ -263,7 +263,7 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
     left_out += more_left_out
     every = [spec for search in searches for spec in search.specs.values()]
     sweep.check([*specs, *every])
-    searching = Searching(searches, config.sweep, sweep.where)
+    searching = Searching(searches, config.sweep, config.store.url, sweep.where)
     for search in searches:
         print(f"sweep: {search}", file=sys.stderr)
     if config.sweep.dry_run:

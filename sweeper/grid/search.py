@@ -26,7 +26,7 @@ _USUAL = (*range(1, 8), *(part << bits for bits in range(1, 11) for part in rang
 _BOUNDS = re.compile(r"\((\d{1,9}),\s*(\d{1,9})(?:,\s*(\d{1,9}))?\)", re.ASCII)
 
 
-class Goal(StrEnum):
+class SearchGoal(StrEnum):
     """What is looked for."""
 
     MAX = "max"  # the largest value that runs
@@ -34,11 +34,11 @@ class Goal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class ValueSearch:
     """One cell of the grid whose value of one axis is looked for."""
 
     axis: str  # batch_size, or a free axis by its full name
-    goal: Goal
+    goal: SearchGoal
     specs: Mapping[int, TrialSpec]  # value -> the trial, ascending
     first: int | None  # the value that is tried first; None: the middle
 
@@ -47,7 +47,7 @@ class Search:
         values = list(self.specs)
         cell = PlannedTrial(spec=self.without_axis(self.specs[values[0]]), num_repeats=0).label
         within = f"{self.axis} between {values[0]} and {values[-1]}"
-        if self.goal is Goal.BEST:
+        if self.goal is SearchGoal.BEST:
             return f"{cell}: measures {within}, doubled while that gains more than the noise"
         most = min(MOST_ATTEMPTS, len(values).bit_length() + 2 * bool(self.first))
         attempts = counted(most, "short attempt")
@@ -92,7 +92,7 @@ def resolve_searches(
     compose: Callable[[Cell], Config],
     inventory: Inventory,
     sweep: SweepConfig,
-) -> tuple[list[Search], list[tuple[str, str]]]:
+) -> tuple[list[ValueSearch], list[tuple[str, str]]]:
     """Return the searches, and the cells left out because no value of theirs makes a trial, with
     the reason. Raises SweepRefusedError as `resolve_grid`.
     """
@@ -123,7 +123,9 @@ def resolve_searches(
         left_out += by_rules.values()
         by_value = {int(str(spec.axes[axis])): spec for spec in specs}
         first = _FIRST_OF_USUAL if values == _USUAL else None
-        search = Search(axis=axis, goal=goal, specs=dict(sorted(by_value.items())), first=first)
+        search = ValueSearch(
+            axis=axis, goal=goal, specs=dict(sorted(by_value.items())), first=first
+        )
         searches.append(search)
     if cells and not searches:
         raise SweepRefusedError(left_out[0][1])
@@ -133,7 +135,7 @@ def resolve_searches(
     return searches, left_out
 
 
-def next_value(search: Search, ran: Mapping[int, bool], num_left: int) -> int | None:
+def next_value(search: ValueSearch, ran: Mapping[int, bool], num_left: int) -> int | None:
     """Return the value that a search for the largest tries next; None when it is known, or no
     attempt is left. `ran` says of the values that were tried whether they run.
 
@@ -151,7 +153,7 @@ def next_value(search: Search, ran: Mapping[int, bool], num_left: int) -> int | 
     return left[max(min(place, rest - 1, len(left) - 1), len(left) - rest, 0)]
 
 
-def next_doubled(search: Search, ran: Mapping[int, bool], gains: bool) -> int | None:
+def next_doubled(search: ValueSearch, ran: Mapping[int, bool], gains: bool) -> int | None:
     """Return the value that a search for the best tries next: about twice the last one that ran,
     while that gains and nothing failed.
     """
@@ -178,17 +180,17 @@ def _asked(cell: Cell) -> list[int]:
     for place, choice in enumerate(cell):
         value = choice.override.value()
         key, text = choice.override.key_or_group, str(value)
-        is_bare = key == "batch_size" and text in tuple(Goal)
+        is_bare = key == "batch_size" and text in tuple(SearchGoal)
         is_bounded = isinstance(value, str) and SEARCH.fullmatch(text)
         if is_bare or (is_bounded and (key == "batch_size" or key.startswith(PREFIX))):
             places.append(place)
     return places
 
 
-def _read(axis: str, text: str) -> tuple[Goal, Sequence[int]]:
+def _read(axis: str, text: str) -> tuple[SearchGoal, Sequence[int]]:
     """Read max, best, max(LEAST,MOST) or max(LEAST,MOST,STEP). Raises SweepRefusedError."""
     word, bracket, _ = text.partition("(")
-    goal = Goal(word)
+    goal = SearchGoal(word)
     if not bracket:
         return goal, _USUAL
     match = _BOUNDS.fullmatch(text.removeprefix(word))

@@ -3,15 +3,22 @@
 import pytest
 
 import scalemark
-from sweeper.grid.search import MOST_ATTEMPTS, MOST_VALUES, Goal, Search, largest, next_value
+from sweeper.grid.search import (
+    MOST_ATTEMPTS,
+    MOST_VALUES,
+    SearchGoal,
+    ValueSearch,
+    largest,
+    next_value,
+)
 from tests.specs import small
 
 SIMULATED = ("engine=simulated", "hardware=p100_pcie_8", "model=trivial")
 
 
-def search(values, first=None) -> Search:
+def search(values, first=None) -> ValueSearch:
     specs = {value: small(batch_size=value) for value in values}
-    return Search(axis="batch_size", goal=Goal.MAX, specs=specs, first=first)
+    return ValueSearch(axis="batch_size", goal=SearchGoal.MAX, specs=specs, first=first)
 
 
 @pytest.mark.parametrize(
