@@ -56,9 +56,6 @@ def probe(
         typer.Option(help=f"How many: all GPUs by default, or {NUM_CPU_DEVICES} CPU devices."),
     ] = None,
     hardware: Annotated[str, typer.Option(help="auto, gpu or cpu, as of a sweep.")] = "auto",
-    show: Annotated[
-        bool, typer.Option("--show", help="Measure nothing: show the newest that is kept.")
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Measure what the devices of this machine and the links between them can do: matrix products,
@@ -71,17 +68,7 @@ def probe(
         machine = describe_machine(config)
         inventory = take_inventory(machine, config)
         num_devices = _num_devices(devices, inventory)
-        if not show:
-            return _measure_and_keep(machine, inventory, num_devices, as_json=as_json)
-        if devices is not None:
-            raise SweepRefusedError("--show measures nothing; leave --devices out")
-        kept = files.read_probe(machine.key, str(inventory.kind))
-        if kept is None:
-            raise SweepRefusedError(
-                f"--show: no probe of {machine.host} and its {inventory.kind.plural} is kept; "
-                "leave --show out to measure"
-            )
-        return _print(kept, as_json=as_json)
+        _measure_and_keep(machine, inventory, num_devices, as_json=as_json)
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
     except KeyboardInterrupt:
@@ -285,21 +272,16 @@ def _json(line: bytes) -> dict[str, Any]:
         value = json.loads(line)
     except ValueError:
         return {}
-    if isinstance(value, dict):
-        return value
-    return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _cause(log: IO[bytes], exit_code: int) -> str:
     """Return the last line, as of an exception; of a process ended by a signal its last error."""
     log.seek(0)
     text = log.read().decode(errors="replace")
-    cause = last_error_in(text)
-    if exit_code < 0 and cause:
-        return cause
-    if not text.strip():
-        return "it said nothing"
-    return quoted(text.strip().splitlines()[-1].strip(), _MOST_CHARACTERS)
+    cause = last_error_in(text) if exit_code < 0 else ""
+    last_line = (text.strip() or "it said nothing").splitlines()[-1].strip()
+    return cause or quoted(last_line, _MOST_CHARACTERS)
 
 
 def print_probe(probe: Probe) -> None:

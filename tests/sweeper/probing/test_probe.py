@@ -42,7 +42,7 @@ def on(monkeypatch, tmp_path):
 
 
 def probe(**options):
-    usual = {"devices": None, "hardware": "auto", "show": False, "as_json": False}
+    usual = {"devices": None, "hardware": "auto", "as_json": False}
     command.probe(**usual | options)
 
 
@@ -59,8 +59,6 @@ def probe(**options):
         (NO_GPUS, {"devices": 0}, "--devices 0: wanted 1 to 16, for there are 16 CPU devices"),
         (NO_GPUS, {"hardware": "gpu"}, "no usable GPU"),
         (NO_GPUS, {"hardware": "tpu"}, "--hardware tpu: wanted auto, gpu, cpu"),
-        (BOX, {"show": True, "devices": 1}, "--show measures nothing; leave --devices"),
-        (NO_GPUS, {"show": True}, "--show: no probe of box and its CPU devices is kept"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_device_is_taken(on, machine, options, said):
@@ -132,13 +130,14 @@ def test_a_figure_may_take_as_long_as_compiling(on, driver, monkeypatch, machine
     assert waits == [wanted_s]
 
 
-def test_a_probe_is_kept_and_shown_again(on, capsys):
+def test_a_probe_is_kept_as_it_is_reported(on, capsys):
     on(BOX)
     probe(as_json=True)
     reported = json.loads(capsys.readouterr().out)
     assert (reported["machine"], reported["device_kind"]) == (BOX.key, "gpu")
-    probe(show=True, as_json=True)
-    assert json.loads(capsys.readouterr().out) == reported
+    kept = read_probe(BOX.key, "gpu")
+    assert kept
+    assert json.loads(kept.to_json()) == reported
 
 
 def test_a_probe_is_kept_though_nobody_reads_it(on, monkeypatch):
