@@ -119,18 +119,13 @@ def own_version() -> str:
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
-def command_that_adds(extra: str) -> str:
-    """Return a shell command; environments that uv makes have no pip of their own."""
-    if find_spec("pip"):
-        installer = [sys.executable, "-m", "pip", "install"]
-    else:
-        installer = ["uv", "pip", "install", "--python", sys.executable]
-    return shlex.join([*installer, f"scalemark[{extra}]"])
-
-
 def lack_of_tensorflow() -> str | None:
     """Return what to do where TensorFlow is not installed; None where it is."""
     if find_spec("tensorflow") and find_spec("keras"):
         return None
     extra = "cuda" if _NVIDIA_DRIVER.exists() else "tensorflow"
-    return f"TensorFlow is not installed; {command_that_adds(extra)} adds it"
+    installer = [sys.executable, "-m", "pip", "install"]
+    if not find_spec("pip"):  # in an environment that uv has made
+        installer = ["uv", "pip", "install", "--python", sys.executable]
+    command = shlex.join([*installer, f"scalemark[{extra}]"])
+    return f"TensorFlow is not installed; {command} adds it"
