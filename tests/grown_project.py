@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 ROOMS = (
     "analysis",
@@ -39,14 +40,7 @@ class GrownProject:
     def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
         variables = os.environ | {"PYTHONPATH": str(self.folder)}
         variables.pop("PYTHONDONTWRITEBYTECODE", None)  # a copy is compiled once
-        return subprocess.run(
-            [sys.executable, *command],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self.folder,
-            env=variables,
-        )
+        return ran([sys.executable, *command], cwd=self.folder, env=variables)
 
     def sweep(self, *overrides: str) -> "subprocess.CompletedProcess[str]":
         return self.run("sweep.py", *overrides)

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 
 def printed_by(name: str) -> str:
@@ -20,12 +21,6 @@ def refused_by(name: str, folder: Path, changes: dict[str, str] | None = None) -
     script = (PROJECT / "scripts" / name).read_text()
     for place, other in (changes or {}).items():
         script = script.replace(place, other)
-    ended = subprocess.run(
-        ["/bin/bash", "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": str(folder)},
-    )
+    ended = ran(["/bin/bash", "-c", script], env={"PATH": str(folder)})
     assert ended.returncode == 1
     return ended.stderr

@@ -2,7 +2,6 @@
 
 import shlex
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 pytestmark = pytest.mark.integration
 
@@ -69,7 +69,7 @@ def test_each_program_that_misbehaves_has_its_outcome():
         "+axes.kind=" + ",".join(OUTCOMES),
         "sweep.seed=2",  # the first has an error, not a log without numbers: that would end it all
     ]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = ran(command)
     assert ended.returncode == 1, ended.stderr
     assert "Traceback" not in ended.stderr + ended.stdout
     with closing(sqlite3.connect("results.db")) as connection:

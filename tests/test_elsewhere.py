@@ -14,6 +14,7 @@ from scalemark.run_folder import RunFolder
 from tests import elsewhere_campaign, ray_cluster, sshd
 from tests.conftest import PROJECT
 from tests.needed import needed
+from tests.ran import ran
 from tests.slurm import until
 
 pytestmark = pytest.mark.cluster
@@ -42,7 +43,7 @@ def nodes(monkeypatch):
 
 def sweep(*overrides: str, script: str = "tests/tiny_sweep.py") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(PROJECT / script), "-m", *TINY, *overrides]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return ran(command)
 
 
 def run_to_its_end(campaign: elsewhere_campaign.Campaign) -> None:
@@ -177,14 +178,7 @@ def test_a_program_of_a_ray_task_has_gpus_of_its_own_and_its_exit_status(nodes):
     asked = {"address": nodes.address, "action": "run", "gpus": 2, "cpus": 0, "bundle": None}
     task = [sys.executable, "-m", "sweeper.ray_task", json.dumps(asked)]
     program = ["sh", "-c", "cat; echo $CUDA_VISIBLE_DEVICES >&2; exit 7"]
-    ended = subprocess.run(
-        [*task, *program],
-        input="in\n" * 100_000,
-        capture_output=True,
-        text=True,
-        cwd=PROJECT,
-        check=False,
-    )
+    ended = ran([*task, *program], input="in\n" * 100_000, cwd=PROJECT)
     assert (ended.returncode, ended.stdout) == (7, "in\n" * 100_000)
     assert ended.stderr == "0,1\n"
 
@@ -249,9 +243,7 @@ def by_prefix(words: str, *overrides: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", *HARDWARE]
     there = ["launcher=prefix", "launcher.hosts=[a,b]", prefix]
     program = [f"command={words}", READ, "min_warm_up_steps=1"]
-    return subprocess.run(
-        [*command, *there, *program, *overrides], capture_output=True, text=True, check=False
-    )
+    return ran([*command, *there, *program, *overrides])
 
 
 def program_there(name: str, **text_of: str) -> None:
@@ -285,7 +277,5 @@ def test_a_program_that_a_host_lacks_or_has_in_another_version_is_refused():
 
 def test_the_installer_of_sshd_has_nothing_to_do_where_it_is():
     needed(sshd.obstacle())
-    ended = subprocess.run(
-        [PROJECT / "scripts" / "install-sshd"], capture_output=True, text=True, check=False
-    )
+    ended = ran([PROJECT / "scripts" / "install-sshd"])
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -3,7 +3,6 @@
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from scalemark.records.machine import DeviceKind
 from sweeper.grid.arguments import with_program
 from tests.conf.test_resolve import config
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 TORCH = PROJECT / ".venv-torch" / "bin"  # scripts/install-torch makes it
 AXES = {
@@ -78,16 +78,13 @@ def test_an_example_is_swept(name, grid, columns, rows):
     scripts = Path(sys.executable).parent
     if name == "pytorch_llama":
         scripts = TORCH
-    swept = subprocess.run(
+    swept = ran(
         [
             *(sys.executable, str(PROJECT / "sweep.py"), "-m", "command=program.yaml"),
             *("batch_size=2", *grid),
         ],
         cwd="example",
         env=os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert swept.returncode == 0, swept.stderr
     with sqlite3.connect("example/results.db") as connection:

@@ -9,6 +9,7 @@ import pytest
 from scalemark.cli.commands import COMMANDS, DB
 from tests.app import run_app
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 PROGRAMS = [
     *(["-m", name] for name in ("scalemark", "simulator", "trainer")),
@@ -22,14 +23,7 @@ CPU_DEVICES = {"noop_trainer.py", "worker.py"}  # started by other benchmarks al
 @pytest.mark.integration
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
 def test_help_of_each_program_is_all_that_it_says(program: list[str]):
-    ended = subprocess.run(
-        [sys.executable, *program, "--help"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=PROJECT,
-        stdin=subprocess.DEVNULL,
-    )
+    ended = ran([sys.executable, *program, "--help"], cwd=PROJECT, stdin=subprocess.DEVNULL)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout
 
@@ -65,12 +59,6 @@ def test_each_script_reads_its_arguments_so_that_help_starts_nothing(folder: str
 
 
 def test_a_simulator_without_its_arguments_says_which_it_wants():
-    ended = subprocess.run(
-        [sys.executable, "-m", "simulator", "trial.json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=PROJECT,
-    )
+    ended = ran([sys.executable, "-m", "simulator", "trial.json"], cwd=PROJECT)
     assert ended.returncode == 2
     assert "usage: python -m simulator [-h] TRIAL.json RUN_DIR" in ended.stderr

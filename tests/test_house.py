@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 README = (PROJECT / "README.md").read_text()
 
@@ -73,13 +74,7 @@ def test_help_and_plans_need_no_tensorflow(arguments):
     from pathlib import Path
 
     Path("tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')")
-    ended = subprocess.run(
-        [sys.executable, *program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": ".", "PATH": ""},
-    )
+    ended = ran([sys.executable, *program], env={"PYTHONPATH": ".", "PATH": ""})
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout + ended.stderr
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 pytestmark = pytest.mark.integration  # it makes environments
 
@@ -59,13 +60,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def install(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "install.py", *arguments],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ran([sys.executable, "install.py", *arguments], cwd=project)
 
 
 def installed(project: Path, among: Set[str] = frozenset({"running", "testing"})) -> set[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import PROJECT
 from tests.own_models import TOKENS, written
+from tests.ran import ran
 
 pytestmark = pytest.mark.integration
 
@@ -16,7 +17,7 @@ TINY = ["num_steps=3", "min_warm_up_steps=1", "min_window_s=0"]
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    return ran([sys.executable, *command])
 
 
 def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import PROJECT
 from tests.filled import measurement
+from tests.ran import ran
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +37,7 @@ def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
         "model=trivial",
         *arguments,
     ]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return ran(command)
 
 
 @pytest.mark.parametrize("name", POISON)

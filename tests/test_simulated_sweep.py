@@ -12,6 +12,7 @@ import pytest
 
 from sweeper.devices.host_lock import HostLock
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 pytestmark = pytest.mark.integration
 
@@ -32,9 +33,7 @@ GRID = [
 
 def sweep(*arguments: str, into: str = ".") -> subprocess.CompletedProcess[str]:
     Path(into).mkdir(exist_ok=True)
-    return subprocess.run(
-        [*SWEEP, *arguments], capture_output=True, text=True, check=False, cwd=into
-    )
+    return ran([*SWEEP, *arguments], cwd=into)
 
 
 def rows(query: str, database: str = "results.db") -> list[tuple[object, ...]]:
@@ -76,13 +75,7 @@ def test_a_simulated_grid_is_stored_with_a_process_per_repeat():
     assert re.search(
         r"\b3 attempts to run; expected: .+ one after another\n", again.stdout
     )  # by those that are stored
-    real = subprocess.run(
-        [*SWEEP[:2], "hardware=cpu", "model=resnet50", "sweep.dry_run=true"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="forked",
-    )
+    real = ran([*SWEEP[:2], "hardware=cpu", "model=resnet50", "sweep.dry_run=true"], cwd="forked")
     assert "no recorded durations of such trials on this machine: no estimate" in real.stdout
 
 

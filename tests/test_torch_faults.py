@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 TORCH = PROJECT / ".venv-torch" / "bin"  # scripts/install-torch makes it
 READ = "read=regex:step (?P<step>[0-9]+) .*samples/s (?P<throughput>[0-9.]+)"
@@ -49,13 +49,7 @@ def test_a_fault_is_named(program, num_ranks, faults):
         ("analysis", ["explain", "--all", "--json"]),
     ):
         start = [str(PROJECT / module)] if module.endswith(".py") else ["-m", module]
-        ended = subprocess.run(
-            [sys.executable, *start, *arguments],
-            env=path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        ended = ran([sys.executable, *start, *arguments], env=path)
         assert ended.returncode == 0, ended.stdout + ended.stderr
     named = {}
     for explanation in json.loads(ended.stdout):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,16 +9,14 @@ import pytest
 
 from benchmarks.command import PAIRS_PER_ROUND
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 
 @pytest.mark.integration
 def test_each_round_compares_what_it_says():
-    ended = subprocess.run(
+    ended = ran(
         [sys.executable, "-m", "benchmarks.command", "--quick", "--json", "rows.json"],
         env=os.environ | {"PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert ended.returncode == 0, ended.stderr
     rows = json.loads(Path("rows.json").read_text())["rows"]

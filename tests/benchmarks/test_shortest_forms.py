@@ -4,12 +4,12 @@
 """
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 pytestmark = pytest.mark.integration
 
@@ -36,12 +36,9 @@ SHORTEST = {  # arguments, and what stands on stdout
 @pytest.mark.parametrize("name", SHORTEST)
 def test_the_shortest_form_of_a_benchmark_prints_its_table(name):
     arguments, wanted = SHORTEST[name]
-    ended = subprocess.run(
+    ended = ran(
         [sys.executable, "-m", f"benchmarks.{name}", *arguments],
         env=os.environ | {"PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert wanted in ended.stdout

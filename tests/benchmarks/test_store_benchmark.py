@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from benchmarks import made_up_results as results
 from scalemark.records.measurement import Phase
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 pytestmark = pytest.mark.slow
 
@@ -42,13 +42,7 @@ def test_the_benchmark_answers_its_questions():
         "r.json",
         *only,
     ]
-    ended = subprocess.run(
-        command,
-        env=os.environ | {"PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = ran(command, env=os.environ | {"PYTHONPATH": str(PROJECT)})
     assert ended.returncode == 0, ended.stderr
     rows = {row["what"]: row["figures"] for row in json.loads(Path("r.json").read_text())["rows"]}
     assert "file of 100 trials, 300 attempts, 10,200 steps" in rows

@@ -19,6 +19,7 @@ from scalemark.records.references import Origin
 from tests.conftest import PROJECT
 from tests.empty import make_empty
 from tests.filled import fill
+from tests.ran import ran
 from tests.specs import small
 
 ONE = small(model="resnet50")
@@ -183,12 +184,12 @@ def test_files_of_the_user_take_no_place_of_ours():
     script = "import scalemark; print(len(scalemark.open(origin='published').trials()) > 400)"
     environment = {"PYTHONPATH": f".:{PROJECT}", "PATH": ""}
     command = [sys.executable, "-c", script]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    run = ran(command, env=environment)
     assert run.stdout == "True\n", run.stderr
 
     Path("plots.py").write_text("")
     command[-1] = f"import plots; {script}"
-    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    run = ran(command, env=environment)
     assert "plots.py was imported as plots" in run.stderr.splitlines()[-1]
 
 

@@ -1,7 +1,6 @@
 """A simulated trial leaves what the trainer would leave, and its numbers are what the cost model and the faults say."""
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from simulator.costs.step import costs
 from sweeper.devices.machine import machine_of
 from tests.conf.test_resolve import trial
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 P100 = profile("p100_pcie_8")
 
@@ -316,7 +316,7 @@ def test_a_name_that_is_no_axis_is_refused_with_the_nearest_that_is(tmp_path):
     (tmp_path / "trial.json").write_text(json.dumps(reported | {"prefetchh": 7}))
     for program in ("simulator", "trainer"):
         arguments = [sys.executable, "-m", program, str(tmp_path / "trial.json"), str(tmp_path)]
-        ended = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=PROJECT)
+        ended = ran(arguments, cwd=PROJECT)
         assert ended.returncode == 2
         assert "'prefetchh' is no axis, did you mean prefetch?" in ended.stderr
 

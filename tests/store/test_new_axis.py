@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import PROJECT
 from tests.filled import fill
+from tests.ran import ran
 from tests.specs import small
 
 PACKAGES = ("analysis", "conf", "hydra_plugins", "plots", "scalemark", "simulator")
@@ -63,13 +64,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(program)},
-    )
+    return ran([sys.executable, *arguments], env=os.environ | {"PYTHONPATH": str(program)})
 
 
 def test_the_command_line_takes_checks_and_shows_a_new_axis(program, tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import subprocess
 import sys
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from sweeper.devices.machine import machine_of
 from sweeper.grid.compose import expand
 from tests.composing import composing
 from tests.conftest import PROJECT
+from tests.ran import ran
 from tests.specs import small
 
 pytestmark = pytest.mark.integration
@@ -206,12 +206,7 @@ def test_a_pasted_command_plans_the_identical_trial(planned, tmp_path, folder):
     pasted = reported.replace(
         "scalemark sweep", shlex.join([sys.executable, str(PROJECT / "sweep.py")]), 1
     )
-    ended = subprocess.run(
-        ["bash", "-c", f"{pasted} sweep.dry_run=true sweep.plan_format=json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = ran(["bash", "-c", f"{pasted} sweep.dry_run=true sweep.plan_format=json"])
     assert ended.returncode == 0, ended.stderr
     plan = json.loads(ended.stdout)
     assert [(trial["trial"], trial["repeats_to_run"]) for trial in plan["trials"]] == [
@@ -253,7 +248,7 @@ def test_a_pasted_command_plans_the_identical_simulated_trial(changes):
 
 def plan(arguments: str) -> dict[str, Any]:
     command = f"{shlex.join([sys.executable, str(PROJECT / 'sweep.py')])} {arguments} sweep.dry_run=true sweep.plan_format=json"
-    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    ended = ran(["bash", "-c", command])
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
     return found

@@ -37,6 +37,7 @@ from tests.filled import (
     fill,
     measurement,
 )
+from tests.ran import ran
 from tests.specs import small
 from tests.tables import list_attempts
 
@@ -294,14 +295,12 @@ def test_a_place_that_cannot_hold_a_database_is_refused(url, message):
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "scalemark", *arguments], capture_output=True, text=True, check=False
-    )
+    return ran([sys.executable, "-m", "scalemark", *arguments])
 
 
 def test_without_a_standard_output_there_is_a_word_on_the_other():
     command = f"{sys.executable} -m scalemark list >&-"
-    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    ended = ran(command, shell=True)
     assert (ended.returncode, ended.stderr) == (
         2,
         "list: there is no standard output to write to\n",

@@ -15,6 +15,7 @@ from scalemark.records.trial import TrialSpec
 from simulator.costs.box import Hardware
 from simulator.costs.step import costs
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +39,7 @@ OUT_OF_MEMORY = 902  # a seed of tests.tiny_trainer, whose batches are 4 at most
 
 
 def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TINY, *arguments], capture_output=True, text=True, check=False)
+    return ran([*TINY, *arguments])
 
 
 def program(*arguments: str) -> subprocess.CompletedProcess[str]:

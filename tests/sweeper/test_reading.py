@@ -15,6 +15,7 @@ from store.rebuild import rebuild
 from sweeper import reading
 from tests.app import run_app
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +40,7 @@ def sweep(read: str, *more: str) -> subprocess.CompletedProcess:
         *(f"command={sys.executable} program.py {{num_gpus}}", "num_gpus=1,2"),
         *("sweep.name=one", f"read={read}", *more),
     ]
-    return subprocess.run(arguments, capture_output=True, text=True, check=False)
+    return ran(arguments)
 
 
 def stored(db: str = "results.db") -> list[tuple]:

@@ -16,6 +16,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from simulator.costs.networks import network
 from sweeper.starts import Fork, environment
+from tests.ran import ran
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end
 from tests.trainer import image_sets
@@ -191,7 +192,7 @@ def test_a_limit_of_memory_that_tensorflow_does_not_fit_into_is_typed(tmp_path):
         str(tmp_path / "trial.json"),
         str(tmp_path / "run"),
     ]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = ran(command)
     assert ended.returncode == 4, ended.stderr
     assert RunFolder(tmp_path / "run").read_result().outcome == Outcome.OUT_OF_MEMORY
 
@@ -201,12 +202,7 @@ def test_a_spec_that_is_none_is_refused_in_one_line(tmp_path, text):
     path = tmp_path / "trial.json"
     if text is not None:
         path.write_text(text)
-    ended = subprocess.run(
-        [sys.executable, "-m", "trainer", str(path), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = ran([sys.executable, "-m", "trainer", str(path), str(tmp_path)])
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert str(path) in ended.stderr
 

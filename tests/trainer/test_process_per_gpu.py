@@ -1,7 +1,6 @@
 """A process per replica on one host trains as one device would, and its trial is of one host."""
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ import pytest
 
 from scalemark.records.measurement import Outcome
 from tests.conftest import PROJECT
+from tests.ran import ran
 from tests.specs import small
 from tests.sweeper.starts.test_fork import make_folder
 from tests.trainer.test_selfcheck import run
@@ -58,7 +58,7 @@ def test_a_trial_starts_its_processes_and_ends_with_them(tmp_path, num_packs, nu
     asked = replace(PER_GPU, gradient_repacking=num_packs)
     folder.trial.write_text(asked.to_json())
     command = [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)]
-    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    ended = ran(command, cwd=PROJECT)
     assert ended.returncode == 0, ended.stderr
     result = folder.read_result()
     assert result.outcome == Outcome.COMPLETED

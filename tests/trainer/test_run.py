@@ -1,6 +1,5 @@
 """What a trial stores of itself is its own, and costs nothing that grows with the model."""
 
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -10,6 +9,7 @@ import tensorflow as tf
 from scalemark.records.attempt import Cluster, RankLimits
 from scalemark.run_folder import RunFolder
 from tests.conftest import PROJECT
+from tests.ran import ran
 from tests.specs import small
 from trainer import devices, run
 
@@ -37,7 +37,7 @@ def test_parameters_are_counted_without_the_weights(tmp_path):
     folder = RunFolder(tmp_path)
     folder.trial.write_text(small().to_json())
     command = [sys.executable, "-c", COUNTED, str(tmp_path)]
-    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    ended = ran(command, cwd=PROJECT)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert int(ended.stdout.splitlines()[-1]) == NUM_PARAMETERS
 
@@ -63,7 +63,7 @@ def test_replica_times_that_fail_do_not_take_the_measurement_with_them(tmp_path)
     folder = RunFolder(tmp_path)
     folder.trial.write_text(small(num_gpus=2, replica_times=True).to_json())
     command = [sys.executable, "-c", WITHOUT_ROOM, str(tmp_path)]
-    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    ended = ran(command, cwd=PROJECT)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert ended.stdout.splitlines()[-1] == (
         "completed; 4; None; no replica_times: ResourceExhaustedError: no room for the weights"

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ import pynvml
 import pytest
 
 from tests.conftest import PROJECT
+from tests.ran import ran
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from tests.trainer import passing_for_gpus
 from trainer import selfcheck
@@ -30,7 +30,7 @@ def plain_part() -> Part:
 
 def run(*arguments):
     command = [sys.executable, "-m", "trainer", "selfcheck", *arguments]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    return ran(command, cwd=PROJECT)
 
 
 def test_a_mode_is_proven_and_nccl_cannot_run_on_cpu_devices():

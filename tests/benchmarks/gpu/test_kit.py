@@ -11,6 +11,7 @@ import pytest
 from benchmarks.gpu.stages import peers, plain, scaling, xla
 from tests.benchmarks.gpu.boxes import H100, V100, box
 from tests.conftest import PROJECT
+from tests.ran import ran
 from tests.sweeper import fake_box
 
 pytestmark = pytest.mark.integration
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", *arguments]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    return ran(command, cwd=PROJECT)
 
 
 def test_stages_leave_numbers_verdicts_a_report_and_a_file_to_attach(tmp_path):
@@ -45,15 +46,12 @@ def test_stages_leave_numbers_verdicts_a_report_and_a_file_to_attach(tmp_path):
 def test_gpus_that_tensorflow_does_not_see_pass_nothing(tmp_path):
     """The driver lists them, as where CUDA's libraries are missing: nothing may run on the CPU instead."""
     found = tmp_path / "found.json"
-    ended = subprocess.run(
+    ended = ran(
         [
             *(sys.executable, "-m", "benchmarks.gpu", "--device", "gpu", "--stages", "smoke"),
             *("--out", str(tmp_path / "kit"), "--json", str(found), "--minutes", "9"),
         ],
         env=fake_box.make(tmp_path, num_gpus=2),
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert ended.returncode == 1, ended.stderr
     verdicts = {line["line"]: line["verdict"] for line in json.loads(found.read_text())["lines"]}
@@ -76,11 +74,6 @@ def test_what_is_swept_on_gpus_can_be_planned(overrides):
     """By the cost model, which knows nothing of the time of warm-up: no GPU is at hand."""
     overrides = [one for one in overrides if not one.startswith("min_warm_up_s=")]
     simulated = ["engine=simulated", "hardware=h100_8", "sweep.dry_run=true"]
-    ended = subprocess.run(
-        [sys.executable, str(PROJECT / "sweep.py"), "-m", *overrides, *simulated],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = ran([sys.executable, str(PROJECT / "sweep.py"), "-m", *overrides, *simulated])
     assert ended.returncode == 0, ended.stderr
     assert Path("results.db").exists() is False

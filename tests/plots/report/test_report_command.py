@@ -11,17 +11,13 @@ from plots.source import draft_of, write_whole
 from store.errors import StoreError
 from tests.app import run_app
 from tests.plots.report.conftest import parsed
+from tests.ran import ran
 
 pytestmark = pytest.mark.integration
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "scalemark", "report", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ran([sys.executable, "-m", "scalemark", "report", *arguments])
 
 
 def test_it_prints_the_path_of_a_page_that_names_the_command(everything):

@@ -1,11 +1,11 @@
 """An error of ours ends a command with a code that is no answer."""
 
-import subprocess
 import sys
 
 import pytest
 
 from tests.conftest import PROJECT
+from tests.ran import ran
 
 BROKEN = """
 import sys
@@ -17,9 +17,7 @@ sys.exit(entry_point.run(lambda: 1 // 0))
 
 def test_an_unexpected_error_has_an_exit_code_of_its_own():
     script = BROKEN.format(project=PROJECT)
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    ended = ran([sys.executable, "-c", script])
     assert (ended.returncode, ended.stdout) == (70, "")
     assert "ZeroDivisionError" in ended.stderr
     assert "this is an error of scalemark, and no answer" in ended.stderr.splitlines()[-1]
@@ -33,8 +31,6 @@ def test_an_unexpected_error_has_an_exit_code_of_its_own():
     ],
 )
 def test_an_error_begins_with_the_command_that_was_typed(arguments, began):
-    ended = subprocess.run(
-        [sys.executable, "-m", *arguments], capture_output=True, text=True, check=False
-    )
+    ended = ran([sys.executable, "-m", *arguments])
     assert ended.returncode == 2
     assert ended.stderr.startswith(began), ended.stderr

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from scalemark.readers.__main__ import main
 from scalemark.readers.log_text import HALF_BYTES, log_text
+from tests.ran import ran
 
 TITAN = """\
 step:  4  loss:  7.62585  memory: 66.91GiB(37.51%)  tps: 10,050  tflops: 314.71  mfu: 13.99%
@@ -142,7 +142,7 @@ def test_secrets_of_a_log_are_not_shown(capsys):
 def test_scalemark_has_the_command():
     Path("train.log").write_text(TITAN)
     command = [sys.executable, "-m", "scalemark", "read", "train.log"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = ran(command)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "command.per_gpu=true" in ended.stdout
 
@@ -179,7 +179,7 @@ def test_numbers_that_are_alike_are_left_to_the_user(capsys, snapshot):
 def test_a_reader_that_has_seen_enough_is_no_error():
     Path("train.log").write_text(TITAN * 100)
     command = f"{sys.executable} -m scalemark read train.log --json | head -c 1"
-    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    ended = ran(command, shell=True)
     assert ended.stderr == ""
 
 

@@ -2,7 +2,6 @@
 
 import shutil
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -17,6 +16,7 @@ from store.merge import Merged, merge
 from store.writer import Writer
 from tests.empty import make_empty
 from tests.filled import NOON, PLACEMENT, TWO_GPUS, attempt, begin, fill
+from tests.ran import ran
 from tests.specs import small
 from tests.tables import contents
 
@@ -158,12 +158,7 @@ def test_the_loser_of_a_conflict_is_named_and_nothing_of_it_is_taken(change, why
     assert rejected.reason == f"attempt 1 of repeat 1 of trial {trial} of sweep first: {why}"
     assert (merged.num_new, merged.num_known) == (0, 0)
     assert contents("a.db") == before
-    ended = subprocess.run(
-        [sys.executable, "-m", "scalemark", "db", "merge", "b.db", "--db", "a.db"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = ran([sys.executable, "-m", "scalemark", "db", "merge", "b.db", "--db", "a.db"])
     assert (ended.returncode, ended.stdout) == (1, "0 attempts merged, 0 were there already\n")
     assert ended.stderr == f"1 rejected:\n  b.db: {rejected.reason}\n"
 
@@ -324,11 +319,6 @@ def test_a_merge_that_fails_leaves_nothing(monkeypatch):
 @pytest.mark.integration
 def test_the_command_says_what_it_did():
     make_rich()
-    ended = subprocess.run(
-        [sys.executable, "-m", "scalemark", "db", "merge", "a.db", "--db", "new.db"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = ran([sys.executable, "-m", "scalemark", "db", "merge", "a.db", "--db", "new.db"])
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == "4 attempts merged, 0 were there already\n1 reference merged\n"

@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -24,6 +23,7 @@ from store.sqlite import copy_whole
 from sweeper.grid.plan import make_plan
 from sweeper.loop.run_folders import recover
 from tests.filled import NOON, PLACEMENT
+from tests.ran import ran
 from tests.specs import small
 from tests.store.test_damaged_files import COMMANDS, run_app
 from tests.sweeper.loop.test_orchestrator import World
@@ -451,12 +451,7 @@ def test_folders_without_sweeps_are_refused():
 
 def test_the_command_tells_what_it_found(lost):
     damage("result.json", "{")()
-    ended = subprocess.run(
-        [sys.executable, "-m", "scalemark", "db", "rebuild", "runs", "--db", "new.db"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = ran([sys.executable, "-m", "scalemark", "db", "rebuild", "runs", "--db", "new.db"])
     assert ended.returncode == 1
     assert ended.stdout == "1 sweep found\n11 attempts imported, 0 were there already\n"
     assert "result.json is damaged: " in ended.stderr

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from scalemark.records.measurement import State
 from store.errors import StoreError
 from sweeper.early_stopping import contests
 from sweeper.loop.backlog import Task
+from tests.ran import ran
 from tests.specs import small
 from tests.sweeper.world import World, rows
 
@@ -166,10 +166,7 @@ def test_the_whole_command_races_and_repeated_finds_all_decided(tmp_path):
         f"store.url={tmp_path}/r.db",
         f"store.runs_dir={tmp_path}/runs",
     ]
-    first, again = (
-        subprocess.run([*command, *more], cwd=PROJECT, capture_output=True, text=True, check=False)
-        for more in ([], ["sweep.dry_run=true"])
-    )
+    first, again = (ran([*command, *more], cwd=PROJECT) for more in ([], ["sweep.dry_run=true"]))
     assert (first.returncode, again.returncode) == (0, 0), first.stderr
     assert "sweep.race: 1 race, 0 decided earlier" in " ".join(first.stderr.split())
     assert ": 3 completed, 5 skipped; racing saved 5 of 8 repeats; " in first.stderr

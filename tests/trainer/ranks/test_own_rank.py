@@ -9,6 +9,7 @@ import pytest
 
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.run_folder import RunFolder
+from tests.ran import ran
 from tests.specs import small
 from trainer import UnsupportedTrialError
 from trainer.own_rank import NO_FLAGS, Flags, OwnRank, read
@@ -118,7 +119,7 @@ def test_flags_that_make_no_sense_are_refused(case, snapshot):
 def command(folder, *flags: str) -> subprocess.CompletedProcess[str]:
     """TensorFlow is not imported for what is refused."""
     asked = [sys.executable, "-m", "trainer", str(folder / "trial.json"), str(folder), *flags]
-    return subprocess.run(asked, capture_output=True, text=True, check=False)
+    return ran(asked)
 
 
 def test_a_refused_rank_leaves_no_result_in_the_shared_folder(tmp_path):
@@ -171,12 +172,7 @@ def test_a_refusal_makes_the_run_folder_and_is_one_sentence(tmp_path):
     started = [sys.executable, "-m", "trainer", str(tmp_path / "trial.json")]
 
     def refused(folder: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*started, str(folder), "--job_name=worker"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return ran([*started, str(folder), "--job_name=worker"])
 
     ended = refused(tmp_path / "new" / "folder")
     assert (

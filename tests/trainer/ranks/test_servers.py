@@ -10,6 +10,7 @@ import pytest
 
 from scalemark.records.attempt import Cluster, Rank
 from tests.conftest import PROJECT
+from tests.ran import ran
 from tests.sweeper.processes import assert_gone
 from trainer import LostRankError, mode_check, run
 
@@ -47,9 +48,7 @@ from scalemark.records.attempt import Cluster; from scalemark.records.machine im
 from trainer import devices
 devices.connect(devices.claim(DeviceKind.CPU_DEVICE, 1), Cluster(worker_hosts=({taken!r},)))
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False
-    )
+    ended = ran([sys.executable, "-c", code], cwd=PROJECT)
     assert (
         f"LostRankError: worker-0 cannot listen on {taken}: another process has this port"
         in ended.stderr

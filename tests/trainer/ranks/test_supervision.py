@@ -21,6 +21,7 @@ from scalemark.run_folder import RunFolder
 from sweeper.starts import Fork, Spawn, environment
 from tests.conftest import PROJECT
 from tests.ends import ends
+from tests.ran import ran
 from tests.specs import small
 from tests.sweeper.processes import PATIENCE_S, assert_gone, wait_for_end, wait_until
 from tests.trainer.tiny_ranks import HEALTHY, MODULE, SERVE, SETTLE_FILE
@@ -462,13 +463,10 @@ def test_a_folder_named_by_hand_may_hold_an_earlier_trial(tmp_path, begin):
     (trial.folder.path / "script.py").write_text(
         "import os\nname == 'worker-0' and os.abort()\nwait()\n"
     )
-    again = subprocess.run(
+    again = ran(
         [sys.executable, "-m", MODULE, "run/trial.json", "run"],
         cwd=tmp_path,
         env=environment(os.environ, "") | {"SCALEMARK_ORCHESTRATOR": ""},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert again.returncode == RANK_LOST
     assert again.stdout.startswith("rank worker-0: 127.0.0.1:")
