@@ -116,22 +116,18 @@ class _Cleaned(Reader):
         text = line if self.takes_prefixes else without_grouping(rest)
         if rank is None:  # as of a bar that is drawn anew without a prefix, or of all ranks
             readings = {name: reader.read_line(text) for name, reader in self._readers.items()}
-            return self._taken(readings[self._rank], self._rank)
-        is_better = self._rank is None or _is_lower(rank, self._rank)
-        if self._has_told and rank != self._rank and not is_better:
+            self._has_told = self._has_told or readings[self._rank] is not None
+            return readings[self._rank]
+        is_lower = self._rank is None or _is_lower(rank, self._rank)
+        if self._has_told and rank != self._rank and not is_lower:
             return None
         if rank not in self._readers:
             self._readers[rank] = deepcopy(self._readers[None])
-        if is_better and not self._has_told:
+        if is_lower and not self._has_told:
             self._rank = rank
-        return self._taken(self._readers[rank].read_line(text), rank)
-
-    def _taken(self, reading: Reading | None, rank: int | str | None) -> Reading | None:
+        reading = self._readers[rank].read_line(text)
         if reading:
             self._rank, self._has_told = rank, True
-            for name in list(self._readers):
-                if name not in (None, rank) and not _is_lower(name, rank):
-                    del self._readers[name]
         return reading
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
