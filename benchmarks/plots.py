@@ -80,7 +80,7 @@ def charts(rounds: int, scale: float, folder: Path) -> list[Row]:
         command = ["chart", "--db", str(database), "--out", out]
         took_s = _seconds(rounds, *command)
         num_pictures = len(list(Path(out).iterdir()))
-        both_s = _seconds(rounds, *command, "--format", "png,svg")
+        both_s = _seconds(rounds, *command, "--format", "png", "--format", "svg")
     what = f"all charts of a sweep of 100 trials, {num_pictures} pictures"
     return [
         Row(what=what, figures=took_s, unit="s", most=10),

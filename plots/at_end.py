@@ -24,7 +24,6 @@ from store.database import default_url
 from store.errors import LostDatabaseError
 
 MOST_TABLES = 30
-MOST_PICTURES = 12  # of each chart
 # the first of these that have something to show; the report has all that a sweep tells
 CHARTS = ("throughput", "scaling", "batch_sizes")
 MOST_CHARTS = 2
@@ -159,21 +158,12 @@ class _Ending:
     def draw(self, chart: str) -> None:
         from plots import drawing
 
-        further: list[str] = []
         num_before = len(self.paths)
         for path in drawing.draw(
-            self._of_charts,
-            self._folder,
-            [chart],
-            passed_over=self._passed_over,
-            most=MOST_PICTURES,
-            cut_short=further.append,
+            self._of_charts, self._folder, [chart], passed_over=self._passed_over
         ):
             self.paths.append(path)
         self.num_charts += len(self.paths) > num_before
-        for text in further:
-            again = self.command("chart")
-            self._tell(f"chart: {text}; all are drawn by {again} --chart {chart}")
 
     def _passed_over(self, chart: str, why: str) -> None:
         self.why_none = self.why_none or f"{chart}: {why}"

@@ -121,7 +121,7 @@ def _first_free(usual: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 
 _Chart = typer.Option("--chart", help="Draw only this one; may be repeated.")
-_Formats = typer.Option("--format", help="png, svg or pdf; several as png,svg.")
+_Formats = typer.Option("--format", help="Kind of files; may be repeated.", show_default="png")
 
 
 def chart(
@@ -132,7 +132,7 @@ def chart(
     published: SourceOption = None,
     baseline: BaselineOption = BaselineRule.SAME,
     charts: Annotated[list[str] | None, _Chart] = None,
-    formats: Annotated[str, _Formats] = PictureFormat.PNG,
+    formats: Annotated[list[PictureFormat] | None, _Formats] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
     as_json: Json = False,
 ) -> None:
@@ -150,7 +150,7 @@ def chart(
         source,
         out,
         charts or drawing.names(),
-        _formats(formats),
+        formats or [PictureFormat.PNG],
         passed_over=lambda name, why: reasons.setdefault(why, []).append(name),
         failed=failures.setdefault,
     )
@@ -172,17 +172,6 @@ def chart(
     if as_json:
         print(json.dumps(list(map(str, paths))))
     _end("chart", failures, "not drawn")
-
-
-def _formats(text: str) -> list[PictureFormat]:
-    known = list(PictureFormat)
-    wanted = []
-    for part in text.split(","):
-        form = part.strip().lower()
-        if form not in known:
-            raise StoreError(f"--format {text}: {form!r} is none; wanted some of {','.join(known)}")
-        wanted.append(PictureFormat(form))
-    return wanted
 
 
 def report(

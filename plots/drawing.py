@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -304,14 +303,11 @@ def draw(
     wanted: Sequence[str],
     formats: Sequence[PictureFormat] = (PictureFormat.PNG,),
     passed_over: Callable[[str, str], object] = lambda name, why: None,
-    most: int | None = None,
-    cut_short: Callable[[str], None] = lambda what: None,
     failed: Failed = stop,
 ) -> Iterator[Path]:
     """Yield files as they are written, CHART[-ORIGIN]-WHAT.png. A chart that has nothing to
-    show of some or all results is reported to `passed_over`, one that cannot be imported, drawn or
-    written to `failed`, perhaps after some of its files, and one with more than `most` pictures to
-    `cut_short`.
+    show of some or all results is reported to `passed_over`, and one that cannot be imported, drawn
+    or written to `failed`, perhaps after some of its files.
 
     Raises StoreError for an unknown chart, where there is no result to draw, and where the folder
     cannot be made.
@@ -328,8 +324,7 @@ def draw(
         paths: list[Path] = []
         failure: Exception | None = None
         try:
-            if _write_chart(name, source, folder, dict.fromkeys(formats), most, paths):
-                cut_short(f"{name}: more than {counted(most or 0, 'picture')}")
+            _write_chart(name, source, folder, dict.fromkeys(formats), paths)
         except NothingToShow as lack:
             passed_over(name, str(lack))
         except NoSuchAxisError as lack:
@@ -353,16 +348,14 @@ def _write_chart(
     source: PlotSource,
     folder: Path,
     formats: Iterable[PictureFormat],
-    most: int | None,
     paths: list[Path],
-) -> bool:
+) -> None:
     """Write the pictures of a chart, and add their files to `paths`: all at once, for matplotlib's
-    settings are its own while it draws. Return whether the chart has more than `most`.
+    settings are its own while it draws.
     """
     module = chart(name)
     with matplotlib.rc_context(settings()):
-        pictures = module.draw(source)
-        for picture in islice(pictures, most):
+        for picture in module.draw(source):
             stem = safe_name(f"{source.file_name(name)}-{picture.name}".removesuffix("-"))
             figure = finish(picture)
             for form in formats:
@@ -372,10 +365,8 @@ def _write_chart(
                 with draft_of(path) as draft:
                     write(figure, draft, form, source, picture)
                 paths.append(path)
-        has_more = next(pictures, None) is not None
     if not paths:
         raise NothingToShow(f"this chart is of {module.ABOUT}")
-    return has_more
 
 
 def finish(picture: Picture) -> Figure:

@@ -635,14 +635,19 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
             yield f"{symbol}: {meaning}"
 
 
-def _named_apart(tables: Sequence[Table]) -> tuple[str, list[str]]:
-    """Return what the settings of all tables share, and what tells each from the others."""
-    common = dict(tables[0].setting)
-    common.pop("model", None)  # every title names it
+def common_setting(tables: Sequence[Table]) -> dict[str, object]:
+    """Return the axes that are alike in all tables, but for the model, which every title names."""
+    common = {axis: value for axis, value in tables[0].setting.items() if axis != "model"}
     for table in tables:
         for axis in list(common):
             if axis not in table.setting or table.setting[axis] != common[axis]:
                 del common[axis]
+    return common
+
+
+def _named_apart(tables: Sequence[Table]) -> tuple[str, list[str]]:
+    """Return what the settings of all tables share, and what tells each from the others."""
+    common = common_setting(tables)
     is_simulated = all(table.environment.is_simulated for table in tables)
     environments = _environments([table.environment for table in tables])
     named = []

@@ -151,16 +151,11 @@ class SqliteFile:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
-def wal_of(path: Path) -> Path:
-    """Return the write-ahead log beside a database, with what is not in the file itself yet."""
-    return path.with_name(f"{path.name}-wal")
-
-
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """Connect, also on read-only media. Nothing can be written through it, not even another
     file.
     """
-    wal = wal_of(path)
+    wal = path.with_name(f"{path.name}-wal")
     # Beside a database in WAL mode SQLite wants to write two files. Where it cannot and they are
     # not there, nobody is writing.
     in_use = path.with_name(f"{path.name}-shm").exists() or (

@@ -117,7 +117,7 @@ WRONG = {
     "table --rows modle": "modle",
     "table --columns modle": "modle",
     "table --baseline worst": "is not one of",
-    "chart --format gif": "wanted some of png,svg",
+    "chart --format gif": "is not one of",
     "chart --chart scalin": "did you mean scaling?",
     "chart --sweep frist": "no such sweep",
     "report --out /none/r.html": "/none",

@@ -25,7 +25,7 @@ from plots.drawing import (
     series_color,
     unique,
 )
-from plots.layout import SUSPECT, SYMBOLS
+from plots.layout import SUSPECT, SYMBOLS, common_setting
 from plots.lines import BARS, MOST_LINES, RUNS, draw_spread, failure_marks, line_name, looks_of
 from plots.source import NUM_COLORS, PlotSource
 from scalemark.records.measurement import Outcome
@@ -95,23 +95,15 @@ def _picture(tables: Sequence[Table], name: str, source: PlotSource) -> Picture:
     grid[-1].set_xlabel(f"number of {devices}; on the bars: {_labels_in_words(results)}")
     handles: dict[str, Artist] = {line: Patch(**_look(looks[line])) for line in names}
     drawing.add_legend(figure, handles)
+    common = common_setting(tables)
+    common.pop("scaling", None)  # the headline says it
     return Picture(
         name=name,
         figure=figure,
-        setting=_setting(tables),
+        setting=title(common),
         results=results,
         marks=[*_marks(results), *notes],
     )
-
-
-def _setting(tables: Sequence[Table]) -> str:
-    """Return what all panels have in common."""
-    common = dict(tables[0].setting)
-    for table in tables:
-        for axis in list(common):
-            if axis in ("model", "scaling") or table.setting.get(axis) != common[axis]:
-                del common[axis]
-    return title(common)
 
 
 def _lines(table: Table) -> dict[str, list[Result]]:

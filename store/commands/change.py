@@ -69,7 +69,9 @@ def mark(
     adds = bool(tags or untags) or note is not None
     if [adds, delete, restore].count(True) != 1:
         raise StoreError("wanted tags and a note, or --delete, or --restore")
-    engine = _writable(db)
+    open_for_reading(db).dispose()  # nobody marks what is in a database that is not there
+    check_writable(db)
+    engine = open_for_writing(db)
     if adds:
         if len(what) != 1:
             raise StoreError(f"{visible(' '.join(what))}: wanted one attempt, trial or sweep")
@@ -114,13 +116,6 @@ def _annotate(
         add_note(engine, target, note, at)
         done["notes_added"] = 1
     return done
-
-
-def _writable(db: str) -> sa.Engine:
-    """Open a database that exists: nobody annotates an empty one."""
-    open_for_reading(db).dispose()
-    check_writable(db)
-    return open_for_writing(db)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

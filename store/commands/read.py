@@ -53,9 +53,9 @@ from store.reading.listing import show as collected
 from store.reading.queries import Row, num_attempts, queried, streamed
 from store.reading.references import (
     chosen,
+    instead,
     known_references,
     list_references,
-    shown_by,
     strategy_of,
 )
 from store.tables import free_columns
@@ -492,7 +492,7 @@ def _why_none(
         also = ""
         if num_deleted:
             also = f"; --deleted lists the {num_deleted} that are deleted"
-        why = shown_by(engine) or "no attempt in it yet; run a sweep first"
+        why = instead(engine) or "no attempt in it yet; run a sweep first"
         return f"{name}: {why}{also}"
     asked = [*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)]
     if origin is not None:

@@ -301,7 +301,7 @@ def full_names(engine: sa.Engine, filters: Sequence[str]) -> list[str]:
         with reading(engine) as connection:
             return with_prefixes(connection, filters)
     except StoreError:
-        if instead := references.shown_by(engine):
+        if instead := references.instead(engine):
             raise StoreError(f"{Path(engine.url.database or '').name}: {instead}") from None
         raise
 
@@ -384,15 +384,9 @@ def show(engine: sa.Engine, which: str) -> Row:
     StoreError when there is no such thing.
     """
     target = find(engine, which)
-    if target.column != "sweep_id":
-        return show_trial(engine, target)
     with reading(engine) as connection:
-        return _sweep(connection, target)
-
-
-def show_trial(engine: sa.Engine, target: Target) -> Row:
-    """Return what `show` does of an attempt or a trial; deleted attempts, too."""
-    with reading(engine) as connection:
+        if target.column == "sweep_id":
+            return _sweep(connection, target)
         trial_id = target.id
         if target.column != "trial_id":
             of_attempt = sa.select(AttemptRow.trial_id).where(target.has_attempt())

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from scalemark.records.axes import PREFIX, is_free, name_in_records
 from scalemark.records.references import Reference, ReferenceKind, published
 from scalemark.stats.welch import typical
-from store.database import own_command
 from store.filters import ORDERS, Filter, parsed_with, pattern, real, several, single, whole
 from store.reading.queries import Row, num_attempts, selected, streamed
 from store.rows import in_chunks
@@ -114,20 +113,10 @@ def instead(engine: sa.Engine) -> str:
     or where there are no such numbers.
     """
     if is_all(engine):
-        return f"{_ONLY}; show them with --origin elsewhere"
+        return "only numbers that were measured elsewhere in it; show them with --origin elsewhere"
     return ""
 
 
-def shown_by(engine: sa.Engine) -> str:
-    """Say the same to who asked a command that knows attempts alone: other commands show them."""
-    if not is_all(engine):
-        return ""
-    tables = own_command(engine, "table", "--origin", "elsewhere")
-    rows = own_command(engine, "list", "--origin", "elsewhere")
-    return f"{_ONLY}; {tables} shows them, and {rows} their rows"
-
-
-_ONLY = "only numbers that were measured elsewhere in it"
 _TEXTS = ("strategy", *(field.name for field in fields(Reference) if field.type == "str"))
 _NUMBERS: Mapping[str, Callable[[Filter, str], float]] = {
     "batch_size": whole,

@@ -101,21 +101,14 @@ def test_another_sweep_replaces_its_files(results, reported):
     assert "scalemark report --sweep b" in Path("figures/report.html").read_text()
 
 
-def test_too_many_tables_and_pictures_are_left_out_and_counted(reported, capsys, monkeypatch):
+def test_too_many_tables_are_left_out_and_counted(reported, capsys, monkeypatch):
     monkeypatch.setattr(at_end, "MOST_TABLES", 2)
-    monkeypatch.setattr(at_end, "MOST_PICTURES", 1)
-    monkeypatch.setattr(at_end, "CHARTS", ("scaling",))
     models = ("trivial", "vgg16", "resnet50")
     fill("it's.db", [(small(model=one, num_gpus=num), 100.0) for one in models for num in (1, 2)])
     assert show(reported, url="it's.db")
     assert capsys.readouterr().out.count("CPU devices  images/s") == 2
     again = "--db 'it'\"'\"'s.db' --sweep first"
     assert reported[0] == f"1 more table: scalemark table {again}"
-    assert (
-        reported[-4]
-        == f"chart: scaling: more than 1 picture; all are drawn by scalemark chart {again} --chart scaling"
-    )
-    assert len(list(Path("figures").glob("*.png"))) == 1
 
 
 def test_a_chart_that_fails_keeps_no_other_from_being_drawn(results, reported, monkeypatch):

@@ -149,9 +149,7 @@ def test_a_list_of_numbers_that_were_measured_elsewhere_says_how_to_see_them():
     Path("mine.csv").write_text("zero,num_gpus,throughput\n1,2,50\n")
     assert run("r.db", "db", "import", "mine.csv", "--axis", "zero").returncode == 0
     hint = (
-        "r.db: only numbers that were measured elsewhere in it; scalemark table --origin "
-        "elsewhere --db r.db shows them, and scalemark list --origin elsewhere "
-        "--db r.db their rows"
+        "r.db: only numbers that were measured elsewhere in it; show them with --origin elsewhere"
     )
     assert run("r.db", "list").stderr == f"list: {hint}\n"
     assert run("r.db", "list", "zero=1").stderr == f"list: {hint}\n"

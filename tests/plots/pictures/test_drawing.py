@@ -268,7 +268,7 @@ def test_the_command_prints_paths_also_as_json():
         run("--chart", "scaling", "--chart", "throughput", "--out", "a").stdout
         == "a/scaling-resnet50.png\na/throughput.png\n"
     )
-    asked = run("--chart", "scaling", "--format", "png,svg", "--json")
+    asked = run("--chart", "scaling", "--format", "png", "--format", "svg", "--json")
     assert json.loads(asked.stdout) == [
         "figures/scaling-resnet50.png",
         "figures/scaling-resnet50.svg",
@@ -281,8 +281,6 @@ def test_the_command_prints_paths_also_as_json():
     ("arguments", "reported"),
     [
         (["--chart", "speedup"], "speedup: no such chart; "),
-        (["--format", "jpg"], "--format jpg: 'jpg' is none; wanted some of png,svg"),
-        (["--format", ","], "wanted some of png,svg"),
         (["model=none"], "results.db: no attempt is like model=none"),
     ],
 )
@@ -379,7 +377,6 @@ def test_every_chart_is_drawn_or_has_nothing_of_each_published_source(name: str)
         Path(),
         names(),
         passed_over=empty.setdefault,
-        most=1,
     )
     drawn = {path.name.removesuffix(".png").split("-")[0] for path in paths}
     assert drawn | set(empty) == set(names())
