@@ -316,8 +316,11 @@ class GpuUsers:
 
 def said_in_use(gpus: Sequence[GpuInUse]) -> str:
     """Return `GPU 0 (pid 4711 python of anna), GPU 1 (...) are in use by others`."""
-    verb = "are" if len(gpus) > 1 else "is"
-    return f"{', '.join(map(str, gpus))} {verb} in use by others"
+    names = ", ".join(map(str, gpus))
+    verb = "is"
+    if len(gpus) > 1:
+        verb = "are"
+    return f"{names} {verb} in use by others"
 
 
 def _named(others: Sequence[Any]) -> str:

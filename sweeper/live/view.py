@@ -136,8 +136,10 @@ def render(snapshot: Snapshot) -> RenderableType:
     head.add_row(bar, Text(progress))
     parts = []
     for state, num in counts.items():
-        is_fine = state in (*_NOT_DONE, State.COMPLETED)
-        parts.append(Text(f"{num} {state}", style="" if is_fine else FAILED))
+        style = ""
+        if state not in (*_NOT_DONE, State.COMPLETED):
+            style = FAILED
+        parts.append(Text(f"{num} {state}", style=style))
     body = Table.grid(padding=(0, 2, 0, 0))
     body.add_column(no_wrap=True)
     body.add_column(overflow="fold")

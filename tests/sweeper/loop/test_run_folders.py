@@ -84,8 +84,8 @@ def test_sweep_json_is_what_the_database_holds():
     ledger = begin(writer, {a: 1, b: 0})
     first = read_sweep(writer.engine, ledger.sweep_id)
     assert [(trial.position, trial.spec) for trial in first.trials] == [
-        (0, a.to_json()),
-        (1, b.to_json()),
+        (0, json.loads(a.to_json())),
+        (1, json.loads(b.to_json())),
     ]
     assert (first.name, first.command, first.started_at, first.left_out) == (
         "first",
@@ -97,11 +97,12 @@ def test_sweep_json_is_what_the_database_holds():
     ledger = begin(writer, {c: 1, a: 1}, started_at=NOON + timedelta(hours=1))
     second = read_sweep(writer.engine, ledger.sweep_id)
     writer.close()
-    assert {(trial.position, trial.spec) for trial in second.trials} == {
-        (0, c.to_json()),
-        (1, a.to_json()),
-        (1, b.to_json()),
-    }
+    trials = sorted(second.trials, key=lambda trial: (trial.position, trial.spec["seed"]))
+    assert [(trial.position, trial.spec) for trial in trials] == [
+        (0, json.loads(c.to_json())),
+        (1, json.loads(a.to_json())),
+        (1, json.loads(b.to_json())),
+    ]
     assert (second.uid, second.started_at) == (first.uid, NOON)
     assert [folder_of(first), folder_of(second), reported("first")] == ["first", "first", second]
 
