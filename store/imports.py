@@ -1,4 +1,4 @@
-"""Takes in tables of figures that others measured, as CSV, TSV, Markdown or Parquet.
+"""Takes in tables of figures that others measured, as CSV, TSV or Markdown.
 
 Options of a person say what columns mean; each row is added, known already, or rejected with its
 line and the reason.
@@ -9,7 +9,6 @@ import fnmatch
 import io
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -89,11 +88,12 @@ class Imported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignTable:
-    """A table: texts of CSV, typed values of Parquet, None for nothing."""
+    """A table: texts, None for nothing."""
 
     path: str
     columns: tuple[str, ...]
-    rows: list[tuple[str, Sequence[Any]]] = field(default_factory=list)  # each with its place
+    # each with its place
+    rows: list[tuple[str, Sequence[str | None]]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     # where commas part the cells, 1.234 is a number with decimals; else it may be 1234
     is_comma_separated: bool = True
@@ -197,7 +197,7 @@ def _reference(
 ) -> Reference:
     values = dict(meanings.constants)
     for column, name in meanings.columns.items():
-        if name != _IGNORED and not (is_free(name) and _is_missing(row[column])):
+        if name != _IGNORED and not (is_free(name) and not row[column]):
             where = f"column {shown(column)}"
             values[name] = _value(name, where, row[column], said, table.is_comma_separated)
     axes = {name_in_records(name): values.pop(name) for name in [*values] if is_free(name)}
@@ -429,19 +429,14 @@ def shown(cell: object) -> str:
     return quoted(str(cell), 80)
 
 
-def _is_missing(cell: object) -> bool:
-    """Return whether a row does not say it: other programs write NaN for what they lack."""
-    return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
-
-
 def _value(
-    name: str, where: str, cell: object, said: ImportOptions, is_comma_separated: bool
+    name: str, where: str, cell: str | None, said: ImportOptions, is_comma_separated: bool
 ) -> Any:
     """Return the value of a field or a free axis. Raises ValueError, which says `where` it is."""
     if name in _NUMBERS:
         return _number(name, where, cell, said.decimal_comma, is_comma_separated)
     if not is_free(name):
-        if _is_missing(cell):
+        if not cell:
             return _DEFAULTS.get(name)
         return _text(where, cell)
     if name == f"{PREFIX}{WHEN}":
@@ -449,48 +444,40 @@ def _value(
             day_of(cell)
         except ValueError as error:
             raise ValueError(f"{where}: {error}; write it so, or call the axis otherwise") from None
-    if isinstance(cell, int | float):
-        return cell
-    text = _text(where, cell)
+    text = _text(where, cell or "")
     is_number = said.decimal_comma and re.fullmatch(r"-?\d+,\d+", text)
     if is_number:
         return text.replace(",", ".")
     return text
 
 
-def _text(where: str, cell: object) -> str:
-    text = str(cell).lower() if isinstance(cell, bool) else str(cell)
-    if any("\ud800" <= character <= "\udfff" for character in text):  # bytes that are no text
+def _text(where: str, cell: str) -> str:
+    if any("\ud800" <= character <= "\udfff" for character in cell):  # bytes that are no text
         raise ValueError(f"{where}: {shown(cell)}; not UTF-8: save the table as UTF-8")
-    return text
+    return cell
 
 
 def _number(
-    name: str, where: str, cell: object, decimal_comma: bool | None, is_comma_separated: bool
+    name: str, where: str, cell: str | None, decimal_comma: bool | None, is_comma_separated: bool
 ) -> float | int | None:
-    if _is_missing(cell) and name in _DEFAULTS:
+    if not cell and name in _DEFAULTS:
         return None
-    if cell in (None, ""):
+    if not cell:
         raise ValueError(f"{where} is empty; wanted {name}")
-    amount = math.nan
-    is_text = isinstance(cell, str)
-    if isinstance(cell, str):
-        amount = read_number(cell, decimal_comma=bool(decimal_comma))
-        other = read_number(cell, decimal_comma=True)
-        may_be_other = not math.isnan(other) and other != amount
-        if decimal_comma is None and may_be_other and ("," in cell or not is_comma_separated):
-            raise ValueError(
-                f"{where}: {shown(cell)}: is its mark that of decimals or of thousands? say it "
-                "with --decimal-comma or --decimal-point"
-            )
-    elif isinstance(cell, int | float) and not isinstance(cell, bool):
-        amount = float(cell)
+    amount = read_number(cell, decimal_comma=bool(decimal_comma))
+    other = read_number(cell, decimal_comma=True)
+    may_be_other = not math.isnan(other) and other != amount
+    if decimal_comma is None and may_be_other and ("," in cell or not is_comma_separated):
+        raise ValueError(
+            f"{where}: {shown(cell)}: is its mark that of decimals or of thousands? say it "
+            "with --decimal-comma or --decimal-point"
+        )
     wanted = ""
     if not math.isfinite(amount):
         wanted = "a finite number"
     elif name not in _WHOLE and amount <= 0:
         wanted = "a number greater than 0"
-    elif name in _WHOLE and is_text and str(cell).strip()[-1:] in _MULTIPLES:  # 64k may be 65,536
+    elif name in _WHOLE and cell.strip()[-1:] in _MULTIPLES:  # 64k may be 65,536
         wanted = "all its digits"
     elif name in _WHOLE and amount != int(amount):
         wanted = "a whole number"
@@ -529,7 +516,7 @@ def _has_decimal_points(table: ForeignTable) -> bool:
     """Return whether a cell is a number with a point alone, as 82.4: 5,762 beside it is 5762."""
     for _, cells in table.rows:
         for cell in cells:
-            if not isinstance(cell, str) or "." not in cell or math.isnan(read_number(cell)):
+            if not cell or "." not in cell or math.isnan(read_number(cell)):
                 continue
             if math.isnan(read_number(cell, decimal_comma=True)):
                 return True
@@ -546,8 +533,6 @@ def read_table(path: str) -> ForeignTable:
         content = Path(path).read_bytes()
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from error
-    if content.startswith(b"PAR1"):
-        return _of_parquet(path)
     if content.startswith(b"SQLite format 3\0"):
         raise StoreError(
             f"{path}: a SQLite database; `{typed('db')} merge {path}` adds the results of one"
@@ -555,7 +540,7 @@ def read_table(path: str) -> ForeignTable:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise StoreError(f"{path}: UTF-16; save it as UTF-8, as spreadsheets call CSV UTF-8")
     if b"\0" in content:
-        raise StoreError(f"{path}: no text; wanted CSV, TSV, Markdown or Parquet")
+        raise StoreError(f"{path}: no text; wanted CSV, TSV or Markdown")
     text = content.decode("utf-8-sig", errors="surrogateescape")
     if not text.strip():
         raise StoreError(f"{path}: empty; wanted a table with a line of column names")
@@ -626,22 +611,3 @@ def _add_row(table: ForeignTable, where: str, cells: Sequence[str]) -> None:
         return
     reason = f"{len(cells)} cells; wanted {len(table.columns)}, as the line of column names has"
     table.rejected.append(Rejected(where=where, reason=reason))
-
-
-def _of_parquet(path: str) -> ForeignTable:
-    try:
-        import pyarrow as pa  # here, because other formats need none
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise StoreError(
-            f"{path}: Parquet is read by pyarrow, which is not installed; run "
-            f"`{sys.executable} -m pip install pyarrow`, or save the table as CSV"
-        ) from error
-    try:
-        parquet = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{path}: cannot be read as Parquet: {shown(error)}") from error
-    table = ForeignTable(path=path, columns=_names(path, parquet.column_names))
-    for number, row in enumerate(parquet.to_pylist(), 1):
-        table.rows.append((f"{path} row {number}", list(row.values())))
-    return table

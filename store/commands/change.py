@@ -310,7 +310,7 @@ def import_(
     decimal_comma: Annotated[bool | None, _DecimalComma] = None,
     as_json: Json = False,
 ) -> None:
-    """Add figures of others, out of CSV, TSV, Markdown or Parquet; what is there already stays as
+    """Add figures of others, out of CSV, TSV or Markdown; what is there already stays as
     it is. Exit code 1 when anything was rejected, which is listed with its reason.
 
     The rows of a table are numbers that were measured elsewhere: `--origin elsewhere` shows them.

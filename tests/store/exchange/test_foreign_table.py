@@ -1,10 +1,7 @@
 """Tables of other programs are read row by row, whatever wrote them, and each fault has its place."""
 
-import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from store.errors import StoreError
@@ -71,8 +68,8 @@ def test_a_quote_that_is_not_closed_is_rejected_at_its_beginning():
         (" \n\n", "t.csv: empty"),
         ("gpus,img_s,gpus\n1,2,3\n", "t.csv: gpus: a name of more than one column"),
         ("gpus,img_s\n".encode("utf-16"), "t.csv: UTF-16; save it as UTF-8"),
-        (b"gpus\0img_s\n", "t.csv: no text; wanted CSV, TSV, Markdown or Parquet"),
-        (b"PAR1 and no more", "t.csv: cannot be read as Parquet"),
+        (b"gpus\0img_s\n", "t.csv: no text; wanted CSV, TSV or Markdown"),
+        (b"PAR1\0 of Parquet", "t.csv: no text; wanted CSV, TSV or Markdown"),
     ],
 )
 def test_what_is_no_table_is_refused_as_a_whole(content, said):
@@ -90,20 +87,3 @@ def test_markdown_is_read_without_its_rule_its_bold_names_and_its_escapes():
     assert len(read("| a | b |\n|-|-|\n| 1 | 2 |\n| - | - |\n", "t.md")[1]) == 2
     with pytest.raises(StoreError, match=r"^t\.md line 5: more than one table; wanted a file each"):
         read("| a |\n|---|\n| 1 |\n| b |\n|---|\n", "t.md")
-
-
-def test_parquet_is_read_with_its_types():
-    table = pa.table({"gpus": pa.array(range(25_000)), "opt": ["adam", None] * 12_500})
-    pq.write_table(table, "t.parquet")
-    columns, rows, rejected = read(Path("t.parquet").read_bytes(), "t.parquet")
-    assert columns == ("gpus", "opt")
-    assert (rows[0], rows[-1]) == ({"gpus": 0, "opt": "adam"}, {"gpus": 24_999, "opt": None})
-    assert (len(rows), rejected) == (25_000, [])
-
-
-def test_parquet_without_its_package_is_refused_with_what_installs_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        StoreError, match=r"^t\.csv: Parquet is read by pyarrow, which is not installed; run"
-    ):
-        read(b"PAR1 and no more")

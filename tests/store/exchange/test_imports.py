@@ -16,7 +16,7 @@ from tests.store.command import store
     [
         (lambda path: None, "x: No such file or directory"),
         (lambda path: path.mkdir(), "x: a folder; name its files, as x/*.csv"),
-        (lambda path: path.write_bytes(b"a\0b"), "x: no text; wanted CSV, TSV, Markdown or Parquet"),
+        (lambda path: path.write_bytes(b"a\0b"), "x: no text; wanted CSV, TSV or Markdown"),
         (lambda path: path.write_bytes(b"SQLite format 3\0"), "x: a SQLite database; `scalemark db merge x` adds the results of one"),
     ],
 )  # fmt: skip
