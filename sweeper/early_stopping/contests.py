@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 
 import sqlalchemy as sa
@@ -322,16 +323,16 @@ def results_in(
     """Return a reader of those that count for a sweep on this machine and software, with `rerun`
     from now on; none without a database.
     """
-    after = last_attempt(engine) if engine and rerun else 0
-
-    def read(trial_ids: Sequence[str]) -> Mapping[str, tuple[CompletedRepeat, ...]]:
-        if engine is None:
-            return {}
-        return completed_repeats(
-            engine, trial_ids, machine_key, software_key, shares_host=shares_host, after=after
-        )
-
-    return read
+    if engine is None:
+        return lambda _: {}
+    return partial(
+        completed_repeats,
+        engine,
+        machine_key=machine_key,
+        software_key=software_key,
+        shares_host=shares_host,
+        after=last_attempt(engine) if rerun else 0,
+    )
 
 
 def without_decided(plan: Plan, races: Sequence[Race]) -> Plan:

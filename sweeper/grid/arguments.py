@@ -31,7 +31,6 @@ from store.schema import AttemptRow, MachineRow, TrialRow
 from sweeper import SweepRefusedError
 
 _MOST_NAMED = 3
-_FLAG = f"--{SETTING}"
 SEARCH = re.compile(r"(max|best)\([-\d,.\s]*\)", re.ASCII)
 """A value that is looked for."""
 
@@ -55,7 +54,12 @@ def with_trial(arguments: Sequence[str]) -> tuple[Sequence[str], Taken | None]:
     The trial is in the database that the sweep writes to. Raises SweepRefusedError for anything
     but the beginning of one trial's id, and StoreError where there is no database.
     """
-    named, others = _named(arguments)
+    named, others = [], []
+    for argument in arguments:
+        if key_of(argument) == SETTING and "=" in argument:
+            named.append(argument.partition("=")[2])
+        else:
+            others.append(argument)
     if not named:
         return arguments, None
     url = database.default_url()
@@ -106,21 +110,6 @@ def _chosen_by(experiment: str) -> set[str]:
         return set()
     params = OmegaConf.select(OmegaConf.load(path), "hydra.sweeper.params") or {}
     return set(params) - {"data"}  # which experiment=explain sets for trials that read nothing
-
-
-def _named(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what `from` names, and the other arguments."""
-    named, others = [], []
-    waiting = iter(arguments)
-    for argument in waiting:
-        key, equals, value = argument.partition("=")
-        if key == _FLAG and not equals:
-            named.append(next(waiting, ""))
-        elif key in (SETTING, _FLAG) and equals:
-            named.append(value)
-        else:
-            others.append(argument)
-    return named, others
 
 
 def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:

@@ -7,12 +7,12 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.object_type import ObjectType
@@ -30,7 +30,7 @@ from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from sweeper import SweepRefusedError
-from sweeper.grid.explain import explain, no_such_axis, variable_problem
+from sweeper.grid.explain import explain, no_such_axis, settings_of, variable_problem
 
 # settings, not axes
 WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")
@@ -419,10 +419,5 @@ def without_hydra(config: DictConfig) -> DictConfig:
 
 def _is_setting(key: str) -> bool:
     """Return whether ++ would change it, and not add it."""
-    of: object = Config
-    for word in key.split("."):
-        hints = get_type_hints(of) if isinstance(of, type) and is_dataclass(of) else {}
-        if word not in hints:
-            return False
-        of = hints[word]
-    return True
+    group, _, name = key.rpartition(".")
+    return name in (settings_of(group) if group else Config.__dataclass_fields__)

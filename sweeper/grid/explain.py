@@ -67,7 +67,7 @@ def _is_changed(value: str) -> bool:
 ConfigError = errors.HydraException | OmegaConfBaseException
 
 _GROUPS = ("model", "data", "strategy", "launcher", "hardware")  # every trial needs a choice
-_NAMES = (*AXES, *_GROUPS, "engine", "experiment", "command", "read")
+_NAMES = (*AXES, *_GROUPS, "engine", "experiment", "command", "read", "from")
 _STORE = ("db", "database", "store")  # what people write for store.url
 FLAGS = (  # of Hydra
     *("--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run"),
@@ -133,7 +133,7 @@ def _setting(name: str) -> str:
         return "store.url"
     for group in ("sweep", "retry", "store"):
         own = name.removeprefix(f"{group}.")
-        if own in _settings(group):
+        if own in settings_of(group):
             return f"{group}.{own}"
     return ""
 
@@ -212,7 +212,7 @@ def no_such_axis(name: str) -> str:
     own = name.removeprefix("+").removeprefix("axis.")
     if "." in own:
         group, _, setting = own.rpartition(".")
-        settings = _settings(group)
+        settings = settings_of(group)
         return f"{name}: {group} has no setting {setting}; {among(setting, settings)}"
     near = did_you_mean(own, [*Config.__dataclass_fields__, "strategy", "experiment"])
     if near and own == name:
@@ -223,7 +223,7 @@ def no_such_axis(name: str) -> str:
     )
 
 
-def _settings(group: str) -> list[str]:
+def settings_of(group: str) -> list[str]:
     """Return the names of the settings of a group, as `sweep` or `hardware.profile`."""
     kind: Any = Config
     for part in group.split("."):

@@ -135,6 +135,11 @@ def test_a_flag_without_its_value_names_the_values(arguments):
         check_forms(arguments)
 
 
+def test_a_trial_is_named_without_dashes():
+    with pytest.raises(SweepRefusedError, match=r"--from: .* have no dashes; write from=VALUE"):
+        check_forms(["--from", "3f2a81c0"])
+
+
 def test_a_number_that_python_cannot_read_is_refused():
     for argument in (f"num_gpus={'9' * 5000}", f"batch_size=1,-{'1_0' * 2000}"):
         with pytest.raises(SweepRefusedError, match="a number of more than 4,300 digits"):
