@@ -284,9 +284,6 @@ def chart(name: str) -> Chart:
     return module
 
 
-NO_LINE = "no strategy completed on two GPU counts"
-
-
 class NothingToShow(StoreError):  # noqa: N818 - not an error where all charts were asked for
     """Says why a chart has no picture of these results, or of so many settings among them, which
     it says after the pictures of the others.

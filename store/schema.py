@@ -5,7 +5,6 @@ function of a frame.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
@@ -275,15 +274,15 @@ def _axis_column(axis: Axis) -> Any:
     return mapped_column(kind(), nullable=is_lacked(axis), server_default=default)
 
 
-def _columns_of(record: type[Any], apart: Collection[str] = ()) -> dict[str, Any]:
-    """Return a column for each field of a record, but for those that the table defines itself. Its
-    comments say what they mean.
-    """
+def _columns_of(record: type[Any], **given: Any) -> dict[str, Any]:
+    """Return a column for each field of a record, whose comments say what they mean."""
     columns = {}
     for name, hint in get_type_hints(record).items():
-        if name not in apart:
-            kind, *none = get_args(hint) or (hint,)
-            columns[name] = mapped_column(_KINDS[kind](), nullable=bool(none))
+        if name in given:
+            columns[name] = given[name]
+            continue
+        kind, *none = get_args(hint) or (hint,)
+        columns[name] = mapped_column(_KINDS[kind](), nullable=bool(none))
     return columns
 
 
@@ -589,12 +588,12 @@ class ReferenceRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(unique=True)  # Reference.key
-    axes: Mapped[dict[str, Any]] = mapped_column(CanonicalJson)  # free ones
     if TYPE_CHECKING:  # those that queries name
         origin: Mapped[str]
         throughput: Mapped[float]
+        axes: Mapped[dict[str, Any]]
     else:
-        vars().update(_columns_of(Reference, apart=("axes",)))
+        vars().update(_columns_of(Reference, axes=mapped_column(CanonicalJson, nullable=False)))
 
 
 def _be_strict(table: Table) -> None:
