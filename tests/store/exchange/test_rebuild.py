@@ -303,7 +303,7 @@ def damage(name: str, text: str | None) -> Callable[[], None]:
     ("change", "reason"),
     [
         (damage("trial.json", "{"), "trial.json is damaged: JSONDecodeError: Expecting property name"),
-        (damage("trial.json", "{}"), "trial.json is damaged: spec: all_reduce, batch_size, "),
+        (damage("trial.json", "{}"), "trial.json is damaged: not a trial spec: missing all_reduce, batch_size, "),
         (damage("trial.json", small(seed=77).to_json()), "attempt.json is of trial "),
         (damage("machine.json", None), "machine.json is missing: it was made by hand, or is damaged"),
         (damage("machine.json", "[]"), "machine.json is damaged: "),
