@@ -1,5 +1,5 @@
-"""Figures of others as results, so that they are shown like our own: published ones, which are also
-compared with ours, and those of tables, which were measured elsewhere.
+"""Figures of others as results, so that they are shown like our own: published ones, and those of
+tables, which were measured elsewhere.
 """
 
 import hashlib
@@ -10,7 +10,6 @@ from datetime import date
 from typing import Any
 
 from analysis.results import NOT_REPORTED, BaselineRule, Environment, Result, with_baselines
-from scalemark import models
 from scalemark.records.axes import WHEN, day_of, name_of_record
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome
@@ -37,7 +36,6 @@ _AXES = (
 _SELDOM: Mapping[str, object] = {"hosts": None, "axes": {}, "compare": "", "repeat": 1}
 """What few sources say, and what stands there for the others."""
 _SAID = object()
-_FAMILIES = {"resnet": "resnet50"}  # of a source that does not say how deep
 
 
 def of_others(
@@ -114,23 +112,6 @@ def of_newest_night(trials: Sequence[Row], *, names_night: bool) -> list[Row]:
 def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Add the strategy's name to each."""
     return [{**reference, "strategy": _strategy(reference)} for reference in references]
-
-
-def precision_as_published(axes: Mapping[str, Any]) -> str:
-    """Return `fp16+XLA` wherever XLA compiled anything, as sources do, and without doubts."""
-    compiled = "" if axes.get("xla") in (None, "off") else "+XLA"
-    return f"{axes['precision'] or ''}".rstrip("?") + compiled
-
-
-def usual_size(model: str, axis: str) -> int | None:
-    """Return the size of inputs (image_px, seq_len) that sources mean, which name none; None for an
-    unknown model.
-    """
-    name = model.rstrip("?")
-    name = _FAMILIES.get(name, name)
-    if name not in models.definitions():
-        return None
-    return models.published_sizes(name).get(axis, 0)
 
 
 def of_source(references: Sequence[Row], name: str) -> list[Row]:

@@ -2,7 +2,6 @@
 baseline."""
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -88,11 +87,6 @@ def _of_all(attempts: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     values = [attempt[name] for attempt in attempts]
     return [] if None in values else values
 
-
-MOST_IN_ONE_BOX = 16  # GPUs: DGX-2 and p2.16xlarge have so many
-_SEVERAL = re.compile(
-    r"\b(nodes|servers|hosts|machines|instances|clusters?)\b|per node|/ ?node", re.IGNORECASE
-)
 
 NOT_REPORTED = "not reported"
 """The strategy of figures of others whose source names none."""
@@ -231,13 +225,6 @@ class Result:
     @property
     def hosts(self) -> int:
         return int(self.axes.get("hosts", 1))
-
-    @property
-    def is_on_one_host(self) -> bool:
-        """Say whether it is surely of one host: a source may say by words alone that it is not."""
-        if self.environment.origin.is_ours or "hosts" in self.axes or self.num_gpus == 1:
-            return self.hosts == 1
-        return self.num_gpus <= MOST_IN_ONE_BOX and not _SEVERAL.search(self.environment.machine)
 
     @property
     def width(self) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -85,6 +86,19 @@ def further() -> list[dict[str, Any]]:
     return figures
 
 
+MOST_IN_ONE_BOX = 16  # GPUs: DGX-2 and p2.16xlarge have so many
+_SEVERAL = re.compile(
+    r"\b(nodes|servers|hosts|machines|instances|clusters?)\b|per node|/ ?node", re.IGNORECASE
+)
+
+
+def is_on_one_host(figure: Result) -> bool:
+    """Return whether it is surely of one host: a source may say by words alone that it is not."""
+    if "hosts" in figure.axes or figure.num_gpus == 1:
+        return figure.hosts == 1
+    return figure.num_gpus <= MOST_IN_ONE_BOX and not _SEVERAL.search(figure.environment.machine)
+
+
 def checked(results: Sequence[Result], fews: Sequence[int] = (1, 2, 4)) -> list[Checked]:
     """Predict all figures of one host on more than `few` GPUs of its curve."""
     found = []
@@ -97,7 +111,7 @@ def checked(results: Sequence[Result], fews: Sequence[int] = (1, 2, 4)) -> list[
             curve = by_key.get((result.environment.key, result.item, result.curve))
             if curve is None or result.throughput is None or result.num_gpus <= few:
                 continue
-            if not result.is_on_one_host:
+            if not is_on_one_host(result):
                 continue
             prediction = predict(curve, result.num_gpus, known)
             if prediction.throughput is not None:

@@ -17,7 +17,6 @@ from analysis.judgement import Decision, Ratio
 from analysis.results import Result
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
 from scalemark.host.own_code import typed
-from scalemark.records import references
 from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.records.measurement import Outcome
 from scalemark.text.wording import counted
@@ -40,9 +39,7 @@ def compare(
     ],
     b: Annotated[
         str,
-        typer.Argument(
-            metavar="B", help="What A is compared with; also a source as tf-benchmarks-2017/k80."
-        ),
+        typer.Argument(metavar="B", help="What A is compared with."),
     ],
     db: Db,
     filters: options.Filters = None,
@@ -251,8 +248,6 @@ def answer(row: PairRow) -> str:
     judgement = row.judgement
     if judgement is None:
         return "nothing to compare"
-    if row.b.environment.origin is references.Origin.PUBLISHED:
-        return "published"
     if row.is_turned:
         return "B faster"
     if judgement.answer is Decision.DIFFERENT:
@@ -287,8 +282,6 @@ def sentence(row: PairRow) -> str:
     if judgement is None:
         return f"nothing to compare: {' and '.join(_without_number(row))}"
     ratio = judgement.ratio
-    if row.b.environment.origin is references.Origin.PUBLISHED:
-        return f"{a} is {_fold(ratio.ratio)}x as fast as published by {b}"
     if judgement.answer is Decision.TIE:
         return f"{a} and {b} tie: {_times(ratio)} over {_basis(ratio)}"
     first, second, shown = (b, a, ratio.turned) if row.is_turned else (a, b, ratio)
@@ -320,7 +313,8 @@ def fold_with_interval(ratio: Ratio) -> str:
 
 def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
     """Return what must be known of machines, software and trials, each once."""
-    texts, rows = list(compared.notes), compared.rows
+    texts: list[str] = []
+    rows = compared.rows
     if len(rows) > 1:
         for row in rows:
             texts += [f"{_start(row)}{text}" for text in contradictions(row)]

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.again import command, repeated
-from analysis.compare import sides
 from analysis.compare.sides import ComparedSide
 from analysis.judgement import Decision, Judgement, judge, more_repeats
 from analysis.labels import FOLLOWERS
@@ -71,7 +70,6 @@ class Comparison:
     rows: tuple[PairRow, ...]
     only_a: tuple[Result, ...]
     only_b: tuple[Result, ...]
-    notes: tuple[str, ...] = ()
 
 
 def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
@@ -80,8 +78,6 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
     Axes that follow from what is compared (`FOLLOWERS`) may differ where nothing else is equal.
     Raises StoreError when nothing is left.
     """
-    if b.is_published:
-        return _with_published(a, b)
     free = _with_strategies(a.axes | b.axes, [*a.results, *b.results])
     if a.is_by_name and b.is_by_name:
         free = frozenset(axes_of([*a.results, *b.results]))
@@ -105,24 +101,6 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
     only_a, only_b = _left(a, b, pairs)
     rows = _rows(different, _fixed(a.results, b.results, free), a, b)
     return Comparison(rows=tuple(rows), only_a=only_a, only_b=only_b)
-
-
-def _with_published(a: ComparedSide, b: ComparedSide) -> Comparison:
-    """Pair our trials with the figures of a source, which says less of each."""
-    pairs = sides.matched(a.results, b.results)
-    if not pairs:
-        ours = [sides.work_of(result) for result in a.results]
-        theirs = [sides.work_of(result) for result in b.results]
-        axes, here, there = _closest(ours, theirs, sides.OPEN)
-        differing_in = [f"{axis} (here {here[axis]}, there {there[axis]})" for axis in axes]
-        why = f"the closest differ in {', '.join(differing_in)}"
-        if not axes:
-            why = "where they are the same, one of the two has no number"
-        raise StoreError(f"{a.text} and {b.text}: nothing in common with the source; {why}")
-    shown = [axis for axis in axes_of(a.results) if axis not in STRATEGY_AXES]
-    only_a, _ = _left(a, b, pairs)
-    rows = tuple(_rows(pairs, shown, a, b))
-    return Comparison(rows=rows, only_a=only_a, only_b=(), notes=tuple(sides.notes(pairs)))
 
 
 def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:
@@ -207,12 +185,7 @@ def _rows(
         }
         if len(environments) > 1:
             setting["environment"] = environments[of_a.environment.key]
-        compared, notes = [], []
-        if b.is_published:
-            setting["published for"] = of_b.environment.machine
-        else:
-            compared = _apart(of_a.axes, of_b.axes, axes_of([of_a, of_b]))
-            notes = list(_environments(of_a, of_b))
+        compared = _apart(of_a.axes, of_b.axes, axes_of([of_a, of_b]))
         name_a, name_b = _names(of_a, of_b, compared, a, b)
         judgement, more, to_run = _judged(of_a, of_b)
         yield PairRow(
@@ -220,7 +193,7 @@ def _rows(
             b=of_b,
             setting=setting,
             compared=tuple(compared),
-            notes=tuple(notes),
+            notes=tuple(_environments(of_a, of_b)),
             name_a=name_a,
             name_b=name_b,
             judgement=judgement,
@@ -282,8 +255,6 @@ def _names(
         shown = [axis for axis in shown if axis not in STRATEGY_AXES]
     if shown:
         return _name(of_a, shown), _name(of_b, shown)
-    if b.is_published:
-        return a.text, b.text
     software = differing([of_a.environment.software, of_b.environment.software])
     names = []
     for side, versions in zip((a, b), software, strict=True):
@@ -393,12 +364,11 @@ _Setting = Mapping[str, object]
 
 
 def _closest(
-    of_a: Sequence[_Setting], of_b: Sequence[_Setting], left_open: Collection[object] = ()
+    of_a: Sequence[_Setting], of_b: Sequence[_Setting]
 ) -> tuple[list[str], _Setting, _Setting]:
     """Return the two settings that have the most in common, and the axes in which they differ."""
     candidates = []
     for here in of_a[:_MOST_TRIED]:
         for there in of_b[:_MOST_TRIED]:
-            apart = [axis for axis in _apart(here, there, there) if there[axis] not in left_open]
-            candidates.append((apart, here, there))
+            candidates.append((_apart(here, there, there), here, there))
     return min(candidates, key=lambda each: ("model" in each[0], len(each[0])))

@@ -17,6 +17,7 @@ from analysis.published import of_others
 from analysis.results import BaselineRule, with_baselines
 from analysis.scaling import scalings
 from analysis.titles import host_notes, short_title, table_title
+from benchmarks.prediction import is_on_one_host
 from plots.drawing import file_names
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
@@ -218,9 +219,9 @@ def test_a_source_whose_words_speak_of_several_hosts_is_not_surely_of_one(
 ):
     row = asdict(replace(MINE, hardware=hardware, num_gpus=num_gpus)) | {"origin": "published"}
     (figure,) = of_others([row])
-    assert figure.is_on_one_host is is_one
+    assert is_on_one_host(figure) is is_one
     (figure,) = of_others([row | {"hosts": 2}])
-    assert not figure.is_on_one_host
+    assert not is_on_one_host(figure)
 
 
 def test_every_result_of_ours_knows_its_hosts():

@@ -5,12 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from analysis.pivot import article_tables, pivot
-from analysis.published import (
-    of_others,
-    of_source,
-    precision_as_published,
-    usual_size,
-)
+from analysis.published import of_others, of_source
 from scalemark.records.references import published as shipped
 from store.errors import StoreError
 from tests.store.test_references import MINE
@@ -100,23 +95,3 @@ def test_an_unknown_source_or_machine_lists_those_there_are():
         StoreError, match=r"tf-benchmarks-2017/tpu: no such source; there are NVIDIA DGX-1"
     ):
         of_source(REFERENCES, "tf-benchmarks-2017/tpu")
-
-
-@pytest.mark.parametrize(
-    ("axes", "reported"),
-    [
-        ({"precision": "fp16", "xla": "off"}, "fp16"),
-        ({"precision": "fp16", "xla": "on"}, "fp16+XLA"),
-        ({"precision": "fp16", "xla": "auto"}, "fp16+XLA"),
-        ({"precision": "fp16+XLA?"}, "fp16+XLA"),
-    ],
-)
-def test_precision_is_reported_as_sources_do(axes, reported):
-    assert precision_as_published(axes) == reported
-
-
-def test_the_usual_image_size_is_that_of_the_definition():
-    assert usual_size("alexnet", "image_px") == 227
-    assert usual_size("inception3", "image_px") == 299
-    assert usual_size("resnet18_cifar?", "image_px") == 32
-    assert usual_size("gpt", "image_px") is None
