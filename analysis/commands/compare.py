@@ -15,7 +15,7 @@ from analysis.compare.pairs import Comparison, PairRow, comparison
 from analysis.compare.sides import ComparedSide, sides
 from analysis.judgement import Decision, Ratio
 from analysis.results import Result
-from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
+from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.records.measurement import Outcome
@@ -83,8 +83,6 @@ def _print(
     console.print()
     _print_table(console, rows, metrics)
     console.print()
-    if of_a.is_by_name and of_b.is_by_name:
-        _print_differences(console, rows)
     commands: dict[str, None] = {}
     for row in rows:
         commands.update(dict.fromkeys(row.to_run))
@@ -155,35 +153,6 @@ def _print_table(console: Console, rows: Sequence[PairRow], metrics: Sequence[st
     print_columns(console, columns, lines, _NUMBERS.union(["A", "B", ratio]), spare=[repeats])
 
 
-def _print_differences(console: Console, rows: Sequence[PairRow]) -> None:
-    lines = []
-    for row in rows:
-        for difference in _differences(row):
-            none = INHERITED if is_env_variable(difference["name"]) else "-"
-            cells = [none if value is None else for_people(value) for value in difference.values()]
-            lines.append(cells)
-    if lines:
-        print_columns(console, ("", "differs", "A", "B"), lines)
-        console.print()
-
-
-def _differences(row: PairRow) -> Iterator[dict[str, Any]]:
-    """Yield what differs between the two trials, their machines or software: the kind, its name,
-    and both values.
-    """
-    a, b = row.a.environment, row.b.environment
-    known: list[tuple[str, str, object, object]] = []
-    for name in row.compared:
-        known.append(("axis", name, row.a.axes.get(name), row.b.axes.get(name)))
-    known.append(("machine", "machine", a.machine, b.machine))
-    known.append(("machine", "shares_host", a.shares_host, b.shares_host))
-    for name in sorted({*a.software, *b.software}):
-        known.append(("software", name, a.software.get(name), b.software.get(name)))
-    for what, name, of_a, of_b in known:
-        if of_a != of_b:
-            yield {"what": what, "name": name, "a": of_a, "b": of_b}
-
-
 def _value(row: PairRow, axis: str) -> str:
     value = row.setting.get(axis)
     if value is None:
@@ -222,7 +191,6 @@ def _row_answer(row: PairRow) -> dict[str, Any]:
     return {
         "setting": dict(row.setting),
         "compared": compared,
-        "differences": list(_differences(row)),
         "a": a.facts() | {"name": row.name_a},
         "b": b.facts() | {"name": row.name_b},
         "judgement": row.judgement,
