@@ -8,11 +8,11 @@ from enum import StrEnum
 from analysis.explain.ablations import COMPARED, FLOOR, Ablation, reads
 from analysis.explain.waterfall import (
     NOTHING,
+    AddedTime,
     Beside,
     Cause,
     Observed,
     Seconds,
-    StepPart,
     Waterfall,
     difference,
     kernels_s,
@@ -64,27 +64,16 @@ class Bound(StrEnum):
     HEALTHY = "healthy"
 
 
-class EvidenceKind(StrEnum):
-    """The way by which something is known."""
-
-    ABLATION = "ablation"  # one trial less another that differs in one thing
-    OTHER_WAY = "another strategy"  # the same work, exchanged another way
-    FIXED = "fixed costs"  # what does not grow with the batch, or with the model
-    REPLICA_TIMES = "times of each replica"  # its own compute, less that of the others
-    OBSERVED = "observed"  # seen within the trial itself: waiting, clocks, a profile
-    CORES = "share of the cores"  # that other programs took, of the time spent computing
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """One cause with its seconds per step, and what shows it."""
 
     bound: Bound | None  # None: one of several that nothing tells apart
-    kind: EvidenceKind
     seconds: Seconds
     because: str  # a part of a sentence
     trials: tuple[str, ...]  # that show it; of a difference what is subtracted comes last
     is_direct: bool = True  # measured for itself; else inferred from what is not
+    by_neighbors: bool = False  # other programs that took cores
 
 
 _BOUND = {
@@ -189,7 +178,7 @@ def at_most_launching_s(fall: Waterfall) -> float | None:
 
 def _of_parts(case: Case) -> Iterator[Evidence]:
     fall = case.fall
-    single: dict[Bound, list[StepPart]] = {}
+    single: dict[Bound, list[AddedTime]] = {}
     for part in fall.parts:
         bounds = {_BOUND.get(cause) for cause in part.causes}
         known = [bound for bound in bounds if bound is not None]
@@ -207,15 +196,15 @@ def _of_parts(case: Case) -> Iterator[Evidence]:
         trials = parts[-1].after.trial_id, parts[0].before.trial_id
         if bound is Bound.INPUT and not fall.target.axes["data"]:
             because = f"{_lost_to('input or other data', seconds.value, fall)}: not reported"
-            yield _shown(None, EvidenceKind.ABLATION, seconds, because, trials, is_direct=False)
+            yield _shown(None, seconds, because, trials, is_direct=False)
             continue
         because = _takes(
             " and ".join(cause for part in parts for cause in part.causes), seconds, fall
         )
-        yield _shown(bound, EvidenceKind.ABLATION, seconds, because, trials)
+        yield _shown(bound, seconds, because, trials)
 
 
-def _of_several(part: StepPart, case: Case) -> Iterator[Evidence]:
+def _of_several(part: AddedTime, case: Case) -> Iterator[Evidence]:
     """Split several causes in one difference, as far as something else is known of them."""
     fall, share = case.fall, case.seen.data_wait_share
     left_s, causes = part.seconds.value, list(part.causes)
@@ -239,7 +228,7 @@ def _of_several(part: StepPart, case: Case) -> Iterator[Evidence]:
         yield _rest(causes, left_s, part, case)
 
 
-def _rest(causes: list[Cause], left_s: float, part: StepPart, case: Case) -> Evidence:
+def _rest(causes: list[Cause], left_s: float, part: AddedTime, case: Case) -> Evidence:
     """Return what is left of a difference; it has a bound only where one cause is left."""
     seconds = part.seconds
     if left_s != seconds.value:
@@ -271,8 +260,7 @@ def _by_other_way(case: Case, target: Result, at_most_s: float) -> Iterator[Evid
     because = f"{takes}: {' '.join(names)} takes that much less"
     if seconds.value > 0:
         trials = target.trial_id, other.trial_id
-        way = EvidenceKind.OTHER_WAY
-        yield _shown(Bound.COMMUNICATION, way, seconds, because, trials, is_direct=False)
+        yield _shown(Bound.COMMUNICATION, seconds, because, trials, is_direct=False)
 
 
 def _waiting_for_batches(case: Case) -> Iterator[Evidence]:
@@ -284,8 +272,7 @@ def _waiting_for_batches(case: Case) -> Iterator[Evidence]:
         because = f"{share:.0%} of the step is spent waiting for batches"
         waited_s = share * fall.step.value
         trials = (fall.target.trial_id,)
-        seen = EvidenceKind.OBSERVED
-        yield _shown(Bound.INPUT, seen, waited_s, because, trials, is_direct=False)
+        yield _shown(Bound.INPUT, waited_s, because, trials, is_direct=False)
 
 
 def _launching(case: Case) -> Iterator[Evidence]:
@@ -321,13 +308,11 @@ def _launching(case: Case) -> Iterator[Evidence]:
     if gap:
         because = f"the profile has GPUs wait for launches for {gap:.0%} of the step"
         trials = (fall.target.trial_id,)
-        gap_s, kind = gap * fall.step.value, EvidenceKind.OBSERVED
-        yield _shown(Bound.LAUNCH, kind, gap_s, because, trials, is_direct=False)
+        yield _shown(Bound.LAUNCH, gap * fall.step.value, because, trials, is_direct=False)
 
 
 def _launch(beside: Beside, because: str, *, is_direct: bool = True) -> Evidence:
-    kind = EvidenceKind.FIXED
-    return _shown(Bound.LAUNCH, kind, beside.seconds, because, beside.trials, is_direct=is_direct)
+    return _shown(Bound.LAUNCH, beside.seconds, because, beside.trials, is_direct=is_direct)
 
 
 def _own_costs(fall: Waterfall, seen: Observed) -> Seconds | None:
@@ -366,7 +351,8 @@ def _neighbors(case: Case) -> Iterator[Evidence]:
             f"other programs took {taken:.0%} of the cores, which costs {share:.0%} of the step"
         )
         trials = (fall.target.trial_id,)
-        yield _shown(Bound.CONTENTION, EvidenceKind.CORES, lost_s, because, trials)
+        evidence = _shown(Bound.CONTENTION, lost_s, because, trials)
+        yield replace(evidence, by_neighbors=True)
 
 
 def _without_neighbors(evidence: Evidence, case: Case) -> Evidence:
@@ -387,8 +373,9 @@ def _without_neighbors(evidence: Evidence, case: Case) -> Evidence:
         f"{fall.share(saved_s):.0%} of the step"
     )
     lost = evidence.seconds.times(saved_s / evidence.seconds.value)
-    trials, kind = (fall.target.trial_id,), EvidenceKind.CORES
-    return _shown(Bound.CONTENTION, kind, lost, because, trials, is_direct=False)
+    trials = (fall.target.trial_id,)
+    blamed = _shown(Bound.CONTENTION, lost, because, trials, is_direct=False)
+    return replace(blamed, by_neighbors=True)
 
 
 def _clocks(case: Case, waited_s: float) -> Iterator[Evidence]:
@@ -412,12 +399,11 @@ def _clocks(case: Case, waited_s: float) -> Iterator[Evidence]:
     if alone.clock_loss is not None and lost - alone.clock_loss >= POWER_SHARED_FROM:
         bound = Bound.CONTENTION
     if seconds > 0:
-        yield _shown(bound, EvidenceKind.OBSERVED, seconds, because, (fall.target.trial_id,))
+        yield _shown(bound, seconds, because, (fall.target.trial_id,))
 
 
 def _shown(
     bound: Bound | None,
-    kind: EvidenceKind,
     seconds: Seconds | float,
     because: str,
     trials: tuple[str, ...],
@@ -426,7 +412,6 @@ def _shown(
 ) -> Evidence:
     return Evidence(
         bound=bound,
-        kind=kind,
         seconds=Seconds(value=seconds) if isinstance(seconds, float) else seconds,
         because=because,
         trials=trials,
@@ -434,8 +419,8 @@ def _shown(
     )
 
 
-def _inferred(bound: Bound | None, seconds: Seconds, because: str, part: StepPart) -> Evidence:
-    return _shown(bound, EvidenceKind.ABLATION, seconds, because, part.trials, is_direct=False)
+def _inferred(bound: Bound | None, seconds: Seconds, because: str, part: AddedTime) -> Evidence:
+    return _shown(bound, seconds, because, part.trials, is_direct=False)
 
 
 def _highest(seconds: Seconds) -> float:

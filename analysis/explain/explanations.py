@@ -38,7 +38,7 @@ class StepRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class SplitStep:
     """The step of the target, taken apart."""
 
     step: Seconds
@@ -54,7 +54,7 @@ class Explanation:
     """All that is known of what holds one trial back."""
 
     target: Result
-    steps: Steps
+    steps: SplitStep
     diagnosis: verdicts.Diagnosis
     seen: Observed
     slow_replicas: SlowReplicas
@@ -106,7 +106,7 @@ def _explain(
     )
 
 
-def _steps(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> Steps:
+def _steps(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> SplitStep:
     first = fall.parts[0].before if fall.parts else fall.target
     parts = [_row(fall, str(fall.base), fall.base_s, (first.trial_id,))]
     for part in fall.parts:
@@ -119,7 +119,7 @@ def _steps(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> Steps:
         if fall.ideal.trains_apart:
             alone = "one replica alone"
         ideal = f"{fall.target.num_gpus} times {alone}"
-    return Steps(
+    return SplitStep(
         step=fall.step,
         efficiency=fall.efficiency,
         ideal=ideal,
@@ -147,7 +147,7 @@ def _within(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> Iterator[StepRow]
     for cause in diagnosis.causes:
         if cause.bound is causes.Bound.SLOW_REPLICA:
             yield _row(fall, "the slow replica", cause.seconds, cause.trials)
-        if cause.kind is causes.EvidenceKind.CORES and cause.bound is diagnosis.bound:
+        if cause.by_neighbors and cause.bound is diagnosis.bound:
             yield _row(fall, "other programs", cause.seconds, cause.trials)
 
 
@@ -181,7 +181,6 @@ def _slow_replicas(
     )
     waiting = causes.Evidence(
         bound=causes.Bound.SLOW_REPLICA,
-        kind=causes.EvidenceKind.REPLICA_TIMES,
         seconds=seconds,
         because=(
             f"all wait for {slowest.replica}, whose own compute takes {slowest.value:.0%} longer, "

@@ -9,9 +9,9 @@ from typing import Any
 
 from analysis import again
 from analysis.explain.ablations import Ablation
-from analysis.explain.causes import Bound, Evidence, EvidenceKind
-from analysis.explain.explanations import Explanation, StepRow, Steps
-from analysis.explain.verdicts import MATTERS, Confidence, Diagnosis, against_slow
+from analysis.explain.causes import Bound, Evidence
+from analysis.explain.explanations import Explanation, SplitStep, StepRow
+from analysis.explain.verdicts import MATTERS, against_slow, diagnosed
 from analysis.explain.waterfall import (
     LAUNCH_S,
     LEAST_LAUNCH_S,
@@ -37,7 +37,7 @@ _BOUNDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenProgram:
     """All that is known of one trial."""
 
     target: Result
@@ -86,17 +86,12 @@ def _measured(result: Result) -> Any:
     return replace(result.spec, takes_apart=False)
 
 
-def seen_of(target: Result, apart: Result | None, source: Source) -> Seen:
+def seen_of(target: Result, apart: Result | None, source: Source) -> SeenProgram:
     """Collect what the attempts of a trial and of the one that was timed from inside have."""
     rows = [source.attempts[number] for number in target.attempt_ids]
     of_apart = [source.attempts[number] for number in apart.attempt_ids] if apart else []
     profiles = [row["recorded_profile"] for row in of_apart if row["recorded_profile"]]
-    times = [
-        row["recorded_replica_times"]["seconds"]
-        for row in of_apart
-        if row["recorded_replica_times"]
-    ]
-    slow = UNTIMED
+    slow, times = UNTIMED, observed(of_apart).replica_times
     if times:
         # here, because numpy's import takes long
         from analysis.explain.slow_replica import slow_replicas
@@ -105,7 +100,7 @@ def seen_of(target: Result, apart: Result | None, source: Source) -> Seen:
     gpus = [gpu for row in rows for gpu in row["recorded_telemetry"] or ()]
     steps_s = [row["median_step_s"] for row in rows] + [profile["step_s"] for profile in profiles]
     cores = [row["cpu_s"] / row["window_s"] for row in rows if row["cpu_s"] and row["window_s"]]
-    return Seen(
+    return SeenProgram(
         target=target,
         profiles=profiles,
         slow=slow,
@@ -122,7 +117,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return statistics.fmean(known) if known else None
 
 
-def explain(seen: Seen) -> Explanation:
+def explain(seen: SeenProgram) -> Explanation:
     """Return where the step goes, and what holds the trial back."""
     target = seen.target
     causes = sorted(_causes(seen), key=lambda cause: -_weight(cause, seen))
@@ -130,8 +125,6 @@ def explain(seen: Seen) -> Explanation:
         bound, why = _verdict(seen, causes)
     else:
         bound, why = None, " and ".join(_from_outside(seen)) or "nothing of it is seen"
-    doubts = tuple(_doubts(seen))
-    confidence = Confidence.LIKELY if doubts else Confidence.SURE
     remedies, missing, notes = [], {}, []
     if bound is Bound.SLOW_REPLICA:
         remedies = [against_slow(seen.slow.slow[0].replica, target.environment.device_kind)]
@@ -148,13 +141,7 @@ def explain(seen: Seen) -> Explanation:
     return Explanation(
         target=target,
         steps=_steps(seen),
-        diagnosis=Diagnosis(
-            bound=bound,
-            confidence=confidence if bound else Confidence.CANNOT_TELL,
-            why=why,
-            doubts=doubts,
-            causes=tuple(causes),
-        ),
+        diagnosis=diagnosed(bound, why, list(_doubts(seen)), causes),
         seen=seen.observed,
         slow_replicas=seen.slow,
         remedies=tuple(remedies),
@@ -163,7 +150,7 @@ def explain(seen: Seen) -> Explanation:
     )
 
 
-def _steps(seen: Seen) -> Steps:
+def _steps(seen: SeenProgram) -> SplitStep:
     target, alone = seen.target, seen.target.baseline
     base, ideal, efficiency = Ablation.REDUCING, "", None
     shares: dict[str, float] = {"whole": 1.0}
@@ -184,7 +171,7 @@ def _steps(seen: Seen) -> Steps:
         seconds = Seconds(value=share * seen.step_s)
         trials = (seen.apart or target.trial_id,)
         parts.append(StepRow(what=what, seconds=seconds, share=share, trials=trials))
-    return Steps(
+    return SplitStep(
         step=Seconds(value=seen.step_s),
         efficiency=efficiency,
         ideal=ideal,
@@ -194,7 +181,7 @@ def _steps(seen: Seen) -> Steps:
     )
 
 
-def _causes(seen: Seen) -> Iterator[Evidence]:
+def _causes(seen: SeenProgram) -> Iterator[Evidence]:
     """Yield what may hold a program back by its parts.
 
     What the host of GPUs does costs at most the time in which they are idle.
@@ -226,14 +213,13 @@ def _causes(seen: Seen) -> Iterator[Evidence]:
     for bound, share, because in found:
         yield Evidence(
             bound=bound,
-            kind=EvidenceKind.OBSERVED,
             seconds=Seconds(value=share * seen.step_s),
             because=because,
             trials=(seen.apart,),
         )
 
 
-def _weight(cause: Evidence, seen: Seen) -> float:
+def _weight(cause: Evidence, seen: SeenProgram) -> float:
     """Return the share of the step that it takes, of any but contention that of a step which waits
     for no core: on a busy machine a program is held back by what would hold it back alone.
     """
@@ -243,7 +229,7 @@ def _weight(cause: Evidence, seen: Seen) -> float:
     return share / max(MATTERS, 1 - seen.shares[TimedPart.CORE])
 
 
-def _verdict(seen: Seen, causes: Sequence[Evidence]) -> tuple[Bound | None, str]:
+def _verdict(seen: SeenProgram, causes: Sequence[Evidence]) -> tuple[Bound | None, str]:
     if _weight(causes[0], seen) >= MATTERS:
         return causes[0].bound, causes[0].because
     if any(profile["is_of_gpus"] for profile in seen.profiles):
@@ -257,7 +243,7 @@ def _verdict(seen: Seen, causes: Sequence[Evidence]) -> tuple[Bound | None, str]
     return (Bound.COMPUTE if seen.target.num_gpus == 1 else Bound.HEALTHY), computes
 
 
-def _from_outside(seen: Seen) -> Iterator[str]:
+def _from_outside(seen: SeenProgram) -> Iterator[str]:
     if seen.utilization is not None:
         yield f"its GPUs ran a kernel for {seen.utilization:.0%} of the time"
     if seen.num_busy_cores is not None:
@@ -270,7 +256,7 @@ def _from_outside(seen: Seen) -> Iterator[str]:
         yield f"its curve has no trial on {seen.target.environment.counted(1)}"
 
 
-def _doubts(seen: Seen) -> Iterator[str]:
+def _doubts(seen: SeenProgram) -> Iterator[str]:
     if len(seen.profiles) < 2:
         yield "single run: sweep.repeats=3 would show how far others differ"
     if seen.shares and seen.shares[TimedPart.CORE] >= MATTERS:

@@ -31,7 +31,6 @@ from analysis.explain.causes import (
     Bound,
     Case,
     Evidence,
-    EvidenceKind,
     at_most_launching_s,
     list_causes,
 )
@@ -82,15 +81,20 @@ def diagnose(case: Case) -> Diagnosis:
     doubts = list(_of_trials(case))
     if bound is not None:
         doubts += _of_verdict(case, bound, causes, heavy)
-    confidence = Confidence.LIKELY if doubts else Confidence.SURE
+    return diagnosed(bound, why, doubts, causes)
+
+
+def diagnosed(
+    bound: Bound | None, why: str, doubts: Sequence[str], causes: Sequence[Evidence]
+) -> Diagnosis:
+    """Return a verdict that is as sure as its doubts allow."""
+    confidence = Confidence.SURE
+    if doubts:
+        confidence = Confidence.LIKELY
     if bound is None:
         confidence = Confidence.CANNOT_TELL
     return Diagnosis(
-        bound=bound,
-        confidence=confidence,
-        why=why,
-        doubts=tuple(doubts),
-        causes=tuple(causes),
+        bound=bound, confidence=confidence, why=why, doubts=tuple(doubts), causes=tuple(causes)
     )
 
 
@@ -265,7 +269,7 @@ def _of_top(fall: waterfall.Waterfall, top: Evidence, heavy: Sequence[Evidence])
     is_whole |= _surely_s(top.bound, heavy) > 0.5 * fall.step.value
     if missing and not (top.is_direct and is_whole):
         yield f"missing to tell it from other causes: {listed(missing)}"
-    if top.kind is EvidenceKind.CORES and not top.is_direct:
+    if top.by_neighbors and not top.is_direct:
         yield "its input may be as slow by itself: again without other programs would tell"
     elif not missing and not top.is_direct:
         yield "nothing measured it for itself"

@@ -201,7 +201,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepPart:
+class AddedTime:
     """The time by which a step takes longer on one ablation than on a lower one."""
 
     causes: tuple[Cause, ...]  # several: the trials that would tell them apart are missing
@@ -230,7 +230,7 @@ class Waterfall:
     step: Seconds
     base: Ablation  # the lowest ablation there is
     base_s: Seconds
-    parts: tuple[StepPart, ...]
+    parts: tuple[AddedTime, ...]
     calls: Beside | None  # what calls of the training function cost: by many steps per call
     fixed: Beside | None  # what does not grow with the batch: by a larger one
     floor: Beside | None  # the whole step of the trivial model
@@ -383,7 +383,7 @@ def _steps(ablations: Ablations) -> list[_Step]:
     return list(steps.values())
 
 
-def _part(before: _Step, after: _Step, ablations: Ablations) -> StepPart:
+def _part(before: _Step, after: _Step, ablations: Ablations) -> AddedTime:
     target = ablations.target
     added = {
         Ablation.INDEPENDENT: Cause.CORES if shares_cores(target) else Cause.CONTENTION,
@@ -401,7 +401,7 @@ def _part(before: _Step, after: _Step, ablations: Ablations) -> StepPart:
         del added[Ablation.REDUCING]
     first = ABLATION_ORDER.index(before.highest) + 1
     climbed = ABLATION_ORDER[first : ABLATION_ORDER.index(after.lowest) + 1]
-    return StepPart(
+    return AddedTime(
         causes=tuple(added[ablation] for ablation in climbed if ablation in added),
         seconds=difference(after.result, before.result),
         before=before.result,
