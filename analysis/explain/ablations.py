@@ -3,8 +3,6 @@
 ```
   1 GPU -> N independent -> N with reduction -> real data -> distortions
     contention        communication         input        input
-                 -> over fast links ->                        between several hosts
-         communication         network
 ```
 Beside them stand the same trial with more steps per call, a larger batch, or model=trivial.
 """
@@ -33,8 +31,6 @@ class Ablation(StrEnum):
 
     ALONE = "alone"  # one replica, synthetic data, nothing exchanged
     INDEPENDENT = "independent"  # as many replicas as the target, each for itself
-    # the target's own strategy on synthetic data, without a slow network between hosts
-    FAST_LINKS = "fast links"
     REDUCING = "reducing"  # the target's own strategy, on synthetic data
     # one replica with the target's own data: where nothing better is known
     ALONE_READING = "alone, reading"
@@ -49,7 +45,6 @@ class Ablation(StrEnum):
 ABLATION_ORDER = (
     Ablation.ALONE,
     Ablation.INDEPENDENT,
-    Ablation.FAST_LINKS,
     Ablation.REDUCING,
     Ablation.READING,
     Ablation.DISTORTING,
@@ -234,11 +229,6 @@ def reads(axes: Mapping[str, Any]) -> bool:
     return not str(axes["data"]).startswith("synthetic")
 
 
-def several_hosts(axes: Mapping[str, Any]) -> bool:
-    """Return whether it ran over several hosts."""
-    return bool(axes.get("hosts", 1) > 1)
-
-
 def _where(result: Result) -> tuple[str, str]:
     return result.environment.key, result.item
 
@@ -274,9 +264,6 @@ def _has_meaning(ablation: Ablation, target: Result) -> bool:
     axes = target.axes
     if ablation is Ablation.INDEPENDENT:
         return bool(axes["num_gpus"] > 1)  # of one it is the one alone
-    # Hosts that are processes of one machine have no network between them.
-    if ablation is Ablation.FAST_LINKS:
-        return several_hosts(axes) and not target.is_on_one_machine
     if ablation is Ablation.MANY_STEPS:
         # Sources report no steps per call.
         return bool(axes.get("steps_per_execution", MANY_STEPS) < MANY_STEPS)
@@ -298,14 +285,12 @@ def _changes(ablation: Ablation, target: Result) -> dict[str, Any]:
         return apart | _on_one_host(target) | {"model": FLOOR}
     if ablation is Ablation.READING:
         return {"distortions": False}
-    if ablation is Ablation.FAST_LINKS:
-        return SYNTHETIC | _on_one_host(target)
     return SYNTHETIC
 
 
 def _on_one_host(target: Result) -> dict[str, Any]:
     """Return as many replicas as a host has; all, where hosts are processes of one machine."""
-    if not several_hosts(target.axes) or target.is_on_one_machine:
+    if target.hosts == 1 or target.is_on_one_machine:
         return {"hosts": 1}
     return {"hosts": 1, "num_gpus": target.axes["num_gpus"] // target.axes["hosts"]}
 

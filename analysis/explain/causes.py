@@ -79,7 +79,6 @@ class Evidence:
 _BOUND = {
     Cause.CONTENTION: Bound.CONTENTION,
     Cause.COMMUNICATION: Bound.COMMUNICATION,
-    Cause.NETWORK: Bound.COMMUNICATION,
     Cause.INPUT: Bound.INPUT,
     Cause.DISTORTIONS: Bound.INPUT,
 }

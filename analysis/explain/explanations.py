@@ -221,7 +221,6 @@ _REPEATS = 3  # of a suspect single run
 _SHOWS = {
     Ablation.ALONE: "one replica alone, the ideal",
     Ablation.INDEPENDENT: "independent replicas, which tell contention from communication",
-    Ablation.FAST_LINKS: "the same without a slow network between hosts, which shows its cost",
     Ablation.REDUCING: "the same on synthetic data, which shows what the input costs",
     Ablation.READING: "the same without distortions",
     Ablation.MANY_STEPS: "many steps per call, which show what calls cost",

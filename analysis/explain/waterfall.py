@@ -195,7 +195,6 @@ class Cause(StrEnum):
     CONTENTION = "contention"  # for host, power and memory
     CORES = "shared cores"  # of CPU devices: more of them make no machine larger
     COMMUNICATION = "communication"
-    NETWORK = "network between hosts"
     INPUT = "input"
     DISTORTIONS = "distortions"
 
@@ -387,16 +386,12 @@ def _part(before: _Step, after: _Step, ablations: Ablations) -> AddedTime:
     target = ablations.target
     added = {
         Ablation.INDEPENDENT: Cause.CORES if shares_cores(target) else Cause.CONTENTION,
-        Ablation.FAST_LINKS: Cause.COMMUNICATION,
-        Ablation.REDUCING: Cause.NETWORK,
+        Ablation.REDUCING: Cause.COMMUNICATION,
         Ablation.READING: Cause.INPUT,
         Ablation.DISTORTING: Cause.DISTORTIONS,
     }
     if target.num_gpus == 1:
         del added[Ablation.INDEPENDENT]
-    if Ablation.FAST_LINKS not in (*ablations.results, *ablations.missing):
-        del added[Ablation.FAST_LINKS]
-        added[Ablation.REDUCING] = Cause.COMMUNICATION
     if target.trains_apart:
         del added[Ablation.REDUCING]
     first = ABLATION_ORDER.index(before.highest) + 1

@@ -27,32 +27,28 @@ INDEPENDENTS = result(100, **HERE, **MODEL, **INDEPENDENT)
 
 OVER = {**DISTRIBUTED, "num_gpus": 8, "hosts": 2}
 TARGET = result(300, **OVER)
-ONE_HOST = result(120, **OVER | {"num_gpus": 4, "hosts": 1})
 INDEPENDENTS_OF_A_HOST = result(110, num_gpus=4, **MODEL, **INDEPENDENT)
 
 
-def test_input_over_several_hosts_is_distinguished_from_the_network():
+def test_input_over_several_hosts_is_distinguished_from_communication():
     reading = result(400, **OVER, **PHOTOS)
-    results = [reading, TARGET, ONE_HOST, INDEPENDENTS_OF_A_HOST]
+    results = [reading, TARGET, INDEPENDENTS_OF_A_HOST]
     fall = waterfall(AblationFinder(results).around(reading))
-    assert [part.causes for part in fall.parts][-2:] == [(Cause.NETWORK,), (Cause.INPUT,)]
+    assert [part.causes for part in fall.parts][-2:] == [(Cause.COMMUNICATION,), (Cause.INPUT,)]
 
 
-def test_hosts_that_are_one_machine_have_no_network():
+def test_hosts_that_are_one_machine_share_its_independent_replicas():
     ablations = AblationFinder([FAST, INDEPENDENTS]).around(FAST)
-    assert Ablation.FAST_LINKS not in (*ablations.results, *ablations.missing)
     assert [part.causes for part in waterfall(ablations).parts] == [(Cause.COMMUNICATION,)]
 
 
 def test_gpus_of_several_hosts_are_held_against_those_of_one():
-    ablations = AblationFinder([TARGET, ONE_HOST, INDEPENDENTS_OF_A_HOST]).around(TARGET)
-    assert ablations.results[Ablation.FAST_LINKS] == ONE_HOST
+    ablations = AblationFinder([TARGET, INDEPENDENTS_OF_A_HOST]).around(TARGET)
     assert ablations.results[Ablation.INDEPENDENT] == INDEPENDENTS_OF_A_HOST
     fall = waterfall(ablations)
-    assert [part.causes for part in fall.parts] == [(Cause.COMMUNICATION,), (Cause.NETWORK,)]
-    assert [part.seconds.value for part in fall.parts] == pytest.approx([0.010, 0.180], rel=1e-3)
+    assert [part.causes for part in fall.parts] == [(Cause.COMMUNICATION,)]
+    assert [part.seconds.value for part in fall.parts] == pytest.approx([0.190], rel=1e-3)
     missing = explained(TARGET).missing
-    assert missing[Ablation.FAST_LINKS].endswith(" num_gpus=4 hosts=1")
     assert "hosts=1" in missing[Ablation.ALONE]
 
 
