@@ -50,13 +50,13 @@ class SeenProgram:
     apart: str = ""  # the trial that was timed from inside
 
     @property
-    def shares(self) -> dict[TimedPart, float]:
+    def shares(self) -> dict[str, float]:
         """Return the share of the step of each part; empty where none is known."""
-        shares = {}
-        for part in TimedPart if self.profiles else ():
-            shares[part] = statistics.fmean(
-                profile["parts_s"][part] / profile["step_s"] for profile in self.profiles
-            )
+        shares: dict[str, float] = {}
+        if self.profiles:
+            for part in TimedPart:
+                of_steps = [each["parts_s"][part] / each["step_s"] for each in self.profiles]
+                shares[part] = statistics.fmean(of_steps)
         return shares
 
 
@@ -151,21 +151,15 @@ def explain(seen: SeenProgram) -> Explanation:
 
 
 def _steps(seen: SeenProgram) -> SplitStep:
-    target, alone = seen.target, seen.target.baseline
-    base, ideal, efficiency = Ablation.REDUCING, "", None
-    shares: dict[str, float] = {"whole": 1.0}
-    if alone is not None and alone.num_gpus < target.num_gpus and target.efficiency is not None:
-        efficiency, ideal = target.efficiency, f"{target.num_gpus} times {alone.counted}"
-        base = Ablation.ALONE_READING
-        shares = {
-            "alone": efficiency,
-            "communication, contention or a slow replica": 1 - efficiency,
-        }
+    target, ideal = seen.target, _ideal(seen.target)
+    efficiency = target.efficiency if ideal else None
+    base, shares = Ablation.REDUCING, {"whole": 1.0}
     if seen.profiles:
-        base, shares = (
-            Ablation.TAKEN_APART,
-            {str(part): share for part, share in seen.shares.items()},
-        )
+        base, shares = Ablation.TAKEN_APART, seen.shares
+    elif efficiency is not None:
+        base = Ablation.ALONE_READING
+        lost_to = "communication, contention or a slow replica"
+        shares = {"alone": efficiency, lost_to: 1 - efficiency}
     parts = []
     for what, share in shares.items():
         seconds = Seconds(value=share * seen.step_s)
@@ -181,26 +175,33 @@ def _steps(seen: SeenProgram) -> SplitStep:
     )
 
 
+def _ideal(target: Result) -> str:
+    """Return what it is held against, as `4 times 1 GPU`; empty where that is not known."""
+    alone = target.baseline
+    if alone is None or target.efficiency is None or alone.num_gpus >= target.num_gpus:
+        return ""
+    return f"{target.num_gpus} times {alone.counted}"
+
+
 def _causes(seen: SeenProgram) -> Iterator[Evidence]:
     """Yield what may hold a program back by its parts.
 
     What the host of GPUs does costs at most the time in which they are idle.
     """
-    shares = seen.shares
-    if not shares:
+    if not seen.profiles:
         return
+    shares = seen.shares
     is_of_gpus = any(profile["is_of_gpus"] for profile in seen.profiles)
     most = 1.0
     if is_of_gpus and seen.utilization is not None:
         most = 1 - seen.utilization
-    found = []
     for part, bound in _BOUNDS.items():
         share = min(shares[part], most)
         because = f"{part} takes {share:.0%} of the step, {ms(share * seen.step_s)}"
         if part is TimedPart.RANKS and seen.slow.slow:
             bound = Bound.SLOW_REPLICA
             because = f"the others wait for {seen.slow.slow[0].replica}, {share:.0%} of the step"
-        found.append((bound, share, because))
+        yield _evidence(bound, share, because, seen)
     num = statistics.fmean(profile["num_operations"] for profile in seen.profiles)
     cpu_s = statistics.fmean(profile["compute_cpu_s"] for profile in seen.profiles)
     is_seen = not is_of_gpus or seen.utilization is not None
@@ -209,14 +210,12 @@ def _causes(seen: SeenProgram) -> Iterator[Evidence]:
         because = (
             f"a step launches {num:.0f} operations, and computes {1e6 * cpu_s / num:.0f} us at each"
         )
-        found.append((Bound.LAUNCH, min(share, most), because))
-    for bound, share, because in found:
-        yield Evidence(
-            bound=bound,
-            seconds=Seconds(value=share * seen.step_s),
-            because=because,
-            trials=(seen.apart,),
-        )
+        yield _evidence(Bound.LAUNCH, min(share, most), because, seen)
+
+
+def _evidence(bound: Bound | None, share: float, because: str, seen: SeenProgram) -> Evidence:
+    seconds = Seconds(value=share * seen.step_s)
+    return Evidence(bound=bound, seconds=seconds, because=because, trials=(seen.apart,))
 
 
 def _weight(cause: Evidence, seen: SeenProgram) -> float:
@@ -249,9 +248,9 @@ def _from_outside(seen: SeenProgram) -> Iterator[str]:
     if seen.num_busy_cores is not None:
         num_cores = seen.observed.num_cores
         yield f"its processes kept {seen.num_busy_cores:.1f} of {num_cores} cores busy"
-    steps = _steps(replace(seen, profiles=()))
-    if steps.efficiency is not None:
-        yield f"it reaches {steps.efficiency:.0%} of {steps.ideal}"
+    ideal = _ideal(seen.target)
+    if ideal:
+        yield f"it reaches {seen.target.efficiency:.0%} of {ideal}"
     elif seen.target.num_gpus > 1:
         yield f"its curve has no trial on {seen.target.environment.counted(1)}"
 
