@@ -166,14 +166,3 @@ def ordered(labels: Sequence[Label], axes: Sequence[str], origin: Origin) -> tup
         return keys
 
     return tuple(sorted(dict.fromkeys(labels), key=key))
-
-
-def sortable(label: Label) -> list[tuple[int, float, str]]:
-    """Numbers by size before texts by alphabet."""
-    keys = []
-    for value in label:
-        key = 1, 0.0, str(value)
-        if isinstance(value, int | float):
-            key = 0, float(value), ""
-        keys.append(key)
-    return keys

@@ -15,7 +15,6 @@ from analysis.labels import (
     full_names,
     labels_of,
     ordered,
-    sortable,
     variables_apart,
     varying,
 )
@@ -180,19 +179,6 @@ _OF_OUR_MODEL = (
 _OF_A_PUBLISHED_MODEL = ("batch_size", "strategy", *STRATEGY_AXES)
 
 
-def usual_tables(results: Sequence[Result]) -> list[Table]:
-    """Return published figures as in their articles, and all others by what was varied."""
-    origin = results[0].environment.origin
-    if origin is Origin.PUBLISHED:
-        return article_tables(results)
-    if origin is Origin.ELSEWHERE:  # a source has only the axes that it reports
-        tables = []
-        for of in _by_environment(results):
-            tables += varied_tables(of)
-        return tables
-    return varied_tables(results)
-
-
 def varied_tables(results: Sequence[Result], across: str = "") -> list[Table]:
     """Return a table for each model and environment: its columns are the numbers of GPUs, or the
     axis with most values, or `across`; its rows are all other axes that vary. What is constant is
@@ -274,26 +260,6 @@ def _follows(axis: str, leader: str, axes: Sequence[str], labels: Sequence[Label
     return True
 
 
-def article_tables(results: Sequence[Result]) -> list[Table]:
-    """Return published figures in the form of their articles.
-
-    GPUs are down and models across where a model ran one way at each batch size; else there is a
-    table per model, strategies down and GPUs across.
-    """
-    grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
-    for result in results:
-        grouped[result.environment.key, result.axes["data"], result.axes["precision"]].append(
-            result
-        )
-    tables = []
-    for of in grouped.values():
-        curves = {(result.axes["model"], result.axes["batch_size"], result.curve) for result in of}
-        settings = {(model, batch_size) for model, batch_size, _ in curves}
-        one_way = len(curves) == len(settings) and len({model for model, _ in settings}) > 1
-        tables += pivot(of, ("num_gpus",), ("model",)) if one_way else pivot(of)
-    return tables
-
-
 def pivot(
     results: Sequence[Result],
     rows_by: Sequence[str] = ("strategy",),
@@ -365,11 +331,14 @@ def _pivot(
         own = _OF_OUR_MODEL
     of_model = []
     if "model" in pivoted:
-        of_model = [axis for axis in others if axis in own]
+        with_model = ["model", *(axis for axis in others if axis in own)]
+        labels = labels_of(results, with_model)
+        for axis in with_model[1:]:
+            if _follows(axis, "model", with_model, labels):
+                of_model.append(axis)
     rest = [axis for axis in others if axis not in of_model]
     apart = variables_apart(results, pivoted)
     cells = labels_of(results, (*rows_by, *columns_by), pivoted | apart)
-    variants = _variants(results, rest, of_model)
     of_rest = _labels_beside(
         results, [axis for axis in rest if axis in different], apart, by_strategy
     )
@@ -379,10 +348,8 @@ def _pivot(
     grouped: dict[Label, list[Result]] = defaultdict(list)
     settings: dict[Label, dict[str, object]] = {}
     num_in: Counter[Label] = Counter()
-    for result, item, cell, variant, values in zip(
-        results, _items(results), cells, variants, of_rest, strict=True
-    ):
-        where = (result.environment.key, item, variant, *values)
+    for result, item, cell, values in zip(results, _items(results), cells, of_rest, strict=True):
+        where = (result.environment.key, item, *values)
         # a source may report one thing twice: the second is in a table of its own
         num_in[where, cell] += 1
         key = (num_in[where, cell], *where)
@@ -456,22 +423,6 @@ def _items(results: Sequence[Result]) -> list[str]:
         else:
             items.append(result.item)
     return items
-
-
-def _variants(results: Sequence[Result], rest: Sequence[str], of_model: Sequence[str]) -> list[int]:
-    """Number each model's settings: 0 is the largest batch, as in an article's first table."""
-    if not of_model:
-        return [0] * len(results)
-    settings = labels_of(results, of_model)
-    keys = [
-        (result.environment.key, result.axes["model"], *values)
-        for result, values in zip(results, labels_of(results, rest), strict=True)
-    ]
-    settings_of: dict[Label, set[Label]] = defaultdict(set)
-    for key, setting in zip(keys, settings, strict=True):
-        settings_of[key].add(setting)
-    largest_first = {key: sorted(of, key=sortable, reverse=True) for key, of in settings_of.items()}
-    return [largest_first[key].index(setting) for key, setting in zip(keys, settings, strict=True)]
 
 
 def _named(

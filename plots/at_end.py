@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from analysis.pivot import usual_tables
+from analysis.pivot import varied_tables
 from analysis.selection import Selection
 from plots.layout import document
 from plots.source import PlotSource, in_words, write_whole, wrote
@@ -131,7 +131,7 @@ class _Ending:
             self._tell(wrote(self.paths))
 
     def print_tables(self) -> None:
-        tables = usual_tables(self._of_charts.results)
+        tables = varied_tables(self._of_charts.results)
         try:
             laid_out = document(tables[:MOST_TABLES], self._selection, failed=self._failed)
             chosen(None)(laid_out, sys.stdout)

@@ -19,7 +19,7 @@ from analysis.options import (
     select,
     tell_all_sweeps,
 )
-from analysis.pivot import Table, pivot, usual_tables
+from analysis.pivot import Table, pivot, varied_tables
 from analysis.results import BaselineRule, Result
 from analysis.selection import load
 from plots import layout, writers
@@ -100,7 +100,7 @@ def table(
 def _pivoted(results: Sequence[Result], rows: str | None, columns: str | None) -> list[Table]:
     """Return tables with these axes down and across; the usual ones where none are named."""
     if rows is None and columns is None:
-        return usual_tables(results)
+        return varied_tables(results)
     across = _axes(columns)
     down = _axes(rows) or _first_free(_DOWN, across)
     if rows is None and down == ["strategy"] and "hosts" not in across:

@@ -22,7 +22,7 @@ from analysis.advise.answer import recommend
 from analysis.again import again, elsewhere
 from analysis.labels import axes_of
 from analysis.options import what_is_left
-from analysis.pivot import usual_tables
+from analysis.pivot import varied_tables
 from analysis.results import Environment, Result, is_quotable
 from analysis.screen import Screen
 from analysis.titles import environment_notes, made_with, number
@@ -149,7 +149,7 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
         return screen(recommend(source), what_is_left(selection.db, selection.sweep))
 
     def laid_out() -> Document:
-        return document(usual_tables(results), selection, failed=lack)
+        return document(varied_tables(results), selection, failed=lack)
 
     environments = list(dict.fromkeys(result.environment for result in results))
     attempts = source.attempts if is_ours else {}

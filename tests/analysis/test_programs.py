@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from analysis import again
-from analysis.pivot import pivot, usual_tables
+from analysis.pivot import pivot, varied_tables
 from analysis.selection import Selection, load
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import overrides, with_changes
@@ -218,7 +218,7 @@ def test_values_of_a_variable_beside_other_free_axes_are_rows_beside_them():
     """A bug: one table had rows zero=0, zero=0 NCCL_ALGO=Ring, zero=0 NCCL_ALGO=Tree, ..."""
     values = (None, "Ring", "Tree")
     fill_programs([(with_algorithm(one, zero=zero), 9.0) for one in values for zero in (0, 2)])
-    (table,) = usual_tables(load(Selection(db="results.db")))
+    (table,) = varied_tables(load(Selection(db="results.db")))
     assert table.rows_by == ("strategy",)
     assert table.columns_by == ("env.NCCL_ALGO",)
     assert table.rows == (("zero=0",), ("zero=2",))
@@ -228,7 +228,7 @@ def test_values_of_a_variable_beside_other_free_axes_are_rows_beside_them():
 def test_values_of_a_variable_that_is_the_only_free_axis_are_rows_of_one_table():
     """A bug: the row of trials that inherit it was called as the program is."""
     fill_programs([(with_algorithm(one), 9.0) for one in (None, "Ring", "Tree")])
-    (table,) = usual_tables(load(Selection(db="results.db")))
+    (table,) = varied_tables(load(Selection(db="results.db")))
     assert set(table.rows) == {
         ("NCCL_ALGO=inherited",),
         ("NCCL_ALGO=Ring",),

@@ -1,10 +1,10 @@
-"""Published figures as results and as tables in their articles' form."""
+"""Published figures as results and as tables."""
 
 from dataclasses import asdict, replace
 
 import pytest
 
-from analysis.pivot import article_tables, pivot
+from analysis.pivot import pivot, varied_tables
 from analysis.published import of_others, of_source
 from scalemark.records.references import published as shipped
 from store.errors import StoreError
@@ -26,31 +26,19 @@ def test_no_strategy_is_named_by_what_its_source_does_not_tell():
 
 def test_every_shipped_figure_stands_in_one_cell():
     found = of_others(REFERENCES)
-    cells = [result.trial_id for table in article_tables(found) for result in table.results]
+    cells = [result.trial_id for table in varied_tables(found) for result in table.results]
     assert sorted(cells) == sorted(result.trial_id for result in found)
     assert len(cells) == 423
 
 
 def test_a_source_that_accumulates_is_one_curve():
     """Its batch in all stays, so that each of more GPUs accumulates fewer micro-batches."""
-    (table, *_) = article_tables(of_others(of_source(REFERENCES, "BERT")))
+    (table, *_) = pivot(of_others(of_source(REFERENCES, "BERT")))
     assert table.columns == ((1,), (4,), (8,), (16,))
     assert table.unit == "sequences/s"
     assert str(table.setting["gradient_accumulation"]) == "1024 in all"
     speed_ups = [round(result.speed_up, 2) for result in table.results]
     assert sorted(speed_ups) == [1.0, 3.82, 7.56, 14.91]  # the source has 1.00 3.82 7.56 14.9
-
-
-def test_models_come_in_the_order_of_their_article():
-    tables = article_tables(of_others(of_source(REFERENCES, "tf-benchmarks-2017/dgx")))
-    assert tables[0].columns == (
-        ("inception3",),
-        ("resnet50",),
-        ("resnet152",),
-        ("alexnet",),
-        ("vgg16",),
-    )
-    assert tables[0].rows == ((1,), (2,), (4,), (8,))
 
 
 def test_a_figure_reported_twice_gets_a_table_of_its_own():

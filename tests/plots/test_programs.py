@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from analysis.pivot import usual_tables
+from analysis.pivot import varied_tables
 from analysis.selection import Selection
 from plots.drawing import NothingToShow, names
 from plots.report import render
@@ -86,7 +86,7 @@ def test_rows_do_not_repeat_the_axis_across(plots):
 
 def test_two_programs_of_one_name_have_a_table_each(plots, snapshot):
     fill_programs([*around(program(), 100.0), *around(program(command=OTHER), 400.0)])
-    tables = usual_tables(source().results)
+    tables = varied_tables(source().results)
     throughputs = [one.throughput for table in tables for one in table.results]
     assert throughputs == pytest.approx([100.0, 400.0], rel=1e-4)
     assert plots("table").stdout == snapshot

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from analysis.pivot import usual_tables
+from analysis.pivot import varied_tables
 from analysis.selection import Selection, load
 from plots import writers
 from plots.layout import document
@@ -53,7 +53,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, width: int, show: Sequence[str] | Non
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(width))
     selection, screen = Selection(db="results.db"), Screen()
-    writers.chosen("terminal")(document(usual_tables(load(selection)), selection, show), screen)
+    writers.chosen("terminal")(document(varied_tables(load(selection)), selection, show), screen)
     return re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
 
 
