@@ -326,16 +326,7 @@ def _pivot(
     axes = axes_by_strategy(every_axis, results, pivoted)
     others = [axis for axis in axes if axis not in pivoted and axis not in following]
     by_strategy = "strategy" in pivoted or "strategy" in others
-    own: tuple[str, ...] = _OF_A_PUBLISHED_MODEL
-    if results[0].environment.origin.is_ours:
-        own = _OF_OUR_MODEL
-    of_model = []
-    if "model" in pivoted:
-        with_model = ["model", *(axis for axis in others if axis in own)]
-        labels = labels_of(results, with_model)
-        for axis in with_model[1:]:
-            if _follows(axis, "model", with_model, labels):
-                of_model.append(axis)
+    of_model = _own_of_models(results, others) if "model" in pivoted else []
     rest = [axis for axis in others if axis not in of_model]
     apart = variables_apart(results, pivoted)
     cells = labels_of(results, (*rows_by, *columns_by), pivoted | apart)
@@ -366,6 +357,16 @@ def _pivot(
         shown = {axis: setting[axis] for axis in named[setting.get("model")] if axis in setting}
         tables.append(table(of, rows_by, columns_by, shown, of_model))
     return tables
+
+
+def _own_of_models(results: Sequence[Result], axes: Sequence[str]) -> list[str]:
+    """Return the axes of which each model has one value of its own, as its batch size."""
+    candidates: tuple[str, ...] = _OF_A_PUBLISHED_MODEL
+    if results[0].environment.origin.is_ours:
+        candidates = _OF_OUR_MODEL
+    shown = ["model", *(axis for axis in axes if axis in candidates)]
+    labels = labels_of(results, shown)
+    return [axis for axis in shown[1:] if _follows(axis, "model", shown, labels)]
 
 
 def _labels_beside(
