@@ -1,4 +1,4 @@
-"""Makes up a year of nights, and writes what `guard` says of it into docs/judging.md:
+"""Draws a simulated year of nights, and writes what `guard` says of it into docs/judging.md:
 `python -m docs.make_guard`.
 
 The year is one of `benchmarks/guarding/years.py`: 50 trials, three processes a night each, drift, a
@@ -20,11 +20,16 @@ from pathlib import Path
 
 import numpy as np
 
+from analysis.selection import Selection
 from benchmarks.guarding.years import AXES, FIRST, NUM_NIGHTS, Kind, Year, year
+from docs.make_pictures import FOLDER, keep
+from plots import drawing
+from plots.source import PlotSource
+from scalemark.records.references import Origin
 from scalemark.text.wording import CsvLines
 
 PAGE = Path(__file__).resolve().parent / "judging.md"
-TABLE = "nights.csv"
+TABLE, DATABASE = "nights.csv", "results.db"
 KIND = Kind(name="of the page", sizes=(0.05, 0.03, 0.08))
 SEED = 48
 MENDED_AFTER = 40  # nights, of the last
@@ -81,6 +86,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         write_table()
         PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        source = PlotSource(
+            selection=Selection(db=DATABASE, origin=Origin.ELSEWHERE),
+            command="scalemark chart --chart history",
+        )
+        for path in drawing.draw(source, FOLDER, ("history",)):
+            keep(path)
 
 
 if __name__ == "__main__":

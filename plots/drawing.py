@@ -351,14 +351,19 @@ def _write_chart(
     settings are its own while it draws.
     """
     module = chart(name)
+    stems: dict[str, str] = {}  # of file names, by the names of pictures
     with matplotlib.rc_context(settings()):
         for picture in module.draw(source):
             stem = safe_name(f"{source.file_name(name)}-{picture.name}".removesuffix("-"))
+            stem = stem.replace(" ", "_")
+            if picture.name in stems:
+                raise ValueError(f"chart {name} has two pictures for {stem}")
+            if stem in stems.values():  # of models `a b` and `a_b`
+                stem = f"{stem}-{len(stems) + 1}"
+            stems[picture.name] = stem
             figure = finish(picture)
             for form in formats:
                 path = folder / f"{stem}.{form}"
-                if path in paths:
-                    raise ValueError(f"chart {name} has two pictures for {stem}")
                 with draft_of(path) as draft:
                     write(figure, draft, form, source, picture)
                 paths.append(path)

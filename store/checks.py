@@ -1,13 +1,14 @@
-"""Checks a database: SQLite's own checks, cells of another type, what identifies software
-and trials, and counts of attempts.
-"""
+"""Checks a database: SQLite's own checks, cells of another type, digests and counts of attempts."""
 
+import re
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ import sqlalchemy as sa
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
+from scalemark.records.attempt import sweep_uid
+from scalemark.records.machine import Machine
 from scalemark.records.measurement import Outcome
+from scalemark.records.references import Reference
 from scalemark.records.trial import AXES, RetiredAxisError, TrialSpec
 from store import schema
 from store.database import locate, open_existing
 from store.errors import DamagedError, StoreError
-from store.rows import environment_values
+from store.rows import digest, environment_values, machine_gpus
 from store.schema import Base, condition_of
 from store.sqlite import ONLY_READS, SqliteFile, cause_of, connect_read_only, end_if_interrupted
 from store.tables import MAKE_AGAIN, free_columns, free_value
@@ -154,23 +158,76 @@ def _rows(connection: sa.Connection, table: type[Base], *more: Any) -> Iterator[
     yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(statement).mappings()
 
 
+def _unlike(row: sa.RowMapping, wanted: Mapping[str, object]) -> _Problems:
+    for column, value in wanted.items():
+        if row[column] != value:
+            what = f"its {column} is {row[column]}; what it stands for gives {value}"
+            yield row["id"], what
+
+
 def _identity(connection: sa.Connection) -> _Problems:
     info = schema.InfoRow
     if connection.scalar(sa.select(info.value).where(info.name == "id")) is None:
         yield "id", "it has no id: nobody who takes rows out of it can say where they are from"
 
 
+def _machines(connection: sa.Connection) -> _Problems:
+    gpus: dict[int, list[sa.RowMapping]] = defaultdict(list)
+    for row in _rows(connection, schema.GpuRow):
+        gpus[row["machine_id"]].append(row)
+    names = {field.name for field in fields(Machine)} - {"gpus", "links"}
+    for row in _rows(connection, schema.MachineRow):
+        in_order = sorted(gpus[row["id"]], key=lambda gpu: gpu["position"])
+        own = machine_gpus(in_order)
+        machine = Machine(**{name: row[name] for name in names}, gpus=own)
+        yield from _unlike(row, {"key": machine.key, "num_gpus": len(own)})
+
+
 def _environments(connection: sa.Connection) -> _Problems:
     for row in _rows(connection, schema.EnvironmentRow):
         try:
-            wanted = environment_values(row["description"])
+            yield from _unlike(row, environment_values(row["description"]))
         except (KeyError, TypeError, AttributeError) as error:
             yield row["id"], f"description: makes no sense: {type(error).__name__}: {error}"
-            continue
-        for column, value in wanted.items():
-            if row[column] != value:
-                what = f"its {column} is {row[column]}; what it stands for gives {value}"
-                yield row["id"], what
+
+
+_RENAMED = re.compile(r" \(\d+\)$")
+"""What the name of a sweep of another database may end with, because another had its name."""
+
+
+def _sweeps(connection: sa.Connection) -> _Problems:
+    for row in _rows(connection, schema.SweepRow):
+        names = {row["name"]}
+        if row["origin"]:
+            names.add(_RENAMED.sub("", row["name"]))
+        wanted = {sweep_uid(name, row["started_at"], row["command"]) for name in names}
+        # a sweep that was rebuilt without its sweep.json has no command
+        if row["command"] != "" and row["uid"] not in wanted:
+            yield from _unlike(row, {"uid": min(wanted)})
+
+
+def _keyed(
+    table: type[Base], described: Callable[[sa.RowMapping], object]
+) -> Callable[[sa.Connection], _Problems]:
+    def made(connection: sa.Connection) -> _Problems:
+        for row in _rows(connection, table):
+            yield from _unlike(row, {"key": digest(described(row))})
+
+    return made
+
+
+def _placement(row: sa.RowMapping) -> dict[str, object]:
+    return {name: row[name] for name in row if name not in ("id", "key")}
+
+
+def _references(connection: sa.Connection) -> _Problems:
+    for row in _rows(connection, schema.ReferenceRow):
+        try:
+            reference = Reference(**{field.name: row[field.name] for field in fields(Reference)})
+        except ValueError as error:
+            yield row["id"], str(error)
+        else:
+            yield from _unlike(row, {"key": reference.key})
 
 
 def _trials(connection: sa.Connection) -> _Problems:
@@ -246,8 +303,13 @@ WHERE num > wanted OR (num < wanted AND origin = '')"""
 # table, what to do, and the check
 _CHECKS: tuple[tuple[str, str, Callable[[sa.Connection], _Problems]], ...] = (
     ("database_info", _MADE_BY_HAND, _identity),
+    ("machines", _MADE_BY_HAND, _machines),
     ("environments", _MADE_BY_HAND, _environments),
+    ("sweeps", _MADE_BY_HAND, _sweeps),
     ("trials", _MADE_BY_HAND, _trials),
+    ("placements", _MADE_BY_HAND, _keyed(schema.PlacementRow, _placement)),
+    ("op_placements", _MADE_BY_HAND, _keyed(schema.OpPlacementRow, itemgetter("description"))),
+    ("reference_results", _MADE_BY_HAND, _references),
     ("attempts", _REBUILD, _said_by(_UNMEASURED)),
     ("measurements", _REBUILD, _said_by(_WITHOUT_STEPS)),
     ("repeats", _MADE_BY_HAND, _said_by(_COUNTS)),

@@ -4,8 +4,8 @@ figures that others measured.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from scalemark.records.attempt import Placement, pack_steps
 from scalemark.records.machine import Gpu, Machine
 from scalemark.records.measurement import BESIDE_A_MEASUREMENT, AttemptResult, StepSample
 from scalemark.records.references import Reference
+from scalemark.records.validation import build
 from store import schema
 from store.schema import ReferenceRow
 
@@ -202,6 +203,25 @@ def _gpus(machine: Machine) -> Iterator[dict[str, Any]]:
         row = asdict(gpu) | {"position": position, "cores": ",".join(map(str, gpu.cores))}
         del row["mig_devices"]
         yield row
+
+
+def machine_gpus(rows: Sequence[Mapping[Any, Any]]) -> tuple[Gpu, ...]:
+    """Return the physical GPUs of rows, each with the MIG devices that are cut from it."""
+    devices: dict[str, list[Gpu]] = {}
+    for row in rows:
+        if row["mig_parent"] is not None:
+            devices.setdefault(row["mig_parent"], []).append(_gpu(row, ()))
+    physical = [row for row in rows if row["mig_parent"] is None]
+    return tuple(_gpu(row, tuple(devices.get(row["uuid"], ()))) for row in physical)
+
+
+def _gpu(row: Mapping[Any, Any], mig_devices: tuple[Gpu, ...]) -> Gpu:
+    cores = tuple(map(int, row["cores"].split(","))) if row["cores"] else ()
+    values = {name: row[name] for name in _OF_GPU}
+    return build(Gpu, values | {"cores": cores, "mig_devices": mig_devices}, "gpu")
+
+
+_OF_GPU = [field.name for field in fields(Gpu) if field.name not in ("cores", "mig_devices")]
 
 
 def digest(value: object) -> str:

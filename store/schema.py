@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import (
     JSON,
@@ -26,8 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.compiler import compiles
 
 from scalemark.records.axes import Axis, AxisValue
-from scalemark.records.measurement import Measurement, Outcome, Phase, State, Verdict
-from scalemark.records.references import Reference
+from scalemark.records.measurement import Outcome, Phase, State, Verdict
 from scalemark.records.trial import ALWAYS_OF_COMMANDS, AXES
 from scalemark.records.validation import canonical
 
@@ -259,31 +258,12 @@ class SweepRow(Base):
     origin: Mapped[str]  # the database or file it was imported from; empty: measured into this one
 
 
-_KINDS: dict[Any, type[types.TypeEngine[Any]]] = {
-    str: types.Text,
-    int: Whole,
-    float: Real,
-    bool: Flag,
-}
-
-
 def _axis_column(axis: Axis) -> Any:
+    column_type = {str: types.Text, int: types.Integer, float: Real, bool: Flag}
     # as in databases that lacked it: a program that does not know the axis can write trials, too
     default = None if axis.default is None else sql_default(axis.default)
-    kind = types.Integer if axis.type is int else _KINDS[axis.type]
-    return mapped_column(kind(), nullable=is_lacked(axis), server_default=default)
-
-
-def _columns_of(record: type[Any], **given: Any) -> dict[str, Any]:
-    """Return a column for each field of a record, whose comments say what they mean."""
-    columns = {}
-    for name, hint in get_type_hints(record).items():
-        if name in given:
-            columns[name] = given[name]
-            continue
-        kind, *none = get_args(hint) or (hint,)
-        columns[name] = mapped_column(_KINDS[kind](), nullable=bool(none))
-    return columns
+    kind = column_type[axis.type]()
+    return mapped_column(kind, nullable=is_lacked(axis), server_default=default)
 
 
 def is_lacked(axis: Axis) -> bool:
@@ -500,17 +480,38 @@ class MeasurementRow(Base):
     )
 
     attempt_id: Mapped[int] = mapped_column(ForeignKey("attempts.id"), primary_key=True)
-    if TYPE_CHECKING:  # those that queries name
-        throughput: Mapped[float]
-        throughput_low: Mapped[float | None]
-        throughput_high: Mapped[float | None]
-        num_steps: Mapped[int]
-        item: Mapped[str]
-        last_loss: Mapped[float | None]
-        peak_host_memory_bytes: Mapped[int | None]
-        peak_device_memory_bytes: Mapped[int | None]
-    else:
-        vars().update(_columns_of(Measurement))
+    throughput: Mapped[float]
+    # null of too few calls, see Measurement
+    throughput_low: Mapped[float | None]
+    throughput_high: Mapped[float | None]
+    median_step_s: Mapped[float | None]
+    jitter_s: Mapped[float | None]
+    p90_step_s: Mapped[float | None]
+    num_steps: Mapped[int]
+    window_s: Mapped[float]
+    num_warm_up_steps: Mapped[int]
+    steady: Mapped[bool]
+    time_to_first_step_s: Mapped[float | None]
+    trace_s: Mapped[float | None]
+    first_step_s: Mapped[float | None]
+    data_wait_share: Mapped[float | None]
+    cpu_s: Mapped[float | None]
+    cores_taken_by_others: Mapped[float | None]
+    peak_host_memory_bytes: Mapped[int | None] = mapped_column(Whole)
+    peak_device_memory_bytes: Mapped[int | None] = mapped_column(Whole)
+    first_loss: Mapped[float | None]
+    last_loss: Mapped[float | None]
+    num_skipped_steps: Mapped[int]
+    last_loss_scale: Mapped[float | None]
+    num_parameters: Mapped[int | None] = mapped_column(Whole)
+    link_bytes_per_s: Mapped[float | None]  # of earlier versions
+    item: Mapped[str]  # what is counted per second
+    reported: Mapped[bool]  # by the program, of its whole run
+    mfu: Mapped[float | None]  # model FLOPs utilization, 0..1; null where it is not known
+    peak_flops_per_s: Mapped[float | None]  # of one device, that mfu was divided by
+    # largest of any device; null where they are not our own
+    variable_bytes: Mapped[int | None] = mapped_column(Whole)
+    optimizer_state_bytes: Mapped[int | None] = mapped_column(Whole)
     op_placement_id: Mapped[int] = mapped_column(ForeignKey("op_placements.id"))
     verdict: Mapped[str | None]
     verdict_reasons: Mapped[list[Any] | None]
@@ -588,12 +589,26 @@ class ReferenceRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(unique=True)  # Reference.key
-    if TYPE_CHECKING:  # those that queries name
-        origin: Mapped[str]
-        throughput: Mapped[float]
-        axes: Mapped[dict[str, Any]]
-    else:
-        vars().update(_columns_of(Reference, axes=mapped_column(CanonicalJson, nullable=False)))
+    origin: Mapped[str]
+    source: Mapped[str]
+    citation: Mapped[str]
+    hardware: Mapped[str]
+    model: Mapped[str]
+    batch_size: Mapped[int | None]
+    data: Mapped[str]
+    variable_update: Mapped[str]
+    all_reduce: Mapped[str]
+    local_parameter_device: Mapped[str]
+    precision: Mapped[str]
+    num_gpus: Mapped[int]
+    throughput: Mapped[float]
+    evidence: Mapped[str]
+    note: Mapped[str]
+    item: Mapped[str]  # what is counted per second
+    hosts: Mapped[int | None]
+    axes: Mapped[dict[str, Any]] = mapped_column(CanonicalJson)  # free ones
+    compare: Mapped[str]  # the free axis that plays the part of the strategy; empty: all do
+    repeat: Mapped[int]  # counted from 1 over rows of a table that say the same
 
 
 def _be_strict(table: Table) -> None:

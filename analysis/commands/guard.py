@@ -120,6 +120,9 @@ def _print(
             words = command_line([*chosen.named_db, newest.sweeps[-1], "--tag", ACCEPTED])
             accept = f"{typed('db mark')} {words}"
         say(console, f"are the levels of {newest.first} intended? accept them: {accept}")
+    if shown:
+        chart = command_line([*chosen.named_db, "--chart", "history"])
+        say(console, f"chart: {typed('chart')} {chart}")
     for note in (*notes(records), *chosen.notes):
         say(console, note, "dim")
 

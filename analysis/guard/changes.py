@@ -318,6 +318,15 @@ def size(change: Change) -> str:
     return f"{100 * change.share:+.1f} % [{100 * change.low:.1f}, {100 * change.high:.1f}]"
 
 
+def sentence(change: Change) -> str:
+    """Return `model=vgg16 -4.8 % [-5.6, -4.0] since 2026-03-12 (driver 550.1 -> 560.2)`."""
+    groups = listed(shortened(change.groups, _MOST_NAMED))
+    causes = ""
+    if change.causes:
+        causes = f" ({listed(shortened(change.causes, _MOST_NAMED))})"
+    return f"{groups} {size(change)} since {first_night(change)}{causes}"
+
+
 def notes(records: Sequence[Record]) -> Iterator[str]:
     """Yield the machines, what is too young to be sure of, and the badges."""
     machines = dict.fromkeys(record.machine for record in records)

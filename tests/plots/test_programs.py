@@ -27,8 +27,8 @@ from tests.programs import (
 )
 
 OTHER = "python other.py {num_gpus} {zero} {offload}"
-OF_OTHER_TRIALS = ("batch_sizes",)
-"""Charts that find nothing in trials of one batch size."""
+OF_OTHER_TRIALS = ("batch_sizes", "history")
+"""Charts that find nothing in one night of one batch size."""
 
 
 @pytest.fixture

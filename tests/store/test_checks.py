@@ -116,6 +116,7 @@ WRONG = {
         "failed, but its last attempt is hung",
     ),
     "DELETE FROM attempts WHERE id = 2": ("repeats", "it has 0 attempts that ended; it counts 1"),
+    "UPDATE machines SET cpu = 'Other'": ("machines", "its key is"),
     "UPDATE environments SET keras = '1.0'": (
         "environments",
         "its keras is 1.0; what it stands for gives 3.15.1",
@@ -124,7 +125,10 @@ WRONG = {
         "environments",
         "description: makes no sense: KeyError: 'packages'",
     ),
-    "UPDATE sweeps SET started_at = 'yesterday'": ("sweeps", "started_at: a cell without sense"),
+    "UPDATE placements SET cores = '1'": ("placements", "its key is"),
+    "UPDATE op_placements SET description = '{}'": ("op_placements", "its key is"),
+    "UPDATE sweeps SET name = 'second'": ("sweeps", "its uid is"),
+    "UPDATE sweeps SET started_at = 'yesterday'": ("sweeps", "cannot be read: "),
     "UPDATE attempts SET machine_id = 77 WHERE id = 1": (
         "attempts",
         "the row of machines that it names is not there",

@@ -428,6 +428,19 @@ def test_nothing_to_show_is_reported_in_the_charts_words(monkeypatch, filled):
     assert issubclass(NothingToShow, StoreError)
 
 
+def test_names_that_are_cleaned_to_the_same_are_distinguished(monkeypatch, filled):
+    class Two:
+        ABOUT = "two sweeps"
+
+        def draw(self, source):
+            yield Picture(name="a b", figure=Figure(), about=[])
+            yield Picture(name="a_b", figure=Figure(), about=[])
+
+    monkeypatch.setattr("plots.drawing.chart", lambda name: Two())
+    names = [path.name for path in draw(source(), Path(), ["history"])]
+    assert names == ["history-a_b.png", "history-a_b-2.png"]
+
+
 @pytest.mark.usefixtures("filled")
 def test_a_png_has_240_pixels_per_inch():
     assert run("--chart", "scaling").returncode == 0
