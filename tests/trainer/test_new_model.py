@@ -6,7 +6,6 @@ from omegaconf.errors import MissingMandatoryValue
 from conf.resolve import resolve
 from scalemark import models
 from scalemark.records.machine import DeviceKind
-from simulator.costs import networks
 from simulator.costs.networks import network
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
@@ -44,7 +43,7 @@ def defined(tmp_path, monkeypatch):
     """The folder of definitions reaches into another one, which has a file tiny.py."""
     (tmp_path / "tiny.py").write_text(DEFINITION)
     monkeypatch.setattr(models, "__path__", [*models.__path__, str(tmp_path)])
-    caches = (models.definitions, models.published_sizes, networks._names)
+    caches = (models.definitions, models.published_sizes)
     for cached in caches:
         cached.cache_clear()
     yield
