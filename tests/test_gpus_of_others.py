@@ -122,7 +122,7 @@ def test_a_sweep_goes_around_a_colleague_and_waits_for_the_rest(colleague):
     sweep.start()
     who = rf"GPU 0 \(pid {colleague.pid} sleep of \w+"
     sweep.until_said(rf"waiting: {who}\) is in use by others")
-    assert re.search(rf"in use by others: {who}, 30\.1 GiB\)", sweep.text)
+    assert re.search(rf"in use by others: {who}\)", sweep.text)
     narrow = rows(ATTEMPTS)
     assert sorted(num_gpus for num_gpus, _, _ in narrow) == [1, 2]
     assert all(outcome == "completed" for _, outcome, _ in narrow), sweep.text

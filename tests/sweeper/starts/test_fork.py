@@ -169,7 +169,7 @@ def test_a_trial_that_is_none_cannot_be_started(fork, tmp_path):
     folder.trial.write_text("{}")
     assert fork.prepare(folder, environment(os.environ, "")) is None
     with pytest.raises(
-        OSError, match=r"no trial: .*trial\.json is damaged: spec: all_reduce, .* missing"
+        OSError, match=r"no trial: .*trial\.json is damaged: not a trial spec: missing all_reduce, "
     ):
         fork.start(folder, environment(os.environ, ""))
 
