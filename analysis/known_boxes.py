@@ -1,4 +1,4 @@
-"""What is known of a result beside its number: the fast links of its box, and its strategy."""
+"""Tells from a result which GPUs of its box fast links join, and whether its strategy is known."""
 
 import re
 from collections.abc import Mapping

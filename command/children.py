@@ -88,7 +88,7 @@ def command_of(process: psutil.Process) -> str:
 
 
 def _is_zombie(process: psutil.Process) -> bool:
-    """Return whether it has ended, and is perhaps waited for by nobody yet."""
+    """Return whether the process has ended, whether or not its parent has waited for it."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -51,7 +51,7 @@ FIRST = {
     *("sweep.name", "sweep.repeats", "sweep.exclude", "sweep.race", "sweep.rerun"),
     *("sweep.dry_run", "launcher.hosts", "launcher.share_host", "store.url", "engine"),
 }
-"""What most people set; `--help all` shows the rest."""
+"""The axes and settings that most people set; `--help all` shows the rest."""
 
 
 def axes_help(*, shows_all: bool) -> str:

@@ -192,7 +192,7 @@ def _environments(connection: sa.Connection) -> _Problems:
 
 
 _RENAMED = re.compile(r" \(\d+\)$")
-"""What the name of a sweep of another database may end with, because another had its name."""
+"""The suffix that a merge gives to a sweep whose name was taken."""
 
 
 def _sweeps(connection: sa.Connection) -> _Problems:
