@@ -6,6 +6,7 @@ import signal
 import sys
 from contextlib import closing
 
+import psutil
 import pytest
 
 from conf.schema import LauncherConfig
@@ -564,8 +565,11 @@ def test_a_log_that_is_gone_is_reported(begin):
 
 
 def test_a_stopped_process_is_killed_in_the_end(begin, clock):
-    _, attempt = begin(WAIT)
-    signal.pidfd_send_signal(attempt.descriptor, signal.SIGSTOP)
+    folder, attempt = begin(f"import os\n(folder / 'pid').write_text(str(os.getpid()))\n{WAIT}")
+    process = psutil.Process(int((folder.path / "pid").read_text()))
+    process.suspend()
+    # SIGTERM would still end it between the signal and the stop
+    wait_until(lambda: process.status() == psutil.STATUS_STOPPED, attempt.descriptor)
     for now_s in (100, 105, 110):
         look_at(attempt, clock, now_s)
     assert finish(attempt).exit_code == -signal.SIGKILL
