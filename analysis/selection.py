@@ -176,15 +176,7 @@ def load(selection: Selection) -> list[Result]:
     return _of_others(selection)
 
 
-def load_every_night(selection: Selection) -> list[Result]:
-    """Return at least one result of tables, with the night on which it was measured as an axis.
-
-    Raises StoreError as `load`, which has the newest night alone.
-    """
-    return _of_others(selection, every_night=True)
-
-
-def _of_others(selection: Selection, *, every_night: bool = False) -> list[Result]:
+def _of_others(selection: Selection) -> list[Result]:
     is_published = selection.origin is Origin.PUBLISHED
     if is_published:
         rows = references.known_references(open_existing(selection.db))
@@ -201,11 +193,9 @@ def _of_others(selection: Selection, *, every_night: bool = False) -> list[Resul
         results = of_others(rows, selection.baseline)
         return [results[place] for place in places]
     rows = [rows[place] for place in places]
-    if not every_night:
-        filters = references.parsed([references.full_name(text) for text in selection.filters])
-        names = {name_in_records(parsed.name) for parsed in filters}
-        rows = of_newest_night(rows, names_night=WHEN in names)
-    return of_others(rows, selection.baseline)
+    filters = references.parsed([references.full_name(text) for text in selection.filters])
+    names = {name_in_records(parsed.name) for parsed in filters}
+    return of_others(of_newest_night(rows, names_night=WHEN in names), selection.baseline)
 
 
 def _no_figure(selection: Selection) -> StoreError:

@@ -1,9 +1,8 @@
-"""Draws a simulated year of nights, and writes what `guard` says of it into docs/judging.md:
+"""Simulates some months of nights, and writes what `guard` says of them into docs/judging.md:
 `python -m docs.make_guard`.
 
-The year is one of `benchmarks/guarding/years.py`: 50 trials, three processes a night each, drift, a
-season, and three regressions, of which one is mended. It is written as a table, and taken in as
-anybody's table would be.
+Eight trials are measured each night, with 2 % noise between nights and three regressions, of which
+one is mended. The numbers are drawn; they are written as those of a nightly sweep are.
 """
 
 from __future__ import annotations
@@ -14,48 +13,56 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from analysis.selection import Selection
-from benchmarks.guarding.years import AXES, FIRST, NUM_NIGHTS, Kind, Year, year
 from docs.make_pictures import FOLDER, keep
 from plots import drawing
 from plots.source import PlotSource
+from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
-from scalemark.text.wording import CsvLines
+from tests.filled import SIMULATED_MACHINE
+from tests.nights import fill_nights, with_packages
+from tests.specs import small
 
 PAGE = Path(__file__).resolve().parent / "judging.md"
-TABLE, DATABASE = "nights.csv", "results.db"
-KIND = Kind(name="of the page", sizes=(0.05, 0.03, 0.08))
+DATABASE = "results.db"
 SEED = 48
-MENDED_AFTER = 40  # nights, of the last
+NUM_NIGHTS = 120
+FIRST = datetime(2026, 3, 1, 2, tzinfo=UTC)
+NOISE = 0.02
+SLOWER, NCCL_SLOWER, WIDE_SLOWER, MENDED = 30, 95, 55, 75  # the nights from which on
 _BLOCK = re.compile(r"^```console\n\$ (scalemark [^\n]+)\n.*?^```$", re.MULTILINE | re.DOTALL)
 
 
-def drawn() -> Year:
-    """Return the year, whose first two regressions come with new versions, and the third with
+def write_nights() -> None:
+    """Write a sweep each night: the first regression comes with a new version, the others with
     none.
     """
-    found = year(KIND, np.random.default_rng(SEED))
-    last = found.hits[-1]
-    found.logs[last.cells, last.night + MENDED_AFTER :] -= np.log1p(-last.size)
-    return found
-
-
-def rows(of: Year) -> Iterator[list[str]]:
-    yield ["date", *AXES[0], "tensorflow", "driver", "images_per_s"]
-    first, second, _ = of.hits
-    for night in range(NUM_NIGHTS):
-        day = str(FIRST + timedelta(days=night))
-        tensorflow = "2.20.0" if night < first.night else "2.21.0"
-        driver = "570.86" if night < second.night else "580.65"
-        for cell, axes in enumerate(AXES):
-            value = np.exp(of.logs[cell, night])
-            yield [day, *map(str, axes.values()), tensorflow, driver, f"{value:.5g}"]
+    random = np.random.default_rng(SEED)
+    history = {}
+    for model, all_reduce, num_gpus in product(("resnet50", "vgg16"), ("nccl", "pscpu"), (1, 8)):
+        spec = small(
+            model=model,
+            all_reduce=all_reduce,
+            num_gpus=num_gpus,
+            batch_size=64,
+            device_kind=DeviceKind.SIMULATED_GPU,
+        )
+        factors = np.exp(NOISE * random.normal(size=NUM_NIGHTS))
+        factors[SLOWER:] *= 0.95
+        if all_reduce == "nccl":
+            factors[NCCL_SLOWER:] *= 0.96
+        if num_gpus == 8:
+            factors[WIDE_SLOWER:MENDED] *= 0.92
+        history[spec] = [float(300 * num_gpus * factor) for factor in factors]
+    software = [with_packages(tensorflow="2.20.0")] * SLOWER + [with_packages(tensorflow="2.21.0")]
+    box = (SIMULATED_MACHINE,)
+    fill_nights(DATABASE, history, machines=box, environments=software, first=FIRST)
 
 
 def renewed(page: str) -> str:
@@ -77,17 +84,12 @@ def _block(command: str) -> str:
     return f"```console\n$ {command}\n{run.stdout.rstrip()}\n```"
 
 
-def write_table() -> None:
-    with Path(TABLE).open("w", newline="", encoding="utf-8") as file:
-        CsvLines(file).write_rows(rows(drawn()))
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        write_table()
+        write_nights()
         PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
         source = PlotSource(
-            selection=Selection(db=DATABASE, origin=Origin.ELSEWHERE),
+            selection=Selection(db=DATABASE, origin=Origin.SIMULATED),
             command="scalemark chart --chart history",
         )
         for path in drawing.draw(source, FOLDER, ("history",)):

@@ -16,14 +16,11 @@ from analysis.screen import say, say_command
 from analysis.selection import Selection
 from scalemark.cli import terminal
 from scalemark.host.own_code import typed
-from scalemark.records.axes import WHEN
 from scalemark.text.untrusted import command_line
 from scalemark.text.wording import as_typed
 from store.command_line import Db, Json
-from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters import escaped
-from store.reading.references import is_all
 from store.reading.sweeps import ACCEPTED
 
 _REGRESSED = 1  # exit code
@@ -114,11 +111,8 @@ def _print(
         command = next_command(newest, chosen)
         if command:
             say_command(console, f"next: {command}", "")
-        asked = (_ACCEPTED, str(newest.first), *chosen.filters)
-        accept = chosen.analysis("guard", *asked, names_origin=_is_beside_others(chosen))
-        if newest.sweeps:
-            words = command_line([*chosen.named_db, newest.sweeps[-1], "--tag", ACCEPTED])
-            accept = f"{typed('db mark')} {words}"
+        words = command_line([*chosen.named_db, newest.sweeps[-1], "--tag", ACCEPTED])
+        accept = f"{typed('db mark')} {words}"
         say(console, f"are the levels of {newest.first} intended? accept them: {accept}")
     if shown:
         chart = command_line([*chosen.named_db, "--chart", "history"])
@@ -128,37 +122,20 @@ def _print(
 
 
 def next_command(change: Change, chosen: Selection) -> str:
-    """Return the command that compares nights surely before and after a change; empty where nothing
-    distinguishes these nights, or they share none of its trials.
+    """Return the command that compares nights surely before and after a change; empty where these
+    nights share none of its trials.
     """
-    before, after = change.sides
-    names_origin = False
-    if before.trials:
-        sides = _sweeps(change)
-    elif before.day == after.day:
-        sides = ()
-    else:  # nights of a table, with the versions that changed: these are axes there
-        words = [f"{WHEN}={before.day}"]
-        for name, value in before.software.items():
-            if after.software.get(name) != value:
-                words.append(f"{name}={escaped(value)}")
-        sides = (" ".join(words), f"{WHEN}={after.day}")
-        names_origin = _is_beside_others(chosen)
+    sides = _sweeps(change)
     if not sides:
         return ""
     if len(change.groups) == 1 and len(change.cells) > 1:
         axis, has_value, _ = change.groups[0].partition("=")
         if has_value and axis in change.cells[0].axes:
             choice = f"{axis}={escaped(as_typed(change.cells[0].axes[axis]))}"
-            narrowed = chosen.analysis("compare", *sides, choice, names_origin=names_origin)
+            narrowed = chosen.analysis("compare", *sides, choice)
             if len(f"next: {narrowed}") < terminal.READING_WIDTH:
                 return narrowed
-    return chosen.analysis("compare", *sides, names_origin=names_origin)
-
-
-def _is_beside_others(chosen: Selection) -> bool:
-    """Return whether it is a table in a database with trials of ours, which come first."""
-    return not (chosen.origin.is_ours or is_all(open_for_reading(chosen.db)))
+    return chosen.analysis("compare", *sides)
 
 
 def _sweeps(change: Change) -> tuple[str, ...]:

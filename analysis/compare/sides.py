@@ -4,9 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analysis.guard.histories import version_axes
 from analysis.results import AXES, Result
-from analysis.selection import NothingFoundError, Selection, load, load_every_night
+from analysis.selection import NothingFoundError, Selection, load
 from scalemark.records.axes import PREFIX, WHEN, is_free
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES
@@ -29,13 +28,12 @@ class ComparedSide:
     selection: Selection
     results: tuple[Result, ...]  # at least one
     names: frozenset[str] = frozenset()  # what its own filters ask for
-    versions: frozenset[str] = frozenset()  # axes that only say what a night's software was
     note: str = ""  # how to compare numbers of another origin that both sides have
 
     @property
     def axes(self) -> frozenset[str]:
         """Return the axes that the side names, and so wants compared."""
-        named = {name for name in self.names if name in AXES or is_free(name)} | self.versions
+        named = {name for name in self.names if name in AXES or is_free(name)}
         return frozenset(named | _STRATEGY if named & _STRATEGY else named)
 
     @property
@@ -136,9 +134,6 @@ def _elsewhere(
             both.append(_side(text, selection, names))
         except NothingFoundError as error:
             raise StoreError(f"{label}: {error}") from None
-    if all(_WHEN in side.names for side in both):
-        every = load_every_night(Selection(db=db, origin=Origin.ELSEWHERE))
-        both = [replace(side, versions=version_axes(every)) for side in both]
     return both[0], both[1]
 
 

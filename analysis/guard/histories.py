@@ -1,11 +1,9 @@
 """Reads the throughput of trials by night: a record for each machine and each rhythm of measuring.
 
-Attempts of a database and dated rows of tables become the same thing: readings of a trial, on a
-machine, on a day, with some software.
+An attempt is a reading of a trial: on a machine, on a day, with some software.
 """
 
 import math
-import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +13,9 @@ import numpy as np
 
 from analysis.guard.noise import Floats, Places, Truths
 from analysis.measured import described
-from analysis.results import AXES, Result, is_quotable
-from analysis.selection import NothingFoundError, Selection, load_every_night
-from scalemark.host.own_code import typed
-from scalemark.records.axes import PREFIX, WHEN, day_of, is_free
+from analysis.results import AXES, is_quotable
+from analysis.selection import NothingFoundError, Selection
+from scalemark.records.axes import PREFIX, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import unit_of
 from scalemark.records.references import Origin
@@ -29,14 +26,13 @@ from store.reading import queries
 from store.reading.queries import Row
 from store.reading.sweeps import BegunSweep, begun_sweeps
 
-_WHEN = f"{PREFIX}{WHEN}"
 _UNKNOWN = (None, "", "?")  # values of an axis that say nothing
 _FOLLOWING = ("variable_update", "local_parameter_device", "all_reduce")  # `strategy` names them
 _OF_A_RHYTHM = 9  # measurements; with fewer the noise of a cell is not known
 
 
 class NoHistoryError(StoreError):
-    """Nothing that was chosen has a date."""
+    """What was chosen was not measured here, night by night."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,32 +69,30 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryReading:
-    """The throughput of one or more processes of a trial in a night."""
+    """The throughput of one process of a trial in a night."""
 
     machine: str
     host: str
     trial_id: str
     axes: Mapping[str, object]
     item: str
-    throughputs: Sequence[float]
+    throughput: float
     day: date
     software: Mapping[str, str]  # one object for one software
-    sweep: str = ""
-    is_accepted: bool = False
+    sweep: str
+    is_accepted: bool
 
 
 def histories(selection: Selection) -> list[Record]:
     """Return at least one record.
 
-    Raises NoHistoryError where nothing has a date, and StoreError as `analysis.selection.load`.
+    Raises NoHistoryError for figures of others, and StoreError as `analysis.selection.load`.
     """
-    if selection.origin is Origin.PUBLISHED:
+    if not selection.origin.is_ours:
         raise NoHistoryError(
-            f"--origin {selection.origin}: published figures have no history; wanted measured, "
-            "simulated or elsewhere"
+            f"--origin {selection.origin}: figures that others measured have no history; wanted "
+            "measured or simulated"
         )
-    if selection.origin is Origin.ELSEWHERE:
-        return records(table_readings(load_every_night(selection)), is_simulated=False)
     is_simulated = selection.origin is Origin.SIMULATED
     engine = open_for_reading(selection.db)
     attempts = []
@@ -142,50 +136,12 @@ def attempt_readings(
             trial_id=trial_id,
             axes=axes[trial_id],
             item=attempt["item"],
-            throughputs=(attempt["throughput"],),
+            throughput=attempt["throughput"],
             day=sweep.started_at.date(),
             software=software[key],
             sweep=sweep.name,
             is_accepted=sweep.is_accepted,
         )
-
-
-def table_readings(results: Sequence[Result]) -> Iterator[HistoryReading]:
-    """Yield a reading per dated row of tables.
-
-    What all rows of a night share, and not all nights, is a version and no part of the trial.
-    Raises NoHistoryError where no row has a date.
-    """
-    by_machine: dict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        if _WHEN in result.axes:
-            where = result.environment
-            by_machine[f"{where.machine}, {where.versions}"].append(result)
-    if not by_machine:
-        raise NoHistoryError(
-            f"--origin {Origin.ELSEWHERE}: no row says when it was measured; import the table with "
-            f"its column of dates as an axis, {typed('db')} import TABLE --axis COLUMN={WHEN}"
-        )
-    for machine, of_machine in by_machine.items():
-        yield from _rows_of_machine(machine, of_machine)
-
-
-def version_axes(results: Sequence[Result]) -> frozenset[str]:
-    """Return the axes that all rows of a night share, on every machine.
-
-    They tell no trials apart. None where a date cannot be read, for then rows have no nights.
-    """
-    by_machine: dict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        if _WHEN in result.axes:
-            by_machine[result.environment.machine].append(result)
-    try:
-        shared = [_shared_by_nights(of_machine) for of_machine in by_machine.values()]
-    except StoreError:
-        return frozenset()
-    if shared:
-        return frozenset.intersection(*shared)
-    return frozenset()
 
 
 def records(readings: Iterable[HistoryReading], *, is_simulated: bool) -> list[Record]:
@@ -250,7 +206,7 @@ def _records_of_machine(readings: Sequence[HistoryReading], *, is_simulated: boo
     for place, of_night in enumerate(nights):
         values: dict[tuple[str, str], list[float]] = defaultdict(list)
         for reading in of_night:
-            values[reading.trial_id, reading.item] += map(math.log, reading.throughputs)
+            values[reading.trial_id, reading.item].append(math.log(reading.throughput))
         for key, of_trial in values.items():
             logs[numbers[key], place] = np.mean(of_trial)
     record = Record(
@@ -268,8 +224,7 @@ def _night(readings: Sequence[HistoryReading]) -> Night:
     trials: dict[str, set[str]] = defaultdict(set)
     accepted = ""
     for reading in readings:
-        if reading.sweep:
-            trials[reading.sweep].add(reading.trial_id)
+        trials[reading.sweep].add(reading.trial_id)
         if reading.is_accepted and not accepted:
             accepted = reading.sweep
     first = readings[0]
@@ -324,55 +279,3 @@ def _software(environment: Row | None, machine: Row) -> dict[str, str]:
     if machine["driver"]:
         versions["driver"] = machine["driver"]
     return versions
-
-
-def _rows_of_machine(machine: str, results: Sequence[Result]) -> Iterator[HistoryReading]:
-    versions = []
-    for axis in sorted(_shared_by_nights(results)):
-        values = {result.axes.get(axis) for result in results}
-        if None not in values and len(values) > 1:
-            versions.append(axis)
-    left_out = {*versions, _WHEN, "strategy"}
-    shared: dict[str, dict[str, str]] = {}
-    for result in results:
-        software = {axis.removeprefix(PREFIX): str(result.axes[axis]) for axis in versions}
-        axes = {}
-        for axis, value in result.axes.items():
-            if axis not in left_out and value not in _UNKNOWN:
-                axes[axis.removeprefix(PREFIX)] = value
-        yield HistoryReading(
-            machine=machine,
-            host=result.environment.host,
-            trial_id=" ".join(f"{axis}={value}" for axis, value in axes.items()),
-            axes=axes,
-            item=result.item,
-            throughputs=result.repeats,
-            day=_day(result),
-            software=shared.setdefault(repr(software), software),
-        )
-
-
-def _shared_by_nights(results: Sequence[Result]) -> frozenset[str]:
-    """Return the free axes of which all rows of each night have the same value."""
-    days = [_day(result) for result in results]
-    axes = {axis for result in results for axis in result.axes if axis.startswith(PREFIX)}
-    shared = set()
-    for axis in axes - {_WHEN}:
-        values: dict[date, set[object]] = defaultdict(set)
-        for day, result in zip(days, results, strict=True):
-            values[day].add(result.axes.get(axis))
-        if all(len(of_day) == 1 for of_day in values.values()):
-            shared.add(axis)
-    return frozenset(shared)
-
-
-def _day(result: Result) -> date:
-    """Raise StoreError for a value that an older import took in."""
-    try:
-        return day_of(result.axes[_WHEN])
-    except ValueError as error:
-        wrong = shlex.quote(f"{WHEN}!={result.axes[_WHEN]}")
-        raise StoreError(
-            f"{result.environment.versions}: {error}; import it with such dates into another "
-            f"database, or leave these rows out with {wrong}"
-        ) from None

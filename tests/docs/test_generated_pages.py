@@ -45,5 +45,5 @@ def test_the_tutorial_prints_what_it_says():
 @pytest.mark.integration
 def test_the_page_of_guard_prints_what_it_says():
     page = make_guard.PAGE.read_text()
-    make_guard.write_table()
+    make_guard.write_nights()
     assert make_guard.renewed(page) == page, "run: python -m docs.make_guard"

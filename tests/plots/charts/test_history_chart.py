@@ -50,5 +50,5 @@ def test_a_few_nights_are_no_history():
 
 
 def test_published_figures_have_no_history(published):
-    with pytest.raises(NothingToShow, match="published figures have no history"):
+    with pytest.raises(NothingToShow, match="figures that others measured have no history"):
         pictures("history", origin=published)
