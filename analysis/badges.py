@@ -7,7 +7,7 @@ from analysis.results import Environment, Result
 from analysis.titles import FEW_REPEATS
 from scalemark.records.machine import DeviceKind
 from scalemark.records.references import Origin
-from scalemark.stats.welch import two_modes
+from scalemark.stats.welch import has_two_modes
 
 _NOISY = 0.1  # width of a 95 % CI, or of two or three runs, as a share of the number
 
@@ -36,7 +36,7 @@ def of_result(result: Result) -> list[str]:
     doubts = []
     if len(result.repeats) == 1 and result.environment.origin.is_ours:
         doubts.append("single run")
-    if _is_wide(result) or two_modes(result.repeats):
+    if _is_wide(result) or has_two_modes(result.repeats):
         doubts.append("noisy")
     if result.efficiency is not None and result.efficiency > _MOST_EFFICIENT:
         doubts.append("superlinear")

@@ -21,8 +21,8 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from analysis.judgement import Decision, judge, ratio
 from benchmarks.asking import parser
 from benchmarks.step_times import APART, BATCH, Timed, Times, processes, step_times, truth
+from scalemark.stats.welch import has_two_modes
 from scalemark.stats.welch import interval as interval_over_processes
-from scalemark.stats.welch import two_modes
 from scalemark.stats.within_process import interval_within, spread_within
 
 SEED = 7
@@ -237,7 +237,7 @@ def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
         steady = Times(process_noise=0.003, noise=0.002, num_steps=30)
         times = replace(steady, modes=0.05)
         found = list(processes(times, num, comparisons, _random()))
-        silent = [one for one in found if two_modes(one.throughput) is None]
+        silent = [one for one in found if not has_two_modes(one.throughput)]
         for name, some in (("all", found), ("those not said to have them", silent)):
             held = sum(low <= truth(times) <= high for low, high in map(_of_trial, some))
             rows.append(
@@ -249,7 +249,7 @@ def modes(comparisons: int, nums: Sequence[int] = (3, 4, 5, 10)) -> list[Row]:
                 )
             )
         usual = processes(steady, num, comparisons, _random())
-        said = sum(two_modes(one.throughput) is not None for one in usual)
+        said = sum(has_two_modes(one.throughput) for one in usual)
         rows.append(
             Row(
                 case=f"{num} processes without modes, said to have them",

@@ -11,13 +11,7 @@ from signal import Signals
 
 from command.measuring import NO_NUMBER
 from command.watch import ProgramEnd
-from scalemark.host.processes import (
-    KILLED_BY_KERNEL,
-    PERHAPS_BY_KERNEL,
-    num_kernel_kills,
-    other_limit,
-    says_so,
-)
+from scalemark.host import processes
 from scalemark.readers.log_text import named_rank
 from scalemark.records.measurement import LAST_LINES, AttemptResult, Outcome
 from scalemark.records.trial import TrialSpec
@@ -140,7 +134,7 @@ def _known() -> Sequence[tuple[Outcome, str, re.Pattern[str]]]:
 def reason(lines: Sequence[str]) -> Reason | None:
     """Return why a program ended, by the last of its lines that tells; None where none does."""
     for line in reversed(lines):
-        if says_so(line):
+        if processes.says_so(line):
             meaning = "out of host memory; try a smaller batch, or a higher limit (ulimit -v)"
             return Reason(outcome=Outcome.OUT_OF_MEMORY, meaning=meaning, line=line)
     for outcome, meaning, pattern in _known():
@@ -189,15 +183,15 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
     how = f"the program ended with exit code {end.exit_code}"
     if by:
         how = f"the program was ended by {by.name}"
-        if remedy := other_limit(by.name):
+        if remedy := processes.other_limit(by.name):
             how += f": {remedy}"
     is_killed = by == signal.SIGKILL
     is_killed = is_killed or _KILLED.search("\n".join(end.last_lines)) is not None
-    is_by_kernel = is_killed and end.num_kernel_kills < num_kernel_kills()
+    is_by_kernel = is_killed and end.num_kernel_kills < processes.num_kernel_kills()
     if is_by_kernel and shares_host:
-        how += PERHAPS_BY_KERNEL
+        how += processes.PERHAPS_BY_KERNEL
     elif is_by_kernel:
-        message = f"{KILLED_BY_KERNEL} ({how}){_and_left(end)}"
+        message = f"{processes.KILLED_BY_KERNEL} ({how}){_and_left(end)}"
         return ended(Outcome.OUT_OF_MEMORY, message)
     why = reason(end.last_lines)
     if why:

@@ -2,16 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from scalemark.abilities import (
-    ALL_REDUCES,
-    DEFAULT_UPDATE,
-    OPTIMIZERS,
-    PRECISIONS,
-    VARIABLE_UPDATES,
-    Sends,
-    VariableUpdateAbilities,
-    distributed,
-)
+from scalemark import abilities
 from scalemark.records.machine import DeviceKind
 from scalemark.records.switches import unknown_axes
 from scalemark.records.trial import STRATEGY_NAMES, TrialSpec
@@ -34,33 +25,33 @@ INJECTED_SWITCHES = ("out_of_memory", "hang")  # these are 0 or 1
 def problems(spec: TrialSpec) -> Iterator[str]:
     """Yield everything that is wrong with a resolved trial, each in one sentence."""
     yield from unknown_axes(spec)
-    update = VARIABLE_UPDATES.get(spec.variable_update)
+    update = abilities.VARIABLE_UPDATES.get(spec.variable_update)
     if update:
         yield from _problems_of_update(spec, update)
         yield from _problems_of_gradients(spec, update)
     else:
         yield (
             f"variable_update={spec.variable_update}: trainer/variable_updates/ has no file of it; "
-            f"there are {', '.join(VARIABLE_UPDATES)}"
+            f"there are {', '.join(abilities.VARIABLE_UPDATES)}"
         )
     if spec.device_kind == DeviceKind.CPU_DEVICE:
         yield from _problems_of_cpu_devices(spec)
     if spec.device_kind == DeviceKind.SIMULATED_GPU:
         yield from _problems_of_simulated(spec)
     yield from _problems_of_injected(spec)
-    if spec.loss_scale != "none" and not PRECISIONS[spec.precision].is_loss_scaled:
-        scaled = _able(PRECISIONS, "is_loss_scaled")
+    if spec.loss_scale != "none" and not abilities.PRECISIONS[spec.precision].is_loss_scaled:
+        scaled = _able(abilities.PRECISIONS, "is_loss_scaled")
         yield (
             f"loss_scale={spec.loss_scale}: only {scaled} needs one, the trial says "
             f"precision={spec.precision}; leave it out"
         )
-    if spec.momentum and not OPTIMIZERS[spec.optimizer].has_momentum:
-        having = _able(OPTIMIZERS, "has_momentum")
+    if spec.momentum and not abilities.OPTIMIZERS[spec.optimizer].has_momentum:
+        having = _able(abilities.OPTIMIZERS, "has_momentum")
         yield (
             f"momentum={spec.momentum:g}: optimizer={spec.optimizer} has none; leave it out, or "
             f"choose one of {having}"
         )
-    plain = OPTIMIZERS[spec.optimizer].without_decay
+    plain = abilities.OPTIMIZERS[spec.optimizer].without_decay
     if plain and not spec.weight_decay:
         yield (
             f"weight_decay=0: optimizer={spec.optimizer} without decay is {plain}; choose "
@@ -69,12 +60,12 @@ def problems(spec: TrialSpec) -> Iterator[str]:
 
 
 def _problems_of_cpu_devices(spec: TrialSpec) -> Iterator[str]:
-    precision = PRECISIONS[spec.precision]
+    precision = abilities.PRECISIONS[spec.precision]
     persistent = ""
     if spec.batchnorm_persistent != "auto":
         persistent = "cuDNN runs on GPUs"
     for axis, why in (
-        ("all_reduce", ALL_REDUCES[spec.all_reduce].gpu_only),
+        ("all_reduce", abilities.ALL_REDUCES[spec.all_reduce].gpu_only),
         ("precision", precision.gpu_only),
         ("batchnorm_persistent", persistent),
     ):
@@ -85,8 +76,8 @@ def _problems_of_cpu_devices(spec: TrialSpec) -> Iterator[str]:
 
 
 def _problems_of_simulated(spec: TrialSpec) -> Iterator[str]:
-    update = VARIABLE_UPDATES.get(spec.variable_update)
-    if update and update.sends is Sends.UNKNOWN:
+    update = abilities.VARIABLE_UPDATES.get(spec.variable_update)
+    if update and update.sends is abilities.Sends.UNKNOWN:
         why = "the cost model does not know what it sends"
         if update.is_distributed:
             why = "is of several processes, and the cost model knows one on one host"
@@ -111,11 +102,11 @@ def _problems_of_injected(spec: TrialSpec) -> Iterator[str]:
                 yield f"{setting}: nothing slows it; add injected.slow_replica_by, as 0.2"
 
 
-def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Iterator[str]:
+def _problems_of_update(spec: TrialSpec, rule: abilities.VariableUpdateAbilities) -> Iterator[str]:
     """Yield what is wrong with the hosts, devices and all-reduce of a variable update."""
     update = f"variable_update={spec.variable_update}"
     if spec.hosts > 1 and not rule.goes_over_hosts:
-        updates = distributed()
+        updates = abilities.distributed()
         strategies = [name for axes, name in STRATEGY_NAMES.items() if axes[0] in updates]
         choice = f"strategy={', '.join(strategies)} (variable_update={', '.join(updates)})"
         yield f"hosts={spec.hosts}: {update} is of one host; choose {choice}"
@@ -136,14 +127,16 @@ def _problems_of_update(spec: TrialSpec, rule: VariableUpdateAbilities) -> Itera
     if spec.num_gpus < rule.least_replicas:
         yield (
             f"num_gpus={spec.num_gpus}: {update} takes {rule.least_replicas} replicas or more; "
-            f"raise num_gpus, or choose variable_update={DEFAULT_UPDATE}"
+            f"raise num_gpus, or choose variable_update={abilities.DEFAULT_UPDATE}"
         )
     if spec.all_reduce in rule.even_only and spec.num_gpus > 1 and spec.num_gpus % 2:
         why = rule.even_only[spec.all_reduce]
         yield f"all_reduce={spec.all_reduce}: {why}; num_gpus={spec.num_gpus}"
 
 
-def _problems_of_gradients(spec: TrialSpec, rule: VariableUpdateAbilities) -> Iterator[str]:
+def _problems_of_gradients(
+    spec: TrialSpec, rule: abilities.VariableUpdateAbilities
+) -> Iterator[str]:
     """Yield what a variable update cannot do with weights and gradients."""
     update = f"variable_update={spec.variable_update}"
     if spec.staged_vars and not rule.stages:
@@ -152,7 +145,7 @@ def _problems_of_gradients(spec: TrialSpec, rule: VariableUpdateAbilities) -> It
             "fetched a step ahead"
         )
     if spec.gradient_repacking and spec.all_reduce not in rule.repacks_with:
-        choice = f"choose variable_update={_able(VARIABLE_UPDATES, 'repacks_with')}"
+        choice = f"choose variable_update={_able(abilities.VARIABLE_UPDATES, 'repacks_with')}"
         if rule.repacks_with:
             choice = f"it takes all_reduce={', '.join(rule.repacks_with)}"
         packs = f"gradient_repacking={spec.gradient_repacking}"
@@ -163,7 +156,7 @@ def _problems_of_gradients(spec: TrialSpec, rule: VariableUpdateAbilities) -> It
             "agree on skipping; choose none"
         )
     if spec.compact_gradients and not rule.compacts:
-        choices = _able(VARIABLE_UPDATES, "compacts")
+        choices = _able(abilities.VARIABLE_UPDATES, "compacts")
         yield (
             f"compact_gradients=true: not with {update}, which sends gradients as they are; "
             f"choose variable_update={choices}"
@@ -172,4 +165,4 @@ def _problems_of_gradients(spec: TrialSpec, rule: VariableUpdateAbilities) -> It
 
 def _able(folder: Mapping[str, object], ability: str) -> str:
     """List the names whose files declare an ability."""
-    return ", ".join(name for name, abilities in folder.items() if getattr(abilities, ability))
+    return ", ".join(name for name, choice in folder.items() if getattr(choice, ability))

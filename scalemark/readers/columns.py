@@ -6,18 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
 
+from scalemark.readers import words
 from scalemark.readers.kinds.tqdm import BEFORE_RATE, bar_of
-from scalemark.readers.words import (
-    NUMBER,
-    OF_ITEMS,
-    SECONDS,
-    Role,
-    phase_of,
-    role_of,
-    usable_rate,
-    whole,
-    words_of,
-)
 
 STEP_WORDS = r"(?:steps?|iters?|iterations?|its|batch(?:es)?|updates?)"
 COUNTED = re.compile(
@@ -102,7 +92,7 @@ def step_pattern_above(lines: Sequence[str], places: Sequence[int], most_above: 
             for above in reversed(lines[max(0, place - most_above) : place]):
                 match = pattern.search(above)
                 if match:
-                    steps.append(whole(match["step"]) or 0)
+                    steps.append(words.whole(match["step"]) or 0)
                     break
         if len(steps) >= _NEARLY_ALL * min(len(places), _MOST_LINES) and (
             len(places) == 1 or grows(steps, strictly=True)
@@ -127,7 +117,7 @@ def step_pattern_alone(lines: Sequence[str]) -> tuple[str, str] | None:
         for match in _LABEL.finditer(line):
             at_start = "" if line[: match.start()].strip() else r"^\s*"
             pattern = at_start + _labelled(match)
-            numbers.setdefault(pattern, []).append(whole(match[2]) or 0)
+            numbers.setdefault(pattern, []).append(words.whole(match[2]) or 0)
             total = _TOTAL.match(line, match.end())
             fractions.setdefault(pattern, set()).add(match[2] + (total[0] if total else ""))
     growing = {
@@ -186,7 +176,7 @@ def _labelled(match: re.Match[str]) -> str:
 def _steps(pattern: str, lines: Sequence[str]) -> list[int]:
     compiled = re.compile(pattern)
     matches = [compiled.search(line) for line in lines]
-    steps = [whole(match["step"]) for match in matches if match]
+    steps = [words.whole(match["step"]) for match in matches if match]
     return [step for step in steps if step is not None]
 
 
@@ -219,7 +209,7 @@ _HINT = re.compile(
     r"|ms\b|cost|seconds|avg|PerSec|/\s?(?:gpu|device)|sec\b",
     re.IGNORECASE,
 )
-VALUE = re.compile(rf"(?<![\w.]){NUMBER}(?!:\d)")
+VALUE = re.compile(rf"(?<![\w.]){words.NUMBER}(?!:\d)")
 _UNIT = re.compile(
     r"\s?(?:[A-Za-zµ]+|(?=/))(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
 )
@@ -240,7 +230,7 @@ _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t\n{}\[\]]|\s{2,}|\)\s|\s-\s")
-_NEXT_NUMBER = re.compile(rf"\s+{NUMBER}(?!\s?%)")
+_NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?%)")
 _IS_NAME = re.compile(r"['\"]?\s*[:=]")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
 _UNIT_BEFORE = re.compile(r"^\S*/\S+\s*(?=\($)")  # of the number before, as `img/s/GPU (`
@@ -281,7 +271,7 @@ _FACTS = (  # what lines of known programs do not say of themselves
 class Column:
     """Numbers that stand between the same words on several lines."""
 
-    role: Role
+    role: words.Role
     label: str  # the text before the number
     unit: str  # the text after it
     places: list[int] = field(default_factory=list)  # which lines
@@ -298,7 +288,7 @@ class Column:
 
     @cached_property
     def values(self) -> list[float]:
-        values = [usable_rate(text) for text in self.texts]
+        values = [words.usable_rate(text) for text in self.texts]
         return [value for value in values if value is not None]
 
     @property
@@ -309,7 +299,7 @@ class Column:
 
 def columns_of(lines: Sequence[str]) -> Iterator[Column]:
     """Yield columns, one for each kind of line in which they stand."""
-    by_words: dict[tuple[str, str, Role, int, str], Column] = {}
+    by_words: dict[tuple[str, str, words.Role, int, str], Column] = {}
     for place, line in enumerate(lines):
         if not _HINT.search(line):
             continue
@@ -331,7 +321,9 @@ def is_other(line: str) -> str:
     validation = _VALIDATION.search(line)
     if validation:
         return validation[0].strip(" ([)]:")
-    return phase_of(_lead(line)) or (phase_of(line[:40], is_bar=True) if "%|" in line else "")
+    return words.phase_of(_lead(line)) or (
+        words.phase_of(line[:40], is_bar=True) if "%|" in line else ""
+    )
 
 
 def _lead(line: str) -> str:
@@ -339,11 +331,11 @@ def _lead(line: str) -> str:
     header = HEADER.match(line)
     begin = re.match(r"\D{0,40}", line[header.end() if header else 0 :])
     if begin:
-        return " ".join(words_of(begin[0])[:2])
+        return " ".join(words.words_of(begin[0])[:2])
     return ""
 
 
-def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
+def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], str]]:
     """Yield each number of a line that is a rate: role, texts around it, and the steps it is of."""
     for match in VALUE.finditer(line):
         end = match.end()
@@ -354,31 +346,31 @@ def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
         if "/" in unit:  # then that of the number before is no part of the label
             labels = [_OF_NUMBER_BEFORE.sub("", label) for label in labels]
         # of words that name something else, and none, those of the number before it are not its own
-        labels.sort(key=lambda label: bool((role := role_of(label, unit)) and role.aside))
+        labels.sort(key=lambda label: bool((role := words.role_of(label, unit)) and role.aside))
         for label in labels:
             counted = COUNTED.search(label)
-            role = role_of(label.strip(" ."), unit.strip())
+            role = words.role_of(label.strip(" ."), unit.strip())
             if role is None or _is_something_else(role, match[0], line):
                 continue
             before = line[: match.start()]
             if not unit and _BESIDE.search(before):
                 break  # the mean of the number before it
-            if _CLAIMED.search(label) or (role.name in OF_ITEMS and _IS_STEP.search(before)):
+            if _CLAIMED.search(label) or (role.name in words.OF_ITEMS and _IS_STEP.search(before)):
                 break  # by another word, as in `images/s on 4 GPUs`
             is_of_bar = bool(BEFORE_RATE.search(before))
-            if role.name not in OF_ITEMS and (is_of_bar or bar_of(line)):
+            if role.name not in words.OF_ITEMS and (is_of_bar or bar_of(line)):
                 break  # of a bar, which has a reader of its own
             for pattern, changes in _FACTS:
                 if pattern.search(line):
                     role = replace(role, **changes)  # type: ignore[arg-type]
-            if role.name in OF_ITEMS and _EACH.match(line, end + len(unit)):
+            if role.name in words.OF_ITEMS and _EACH.match(line, end + len(unit)):
                 role = replace(role, per_gpu=True)
             if _SINCE_BEGIN.match(line, end + len(unit)):
                 role = replace(role, is_mean=True)
-            is_beside = before.count("(") > before.count(")") and not words_of(label)
+            is_beside = before.count("(") > before.count(")") and not words.words_of(label)
             if unit.strip() in _OF_BARS or is_of_bar or is_beside:
                 role = replace(role, is_mean=True)
-            if role.name in OF_ITEMS and re.search(r"\d+ ?(?:s|sec|seconds|min): ?$", label):
+            if role.name in words.OF_ITEMS and re.search(r"\d+ ?(?:s|sec|seconds|min): ?$", label):
                 role = replace(role, is_mean=True)  # over a window that is longer than a line's
             count = ""
             if counted and role.name in ("step_s", "step_ms"):
@@ -387,7 +379,7 @@ def _rates_of(line: str) -> Iterator[tuple[Role, str, str, re.Match[str], str]]:
             break
 
 
-def _is_something_else(role: Role, text: str, line: str) -> bool:
+def _is_something_else(role: words.Role, text: str, line: str) -> bool:
     """Return whether a number with the name of a rate is none of training steps."""
     if role.is_bare_time and _NO_STEP.search(line):
         return True
@@ -425,8 +417,8 @@ def _unit_after(line: str, place: int, most: int = _MOST_NUMBERS) -> str:
         return other[0]
     match = _UNIT.match(after)
     unit = match[0] if match else ""
-    is_unit = "/" in unit or " per " in unit or unit.strip() in SECONDS
-    if not is_unit and not role_of("", unit.strip()):
+    is_unit = "/" in unit or " per " in unit or unit.strip() in words.SECONDS
+    if not is_unit and not words.role_of("", unit.strip()):
         return ""
     end = place + len(unit)
     if _IS_NAME.match(line, end):

@@ -16,34 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from scalemark.readers.columns import (
-    APART,
-    HEADER,
-    STEP_WORDS,
-    VALUE,
-    Column,
-    begins_anew,
-    columns_of,
-    counts_epochs,
-    grows,
-    is_other,
-    labels_before,
-    literal,
-    step_pattern,
-    step_pattern_above,
-    step_pattern_alone,
-)
+from scalemark.readers import columns, words
 from scalemark.readers.fields import MEAN
-from scalemark.readers.words import (
-    OF_ITEMS,
-    SECONDS,
-    Role,
-    counted_item,
-    is_batch,
-    is_elapsed,
-    is_step,
-    number,
-)
 
 _MOST_CHARACTERS = 2_000
 _MOST_ABOVE = 40  # lines between that of the step and that of the rate
@@ -58,14 +32,14 @@ _LOSS = re.compile(
     r"([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",
     re.IGNORECASE,
 )
-_COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{STEP_WORDS})", re.IGNORECASE)
+_COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{columns.STEP_WORDS})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineCandidate:
     """A column that may be the speed of training, and a pattern that reads it."""
 
-    role: Role
+    role: words.Role
     pattern: str = ""  # empty: of a column that is the rate of something else
     label: str = ""
     values: Sequence[float] = ()
@@ -83,7 +57,7 @@ class LineCandidate:
         elif role.extra:
             scope = 0
         return (
-            role.name in OF_ITEMS,
+            role.name in words.OF_ITEMS,
             len(self.values) > 1,
             not role.is_bare_time,
             scope,
@@ -102,19 +76,19 @@ class LineCandidate:
 
     def is_like(self, other: "LineCandidate") -> bool:
         """Return whether nothing says which of both is the speed, and they differ."""
-        apart = max(self.usual, other.usual) > APART * min(self.usual, other.usual)
+        apart = max(self.usual, other.usual) > columns.APART * min(self.usual, other.usual)
         return apart and self.class_ == other.class_ and self.role.item == other.role.item
 
 
 def candidates(lines: Sequence[str]) -> list[LineCandidate]:
     """Return what may be the speed of training, the best first; then the rates of other things."""
     lines = [line[:_MOST_CHARACTERS] for line in lines]
-    columns = [column for column in columns_of(lines) if column.values]
+    rated = [column for column in columns.columns_of(lines) if column.values]
     best: list[LineCandidate] = []
     others: list[LineCandidate] = []
-    for column in columns:
+    for column in rated:
         if not column.role.aside:
-            _check(column, columns, lines)
+            _check(column, rated, lines)
         role = column.role
         if not role.aside:
             candidate = _candidate(column, lines)
@@ -126,9 +100,9 @@ def candidates(lines: Sequence[str]) -> list[LineCandidate]:
     best.sort(key=lambda candidate: candidate.merit, reverse=True)
     best = _with_total(best)
     if not best:
-        alone = step_pattern_alone([line for line in lines if not is_other(line)])
+        alone = columns.step_pattern_alone([line for line in lines if not columns.is_other(line)])
         if alone:
-            best = [LineCandidate(role=Role(name=""), pattern=alone[0], counted=alone[1])]
+            best = [LineCandidate(role=words.Role(name=""), pattern=alone[0], counted=alone[1])]
     return [*best[:_MOST_CANDIDATES], *others[:_MOST_CANDIDATES]]
 
 
@@ -148,14 +122,14 @@ def _with_total(best: Sequence[LineCandidate]) -> list[LineCandidate]:
     return list(best)
 
 
-def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> None:
+def _check(column: columns.Column, rated: Sequence[columns.Column], lines: Sequence[str]) -> None:
     """Amend the role of a column by its numbers, beside others on the same lines."""
     role, values = column.role, column.values
     if role.is_bare_time and _is_growing(values):
         column.role = replace(role, aside="elapsed")  # a time since something began
     own = [lines[place] for place in column.places]
-    step = step_pattern(own)
-    is_in_seconds = SECONDS.get(column.unit.strip()) == 1.0
+    step = columns.step_pattern(own)
+    is_in_seconds = words.SECONDS.get(column.unit.strip()) == 1.0
     if role.is_bare_time and is_in_seconds and step and not column.counts_steps:
         gap = _usual_gap(step, lines)
         aside = f"of one step, or of all {gap:g} since the line before"
@@ -167,20 +141,20 @@ def _check(column: Column, columns: Sequence[Column], lines: Sequence[str]) -> N
         column.role = replace(role, aside="perhaps of learning")
     if role.name != "throughput" or role.per_gpu is not None:
         return
-    for other in columns:
+    for other in rated:
         if other.role.name not in ("step_s", "step_ms") or other.role.is_mean:
             continue
         if other.places != column.places:
             continue
         per_ms = 1e3 if other.role.name == "step_ms" else 1.0
-        for label, _, counts in _labelled(own, counted_item):
+        for label, _, counts in _labelled(own, words.counted_item):
             rows = zip(counts, other.values, values, strict=False)
             ratios = [count / time * per_ms / rate for count, time, rate in rows]
             share = round(_median(ratios))
             if share > 1 and (not step or share == _usual_gap(step, lines)):
                 continue  # the steps since the line before
             if share >= 1 and all(abs(ratio / share - 1) < _STEADY for ratio in ratios):
-                item = role.item or counted_item(label)
+                item = role.item or words.counted_item(label)
                 column.role = replace(role, per_gpu=share > 1, item=item)
 
 
@@ -194,31 +168,31 @@ def _labelled(
     texts: Sequence[str], is_meant: Callable[[str], object]
 ) -> Iterator[tuple[str, str, list[float]]]:
     """Yield label, pattern and values of the numbers of a meaning that all texts have."""
-    for match in VALUE.finditer(texts[-1]):
-        for label in labels_before(texts[-1], match.start()):
+    for match in columns.VALUE.finditer(texts[-1]):
+        for label in columns.labels_before(texts[-1], match.start()):
             if not is_meant(label):
                 continue
             boundary = r"(?<![\w/.])" if label[:1].isalnum() else ""
-            pattern = f"{boundary}{literal(label)}"
+            pattern = f"{boundary}{columns.literal(label)}"
             compiled = re.compile(rf"{pattern}([\d.,]++)(?![kKMGBT]\b)")  # none that is rounded
             known = []
             for match_of_text in map(compiled.search, texts):
-                value = number(match_of_text[1]) if match_of_text else None
+                value = words.number(match_of_text[1]) if match_of_text else None
                 if value is not None:
                     known.append(value)
             if len(known) == len(texts):
                 yield label, pattern, known
 
 
-def _as_item_rate(column: Column, lines: Sequence[str]) -> None:
+def _as_item_rate(column: columns.Column, lines: Sequence[str]) -> None:
     """Take steps per second that are more than a program can print as items of another name."""
     if column.role.name != "steps_per_s" or len(column.values) < 2:
         return
     lines_per_rate = min(_gaps(column.places))
     rate = statistics.median(column.values)
-    step = step_pattern([lines[place] for place in column.places]) or step_pattern_above(
-        lines, column.places, _MOST_ABOVE
-    )
+    step = columns.step_pattern(
+        [lines[place] for place in column.places]
+    ) or columns.step_pattern_above(lines, column.places, _MOST_ABOVE)
     gap = _usual_gap(step, lines) if step else 1.0
     if gap / rate < _FASTEST_LINE_S * lines_per_rate:
         column.role = replace(column.role, name="throughput", item="timesteps")
@@ -228,7 +202,7 @@ def _usual_gap(pattern: str, lines: Sequence[str]) -> float:
     compiled = re.compile(pattern)
     steps = []
     for match in filter(None, map(compiled.search, lines)):
-        steps.append(number(match["step"]) or 0.0)
+        steps.append(words.number(match["step"]) or 0.0)
     return _median([gap for gap in _gaps(steps) if gap > 0], default=1.0)
 
 
@@ -242,7 +216,7 @@ def _median(values: Sequence[float], default: float = 0.0) -> float:
     return default
 
 
-def _candidate(column: Column, lines: Sequence[str]) -> LineCandidate | None:
+def _candidate(column: columns.Column, lines: Sequence[str]) -> LineCandidate | None:
     """Return a column with its pattern; None for a time without a step, and where no pattern reads
     it alone.
     """
@@ -264,29 +238,29 @@ def _candidate(column: Column, lines: Sequence[str]) -> LineCandidate | None:
     return None
 
 
-def _labels(column: Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _labels(column: columns.Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield patterns of what a line begins with, and of the words before the number, from short
     ones to those with more words.
     """
     line, start = lines[column.places[-1]], column.starts[-1]
-    label = _counted(column, literal(column.label.lstrip("([{'\"")))
+    label = _counted(column, columns.literal(column.label.lstrip("([{'\"")))
     own = rf"(?<![\w/.]){label}" if label[:1].isalnum() else label
     yield "", own
-    header = HEADER.match(line)
+    header = columns.HEADER.match(line)
     lead = re.match(r"[A-Za-z][A-Za-z ]*", line[header.end() if header else 0 :])
     if lead:
-        yield rf"\b{literal(lead[0].strip())}\b.*?", own
+        yield rf"\b{columns.literal(lead[0].strip())}\b.*?", own
     before = line[: start - len(column.label)]
     phase = re.search(r"\btrain(?:ing)?\b", before, re.IGNORECASE)
     if phase:
         yield rf"\b{phase[0]}\b.*?", own
-    for words in (2, 4):
-        more = re.search(rf"(?:\S+\s+){{{words}}}$", f"{before} ")
+    for num_words in (2, 4):
+        more = re.search(rf"(?:\S+\s+){{{num_words}}}$", f"{before} ")
         if more and start >= len(column.label):
-            yield "", rf"(?<!\S){literal(more[0].rstrip() + ' ')}{label}"
+            yield "", rf"(?<!\S){columns.literal(more[0].rstrip() + ' ')}{label}"
 
 
-def _counted(column: Column, pattern: str) -> str:
+def _counted(column: columns.Column, pattern: str) -> str:
     """Return a pattern that reads of how many steps a time is, where its label says so."""
     if not column.counts_steps:
         return pattern
@@ -300,20 +274,20 @@ class _Builder:
     on other lines of a record, as tables have them, becomes an alternative.
     """
 
-    def __init__(self, column: Column, lines: Sequence[str]) -> None:
+    def __init__(self, column: columns.Column, lines: Sequence[str]) -> None:
         self._column = column
         self._own = [lines[place] for place in column.places]
-        self._step = step_pattern(self._own)
-        is_time = column.role.name not in OF_ITEMS
-        if is_time and self._step and counts_epochs(self._step, self._own[-1]):
+        self._step = columns.step_pattern(self._own)
+        is_time = column.role.name not in words.OF_ITEMS
+        if is_time and self._step and columns.counts_epochs(self._step, self._own[-1]):
             self._step = None
         self._above = None
         self._more: dict[str, str] = {}
         self.group = _group(column)  # the name of the number's group
         self._number = _number(column, self.group)
         if self._step is None:
-            self._above = step_pattern_above(lines, column.places, _MOST_ABOVE)
-            if column.role.name in OF_ITEMS:
+            self._above = columns.step_pattern_above(lines, column.places, _MOST_ABOVE)
+            if column.role.name in words.OF_ITEMS:
                 self._more = self._of_record(lines)
         self._is_record = bool(self._more)
         if not self._is_record and not self._above:
@@ -339,7 +313,7 @@ class _Builder:
             if step_at and rate_at:
                 begin = rate_at.start(self.group)
                 if rate_at.start() < step_at.end() <= begin:  # the step is part of the label
-                    between = _counted(column, literal(last[step_at.end() : begin]))
+                    between = _counted(column, columns.literal(last[step_at.end() : begin]))
                     parts = [f"{self._step}{between}{self._number}"]
                 else:
                     parts.append(self._step)
@@ -378,7 +352,7 @@ class _Builder:
             more = {}
         loss = _LOSS.search(self._own[-1])
         if loss:
-            more["loss"] = rf"\b{literal(loss[1])}(?P<loss>[-+\d.eE]+|nan|inf)"
+            more["loss"] = rf"\b{columns.literal(loss[1])}(?P<loss>[-+\d.eE]+|nan|inf)"
         return more
 
     def _of_record(self, lines: Sequence[str]) -> dict[str, str]:
@@ -415,8 +389,8 @@ class _Builder:
             count_at, time_at = count_of.search(text), time_of.search(text)
             count = None
             if count_at:
-                count = number(count_at["items" if "items" in more else "step"])
-            time_s = number(time_at["elapsed_s"]) if time_at else None
+                count = words.number(count_at["items" if "items" in more else "step"])
+            time_s = words.number(time_at["elapsed_s"]) if time_at else None
             if not count or time_s is None:
                 continue
             if means and count > count_before:
@@ -436,10 +410,10 @@ class _Builder:
 
 
 _MEANINGS: Mapping[str, Callable[[str], object]] = {
-    "elapsed_s": is_elapsed,
-    "items": counted_item,
-    "items_per_step": is_batch,
-    "step": is_step,
+    "elapsed_s": words.is_elapsed,
+    "items": words.counted_item,
+    "items_per_step": words.is_batch,
+    "step": words.is_step,
 }
 
 
@@ -452,11 +426,11 @@ def _growing(texts: Sequence[str], groups: Sequence[str], item: str = "") -> dic
         return more
     for group in groups:
         for label, pattern, values in _labelled(texts, _MEANINGS[group]):
-            if item == "tokens" and counted_item(label) not in ("", item):
+            if item == "tokens" and words.counted_item(label) not in ("", item):
                 continue
             is_batch_size = group == "items_per_step" and len(set(values)) == 1
-            is_of_epoch = group == "elapsed_s" and begins_anew(values)
-            if is_batch_size or is_of_epoch or grows(values, strictly=True):
+            is_of_epoch = group == "elapsed_s" and columns.begins_anew(values)
+            if is_batch_size or is_of_epoch or columns.grows(values, strictly=True):
                 more[group] = rf"{pattern}(?P<{group}>[\d.,]+)"
                 break
     return more
@@ -469,7 +443,7 @@ def _spread(values: Sequence[float]) -> float:
     return max(abs(value / usual - 1) for value in values)
 
 
-def _reads_alone(pattern: str, group: str, column: Column, lines: Sequence[str]) -> bool:
+def _reads_alone(pattern: str, group: str, column: columns.Column, lines: Sequence[str]) -> bool:
     """Return whether a pattern reads the numbers of a column, and no others."""
     compiled = re.compile(pattern)
     wanted = dict(zip(column.places, column.starts, strict=True))
@@ -483,7 +457,7 @@ def _reads_alone(pattern: str, group: str, column: Column, lines: Sequence[str])
     return num_missed <= len(wanted) // 20
 
 
-def _group(column: Column) -> str:
+def _group(column: columns.Column) -> str:
     """Return the name of the group of a number."""
     role = column.role
     if role.name == "throughput" and role.is_total and len(column.values) == 1:
@@ -493,7 +467,7 @@ def _group(column: Column) -> str:
     return role.name
 
 
-def _number(column: Column, group: str) -> str:
+def _number(column: columns.Column, group: str) -> str:
     """Return the pattern of a number with its unit; a group says what it is."""
     written = "".join(column.texts)
     characters = r"\d.,"
@@ -506,4 +480,4 @@ def _number(column: Column, group: str) -> str:
         number_pattern += "[kKMGBT]?"
     if "nan" in written or "inf" in written:
         number_pattern += "|nan|inf"
-    return rf"(?P<{group}>{number_pattern}){literal(column.unit)}"
+    return rf"(?P<{group}>{number_pattern}){columns.literal(column.unit)}"

@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 LARGEST_INTEGER = 2**31 - 1  # what every database and TensorFlow's int32 hold
 
-_Check = Callable[[object, str], Any]
 _Record = TypeVar("_Record")
 _LARGEST_64_BIT = 2**63 - 1
 _MOST_SHOWN = 60  # characters of a value in a message
@@ -96,18 +95,18 @@ def storable(text: str) -> str:
 def checked(record: type[Any], reported: object, where: str = "") -> dict[str, Any]:
     """Return the values for a dataclass's fields, each as the type of its field."""
     values = _object(reported, where)
-    checks, required = _shape(record)  # type: ignore[arg-type]  # of mypy's: a class is hashable
+    kinds, required = _shape(record)  # type: ignore[arg-type]  # of mypy's: a class is hashable
     missing = required - values.keys()
     if missing:
         raise ValueError(f"{_at(where)}{', '.join(sorted(missing))} missing")
-    unknown = values.keys() - checks.keys()
+    unknown = values.keys() - kinds.keys()
     if unknown:
         raise ValueError(
-            f"{_at(where)}unknown: {_shown(', '.join(sorted(unknown)))}; wanted {', '.join(checks)}"
+            f"{_at(where)}unknown: {_shown(', '.join(sorted(unknown)))}; wanted {', '.join(kinds)}"
         )
     made = {}
     for name, value in values.items():
-        made[name] = checks[name](value, f"{where}.{name}" if where else name)
+        made[name] = _made(kinds[name], value, f"{where}.{name}" if where else name)
     return made
 
 
@@ -138,75 +137,50 @@ def check_json(value: object, where: str, depth: int = 0) -> None:
 
 
 @lru_cache(maxsize=64)
-def _shape(record: type[Any]) -> tuple[dict[str, _Check], frozenset[str]]:
-    """Return the check of each field in their order, and the names without default."""
+def _shape(record: type[Any]) -> tuple[dict[str, Any], frozenset[str]]:
+    """Return the type of each field in their order, and the names without default."""
     assert is_dataclass(record)
-    hints = get_type_hints(record)
-    checks = {}
     required = []
     for field in fields(record):
-        checks[field.name] = _check_of(hints[field.name])
         if field.default is MISSING and field.default_factory is MISSING:
             required.append(field.name)
-    return checks, frozenset(required)
+    hints = get_type_hints(record)
+    return {field.name: hints[field.name] for field in fields(record)}, frozenset(required)
 
 
-def _check_of(wanted: Any) -> _Check:
-    """Return the check for a type; it also makes the value, as a tuple of a list."""
+def _made(wanted: Any, value: object, where: str) -> Any:
+    """Check a value by the type of its field, and make it of that type, as a tuple of a list."""
     if wanted in _PLAIN:
-        return _PLAIN[wanted]
+        return _PLAIN[wanted](value, where)
     if wanted is Any:
-        return _any
+        check_json(value, where)
+        return value
     origin, arguments = get_origin(wanted), get_args(wanted)
     if origin in (Union, types.UnionType):
         (some,) = set(arguments) - {types.NoneType}
-        return partial(_optional, _check_of(some))
-    if origin is tuple and arguments[-1] is Ellipsis:
-        return partial(_list, _check_of(arguments[0]))
-    if origin is tuple:
-        return partial(_tuple, tuple(map(_check_of, arguments)))
+        return None if value is None else _made(some, value, where)
     if origin is dict:
-        return partial(_items, _check_of(arguments[1]))
-    return partial(_record_of, wanted)
-
-
-def _optional(check: _Check, value: object, where: str) -> Any:
-    if value is None:
-        return None
-    return check(value, where)
-
-
-def _any(value: object, where: str) -> Any:
-    check_json(value, where)
-    return value
-
-
-def _record_of(record: type[Any], value: object, where: str) -> Any:
-    """Accept a record that is made already."""
-    if isinstance(value, record):
+        items = {}
+        for name, item in _object(value, where).items():
+            items[_text(name, where)] = _made(arguments[1], item, f"{where}.{_shown(name)}")
+        return items
+    if origin is tuple:
+        return _tuple(arguments, value, where)
+    if isinstance(value, wanted):  # a record that is made already
         return value
-    return build(record, value, where)
+    return build(wanted, value, where)
 
 
-def _items(check: _Check, value: object, where: str) -> dict[str, Any]:
-    items = {}
-    for name, item in _object(value, where).items():
-        items[_text(name, where)] = check(item, f"{where}.{_shown(name)}")
-    return items
-
-
-def _list(check: _Check, value: object, where: str) -> tuple[Any, ...]:
+def _tuple(kinds: tuple[Any, ...], value: object, where: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise ValueError(f"{where}={_shown(value)}: wanted a list")
-    return tuple(check(item, f"{where}[{index}]") for index, item in enumerate(value))
-
-
-def _tuple(checks: tuple[_Check, ...], value: object, where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple) or len(value) != len(checks):
-        raise ValueError(f"{where}={_shown(value)}: wanted a list of {len(checks)} values")
+    if kinds[-1] is Ellipsis:
+        kinds = (kinds[0],) * len(value)
+    if len(value) != len(kinds):
+        raise ValueError(f"{where}={_shown(value)}: wanted a list of {len(kinds)} values")
     made = []
-    for index, (check, item) in enumerate(zip(checks, value, strict=True)):
-        made.append(check(item, f"{where}[{index}]"))
+    for index, (kind, item) in enumerate(zip(kinds, value, strict=True)):
+        made.append(_made(kind, item, f"{where}[{index}]"))
     return tuple(made)
 
 
@@ -274,7 +248,13 @@ def _time(value: object, where: str) -> datetime:
         raise ValueError(f"{where}={_shown(value)}: no time in UTC") from error
 
 
-_PLAIN: dict[Any, _Check] = {str: _text, int: _whole, float: _number, bool: _truth, datetime: _time}
+_PLAIN: dict[Any, Callable[[object, str], Any]] = {
+    str: _text,
+    int: _whole,
+    float: _number,
+    bool: _truth,
+    datetime: _time,
+}
 
 
 def _plain(value: object) -> object:

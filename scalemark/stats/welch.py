@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
-from statistics import fmean
 
 LEVEL = 0.05
 """How often the truth may be outside a 95 % interval."""
@@ -183,8 +182,7 @@ def _of_logarithms(measured: tuple[float, ...]) -> tuple[float, float]:
     `statistics` would work with fractions, and take a second for thousands of tables' cells.
     """
     logs = [math.log(value) for value in measured]
-    mean = math.fsum(logs) / len(logs)
-    return mean, math.fsum((log - mean) ** 2 for log in logs) / (len(logs) - 1)
+    return math.fsum(logs) / len(logs), _squares(logs) / (len(logs) - 1)
 
 
 PRIOR_DEVIATION = 0.03
@@ -215,9 +213,8 @@ class Spread:
         """Return the spread of the repeats of one trial."""
         if len(speeds) < 2:
             return cls()
-        logs = [math.log(speed) for speed in speeds]
-        mean = fmean(logs)
-        return cls(squares=math.fsum((log - mean) ** 2 for log in logs), freedom=len(logs) - 1)
+        squares = _squares([math.log(speed) for speed in speeds])
+        return cls(squares=squares, freedom=len(speeds) - 1)
 
     @classmethod
     def sum(cls, spreads: Iterable[Spread]) -> Spread:
@@ -260,39 +257,19 @@ def variance_of(
 
 
 LEAST_GAP = 0.005  # between the groups, as a share; clocks change by more
-
-
 FEWEST_OF_A_MODE = 2  # a single one is an outlier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoModes:
-    """The two groups."""
+def has_two_modes(speeds: Sequence[float]) -> bool:
+    """Split repeats where the variance between both sides is greatest; return whether it is clear.
 
-    slow: tuple[float, ...]  # throughput, in ascending order
-    fast: tuple[float, ...]
-
-    @property
-    def words(self) -> str:
-        gap = math.sqrt(self.fast[0] * self.fast[-1] / (self.slow[0] * self.slow[-1])) - 1
-        return (
-            f"two modes, {len(self.slow)} repeats at {self.slow[0]:.4g} to {self.slow[-1]:.4g} and "
-            f"{len(self.fast)} at {self.fast[0]:.4g} to {self.fast[-1]:.4g} (+{gap:.1%}): each "
-            "process is in either, so few repeats tell little of how often"
-        )
-
-
-def two_modes(speeds: Sequence[float]) -> TwoModes | None:
-    """Split repeats where the variance between both sides is greatest; None for no clear split.
-
-    It is clear where of repeats with normal logarithms one sample of 100 would be split so well
+    It is where of repeats with normal logarithms one sample of 100 would be split so well
     (Engelman & Hartigan 1969). Fewer than 4 repeats show nothing.
     """
     num = len(speeds)
     if num < 2 * FEWEST_OF_A_MODE:
-        return None
-    ordered = sorted(speeds)
-    logs = [math.log(speed) for speed in ordered]
+        return False
+    logs = sorted(map(math.log, speeds))
     center = math.fsum(logs) / num
     sums = [0.0, *accumulate(log - center for log in logs)]
     cuts = range(FEWEST_OF_A_MODE, num - FEWEST_OF_A_MODE + 1)
@@ -300,9 +277,7 @@ def two_modes(speeds: Sequence[float]) -> TwoModes | None:
     cut = max(cuts, key=lambda left: sums[left] ** 2 / (left * (num - left)))
     within = _squares(logs[:cut]) + _squares(logs[cut:])
     gap = logs[cut] - logs[cut - 1]
-    if gap < LEAST_GAP or _squares(logs) < math.exp(_clear(num)) * within:
-        return None
-    return TwoModes(slow=tuple(ordered[:cut]), fast=tuple(ordered[cut:]))
+    return gap >= LEAST_GAP and _squares(logs) >= math.exp(_clear(num)) * within
 
 
 def _clear(num: int) -> float:

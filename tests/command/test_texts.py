@@ -76,7 +76,7 @@ def test_a_kill_by_the_kernel_counts_where_the_program_tells_of_one(
     exit_code, last, is_killed, shares_host, monkeypatch
 ):
     """A neighbor in the same control group may be the one that was killed."""
-    monkeypatch.setattr(outcomes, "num_kernel_kills", lambda: 1_000_001)
+    monkeypatch.setattr(outcomes.processes, "num_kernel_kills", lambda: 1_000_001)
     try:
         result = failed(ended([last], exit_code), shares_host=shares_host)
         is_lack, message = result.outcome == "out_of_memory", result.message

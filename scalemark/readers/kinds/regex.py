@@ -14,21 +14,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from scalemark.readers.fields import (
-    ALL_RATES,
-    MEAN,
-    PLACES,
-    RATES,
-    FieldReader,
-    refuse_misspelt,
-)
+from scalemark.readers import fields
 from scalemark.readers.opening import Reader, ReadError, Reading, bare
 from scalemark.text.untrusted import quoted
 
 ABOUT = (
     "regex:PATTERN reads lines by a regular expression: one group is items/s; or named groups: "
-    f"{', '.join((*RATES, *PLACES))}, and any other name is a metric; "
-    f"{MEAN}throughput and such are means over the run so far"
+    f"{', '.join((*fields.RATES, *fields.PLACES))}, and any other name is a metric; "
+    f"{fields.MEAN}throughput and such are means over the run so far"
 )
 
 _OF_NO_RATE = re.compile(  # a group for items/s behind the name of something else
@@ -60,19 +53,21 @@ class PatternReader(Reader):
                 f"{shown} has {self._pattern.groups} groups without names; name them, "
                 "as (?P<step>[0-9]+), or write (?:...) for those that are no number"
             )
-        refuse_misspelt(self._names)
+        fields.refuse_misspelt(self._names)
         other = _OF_NO_RATE.search(text)
         if other and (not self._names or "?P" in other[0]):
             raise ReadError(f"{shown} takes the {other[1]} for items/s; write (?P<{other[1]}>...)")
-        if self._names and "step" not in self._names and not ALL_RATES & set(self._names):
+        if self._names and "step" not in self._names and not fields.ALL_RATES & set(self._names):
             raise ReadError(
                 f"{shown} names metrics only ({', '.join(self._names)}); "
-                f"one group must be step, {', '.join(RATES[:-1])} or {RATES[-1]}"
+                f"one group must be step, {', '.join(fields.RATES[:-1])} or {fields.RATES[-1]}"
             )
-        self._fields = FieldReader()
+        self._fields = fields.FieldReader()
         self._waiting: dict[str, str] = {}  # what lines above said
         # of a record of several lines, what the last one to come must have
-        self._awaited = frozenset({"items"} & set(self._names)) or ALL_RATES & set(self._names)
+        self._awaited = frozenset({"items"} & set(self._names)) or fields.ALL_RATES & set(
+            self._names
+        )
 
     def read_line(self, line: str) -> Reading | None:
         text = bare(line, self.num_ranks)
@@ -83,12 +78,12 @@ class PatternReader(Reader):
             return None
         if not self._names:
             return self._fields.reading({"throughput": match[1] or ""})
-        fields = {name: text for name, text in match.groupdict().items() if text is not None}
-        is_alone = "total" in fields or "items_per_step" in fields
-        if self._awaited and not is_alone and not self._awaited & fields.keys():
-            self._waiting |= fields
+        given = {name: text for name, text in match.groupdict().items() if text is not None}
+        is_alone = "total" in given or "items_per_step" in given
+        if self._awaited and not is_alone and not self._awaited & given.keys():
+            self._waiting |= given
             return None
-        reading = self._fields.reading(self._waiting | fields)
+        reading = self._fields.reading(self._waiting | given)
         self._waiting = {}
         return reading
 
