@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from scalemark.records.validation import checked
 from scalemark.text.wording import did_you_mean
 
 
@@ -27,7 +28,7 @@ class Hardware:
     num_gpus: int
     memory_gib: float
     compute_capability: str
-    tflops: Mapping[str, float]  # precision -> peak, dense; without a precision it cannot be had
+    tflops: dict[str, float]  # precision -> peak, dense; without a precision it cannot be had
     memory_gb_per_s: float  # of the GPU's own memory
     clock_mhz: float | None = None  # the highest it runs at; None = not known
     pcie_gb_per_s: float  # between a GPU and its host
@@ -85,24 +86,14 @@ class Hardware:
         Raises ValueError, naming the keys, when keys are missing or unknown, or are no numbers
         where these are wanted.
         """
-        if not isinstance(values, Mapping) or not isinstance(values.get("tflops"), Mapping):
-            raise ValueError(
-                "not a hardware profile: wanted names and values, and in tflops a number for each "
-                f"precision, found {values!r}"
-            )
-        known = dict(values)
-        known.pop("usd_per_gpu_hour", None)  # older databases have it, and nothing reads it
-        # Equal hardware has equal JSON, whether a figure was written as 16 or as 16.0.
-        known["tflops"] = {
-            name: _number(f"tflops.{name}", peak) for name, peak in values["tflops"].items()
-        }
-        for each in fields(cls):
-            if str(each.type).startswith("float") and known.get(each.name) is not None:
-                known[each.name] = _number(each.name, known[each.name])
+        if isinstance(values, dict):  # older databases have it, and nothing reads it
+            values = {name: values[name] for name in values if name != "usd_per_gpu_hour"}
         try:
-            return cls(**known)
-        except TypeError as error:
+            # Equal hardware has equal JSON, whether a figure was written as 16 or as 16.0.
+            made = checked(cls, values)
+        except ValueError as error:
             raise ValueError(f"not a hardware profile: {error}") from None
+        return cls(**made)
 
     @classmethod
     def from_json(cls, text: str) -> Hardware:
@@ -114,12 +105,6 @@ MOST_GPUS = 256
 
 _MOST = 1e6  # of any figure: beyond is a slip of units
 _MAY_BE_0 = ("launch_us", "copy_us", "hop_us", "nvlink_clique")
-
-
-def _number(name: str, value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"not a hardware profile: {name}={value!r}: wanted a number")
-    return float(value)
 
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "conf" / "hardware"

@@ -90,14 +90,14 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("pcie_gb_per_s: 12.0", ""), "missing 1 required keyword-only argument: 'pcie_gb_per_s'"),
+        (("pcie_gb_per_s: 12.0", ""), "not a hardware profile: pcie_gb_per_s missing"),
         (
             ("pcie_gb_per_s: 12.0", "pcie_gb_per_s: fast"),
-            "not a hardware profile: pcie_gb_per_s='fast': wanted a number",
+            "not a hardware profile: pcie_gb_per_s=fast: wanted a number",
         ),
         (
             ("fp32: 9.3", "fp32: many"),
-            "not a hardware profile: tflops.fp32='many': wanted a number",
+            "not a hardware profile: tflops.fp32=many: wanted a number",
         ),
         (("pcie_gb_per_s: 12.0", "pcie_gb_per_s: [12"), "while parsing a flow sequence"),
         (("num_gpus: 8", "num_gpus: 0"), "p100_pcie_8: num_gpus=0: wanted 1 to 256"),
