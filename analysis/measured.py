@@ -360,7 +360,7 @@ def _result(
         throughput=welch.typical(repeats) if repeats else None,
         low=low,
         high=high,
-        is_valid=all(map(_is_valid, quotable)),
+        doubts=_doubts_of(quotable),
         was_busy=any(_was_busy(trial, attempt) for attempt in quotable),
         is_settled=all(attempt["steady"] for attempt in quotable),
         item=quotable[0]["item"] if quotable else item,
@@ -393,11 +393,15 @@ def _was_busy(trial: Mapping[str, Any], attempt: Mapping[str, Any]) -> bool:
     return bool(attempt["shares_host"]) or (is_on_cpu and is_taken)
 
 
-def _is_valid(attempt: Mapping[str, Any]) -> bool:
+def _doubts_of(attempts: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Without a verdict, which imported attempts may lack, the end of warm-up counts."""
-    if attempt["verdict"]:
-        return bool(attempt["verdict"] == Verdict.VALID)
-    return bool(attempt["steady"])
+    doubts: dict[str, None] = {}
+    for attempt in attempts:
+        if attempt["verdict"] == Verdict.SUSPECT:
+            doubts |= dict.fromkeys(attempt["verdict_reasons"] or ("its verdict is suspect",))
+        elif not attempt["verdict"] and not attempt["steady"]:
+            doubts["warm-up had not ended when measuring began"] = None
+    return tuple(doubts)
 
 
 def _counted(attempt: Mapping[str, Any], asked: SweepTrials) -> bool:

@@ -238,5 +238,5 @@ def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
         named_axes=tuple(map(name_of_record, _compared(reference))),
         low=low,
         high=high,
-        is_valid=not is_doubted,
+        doubts=("its source doubts it",) if is_doubted else (),
     )

@@ -195,7 +195,7 @@ class Result:
     # 95 % interval: over processes, or within the only one; None where it is not known
     low: float | None
     high: float | None
-    is_valid: bool  # nothing is to be said against any of the repeats
+    doubts: tuple[str, ...] = ()  # reasons against the repeats, or of its source
     was_busy: bool = False  # others took cores from one of them, or trials ran beside it
     is_settled: bool = True  # warm-up had ended in each of them when measuring began
     baseline: "Result | None" = None  # what it is compared with
@@ -262,6 +262,11 @@ class Result:
     def course(self) -> tuple[str, int, object]:
         """The same for results that differ in the number of GPUs alone."""
         return self.curve, self.hosts, self.axes.get("injected", "")
+
+    @property
+    def is_valid(self) -> bool:
+        """Say whether nothing is to be said against any of the repeats."""
+        return not self.doubts
 
     @property
     def ended(self) -> str:

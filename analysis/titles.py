@@ -337,6 +337,11 @@ def table_facts(table: Table) -> list[str]:
     return [made_with(table.environment), *result_notes(table.results)]
 
 
+def table_notes(table: Table) -> list[str]:
+    """Return what stands below a table before what its selection adds."""
+    return [*model_notes(table), *table_facts(table)]
+
+
 def failed_repeats(result: Result) -> str:
     """Return `2 of 3: hung, invalid` for a result that has a number."""
     ways = dict.fromkeys(outcome.replace("_", " ") for outcome in result.failed)

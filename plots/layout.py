@@ -1,7 +1,7 @@
 """Tables as text, before any format writes them: cells, titles, notes and the legend."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,14 +13,12 @@ from analysis.titles import number, spread
 from plots.source import Failed, stop
 from scalemark.abilities import least_replicas
 from scalemark.own_model import is_own
-from scalemark.records.measurement import Outcome, Verdict
+from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed, counted, fixed, shortened
-from store.database import open_for_reading
 from store.errors import StoreError
 from store.filters import nearest
-from store.reading import listing
 
 NOT_RUN = "–"
 NOT_PUBLISHED = "N/A"
@@ -73,9 +71,9 @@ def symbols_of_repeats(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(SYMBOLS[Outcome(outcome)] for outcome in outcomes))
 
 
-def cell_texts(cell: Cell, quantities: Sequence[str], marks: str) -> tuple[str, str]:
+def cell_texts(cell: Cell, quantities: Sequence[str], shared: Collection[str]) -> tuple[str, str]:
     """Return `1131 ≈ [1120, 1142] (7.97x)`, and without the interval `1131≈ (7.97x)`; or `OOM`
-    twice. `marks` stand behind the first number.
+    twice. A mark behind the first number is of doubts that not all share.
     """
     result = cell.result
     if result.throughput is None:
@@ -86,6 +84,7 @@ def cell_texts(cell: Cell, quantities: Sequence[str], marks: str) -> tuple[str, 
         text = quantity(name).text(result)
         if text:
             texts[name] = text
+    marks = SUSPECT if _own_doubts(result, shared) else ""
     rank = RANK_MARKS.get(cell.rank, "")
     after_space = f" {rank}" if rank else ""
     if THROUGHPUT not in texts:
@@ -210,74 +209,33 @@ QUANTITIES: Mapping[str, Quantity] = {
 _MOST_NAMED = 3  # strategies or reasons in a note
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubts:
-    """Why numbers are in doubt."""
-
-    # by environment and trial: a trial may run under two versions; only of those in doubt
-    of: Mapping[tuple[str, str], tuple[str, ...]]
-    shared: tuple[str, ...]  # reasons against every number, which are said once
-
-    def own(self, result: Result) -> list[str]:
-        """Return the reasons against this number that others do not share."""
-        reasons = self.of.get(_place_of(result), ())
-        return [reason for reason in reasons if reason not in self.shared]
-
-    def is_marked(self, result: Result) -> bool:
-        """Return whether its cell needs a mark of its own."""
-        is_known = bool(self.of.get(_place_of(result)))
-        return not result.is_valid and (bool(self.own(result)) or not is_known)
+def shared_doubts(results: Sequence[Result]) -> tuple[str, ...]:
+    """Return the reasons against every number of ours, of several: they are said once."""
+    numbers = with_number(results)
+    if len(numbers) < 2 or not numbers[0].environment.origin.is_ours:
+        return ()
+    first, *others = numbers
+    shared = set(first.doubts).intersection(*(result.doubts for result in others))
+    return tuple(reason for reason in first.doubts if reason in shared)
 
 
-def _place_of(result: Result) -> tuple[str, str]:
-    return result.environment.key, result.trial_id
-
-
-_NO_DOUBTS = Doubts(of={}, shared=())
-
-
-def doubts_of(results: Sequence[Result], selection: Selection) -> Doubts:
-    """Read the reasons against numbers of ours; sources of other numbers give none."""
-    numbers = [result for result in results if result.throughput is not None]
-    suspect = [result for result in numbers if not result.is_valid]
-    if not suspect or not selection.origin.is_ours:
-        return _NO_DOUBTS
-    attempt_ids: list[int] = []
-    for result in suspect:
-        attempt_ids += result.attempt_ids
-    rows = listing.attempt_details(open_for_reading(selection.db), attempt_ids)
-    attempts = {row["attempt"]: row for row in rows}
-    reasons: dict[tuple[str, str], tuple[str, ...]] = {}
-    for result in suspect:
-        texts: dict[str, None] = {}
-        for attempt_id in result.attempt_ids:
-            attempt = attempts[attempt_id]
-            if attempt["verdict"] == Verdict.SUSPECT:
-                stored = attempt["verdict_reasons"] or ["its verdict is suspect"]
-                texts.update(dict.fromkeys(stored))
-            elif not attempt["verdict"] and not attempt["steady"]:
-                texts["warm-up had not ended when measuring began"] = None
-        reasons[_place_of(result)] = tuple(texts)
-    shared: tuple[str, ...] = ()
-    if len(suspect) == len(numbers) > 1:
-        common = set.intersection(*map(set, reasons.values()))
-        shared = tuple(sorted(common, key=reasons[_place_of(suspect[0])].index))
-    return Doubts(of=reasons, shared=shared)
+def _own_doubts(result: Result, shared: Collection[str]) -> list[str]:
+    """Return the reasons against a number that not all share: its cell has a mark."""
+    return [reason for reason in result.doubts if reason not in shared]
 
 
 def notes(
     table: Table,
     selection: Selection,
     wanted: Sequence[str],
-    doubts: Doubts,
+    shared: Collection[str],
     *,
     has_headings: bool = False,
 ) -> Iterator[str]:
-    """Yield what a reader of this table of this selection must know. With `has_headings` each
-    quantity has a column.
+    """Yield what a reader of this table of this selection must know, but for the doubts that all
+    share. With `has_headings` each quantity has a column.
     """
-    yield from titles.model_notes(table)
-    yield from titles.table_facts(table)
+    yield from titles.table_notes(table)
     yield from selection.notes
     if any(result.throughput for result in table.results):
         if not has_headings:
@@ -286,7 +244,7 @@ def notes(
     if "mfu" in wanted:
         yield from _unknown_mfu(table.results, selection.show_command)
     if table.environment.origin.is_ours:
-        yield from _attempts_to_see(table.results, selection, doubts)
+        yield from _attempts_to_see(table.results, selection, shared)
 
 
 def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Iterator[str]:
@@ -372,7 +330,7 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
 
 
 def _attempts_to_see(
-    results: Sequence[Result], selection: Selection, doubts: Doubts
+    results: Sequence[Result], selection: Selection, shared: Collection[str]
 ) -> Iterator[str]:
     """Yield a note for each kind of doubt, with the command that shows an attempt behind it."""
     show = selection.show_command
@@ -384,9 +342,8 @@ def _attempts_to_see(
             continue
         if result.failed:
             partly.append(result)
-        if doubts.is_marked(result):
-            for reason in doubts.own(result):
-                reasons.setdefault(reason, result)
+        for reason in _own_doubts(result, shared):
+            reasons.setdefault(reason, result)
     for reason, result in list(reasons.items())[:_MOST_NAMED]:
         yield f"{SUSPECT} {reason}: see {show} {result.attempt_ids[0]}"
     others = list(reasons.values())[_MOST_NAMED:]
@@ -482,15 +439,12 @@ def document(
     results: list[Result] = []
     for table in tables:
         results += table.results
-    doubts = doubts_of(results, selection)
+    doubts = shared_doubts(results)
     layouts = []
     legend: dict[str, None] = {}
     for table in tables:
         try:
-            if as_curves:
-                layout = _lay_out_curve(table, selection, doubts)
-            else:
-                layout = lay_out(table, selection, quantities, doubts)
+            layout = lay_out(table, selection, quantities, doubts, as_curve=as_curves)
         except Exception as error:  # whatever it is, the other tables are worth showing
             failed(f"table {titles.table_title(table.environment, table.setting)}", error)
             continue
@@ -499,9 +453,7 @@ def document(
     if not layouts:
         raise StoreError("no table: none of this selection can be laid out")
     foot = ("; ".join(legend),) if legend else ()
-    above = tuple(
-        f"Every run is in doubt: {reason}. Repeat before deciding." for reason in doubts.shared
-    )
+    above = tuple(f"Every run is in doubt: {reason}. Repeat before deciding." for reason in doubts)
     if len(layouts) == 1:
         alone = replace(layouts[0], notes=(*layouts[0].notes, *foot))
         return Document(heading="", doubts=above, tables=(alone,), notes=())
@@ -519,10 +471,42 @@ def lay_out(
     table: Table,
     selection: Selection,
     quantities: Sequence[str] | None = None,
-    doubts: Doubts = _NO_DOUBTS,
+    shared: Collection[str] = (),
+    *,
+    as_curve: bool = False,
 ) -> Layout:
-    """Write a table of this selection; each cell holds these quantities, or the usual ones."""
-    wanted = quantities or usual(table.results)
+    """Write a table of this selection; each cell holds these quantities, or the usual ones. What
+    `shared` doubts say of all numbers marks none. `as_curve` is a row for each number of GPUs.
+    """
+    title = titles.table_title(table.environment, table.setting)
+    devices = table.environment.devices
+    if as_curve:
+        wanted: Sequence[str] = _known_of_curve(table)
+        heads: tuple[str, ...] = (devices,)
+        columns = _columns_of_curve(table, wanted)
+        rows = _rows_of_curve(table, wanted, shared)
+        label = titles.short_title(table, table.rows_by, table.rows[0])
+        title = f"{title}, {label}" if label else title
+    else:
+        wanted = quantities or usual(table.results)
+        heads = tuple(devices if axis == "num_gpus" else axis for axis in table.rows_by)
+        columns = [titles.short_title(table, table.columns_by, label) for label in table.columns]
+        rows = _rows(table, wanted, shared, is_chosen=bool(quantities))
+    return Layout(
+        title=title,
+        heads=heads,
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=tuple(notes(table, selection, wanted, shared, has_headings=as_curve)),
+        legend=tuple(_legend(table, rows)),
+        table=table,
+    )
+
+
+def _rows(
+    table: Table, wanted: Sequence[str], shared: Collection[str], *, is_chosen: bool
+) -> list[Row]:
+    """Write all of a cell also for a narrow terminal where somebody has chosen what it holds."""
     missing = MISSING.get(table.environment.origin, NOT_RUN)
     not_there = Shown(text=missing, short=missing, rank=RowRank.ALONE)
     rows = []
@@ -534,66 +518,51 @@ def lay_out(
             if cell is None:
                 cells.append(not_there)
                 continue
-            marks = SUSPECT if doubts.is_marked(cell.result) else ""
-            text, short = cell_texts(cell, wanted, marks)
-            if quantities:  # somebody chose all of it
+            text, short = cell_texts(cell, wanted, shared)
+            if is_chosen:
                 short = text
             cells.append(Shown(text=text, short=short, rank=cell.rank))
         rows.append((tuple(heads), tuple(cells)))
-    columns = [titles.short_title(table, table.columns_by, column) for column in table.columns]
-    devices = table.environment.devices
-    return Layout(
-        title=titles.table_title(table.environment, table.setting),
-        heads=tuple(devices if axis == "num_gpus" else axis for axis in table.rows_by),
-        columns=tuple(columns),
-        rows=tuple(rows),
-        notes=tuple(notes(table, selection, wanted, doubts)),
-        legend=tuple(_legend(table, rows)),
-        table=table,
-    )
+    return rows
 
 
-_OF_CURVES = (THROUGHPUT, "per-device", "speed-up", "mfu", "memory")
+_OF_CURVES = ("per-device", "speed-up", "mfu", "memory")
 
 
 def _is_curve(table: Table) -> bool:
     return len(table.rows) == 1 and table.columns_by == ("num_gpus",) and len(table.columns) > 1
 
 
-def _lay_out_curve(table: Table, selection: Selection, doubts: Doubts) -> Layout:
-    """Write a row for each number of GPUs, and a column for each figure that is known."""
-    (row,) = table.rows
+def _known_of_curve(table: Table) -> list[str]:
+    """Return the figures that get a column, as any number has them."""
     able = with_number(table.results)
-    known = []
+    known = [THROUGHPUT]
     for name in _OF_CURVES:
         if any(QUANTITIES[name].text(result) not in ("", UNKNOWN) for result in able):
             known.append(name)
-    wanted = known or [THROUGHPUT]
+    return known
+
+
+def _columns_of_curve(table: Table, names: Sequence[str]) -> list[str]:
+    per_device = f"per {table.environment.device_kind.singular.removeprefix('simulated ')}"
+    shown_as = {THROUGHPUT: table.unit, "per-device": per_device, "mfu": "MFU"}
+    return [shown_as.get(name, name) for name in names]
+
+
+def _rows_of_curve(table: Table, names: Sequence[str], shared: Collection[str]) -> list[Row]:
+    (row,) = table.rows
     rows: list[Row] = []
     for column in table.columns:
         cell = table.cells[row, column]
-        marks = SUSPECT if doubts.is_marked(cell.result) else ""
-        text, short = cell_texts(cell, (THROUGHPUT, "interval"), marks)
+        text, short = cell_texts(cell, (THROUGHPUT, "interval"), shared)
         cells = [Shown(text=text, short=short, rank=cell.rank)]
-        for name in wanted[1:]:
+        for name in names[1:]:
             figure = ""
             if cell.result.throughput is not None:
                 figure = QUANTITIES[name].text(cell.result).split("/")[0]
             cells.append(Shown(text=figure, short=figure, rank=RowRank.ALONE))
         rows.append(((str(column[0]),), tuple(cells)))
-    label = titles.short_title(table, table.rows_by, row)
-    title = titles.table_title(table.environment, table.setting)
-    per_device = f"per {table.environment.device_kind.singular.removeprefix('simulated ')}"
-    shown_as = {THROUGHPUT: table.unit, "per-device": per_device, "mfu": "MFU"}
-    return Layout(
-        title=f"{title}, {label}" if label else title,
-        heads=(table.environment.devices,),
-        columns=tuple(shown_as.get(name, name) for name in wanted),
-        rows=tuple(rows),
-        notes=tuple(notes(table, selection, wanted, doubts, has_headings=True)),
-        legend=tuple(_legend(table, rows)),
-        table=table,
-    )
+    return rows
 
 
 def _head(table: Table, axis: str, value: object) -> str:
@@ -620,13 +589,14 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
         yield f"{TIE} {badges.foot(['tie'])}"
     if RowRank.OUT in ranks:
         yield f"{OUT} a race stopped it: it was unlikely to win"
-    if any("single run" in badges.of_result(result) for result in table.results):
+    used = set().union(*map(badges.of_result, table.results))
+    if "single run" in used:
         yield badges.foot(["single run"])
     if RowRank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
         yield "the fastest is not certain where a trial has one row only"
     if not origin.is_ours and not all(result.is_valid for result in table.results):
         yield f"{SUSPECT} its source doubts it"
-    if any("superlinear" in badges.of_result(result) for result in table.results):
+    if "superlinear" in used:
         yield badges.foot(["superlinear"])
     for badge in badges.of_environment(table.environment):
         yield badges.foot([badge])

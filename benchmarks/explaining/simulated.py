@@ -249,7 +249,6 @@ def _simulated(
         throughput=statistics.median(repeats),
         low=low,
         high=high,
-        is_valid=True,
     )
     replica_times = ()
     if spec.replica_times:

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.records.attempt import unpack_steps
-from scalemark.records.measurement import StepSample
+from scalemark.records.measurement import StepSample, Verdict
 from scalemark.stats.welch import known_ratio_interval, typical
 from store.database import reading
 from store.errors import NoSweepError, StoreError
@@ -113,6 +113,9 @@ _OF_AN_ATTEMPT = {
         "throughput throughput_low throughput_high median_step_s cores_taken_by_others verdict "
         "steady item reported mfu variable_bytes optimizer_state_bytes peak_device_memory_bytes "
         "peak_host_memory_bytes last_loss metrics",
+    ),
+    "verdict_reasons": sa.case(
+        (MeasurementRow.verdict == Verdict.SUSPECT, MeasurementRow.verdict_reasons)
     ),
 }
 _MEASURED = sa.select(*_OF_AN_ATTEMPT.values()).outerjoin(

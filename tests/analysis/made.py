@@ -54,6 +54,5 @@ def _made(changes: dict[str, object], repeats: list[float], gpu: str, kind: Devi
         throughput=sorted(repeats)[len(repeats) // 2] if repeats else None,
         low=None,
         high=None,
-        is_valid=True,
         is_on_one_machine=spec.hosts > 1 and kind is DeviceKind.CPU_DEVICE,
     )

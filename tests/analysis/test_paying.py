@@ -83,5 +83,4 @@ def fake(num_gpus, *values):
         throughput=typical(values),
         low=None,
         high=None,
-        is_valid=True,
     )

@@ -74,7 +74,6 @@ def result(
         throughput=middle,
         low=low,
         high=high,
-        is_valid=True,
         is_on_one_machine=spec.hosts > 1 and environment.device_kind is DeviceKind.CPU_DEVICE,
     )
 

@@ -245,6 +245,16 @@ def test_a_doubt_about_one_number_is_marked_and_explained_below():
     assert found.doubts == ()
 
 
+def test_what_failed_adds_no_doubt_to_the_number_of_the_other_repeats():
+    ended = [{}, {"outcome": Outcome.FAILED}, {}]
+    fill("r.db", [(small(), 100.0), (small(), None), (small(num_gpus=2), 150.0)], details=ended)
+    suspect(["steps drift"], 1)
+    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
+    assert [note for note in found.tables[0].notes if note.startswith("*")] == [
+        f"* steps drift: see {SHOW} 1"
+    ]
+
+
 def test_of_many_doubts_the_first_that_is_not_shown_names_its_attempt():
     fill("r.db", [(small(num_gpus=num), 100.0 * num) for num in (1, 2, 4, 8)])
     for number, reason in enumerate(("drift", "heat", "noise", "swap"), 1):
