@@ -85,6 +85,8 @@ def _errors(texts: Sequence[str]) -> list[int]:
             if not is_ignored:
                 errors.append(place)
             in_traceback = is_ignored = False
+        elif is_ignored and not in_traceback:  # it has no traceback, and this is what was ignored
+            is_ignored = False
         elif _ERROR.search(text) and not _SAYS_LITTLE.search(text):
             errors.append(place)
     return errors
@@ -198,8 +200,10 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
         line = quoted(why.line.strip(), 300)
         return ended(why.outcome, f"{why.meaning} ({how}): {line}{_and_left(end)}")
     last = quoted(last_error(end.last_lines).strip(), 300)
-    if end.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
+    if end.exit_code == _NOT_FOUND:
         return ended(Outcome.UNSUPPORTED, f"a shell found no such program ({how}): {last}")
+    if end.exit_code == _NOT_EXECUTABLE:
+        return ended(Outcome.UNSUPPORTED, f"a shell could not execute it ({how}): {last}")
     rank = ended_rank(end.last_lines)
     if rank:
         how = f"{rank} ({how})"

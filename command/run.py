@@ -20,6 +20,7 @@ from command.measuring import NothingReadError, ProgramRun, measured_by
 from command.start import Guard
 from command.watch import Listener, Looks, Moments, Output, ProgramEnd, ProgramLog, Signals, Watch
 from scalemark.host.files import read_probe
+from scalemark.host.processes import num_kernel_kills
 from scalemark.program import expression
 from scalemark.readers import open_reader
 from scalemark.readers.log_text import Lines
@@ -135,7 +136,7 @@ def _follow(
     with ExitStack() as stack:
         stack.callback(os.close, reading)
         try:
-            started_s = time.monotonic()
+            started_s, num_kills = time.monotonic(), num_kernel_kills()
             process = start.start(program, writing)
         finally:
             os.close(writing)
@@ -145,7 +146,7 @@ def _follow(
             with suppress(ProcessLookupError):  # it has ended already
                 resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
         output = Output(reading, log, listener)
-        ended = Watch(process, output, signals, but=ours).until_it_ends(started_s)
+        ended = Watch(process, output, signals, but=ours).until_it_ends(started_s, num_kills)
         end_all.pop_all()
         return ended
 

@@ -22,8 +22,9 @@ from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, PYTHONPATH_VARIABLE
 from scalemark.records.axes import env_variables
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
+from scalemark.records.validation import storable
 from scalemark.run_folder import RunFolder
-from scalemark.text.untrusted import quoted
+from scalemark.text.untrusted import quoted, without_secrets
 from trainer.own_rank import OwnRank
 
 _INSIDE = Path(__file__).resolve().parent / "inside"  # modules that the program's Python loads
@@ -173,7 +174,10 @@ def write(program: Program, folder: RunFolder) -> str:
     What asks git and the interpreter has ended afterwards.
     """
     described = refs.describe(program.software_words, program.place)
-    built = {"set_by_trial": dict(program.set_by_trial), "cuda_build": "", "cudnn_build": ""}
+    set_by_trial = {
+        name: without_secrets(storable(value)) for name, value in program.set_by_trial.items()
+    }
+    built = {"set_by_trial": set_by_trial, "cuda_build": "", "cudnn_build": ""}
     environment = described | _of_checkout() | built
     folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
     return program_software.doubt(program.software_words, described)

@@ -16,7 +16,6 @@ from pathlib import Path
 import psutil
 
 from command import children
-from scalemark.host.processes import num_kernel_kills
 from scalemark.readers.log_text import Lines
 from trainer.watching import telemetry
 
@@ -212,9 +211,8 @@ class Watch:
         self._kill_at_s: float | None = None
         self._looked_s = 0.0
 
-    def until_it_ends(self, started_s: float) -> ProgramEnd:
+    def until_it_ends(self, started_s: float, num_kernel_kills: int) -> ProgramEnd:
         """Read until the program has ended, then end what it left. Raises OSError."""
-        num_kernel_kills_before = num_kernel_kills()
         poll = select.poll()
         poll.register(self._signals.descriptor, select.POLLIN)
         poll.register(self._output.descriptor, select.POLLIN)
@@ -235,7 +233,7 @@ class Watch:
             was_told_to=self._was_told_to,
             left_behind=tuple(left_behind),
             last_lines=tuple(self._output.last_lines),
-            num_kernel_kills=num_kernel_kills_before,
+            num_kernel_kills=num_kernel_kills,
         )
 
     def _follow(self, poll: select.poll, ended: int) -> float:

@@ -83,7 +83,7 @@ def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
     num_others = sum(len(answer.curves) - len(answer.telling) for answer in answers)
     if num_others:
         what = counted(num_others, "more curve")
-        say(console, f"{what} of one number of devices, of CPU devices or of steps: --all has them")
+        say(console, f"{what} of one number of devices, of CPU devices or of steps: see --all")
     if len(doubts) == 1:  # the headline says it
         doubts = {text.replace("single run", "") for text in doubts}
     return {badge for text in doubts for badge in text.split(", ") if badge}

@@ -310,7 +310,7 @@ def _environments(of_a: Result, of_b: Result) -> Iterator[str]:
     if a.shares_host != b.shares_host:
         shared, other = "AB" if a.shares_host else "BA"
         yield f"{shared} shared its host with other trials, {other} did not"
-    if (a.machine, own_a) == (b.machine, own_b):
+    elif (a.machine, own_a) == (b.machine, own_b):
         yield "the machine or its software is not quite the same"
 
 

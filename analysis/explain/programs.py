@@ -22,7 +22,7 @@ from analysis.explain.waterfall import (
     ms,
     observed,
 )
-from analysis.results import Result
+from analysis.results import Result, is_quotable
 from analysis.selection import Source
 from scalemark.records.measurement import TimedPart
 
@@ -88,7 +88,8 @@ def _measured(result: Result) -> Any:
 
 def seen_of(target: Result, apart: Result | None, source: Source) -> SeenProgram:
     """Collect what the attempts of a trial and of the one that was timed from inside have."""
-    rows = [source.attempts[number] for number in target.attempt_ids]
+    attempts = [source.attempts[number] for number in target.attempt_ids]
+    rows = [row for row in attempts if is_quotable(row)]
     of_apart = [source.attempts[number] for number in apart.attempt_ids] if apart else []
     profiles = [row["recorded_profile"] for row in of_apart if row["recorded_profile"]]
     slow, times = UNTIMED, observed(of_apart).replica_times
@@ -98,14 +99,16 @@ def seen_of(target: Result, apart: Result | None, source: Source) -> SeenProgram
 
         slow = slow_replicas(times)
     gpus = [gpu for row in rows for gpu in row["recorded_telemetry"] or ()]
-    steps_s = [row["median_step_s"] for row in rows] + [profile["step_s"] for profile in profiles]
+    steps_s = [row["median_step_s"] for row in rows if row["median_step_s"]]
+    if not steps_s:
+        steps_s = [profile["step_s"] for profile in profiles]
     cores = [row["cpu_s"] / row["window_s"] for row in rows if row["cpu_s"] and row["window_s"]]
     return SeenProgram(
         target=target,
         profiles=profiles,
         slow=slow,
         observed=observed(rows),
-        step_s=next(filter(None, steps_s), 0.0),
+        step_s=statistics.median(steps_s) if steps_s else 0.0,
         utilization=_mean(gpu["utilization"] for gpu in gpus),
         num_busy_cores=_mean(cores),
         apart=apart.trial_id if apart else "",

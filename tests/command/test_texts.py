@@ -50,6 +50,12 @@ def test_the_cause_above_the_summary_of_torchrun_is_told(name, outcome, message)
     assert (result.outcome, message in result.message) == (outcome, True), result.message
 
 
+def test_a_program_that_a_shell_cannot_execute_was_found():
+    result = failed(ended(["sh: 1: ./train: Permission denied"], 126))
+    assert result.outcome == "unsupported"
+    assert result.message.startswith("a shell could not execute it (the program ended with exit")
+
+
 def test_a_rank_that_a_signal_ended_is_named_and_worth_another_attempt():
     lines = (ENDS / "torchrun_kill.txt").read_text().splitlines()
     with pytest.raises(CrashedError, match=r"^rank 1 was ended by SIGKILL \(the program ended"):
@@ -327,6 +333,19 @@ def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
                 "AttributeError: close",
             ],
             "TypeError: forward()",
+        ),
+        (
+            [
+                "Exception ignored in: <function f>",
+                "AttributeError: close",
+                TRACEBACK,
+                "ValueError: x",
+            ],
+            "ValueError: x",
+        ),
+        (
+            ["RuntimeError: x", "Exception ignored in: <function f>", "OSError: y"],
+            "RuntimeError: x",
         ),
         (
             ["  what():  CUDA error: an illegal access", "Exception raised from c10 at x.cpp:43"],

@@ -1,6 +1,8 @@
 """`scalemark compare` sets whole trials side by side, says how sure it is, and what would make it surer."""
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -281,6 +283,17 @@ def test_other_software_is_not_compared_by_accident(compare):
     assert ended.exit_code == 2
     assert "different software: " in ended.stderr
     assert "with host=, software_key=, sweep= or shares_host= on both sides" in ended.stderr
+
+
+def test_a_side_that_shared_its_host_is_noted_once(compared):
+    """A bug: another note said that the machine or its software is not quite the same."""
+    fill("r.db", [*several(small(), 100, 101), *several(small(**PS), 80, 81)])
+    with closing(sqlite3.connect("r.db")) as connection, connection:
+        connection.execute("UPDATE attempts SET shares_host = true WHERE id > 2")
+    sides = ("shares_host=false strategy=replicated_none", "shares_host=true strategy=ps_cpu")
+    (pair,) = compared(*sides)["pairs"]
+    notes = [note for note in pair["notes"] if "host" in note or "machine" in note]
+    assert notes == ["B shared its host with other trials, A did not"]
 
 
 @pytest.mark.parametrize(

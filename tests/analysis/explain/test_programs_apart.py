@@ -150,6 +150,16 @@ def test_shares_belong_to_the_measured_trial_whose_speed_alone_counts(capsys, mo
     assert ("100" in tables, "80" in tables) == (True, False)
 
 
+def test_repeats_that_do_not_count_are_not_looked_at():
+    """A bug: they were, and the step was that of the first repeat."""
+    invalid = {**SEEN_FROM_OUTSIDE, "median_step_s": 9.0, "verdict": Verdict.INVALID}
+    counted = [{**SEEN_FROM_OUTSIDE, "median_step_s": step_s} for step_s in (0.5, 0.6, 0.7)]
+    fill(*[(ON_CPU(), 100.0, details) for details in (invalid, *counted)])
+    source = Source(selection=Selection(db="results.db"))
+    (result,) = source.results
+    assert programs.seen_of(result, None, source).step_s == 0.6
+
+
 def test_two_runs_that_agree_are_sure():
     spec = ON_CPU(takes_apart=True)
     fill(*[(spec, 100.0, apart(profile({TimedPart.INPUT: share}))) for share in (0.6, 0.62)])
