@@ -54,6 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     rows: list[Row] = []
     for name in options.only or QUESTIONS:
         print(name, file=sys.stderr)
+        if name != "size" and not database.exists():  # it says how long that takes
+            results.write(database, round(NUM_TRIALS * options.scale), NUM_STEPS)
         found = QUESTIONS[name](database, options.scale, rounds)
         for row in found:
             print(f"  {row}", file=sys.stderr)
