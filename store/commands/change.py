@@ -76,7 +76,7 @@ def mark(
         if len(what) != 1:
             raise StoreError(f"{visible(' '.join(what))}: wanted one attempt, trial or sweep")
         target = listing.find(engine, what[0])
-        reported = _annotate(engine, target, tags or (), untags or (), note)
+        reported = annotate(engine, target, datetime.now(UTC), tags or (), untags or (), note)
         if as_json:
             return print_json({"target": target.name, **reported})
         done = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in reported.items())
@@ -95,27 +95,43 @@ def mark(
     print(f"{num} {done}{hint}")
 
 
-def _annotate(
+def annotate(
     engine: sa.Engine,
     target: Target,
-    tags: Sequence[str],
-    untags: Sequence[str],
-    note: str | None,
+    at: datetime,
+    tags: Sequence[str] = (),
+    untags: Sequence[str] = (),
+    note: str | None = None,
 ) -> dict[str, int]:
-    """Return how much was added and taken away. Check all words before any is written."""
+    """Return how much was added and taken away. Raises StoreError, before anything is written, for
+    a tag or a note that is none.
+    """
     for word in (*tags, *untags):
-        _checked(word, "tag")
+        _check(word, "tag")
     if note is not None:
-        _checked(note, "note")
-    at, done = datetime.now(UTC), {}
-    if tags:
-        done["tags_added"] = add_tags(engine, target, tags, at)
-    if untags:
-        done["tags_taken_away"] = remove_tags(engine, target, untags)
-    if note is not None:
-        add_note(engine, target, note, at)
-        done["notes_added"] = 1
+        _check(note, "note")
+    added = {target.column: target.id, "added_at": at}
+    is_own = getattr(TagRow, target.column) == target.id
+    done = {}
+    with writing(engine) as connection:
+        if tags:
+            known = set(connection.scalars(sa.select(TagRow.tag).where(is_own)))
+            new = [added | {"tag": tag} for tag in dict.fromkeys(tags) if tag not in known]
+            insert_all(connection, TagRow, new)
+            done["tags_added"] = len(new)
+        if untags:
+            taken_away = sa.delete(TagRow).where(is_own, TagRow.tag.in_(untags))
+            done["tags_taken_away"] = connection.execute(taken_away).rowcount
+        if note is not None:
+            insert_all(connection, NoteRow, [added | {"note": note}])
+            done["notes_added"] = 1
     return done
+
+
+def _check(text: str, what: str) -> None:
+    if not text.strip():
+        raise StoreError(f"an empty {what}; wanted a word or more")
+    checked(text, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,35 +144,6 @@ class ChosenAttempts:
 
     def __str__(self) -> str:
         return f"{counted(self.num_attempts, 'attempt')} of {counted(self.num_trials, 'trial')}"
-
-
-def add_tags(engine: sa.Engine, target: Target, words: Sequence[str], at: datetime) -> int:
-    """Return how many it did not have before. Raises StoreError for a tag that is none."""
-    wanted = list(dict.fromkeys(_checked(word, "tag") for word in words))
-    tags = sa.select(TagRow.tag).where(getattr(TagRow, target.column) == target.id)
-    with writing(engine) as connection:
-        known = set(connection.scalars(tags))
-        rows = []
-        for word in wanted:
-            if word not in known:
-                rows.append({target.column: target.id, "tag": word, "added_at": at})
-        insert_all(connection, TagRow, rows)
-    return len(rows)
-
-
-def remove_tags(engine: sa.Engine, target: Target, words: Sequence[str]) -> int:
-    """Return how many it had."""
-    wanted = [_checked(word, "tag") for word in words]
-    which = (getattr(TagRow, target.column) == target.id, TagRow.tag.in_(wanted))
-    with writing(engine) as connection:
-        return connection.execute(sa.delete(TagRow).where(*which)).rowcount
-
-
-def add_note(engine: sa.Engine, target: Target, text: str, at: datetime) -> None:
-    """Raises StoreError for an empty note."""
-    values = {target.column: target.id, "note": _checked(text, "note"), "added_at": at}
-    with writing(engine) as connection:
-        insert_all(connection, NoteRow, [values])
 
 
 def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> ChosenAttempts:
@@ -188,12 +175,6 @@ def set_deleted(engine: sa.Engine, chosen: ChosenAttempts, at: datetime | None) 
     update = sa.update(AttemptRow).where(chosen.condition).values(deleted_at=at)
     with writing(engine) as connection:
         return connection.execute(update).rowcount
-
-
-def _checked(text: str, what: str) -> str:
-    if not text.strip():
-        raise StoreError(f"an empty {what}; wanted a word or more")
-    return checked(text, "")
 
 
 SOME_REJECTED = 1

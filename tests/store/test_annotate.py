@@ -65,8 +65,7 @@ def test_notes_are_shown_with_whatever_they_say(filled):
     engine = Writer(filled).engine
     target = find(engine, "2")
     for text in NASTY:
-        change.add_note(engine, target, text, NOON)
-        change.add_tags(engine, target, [text], NOON)
+        change.annotate(engine, target, NOON, [text], note=text)
     (reported,) = show(open_for_reading(filled), "2")["attempts"]
     assert [note["note"] for note in reported["notes"]] == NASTY
     assert [tag["tag"] for tag in reported["tags"]] == NASTY

@@ -148,7 +148,7 @@ def test_nothing_new_to_look_at_is_exit_code_0(nights, analysis, arguments):
 def test_a_sweep_with_the_tag_accepts_a_regression(nights, analysis):
     engine = open_for_writing("results.db")
     sweep = listing.find(engine, "night-20")
-    annotate.add_tags(engine, sweep, ["accepted"], datetime.now(UTC))
+    annotate.annotate(engine, sweep, datetime.now(UTC), ["accepted"])
     engine.dispose()
     ended = analysis("guard", "--json")
     assert ended.exit_code == 0

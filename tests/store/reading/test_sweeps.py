@@ -13,7 +13,7 @@ def test_a_tag_of_a_sweep_accepts(db):
     fill_nights(db, {small(num_gpus=1): [100.0, 101.0]})
     engine = open_for_writing(db)
     target = listing.find(engine, "night-1")
-    change.add_tags(engine, target, ["accepted"], NOON)
+    change.annotate(engine, target, NOON, ["accepted"])
     sweeps = begun_sweeps(engine).values()
     engine.dispose()
     assert [sweep.name for sweep in sweeps if sweep.is_accepted] == ["night-1"]
