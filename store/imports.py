@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -120,17 +120,17 @@ def import_files(
     Raises StoreError for a file that is no table, or is not understood, before anything is added.
     """
     options = said or ImportOptions()
-    tables = []
+    added = Imported()
+    of_tables = []
     for path in paths:
         table = read_table(path)
-        tables.append((table, understood(table, options)))
-    added = Imported()
+        of_tables.append(figures(table, understood(table, options), options, added.rejected))
     engine = open_existing(url) if dry_run else open_for_writing(url)
     known = {reference.key for reference in published()}
     if engine is not None:
         with reading(engine) as connection:
             known.update(connection.scalars(sa.select(ReferenceRow.key)))
-    references = _references(tables, options, added)
+    references = chain.from_iterable(of_tables)
     num = 0
     while piece := list(islice(references, _AT_ONCE)):
         num += len(piece)
@@ -152,35 +152,23 @@ def import_files(
     return added
 
 
-def _references(
-    tables: Sequence[tuple[ForeignTable, Meanings]], said: ImportOptions, added: Imported
-) -> Iterator[Reference]:
-    """Yield a figure per row; note the rejected ones."""
-    for table, meanings in tables:
-        for figure in figures(table, meanings, said):
-            if isinstance(figure, Rejected):
-                added.rejected.append(figure)
-            else:
-                yield figure
-
-
 def figures(
-    table: ForeignTable, meanings: Meanings, said: ImportOptions
-) -> Iterator[Reference | Rejected]:
-    """Yield a figure per row, or why there is none.
+    table: ForeignTable, meanings: Meanings, said: ImportOptions, rejected: list[Rejected]
+) -> Iterator[Reference]:
+    """Yield a figure per row; add to `rejected` why there is none.
 
     Rows that say the same are numbered: they are repeats. A cited figure counts once.
     """
     repeats: Counter[int] = Counter()
     if said.decimal_comma is None and _has_decimal_points(table):
         said = replace(said, decimal_comma=False)
-    yield from table.rejected
+    rejected += table.rejected
     for where, cells in table.rows:
         try:
             row = dict(zip(table.columns, cells, strict=True))
             reference = _reference(row, meanings, said, table)
         except ValueError as error:
-            yield Rejected(where=where, reason=str(error))
+            rejected.append(Rejected(where=where, reason=str(error)))
             continue
         if reference.origin == ReferenceKind.TABLE:
             content = int(reference.key, 16)  # half the size of its text, for a million rows
@@ -189,7 +177,8 @@ def figures(
                 reference = replace(reference, repeat=repeats[content])
         yield reference
     if not table.rows and not table.rejected:
-        yield Rejected(where=table.path, reason="a line of column names, and no row below it")
+        reason = "a line of column names, and no row below it"
+        rejected.append(Rejected(where=table.path, reason=reason))
 
 
 def _reference(

@@ -18,7 +18,7 @@ TABLES = Path(__file__).parent / "tables"
 
 
 def read(path: Path, *arguments: str, decimal_comma=None, per_gpu=None, **constants: str):
-    """The figures of a table, with `COLUMN=NAME` mapped, `COLUMN=axes.NAME` as an axis and the rest ignored."""
+    """The figures of a table, then the rows that are none, with `COLUMN=NAME` mapped, `COLUMN=axes.NAME` as an axis and the rest ignored."""
     axes = [text for text in arguments if "=axes." in text]
     options = ImportOptions(
         maps=[text for text in arguments if text not in axes],
@@ -29,7 +29,8 @@ def read(path: Path, *arguments: str, decimal_comma=None, per_gpu=None, **consta
         per_gpu=per_gpu,
     )
     table = read_table(str(path))
-    return list(figures(table, understood(table, options), options))
+    rejected = []
+    return [*figures(table, understood(table, options), options, rejected), *rejected]
 
 
 def throughputs(*arguments, **options):
