@@ -14,7 +14,7 @@ from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import Explanation, explain_all, of_each_curve
 from analysis.explain.programs import explain_programs
 from analysis.explain.waterfall import observer
-from analysis.selection import Selection, Source, choose
+from analysis.selection import Newest, Selection, Source, choose
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.references import Origin
@@ -43,47 +43,14 @@ def explain(
     """Say where the time of a step goes, by ablation, and what holds each trial back. Without
     filters it is about the newest sweep.
     """
-    if trial is not None and begins_id(trial) and source is None:
-        of_trial = choose(db, [*(filters or ()), f"trial={trial}"], sweep, origin)
-        origin = of_trial.origin if of_trial.newest else origin
-    asked, newest = options.selected(db, filters, sweep, origin, source)
-    if asked.selection.origin is Origin.ELSEWHERE:
-        raise StoreError(
-            f"--origin {Origin.ELSEWHERE}: a table says how fast a program was, and not what it "
-            f"did, so that nobody can say where its time went; see {typed('scaling')} or "
-            f"advise --origin {Origin.ELSEWHERE}"
-        )
-    if newest is None:
-        # all that trials may be compared with
-        filters_of_all = tuple(asked.selection.attempt_filters)
-        of_all = replace(asked.selection, filters=filters_of_all, sweep=None)
-        everything = Source(selection=of_all)
-        if asked.selection.sweep and not asked.selection.trial_filters:
-            asked = everything.of_sweep(asked.selection.sweep)
-    else:
-        everything = newest.everything
-        if trial is None:
-            asked = newest.source
-        else:
-            newest = None
-    chosen = asked.selection
-    finder = AblationFinder([result for result in everything.results if not result.is_of_program])
-    chosen_results = _of_trial(asked, trial)
-    of_programs = [result for result in chosen_results if result.is_of_program]
-    explained = explain_programs(of_programs, everything)
-    targets = [explanation.target for explanation in explained]
-    own = [result for result in chosen_results if not result.is_of_program]
-    if own or not explained:
-        own = _targets(own or of_programs, chosen)
-        if trial is None:
-            own = of_each_curve(own, finder)
-        explained += explain_all(own, finder, observer(everything))
-        targets += own
+    asked, everything, newest = _asked(db, filters or (), trial, sweep, origin, source)
+    explained = _explained(asked, everything, trial)
     if as_json:
         return print_json(explained)
+    chosen = asked.selection
     notes = list(chosen.notes)
     if newest is None:
-        notes += titles.sweep_notes(targets)
+        notes += titles.sweep_notes([explanation.target for explanation in explained])
     if trial is None:
         notes += filter(None, [options.trials_without_number(chosen)])
     console = make_console()
@@ -92,6 +59,55 @@ def explain(
     if newest is not None:
         screen.say(console, newest.line, "dim")
     return _print_all(console, explained, notes)
+
+
+def _asked(
+    db: str,
+    filters: Sequence[str],
+    trial: str | None,
+    sweep: str | None,
+    origin: Origin | None,
+    source: str | None,
+) -> tuple[Source, Source, Newest | None]:
+    """Return what was asked for, all that its trials may be compared with, and the newest sweep
+    where that alone was asked for.
+    """
+    if trial is not None and begins_id(trial) and source is None:
+        of_trial = choose(db, [*filters, f"trial={trial}"], sweep, origin)
+        if of_trial.newest:
+            origin = of_trial.origin
+    asked, newest = options.selected(db, filters, sweep, origin, source)
+    if asked.selection.origin is Origin.ELSEWHERE:
+        raise StoreError(
+            f"--origin {Origin.ELSEWHERE}: a table says how fast a program was, and not what it "
+            f"did, so that nobody can say where its time went; see {typed('scaling')} or "
+            f"advise --origin {Origin.ELSEWHERE}"
+        )
+    if newest is not None:
+        if trial is None:
+            return newest.source, newest.everything, newest
+        return asked, newest.everything, None
+    filters_of_all = tuple(asked.selection.attempt_filters)
+    everything = Source(selection=replace(asked.selection, filters=filters_of_all, sweep=None))
+    if asked.selection.sweep and not asked.selection.trial_filters:
+        asked = everything.of_sweep(asked.selection.sweep)
+    return asked, everything, None
+
+
+def _explained(asked: Source, everything: Source, trial: str | None) -> list[Explanation]:
+    """Explain programs, then trials of the trainer: one of each curve, or the one `trial`."""
+    results = _of_trial(asked, trial)
+    of_programs = [result for result in results if result.is_of_program]
+    own = [result for result in results if not result.is_of_program]
+    explained = explain_programs(of_programs, everything)
+    if own or not explained:
+        of_trainer = [result for result in everything.results if not result.is_of_program]
+        finder = AblationFinder(of_trainer)
+        targets = _targets(own or of_programs, asked.selection)
+        if trial is None:
+            targets = of_each_curve(targets, finder)
+        explained += explain_all(targets, finder, observer(everything))
+    return explained
 
 
 def _print_all(console: Console, explained: Sequence[Explanation], notes: Sequence[str]) -> None:
