@@ -42,39 +42,35 @@ MEANINGS = {
 }
 
 
+_Changes = typer.Argument(
+    metavar="CHANGE...",
+    help="What differs, as for a sweep: batch_size=128 xla=on, or +axes.ref=my-branch.",
+    show_default=False,
+)
+_Keep = typer.Option(
+    metavar="NAME=PERCENT",
+    help="No win unless this rises by less (loss=0.5%) or falls by less (acc=-1%).",
+)
+_Budget = typer.Option(
+    min=1,
+    max=MOST_ATTEMPTS,
+    help="Most attempts, of both sides together.",
+    show_default=f"{USUAL_ATTEMPTS}, or {OF_ITSELF} with --aa",
+)
+
+
 def judge(
     db: Db,
     baseline: Annotated[
         str, typer.Option(metavar="TRIAL", help="The trial to beat: the beginning of its id.")
     ],
-    changes: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="CHANGE...",
-            help="What differs, as for a sweep: batch_size=128 xla=on, or +axes.ref=my-branch.",
-            show_default=False,
-        ),
-    ] = None,
+    changes: Annotated[list[str] | None, _Changes] = None,
     metric: Annotated[
         str, typer.Option(help="Judge by a number that the program prints, as val_loss.")
     ] = THROUGHPUT,
     lower: Annotated[bool, typer.Option("--lower", help="Less of the metric is better.")] = False,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=PERCENT",
-            help="No win unless this rises by less (loss=0.5%) or falls by less (acc=-1%).",
-        ),
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MOST_ATTEMPTS,
-            help="Most attempts, of both sides together.",
-            show_default=f"{USUAL_ATTEMPTS}, or {OF_ITSELF} with --aa",
-        ),
-    ] = None,
+    keep: Annotated[list[str] | None, _Keep] = None,
+    budget: Annotated[int | None, _Budget] = None,
     margin: Annotated[float, typer.Option(help="The gain that matters, in percent.")] = 2.0,
     aa: Annotated[
         bool, typer.Option("--aa", help="Run the baseline against itself: which gains are found?")

@@ -324,11 +324,8 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
 
     Raises SweepRefusedError or StoreError.
     """
-    asked, sweep, trials = planned.asked, planned.sweep, planned.trials
-    num_runs = stopping_rule.most_runs(planned.runs, asked.budget)
-    to_run = [PlannedTrial(spec=trials[side], num_repeats=num_runs[side]) for side in trials]
-    if asked.aa:
-        to_run = [PlannedTrial(spec=trials[JudgedSide.BASELINE], num_repeats=asked.budget)]
+    asked, sweep = planned.asked, planned.sweep
+    to_run = _most_runs(planned)
     settings = sweep.config.sweep
     settings.rerun = True
     settings.repeats = max(trial.num_repeats for trial in to_run)
@@ -347,7 +344,7 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
             read=lambda trial_ids: completed_repeats_of_sweep(writer.engine, trial_ids, sweep.name),
         )
         given = Planned(
-            plan=Plan(trials=tuple(to_run), left_out=()),
+            plan=Plan(trials=to_run, left_out=()),
             estimate=Estimate.of(writer.engine, sweep.machine.key),
             contests=(proposal,),
         )
@@ -357,18 +354,7 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
             raise StoreError(str(runner.failure))
         proposal.verdict = proposal.verdict or ChangeVerdict.INTERRUPTED
         parity = _parity(planned, proposal, writer.engine)
-        gain = stopping_rule.gain_of(proposal.runs)
-        if not asked.aa:
-            judgements.end(
-                writer.engine,
-                planned.place.number,
-                verdict=proposal.verdict,
-                num_attempts=proposal.num_attempts,
-                gain=gain and gain.value,
-                gain_low=gain and gain.low,
-                gain_high=gain and gain.high,
-                ended_at=datetime.now(UTC),
-            )
+        _end(planned, proposal, writer.engine)
         writer.settle()
     return JudgeAnswer(
         planned=planned,
@@ -376,6 +362,15 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
         failures=tuple(failure.line for failure in runner.ran.failures),
         parity=parity,
     )
+
+
+def _most_runs(planned: PlannedProposal) -> tuple[PlannedTrial, ...]:
+    """Return both trials with the most runs that each may take; of one against itself the one."""
+    budget, trials = planned.asked.budget, planned.trials
+    if planned.asked.aa:
+        return (PlannedTrial(spec=trials[JudgedSide.BASELINE], num_repeats=budget),)
+    most = stopping_rule.most_runs(planned.runs, budget)
+    return tuple(PlannedTrial(spec=trials[side], num_repeats=most[side]) for side in trials)
 
 
 def _parity(planned: PlannedProposal, proposal: Proposal, engine: sa.Engine) -> str:
@@ -402,6 +397,23 @@ def _begin(planned: PlannedProposal, engine: sa.Engine) -> SeriesPlace:
         change=planned.asked.words,
         margin=planned.asked.margin,
         started_at=datetime.now(UTC),
+    )
+
+
+def _end(planned: PlannedProposal, proposal: Proposal, engine: sa.Engine) -> None:
+    """Write down what became of the proposal, where it was written down."""
+    if planned.asked.aa:
+        return
+    gain = stopping_rule.gain_of(proposal.runs)
+    judgements.end(
+        engine,
+        planned.place.number,
+        verdict=proposal.verdict,
+        num_attempts=proposal.num_attempts,
+        gain=gain and gain.value,
+        gain_low=gain and gain.low,
+        gain_high=gain and gain.high,
+        ended_at=datetime.now(UTC),
     )
 
 
