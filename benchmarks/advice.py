@@ -33,7 +33,7 @@ from scalemark.records.references import Origin
 from scalemark.stats.welch import LEVEL, Spread, upper_quantile
 from sweeper.early_stopping.rule import Contender, Ruling, rule_race
 
-NOT_RACED = Ruling(leader=None, out={}, wanted={}, tied=())
+NOT_RACED = Ruling(out={}, wanted={})
 NUM_OTHER_RACES = 3
 METHODS = ("advise", "Tukey", "Bonferroni")
 DEVIATION = 0.02  # of log images/s of processes, among many choices

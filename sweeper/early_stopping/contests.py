@@ -10,15 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import median
 
 import sqlalchemy as sa
 
 from scalemark.records.axes import Engine
-from scalemark.records.measurement import Outcome, unit_of
+from scalemark.records.measurement import Outcome
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes, width_name
 from scalemark.stats.welch import Spread
-from scalemark.text.wording import counted, fixed
+from scalemark.text.wording import counted
 from store.reading.earlier import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.early_stopping.rule import Contender, Ruling, rule_race
 from sweeper.grid.plan import Plan, varying_axes
@@ -63,14 +62,10 @@ class Contest(ABC):
     def ended(self, trial_id: str, final: Outcome | None) -> None:
         """Note how an attempt ended; `final` is None where its repeat is tried again."""
 
-    @abstractmethod
-    def result(self, ruling: Ruling, num_spared: int) -> str:
-        """Say to people how it ended; empty where somebody else does."""
-
 
 class Observer:
     """Looks on as the loop runs repeats, and holds back those that no contest wants. `skip` writes
-    down that repeats are not run, and why; `tell` says to people how a contest ended.
+    down that repeats are not run, and why.
     """
 
     def __init__(
@@ -78,11 +73,10 @@ class Observer:
         contests: Sequence[Contest],
         backlog: Backlog,
         skip: Callable[[Sequence[int], str], None],
-        tell: Callable[[str], object],
     ) -> None:
         self.held_back: dict[int, Task] = {}  # by key
         self.saved = Saved()
-        self._backlog, self._skip, self._tell = backlog, skip, tell
+        self._backlog, self._skip = backlog, skip
         self._contest_of: dict[str, Contest] = {}
         for contest in contests:
             self._contest_of.update(dict.fromkeys(contest.trial_ids, contest))
@@ -176,9 +170,6 @@ class Observer:
             num_run=self.saved.num_run + sum(contest.num_completed.values()),
             num_spared=self.saved.num_spared + num_spared,
         )
-        result = contest.result(ruling, num_spared)
-        if result:
-            self._tell(result)
 
     def _trial_of(self, key: int) -> str:
         return self._backlog[key].open.trial_id
@@ -254,18 +245,6 @@ class Race(Contest):
             )
             contenders.append(contender)
         return rule_race(contenders, self._results.spread, self._results.most_repeats)
-
-    def result(self, ruling: Ruling, num_spared: int) -> str:
-        saved = Saved(num_run=sum(self.num_completed.values()), num_spared=num_spared)
-        if ruling.leader is None:
-            return f"race {self.label}: nothing of it completed; {saved}"
-        names = dict(zip(self.trial_ids, self.names, strict=True))
-        unit = unit_of(self._results.completed[ruling.leader][0].item)
-        best = fixed(median(self._results.speeds(ruling.leader)), 1)
-        standing = f"{names[ruling.leader]} leads with {best} {unit}"
-        if ruling.tied:
-            standing += f", in a tie with {', '.join(names[tied] for tied in ruling.tied)}"
-        return f"race {self.label}: {standing}; {saved}"
 
 
 def make_races(specs: Sequence[TrialSpec], most_repeats: int, read: ReadResults) -> list[Race]:

@@ -201,9 +201,6 @@ class Proposal(Contest):
             wanted[self._trials[side]] = 1
         return Ruling(wanted=wanted, out=dict.fromkeys(self.trial_ids, f"judge: {self.verdict}"))
 
-    def result(self, ruling: Ruling, num_spared: int) -> str:
-        return ""  # `judge` prints the answer
-
     def _fail(self, side: JudgedSide, why: str) -> None:
         self.baseline_failed = side is JudgedSide.BASELINE or len(self.trial_ids) == 1
         self.verdict = ChangeVerdict.UNDECIDED if self.baseline_failed else ChangeVerdict.FAILED

@@ -36,7 +36,6 @@ from scalemark.records.attempt import BEHIND
 from scalemark.stats.welch import (
     Spread,
     always_valid_interval,
-    known_ratio_interval,
     log_evidence,
     most_log_evidence,
     upper_quantile,
@@ -77,9 +76,6 @@ class Ruling:
     # repeats that are worth running beyond those completed; what runs is one of them
     wanted: Mapping[str, int]
     out: Mapping[str, str]  # why no more repeats are worth running, for people and the database
-    leader: str | None = None  # None while nothing is completed
-    # those still in a race that their own repeats do not separate from the leader, fastest first
-    tied: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -93,16 +89,6 @@ def rule_race(contenders: Sequence[Contender], spread: Spread, most_repeats: int
     A contender that failed before it completed anything is out; one that failed later stays.
     """
     out = _out_of_race(contenders, spread, most_repeats)
-    ranked = [contender for contender in contenders if contender.speeds]
-    # one that was put out does not lead
-    ranked.sort(key=lambda c: (c.trial_id in out, -_mean_log(c.speeds[:most_repeats])))
-    leader = ranked[0] if ranked else None
-    tied = []
-    for rival in ranked[1:]:
-        if leader and rival.trial_id not in out:
-            low, _ = known_ratio_interval(leader.speeds, rival.speeds)
-            if low is not None and low <= 1:
-                tied.append(rival.trial_id)
     # without a rival the leader runs on only until its number has an interval
     has_rival = len(contenders) - len(out) > 1
     enough = most_repeats if has_rival else min(LEAST_REPEATS, most_repeats)
@@ -112,8 +98,7 @@ def rule_race(contenders: Sequence[Contender], spread: Spread, most_repeats: int
         if contender.trial_id not in out:
             num_missing = max(0, enough - len(contender.speeds))
             wanted[contender.trial_id] = min(contender.num_left, num_missing)
-    leader_id = leader.trial_id if leader else None
-    return Ruling(wanted=wanted, out=out, leader=leader_id, tied=tuple(tied))
+    return Ruling(wanted=wanted, out=out)
 
 
 def _out_of_race(

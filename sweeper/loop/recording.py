@@ -41,7 +41,7 @@ class Recorder:
         self._shared, self._eta = shared, eta
         self._backlog, self._stopping = shared.backlog, shared.stopping
         self._progress = shared.tools.progress
-        self.observer = Observer(contests, shared.backlog, self.skip, shared.tools.tell)
+        self.observer = Observer(contests, shared.backlog, self.skip)
 
     def record(self, given: Given, judged: attempt.Judged) -> None:
         """Nothing more is started when it cannot be written."""
