@@ -25,18 +25,21 @@ import json
 import os
 import platform
 import re
-import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any
 
+from scalemark.host.processes import wait_readable
 from scalemark.host.variables import TERRAFORM, VARIABLES
 
 if TYPE_CHECKING:
@@ -62,49 +65,50 @@ _NO_HOST = re.compile(
 )
 LOST = 255  # exit code of ssh, and of our Ray task: what became of the program is not known
 LOOK_EVERY_S = 0.5
-PART_BYTES = 2**20  # of a file, in one message
-_PIPE_BYTES = 2**16
+FORWARD_EVERY_S = 0.2  # signals
+LAST_WORDS_S = 1.0  # of a command that has ended
+PART_BYTES = 2**16  # of a file, in one message
 
 
 class Channel:
-    """Messages both ways."""
+    """Messages both ways. One thread sends, and one receives."""
 
-    def __init__(self, incoming: int, outgoing: int) -> None:
+    def __init__(self, incoming: IO[bytes], outgoing: int) -> None:
+        self.heard_s = time.monotonic()
+        self.is_gone = threading.Event()  # the other half, or the way to it
         self._incoming, self._outgoing = incoming, outgoing
-        self.heard_s = self.wrote_s = time.monotonic()
-        self.has_ended = False  # nothing more comes
-        self.is_gone = False  # the other half, or the way to it
-        self._parts: list[bytes] = []
 
     def send(self, kind: str, **values: Any) -> None:
-        view = memoryview(MARK + json.dumps({"kind": kind, **values}).encode() + b"\n")
-        try:
-            while view and not self.is_gone:
-                view = view[os.write(self._outgoing, view[:_PIPE_BYTES]) :]
-                if view:  # more than a pipe holds: somebody takes it
-                    self.wrote_s = time.monotonic()
-        except OSError:
-            self.is_gone = True
+        line = MARK + json.dumps({"kind": kind, **values}).encode() + b"\n"
+        with suppress(OSError):  # nobody reads it: that is noticed where messages come from
+            while line:
+                line = line[os.write(self._outgoing, line) :]
 
-    def receive(self) -> tuple[list[dict[str, Any]], bytes]:
-        """Return the messages that end in what came, and what is none."""
-        part = os.read(self._incoming, 2**20)
-        self.heard_s = time.monotonic()
-        if not part:
-            self.has_ended = self.is_gone = True
-        self._parts.append(part)
-        if b"\n" not in part:
-            return [], b""
-        *lines, rest = b"".join(self._parts).split(b"\n")
-        self._parts = [rest]
-        messages, others = [], b""
-        for line in lines:
+    def messages(self, heed_other: Callable[[bytes], object]) -> Iterator[dict[str, Any]]:
+        """Yield messages until nothing more comes; give away lines that are none."""
+        for line in self._incoming:
+            self.heard_s = time.monotonic()
             other, mark, message = line.partition(MARK)
-            if mark:
-                messages.append(json.loads(message))
-            if other or not mark:
-                others += other + b"\n"
-        return messages, others
+            if other:
+                heed_other(other)
+            if mark and message.endswith(b"\n"):
+                yield json.loads(message)
+        self.is_gone.set()
+
+
+def part(name: str, content: bytes, *, appends: bool = False) -> dict[str, Any]:
+    """Return a message's values for a file, or for some of it."""
+    return {"name": name, "content": base64.b64encode(content).decode(), "appends": appends}
+
+
+def keep(folder: Path, values: Mapping[str, Any]) -> None:
+    """Write such a part where it belongs. Raises OSError."""
+    path = (folder / values["name"]).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        return  # no file of an attempt
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab" if values["appends"] else "wb") as file:
+        file.write(base64.b64decode(values["content"]))
 
 
 def command(where: Mapping[str, Any], python_path: str) -> list[str]:
@@ -140,12 +144,10 @@ class Near:
         self.token.write_text(os.urandom(16).hex())
         self.host = ""  # once it runs there
         self.end: dict[str, Any] = {}  # far's last word
-        self.said = ""  # by the command, the end of it
-        self.signals: list[int] = []
+        self.said: deque[str] = deque(maxlen=40)  # lines of the command
+        self.signals: list[int] = []  # to be sent on
+        self.was_signaled = False
         self.sent_beats = {f"beat-{where['rank']}.txt"}
-        self.process: Any = None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._forward)
         os.environ.pop("SCALEMARK_ORCHESTRATOR", None)  # the command outlives us: far ends first
         self.process = subprocess.Popen(
             command(where, os.environ["PYTHONPATH"]),
@@ -153,13 +155,15 @@ class Near:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            bufsize=0,
             start_new_session=True,
             preexec_fn=self._begin_command,
         )
-        self.far = Channel(self.process.stdout.fileno(), self.process.stdin.fileno())
-        if self.signals:  # while it was started
-            self.process.terminate()
+        assert self.process.stdin
+        assert self.process.stdout
+        self.input = self.process.stdin
+        self.far = Channel(self.process.stdout, self.input.fileno())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._signaled)
 
     def _begin_command(self) -> None:
         """Prepare the process of the command, which runs this."""
@@ -175,9 +179,8 @@ class Near:
             task.run_and_exit(argv[argv.index("sweeper.ray_task") + 1 :])
 
     def run(self) -> int:
-        files = {}
-        for path in self.folder.glob("*.json"):  # trial, attempt, machine, placement, rank_limits
-            files[path.name] = base64.b64encode(path.read_bytes()).decode()
+        # trial, attempt, machine, placement, rank_limits
+        files = [part(path.name, path.read_bytes()) for path in self.folder.glob("*.json")]
         variables = {**sent_variables(os.environ), "PYTHONPATH": os.environ["PYTHONPATH"]}
         self.far.send(
             "attempt",
@@ -187,13 +190,8 @@ class Near:
             environment=variables,
             files=files,
         )
-        self._follow()
+        status = self._follow()
         self.token.unlink(missing_ok=True)
-        try:
-            status = self.process.wait(END_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            status = self.process.wait()
         exit_code: int | None = self.end.get("exit_code")
         if exit_code is None and self.where["rank"]:
             from scalemark.records.attempt import RANK_CRASHED, WORKER_0
@@ -216,61 +214,74 @@ class Near:
             os.kill(os.getpid(), -exit_code)
         return exit_code
 
-    def _forward(self, number: int, _frame: object) -> None:
-        self.signals.append(number)
-        if self.host:
-            self.far.send("signal", number=number)
-        elif self.process:
-            self.process.terminate()  # it waits for a host
-
-    def _follow(self) -> None:
-        """Keep what the other side sends, until it ends or is silent for too long."""
-        out, err = self.process.stdout.fileno(), self.process.stderr.fileno()
-        poll = select.poll()
-        opened = {out, err}
-        for descriptor in opened:
-            poll.register(descriptor, select.POLLIN)
+    def _follow(self) -> int:
+        """Keep what far sends until it ends, or is silent for too long; return the command's exit
+        status.
+        """
+        hearing = threading.Thread(target=self._hear, daemon=True)
+        errors = threading.Thread(target=self._copy_errors, daemon=True)
+        hearing.start()
+        errors.start()
+        limit_s = self.where["orphan_timeout_s"] + LEEWAY_S
         alive_s = time.monotonic()
-        while opened:
-            for descriptor, _ in poll.poll(200):
-                if descriptor == out:
-                    messages, text = self.far.receive()
-                    for message in messages:
-                        self._heed(message)
-                    has_ended = self.far.has_ended
-                else:
-                    text = os.read(err, 2**20)
-                    has_ended = not text
-                self.said = (self.said + text.decode(errors="replace"))[-4000:]
-                sys.stderr.buffer.write(text)
-                sys.stderr.flush()
-                if has_ended:
-                    poll.unregister(descriptor)
-                    opened.remove(descriptor)
+        while hearing.is_alive():
+            hearing.join(FORWARD_EVERY_S)
+            while self.signals:
+                self.far.send("signal", number=self.signals.pop(0))
             now_s = time.monotonic()
             if now_s - alive_s >= ALIVE_EVERY_S:
                 alive_s = now_s
                 self.far.send("alive")
-                # a rank that does not see the folder shall know that the others listen
-                for path in self.folder.glob("beat-*.txt"):
-                    if self.where["rank"] and self.host and path.name not in self.sent_beats:
-                        self.sent_beats.add(path.name)
-                        content = base64.b64encode(path.read_bytes()).decode()
-                        self.far.send("file", name=path.name, content=content)
-            limit_s = self.where["orphan_timeout_s"] + LEEWAY_S
-            if self.end:
-                limit_s = END_WITHIN_S
-                self.far.is_gone = True
-                self.process.stdin.close()
-                if self.process.poll() is not None:
-                    return  # whoever still holds its output has nothing more to say
-            elif not self.host and not self.where["lock"]:
-                continue  # it waits in the queue of an engine, for as long as that takes
-            if now_s - self.far.heard_s > limit_s:
+                self._send_beats()
+            # without a lock it waits in the queue of an engine, for as long as that takes
+            can_be_lost = self.host or self.where["lock"]
+            if can_be_lost and now_s - self.far.heard_s > limit_s and not self.end:
                 self.host = self.host or self.where["host"] or "its host"
-                self.said = f"it said nothing for {limit_s:g} s"
+                self.said.append(f"it said nothing for {limit_s:g} s")
                 self.process.kill()
-                return
+                return int(self.process.wait())
+        self.input.close()
+        try:
+            status = self.process.wait(END_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        errors.join(LAST_WORDS_S)  # whoever still holds its output has nothing more to say
+        return int(status)
+
+    def _signaled(self, number: int, _frame: object) -> None:
+        self.was_signaled = True
+        if self.host:
+            self.signals.append(number)
+        else:
+            self.process.terminate()  # it waits for a host
+
+    def _send_beats(self) -> None:
+        """Let a rank that does not see the folder know that the others listen."""
+        for path in self.folder.glob("beat-*.txt"):
+            if self.where["rank"] and self.host and path.name not in self.sent_beats:
+                self.sent_beats.add(path.name)
+                self.far.send("file", **part(path.name, path.read_bytes()))
+
+    def _copy_errors(self) -> None:
+        assert self.process.stderr
+        for line in self.process.stderr:
+            self._say(line)
+
+    def _say(self, line: bytes) -> None:
+        """Keep a line of the command, in the log, too."""
+        self.said.append(line.decode(errors="replace"))
+        sys.stderr.buffer.write(line)
+        sys.stderr.flush()
+
+    def _hear(self) -> None:
+        try:
+            for message in self.far.messages(self._say):
+                self._heed(message)
+                if self.end:
+                    return
+        except OSError as error:
+            self.end = {"problem": f"{self.folder}: {error.strerror}"}
 
     def _heed(self, message: dict[str, Any]) -> None:
         if message["kind"] == "ready":
@@ -279,18 +290,7 @@ class Near:
         elif message["kind"] == "end":
             self.end = message
         elif message["kind"] == "file":
-            name, content = message["name"], base64.b64decode(message["content"])
-            path = (self.folder / name).resolve()
-            if not path.is_relative_to(self.folder.resolve()):
-                return  # no file of an attempt
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path
-            if not message["in_place"] and not name.startswith("beat-"):
-                draft = path.with_name(f"{path.name}.near")
-            with draft.open("ab" if message["appends"] else "wb") as file:
-                file.write(content)
-            if draft != path and message["is_last"]:
-                draft.replace(path)
+            keep(self.folder, message)
             if self.where["rank"] and self.token.exists():
                 beat = self.folder / f"beat-{self.where['rank']}.txt"
                 beat.write_text(f"{time.monotonic()}")
@@ -303,22 +303,23 @@ class Near:
         """
         if problem := self.end.get("problem"):
             return FAILED, problem
+        said = "".join(self.said)
         ended_by = self.end.get("signal", 0)
         if exit_code is None or ended_by:
             for pattern, outcome, message in self.where["ends"]:
-                if re.search(pattern, self.said):
+                if re.search(pattern, said):
                     return outcome, message
         where = self.host or self.where["host"] or "its host"
         if ended_by:
             return INTERRUPTED, f"ended by {signal.Signals(ended_by).name} on {where}"
         if exit_code is not None:
             return "", ""
-        if self.signals:
+        if self.was_signaled:
             return INTERRUPTED, "interrupted"
-        last = [f"exit code {status}", *self.said.strip().splitlines()][-1]
+        last = [f"exit code {status}", *said.strip().splitlines()][-1]
         if self.host:
             return INTERRUPTED, f"{where} was lost: {last}"
-        if status == LOST or _NO_HOST.search(self.said):
+        if status == LOST or _NO_HOST.search(said):
             return INTERRUPTED, f"{where}: {last}"
         return FAILED, f"{shlex.join(self.where['prefix'])}: {last}"
 
@@ -337,21 +338,19 @@ class Near:
 class Far:
     """One attempt."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._near = channel
+    def __init__(self, near: Channel) -> None:
+        self._near = near
         self._request: dict[str, Any] = {}
         self._sent: dict[str, tuple[int, int, int]] = {}  # name -> inode, mtime, size as sent
         self._trainer: subprocess.Popen[bytes] | None = None
-        self._watched = select.poll()  # input, and the end of the trainer
-        self._watched.register(0, select.POLLIN)
         self._ended_by = 0  # signal that this process got, as at a time limit
         self._private: Path | None = None
         self._held: object = None  # the lock of the host, until the end
 
     def run(self) -> None:
-        while not self._request and not self._near.is_gone:
-            self._hear(LOOK_EVERY_S)
-        if self._near.is_gone:
+        messages = self._near.messages(lambda _line: None)
+        self._request = next(messages, {})
+        if not self._request:
             return
         if self._request["kind"] == "describe":
             from sweeper.launchers.prefix import describe
@@ -360,6 +359,7 @@ class Far:
             return
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGXCPU):
             signal.signal(number, self._interrupted)
+        threading.Thread(target=self._obey, args=[messages], daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
         exit_code, problem = None, ""
         wanted, here = self._request["host_kind"], host_kind()
@@ -370,13 +370,16 @@ class Far:
             )
         elif self._request["lock"]:
             problem = self._wait_for_lock()
-        if not problem and not self._near.is_gone and not self._ended_by:
+        if not problem and not self._is_given_up():
             self._enter()
             self._near.send("ready", host=platform.node())
             self._start()
             exit_code = self._follow()
         self._near.send("end", exit_code=exit_code, signal=self._ended_by, problem=problem)
         self._remove_private()
+
+    def _is_given_up(self) -> bool:
+        return self._near.is_gone.is_set() or bool(self._ended_by)
 
     def _wait_for_lock(self) -> str:
         """Wait until no other sweep measures on this host; the lock is held until the end. Return
@@ -388,11 +391,11 @@ class Far:
         folder = os.environ.get(VARIABLE) or self._request["lock"]
         try:
             lock = HostLock({VARIABLE: folder})
-            while not self._near.is_gone and not self._ended_by:
+            while not self._is_given_up():
                 self._held = lock.try_hold(shares_host=self._request["shares_host"])
                 if self._held:
                     break
-                self._hear(LOOK_EVERY_S)
+                self._near.is_gone.wait(LOOK_EVERY_S)
                 self._near.send("alive")
         except SweepRefusedError as error:
             return f"{platform.node()}: {error}"
@@ -407,18 +410,15 @@ class Far:
         except OSError:
             is_shared = False
         if not is_shared:
-            import tempfile
-
             folder = self._private = Path(tempfile.mkdtemp(prefix="scalemark-"))
-            for name, content in self._request["files"].items():
-                self._receive(name, content)
+            for file in self._request["files"]:
+                self._receive(file)
         os.chdir(folder)
 
-    def _receive(self, name: str, content: str) -> None:
+    def _receive(self, file: Mapping[str, Any]) -> None:
         if self._private:
-            path = self._private / Path(name).name
-            path.write_bytes(base64.b64decode(content))
-            self._sent[path.name] = _state(path)
+            keep(self._private, file)
+            self._sent[file["name"]] = _state(self._private / file["name"])
 
     def _start(self) -> None:
         environment = {**os.environ, **self._request["environment"]}
@@ -436,34 +436,30 @@ class Far:
                 stderr=log,
                 start_new_session=True,
             )
-        self._watched.register(os.pidfd_open(self._trainer.pid), select.POLLIN)
 
     def _follow(self) -> int:
         """Return the exit code of the trainer; nothing of it runs then."""
         assert self._trainer
-        while self._trainer.poll() is None and not self._near.is_gone and not self._ended_by:
-            self._hear(LOOK_EVERY_S)
+        end = os.pidfd_open(self._trainer.pid)
+        while not wait_readable([end], LOOK_EVERY_S):
+            if self._is_given_up():
+                self._signal(signal.SIGKILL)
             self._near.send("alive")
             self._send_files()
-        if self._trainer.poll() is None:
-            self._signal(signal.SIGKILL)
-        exit_code = self._trainer.wait()
         self._signal(signal.SIGKILL)  # what it left in its group
+        exit_code = self._trainer.wait()
         self._near.send("sending")
         self._send_files(is_over=True)
         return exit_code
 
-    def _hear(self, timeout_s: float) -> None:
-        """Obey what near says; return as soon as the trainer has ended."""
-        if 0 not in dict(self._watched.poll(1000 * timeout_s)):
-            return
-        for message in self._near.receive()[0]:
-            if not self._request:
-                self._request = message
-            elif message["kind"] == "signal":
+    def _obey(self, messages: Iterator[dict[str, Any]]) -> None:
+        """Do what near says, until it is gone."""
+        for message in messages:
+            if message["kind"] == "signal":
                 self._signal(message["number"])
             elif message["kind"] == "file":
-                self._receive(message["name"], message["content"])
+                self._receive(message)
+        self._signal(signal.SIGKILL)
 
     def _interrupted(self, number: int, _frame: object) -> None:
         """Note that the host's engine is about to kill all."""
@@ -481,53 +477,39 @@ class Far:
         if not self._private:
             return
         for path in sorted(self._private.rglob("*"), key=lambda each: (each.name == RESULT, each)):
-            name = str(path.relative_to(self._private))
-            is_log, has_lines = name == self._request["log"], path.suffix == ".jsonl"
-            try:
-                before, now = self._sent.get(name), _state(path)
-                if path.is_symlink() or not path.is_file():
-                    continue
-                # lines may have been written anew, in the same place: in the end all count
-                if before == now and not (is_over and has_lines):
-                    continue
-                grows = before is not None and before[0] == now[0] and before[2] < now[2]
-                adds = is_log or (has_lines and grows and not is_over)
-                if not adds and not is_over and (now[2] > PART_BYTES or name == RESULT):
-                    continue
-                offset = before[2] if before and grows and adds else 0
-                with path.open("rb") as file:
-                    file.seek(offset)
-                    sent = self._send_file(name, file, now[2] - offset, adds=adds)
-            except OSError:
-                continue  # it was renamed just now
-            self._sent[name] = (now[0], now[1], offset + sent)
+            with suppress(OSError):  # it was renamed just now
+                if path.is_file() and not path.is_symlink():
+                    self._send_file(path, str(path.relative_to(self._private)), is_over)
 
-    def _send_file(self, name: str, file: BinaryIO, num_bytes: int, *, adds: bool) -> int:
-        """Send so much of a file, in parts; return how much there was."""
-        sent = 0
-        while not self._near.is_gone:
-            content = file.read(min(PART_BYTES, num_bytes - sent))
-            appends = adds or sent > 0
-            sent += len(content)
-            is_last = not content or sent == num_bytes
-            encoded = base64.b64encode(content).decode()
-            how = {"appends": appends, "in_place": adds, "is_last": is_last}
-            self._near.send("file", name=name, **how, content=encoded)
-            if is_last:
-                break
-            self._hear(0.0)
-        return sent
+    def _send_file(self, path: Path, name: str, is_over: bool) -> None:
+        before, now = self._sent.get(name), _state(path)
+        is_log, has_lines = name == self._request["log"], path.suffix == ".jsonl"
+        # lines may have been written anew, in the same place: in the end all count
+        if before == now and not (is_over and has_lines):
+            return
+        grows = before is not None and before[0] == now[0] and before[2] < now[2]
+        adds = is_log or (has_lines and grows and not is_over)
+        if not adds and not is_over and (now[2] > PART_BYTES or name == RESULT):
+            return
+        offset = before[2] if before and grows and adds else 0
+        appends, is_last = adds, False
+        with path.open("rb") as file:
+            file.seek(offset)
+            while not is_last:
+                content = file.read(min(PART_BYTES, now[2] - offset))
+                offset += len(content)
+                is_last = not content or offset == now[2]
+                self._near.send("file", **part(name, content, appends=appends))
+                appends = True
+        self._sent[name] = (now[0], now[1], offset)
 
     def _remove_private(self) -> None:
         if self._private:
-            import shutil
-
             shutil.rmtree(self._private, ignore_errors=True)
 
     def _watch(self) -> None:
         """Kill all when near was silent for too long, also while a write to it blocks."""
-        near, limit_s = self._near, self._request["orphan_timeout_s"]
-        while time.monotonic() - max(near.heard_s, near.wrote_s) < limit_s:
+        while time.monotonic() - self._near.heard_s < self._request["orphan_timeout_s"]:
             time.sleep(1.0)
         self._signal(signal.SIGKILL)
         self._remove_private()
@@ -576,4 +558,5 @@ if __name__ == "__main__":
     os.dup2(2, 1)  # whatever prints goes to the log
     if os.getpgrp() != os.getpid():
         os.setsid()  # whoever kills near's group leaves this process to end the trainer
-    Far(Channel(0, outgoing)).run()
+    Far(Channel(sys.stdin.buffer, outgoing)).run()
+    os._exit(0)  # whatever its threads wait for

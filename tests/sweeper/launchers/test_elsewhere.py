@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -15,7 +14,7 @@ from scalemark.records.attempt import HOST_LOST
 from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper import elsewhere
-from sweeper.elsewhere import WHERE, Channel, Far, Near
+from sweeper.elsewhere import WHERE, Far, Near
 from sweeper.launchers.prefix import Elsewhere, Remote
 from sweeper.starts import environment
 from tests.filled import PLACEMENT
@@ -177,6 +176,14 @@ def test_a_large_file_is_sent_however_long_that_takes(world):
     assert not world.folder.token.exists()
 
 
+def test_a_file_that_cannot_be_kept_here_fails_the_attempt_and_says_why(world):
+    (world.folder.path / "model.bin").mkdir()
+    world.start(HIDES_FOLDER, LEAVES_MUCH)
+    assert world.end() == 1
+    result = world.folder.read_result()
+    assert (result.outcome, result.message[-14:]) == (Outcome.FAILED, "Is a directory")
+
+
 class Halves:
     """A far half with a private folder, and the run folder that near fills from what it sends."""
 
@@ -184,25 +191,17 @@ class Halves:
         self.there, self.here = path / "there", path / "here"
         self.there.mkdir()
         self.here.mkdir()
-        self._read, write = os.pipe()
-        os.set_blocking(self._read, False)
-        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 2**20)
-        self._far = Far(Channel(self._read, write))
-        self._far._private, self._far._request = self.there, {"log": "log.txt"}
-        self._far._hear = lambda timeout_s: self.receive()
         self._near = Near.__new__(Near)
         self._near.where, self._near.folder, self._near.token = {"rank": ""}, self.here, Path("no")
-        self._channel = Channel(self._read, write)
+        self._far = Far(self)
+        self._far._private, self._far._request = self.there, {"log": "log.txt"}
 
-    def send(self, *, is_over: bool = False) -> None:
+    def send_files(self, *, is_over: bool = False) -> None:
         self._far._send_files(is_over=is_over)
-        self.receive()
 
-    def receive(self) -> None:
-        with suppress(BlockingIOError):
-            while True:
-                for message in self._channel.receive()[0]:
-                    self._near._heed(message)
+    def send(self, kind: str, **values: object) -> None:
+        """Take a message of far, as its channel does."""
+        self._near._heed({"kind": kind, **values})
 
 
 @pytest.mark.parametrize("name", ["metrics.json", "steps.jsonl"])
@@ -211,8 +210,8 @@ def test_a_file_that_is_written_anew_in_its_place_arrives_as_it_is(tmp_path, nam
     halves = Halves(tmp_path)
     for text in ('{"a": 1}\n', '{"bb": 12}\n{"cc": 3}\n'):
         (halves.there / name).write_text(text)
-        halves.send()
-    halves.send(is_over=True)
+        halves.send_files()
+    halves.send_files(is_over=True)
     assert (halves.here / name).read_text() == text
 
 
@@ -224,15 +223,15 @@ def test_lines_are_seen_while_they_are_added_and_large_files_in_the_end(tmp_path
         for name in ("log.txt", "steps.jsonl"):
             with (halves.there / name).open("a") as file:
                 file.write(f"{number}\n" * 3 * number)
-        halves.send()
+        halves.send_files()
     (halves.there / "model.bin").write_bytes(b"m" * 25)
     (halves.there / "result.json").write_text("{}")
-    halves.send()
+    halves.send_files()
     steps = "1\n" * 3 + "2\n" * 6
     assert (halves.here / "log.txt").read_text() == f"from near\n{steps}"
     assert (halves.here / "steps.jsonl").read_text() == steps
     assert sorted(path.name for path in halves.here.iterdir()) == ["log.txt", "steps.jsonl"]
-    halves.send(is_over=True)
+    halves.send_files(is_over=True)
     assert (halves.here / "steps.jsonl").read_text() == steps
     assert (halves.here / "model.bin").read_bytes() == b"m" * 25
     assert (halves.here / "result.json").read_text() == "{}"
