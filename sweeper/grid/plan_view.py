@@ -1,6 +1,7 @@
 """Estimates how long a plan will take, and shows it to people as a table, to scripts as JSON."""
 
 import json
+import math
 import os
 import re
 from collections import Counter
@@ -22,7 +23,7 @@ from scalemark.records.trial import (
     strategy_of_free_axes,
     unusual_axes,
 )
-from scalemark.text.wording import as_typed, counted, duration_text
+from scalemark.text.wording import as_typed, counted, duration_text, shortened
 from store.reading.earlier import Durations, recorded_durations_s
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import GpuInUse
@@ -30,7 +31,8 @@ from sweeper.early_stopping.contests import Contest, Race
 from sweeper.grid.arguments import Taken
 from sweeper.grid.plan import Plan, PlannedTrial, varying_axes
 
-MOST_LISTED = 20  # trials in the table; JSON has all
+MOST_LISTED = 20  # trials in the table; of more, the values of each axis; JSON has all
+_MOST_VALUES = 12  # of an axis that are named
 MOST_REASONS = 10
 _MOST_CHANGES = 4  # of software that are named
 MOST_CELLS = 3  # per reason; of more the number is shown
@@ -131,14 +133,14 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
         )
     table = _table(plan, headings)
     racing = {trial_id for race in planned.races for trial_id in race.trial_ids}
-    rows = []
-    for trial, cells in list(zip(plan.trials, table, strict=True))[:MOST_LISTED]:
+    for trial, cells in zip(plan.trials, table, strict=True):
         at_most = " at most" if trial.spec.trial_id in racing else ""
-        rows.append([*cells.values(), _repeats_text(trial, at_most)])
-    print_columns(console, [*(table[0] if table else ()), "repeats"], rows)
-    if len(plan.trials) > MOST_LISTED:
-        num_more = counted(len(plan.trials) - MOST_LISTED, "more trial")
-        console.print(f"and {num_more}: {_LISTS_ALL} lists all", markup=False)
+        cells["repeats"] = _repeats_text(trial, at_most)
+    if len(table) > MOST_LISTED:
+        _print_axes(console, table)
+    else:
+        columns = list(table[0]) if table else ["repeats"]
+        print_columns(console, columns, [row.values() for row in table])
     for line in (*_left_out(plan), *_notes(planned)):
         console.print(line, markup=False)
 
@@ -228,6 +230,30 @@ def _table(plan: Plan, headings: Mapping[str, str]) -> list[dict[str, str]]:
         for row, cell in zip(rows, cells, strict=True):
             row[headings.get(axis, axis)] = cell
     return rows
+
+
+def _print_axes(console: Console, table: Sequence[Mapping[str, str]]) -> None:
+    """Print the values of each axis, a line each, and of how many axes the trials are a product."""
+    lines, numbers = [], []
+    combinations: list[tuple[str, ...]] = [()] * len(table)
+    for axis in table[0]:
+        cells = [row[axis] for row in table]
+        counts = Counter(cells)
+        text = ", ".join(shortened(list(counts), _MOST_VALUES))
+        if axis == "repeats" and len(counts) > 1:
+            text = _listed(counts, "{0} ({1})")
+        elif len(counts) > 1:
+            finer = [(*whole, cell) for whole, cell in zip(combinations, cells, strict=True)]
+            if len(set(finer)) > len(set(combinations)):
+                combinations = finer
+                numbers.append(len(counts))
+            else:
+                text += " (follows from the others)"
+        lines.append([axis, text])
+    print_columns(console, ["axis", "values"], lines)
+    is_whole = math.prod(numbers) == len(table)
+    product = f"{'=' if is_whole else 'of'} {' x '.join(map(str, numbers))}"
+    console.print(f"{len(table):,} trials {product}; {_LISTS_ALL} lists them", markup=False)
 
 
 _THREADS = "OMP_NUM_THREADS"

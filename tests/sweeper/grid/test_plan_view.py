@@ -1,6 +1,7 @@
 """A plan is shown as a table, or as JSON."""
 
 import io
+import itertools
 import json
 from collections.abc import Sequence
 
@@ -131,11 +132,16 @@ def test_a_small_plan_lists_every_trial_and_counts_cells_left_out():
     assert "xla" in shown(plan_of([small(xla="on")]))[1], "unusual in all trials"
 
 
-def test_a_large_plan_lists_the_first_trials():
-    lines = shown(plan_of(grid(11)))
-    assert len(lines) == 2 + 20 + 2
-    assert lines[-2] == ("and 2 more trials: sweep.dry_run=true sweep.plan_format=json lists all")
-    assert lines[-1].startswith("22 attempts to run; ")
+def test_a_large_plan_is_a_line_for_each_axis(snapshot):
+    """The precision decides the data format, and the batch is none of the smallest GPU count."""
+    specs = []
+    for num_gpus, batch_size in itertools.product((1, 2, 4, 8), range(4, 20)):
+        for precision, data_format in (("fp32", "NCHW"), ("fp16", "NHWC")):
+            layout = {"precision": precision, "data_format": data_format}
+            if num_gpus > 1 or batch_size < 12:
+                specs.append(small(num_gpus=num_gpus, batch_size=batch_size, **layout))
+    done = {specs[0].trial_id: 1}
+    assert "\n".join(shown(plan_of(specs, done=done))[1:]) == snapshot
 
 
 def test_many_reasons_are_cut_short():
