@@ -83,6 +83,9 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
         free = frozenset(axes_of([*a.results, *b.results]))
     anywhere = a.names_an_environment or b.names_an_environment
     pairs = _match(a.results, b.results, free, anywhere=anywhere)
+    if not pairs and a.names == b.names == {"sweep"}:
+        free = _only_difference(a.results, b.results)
+        pairs = _match(a.results, b.results, free, anywhere=anywhere)
     followers: set[str] = set()
     for axis in free:
         followers.update(FOLLOWERS.get(axis, ()))
@@ -101,6 +104,24 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
     only_a, only_b = _left(a, b, pairs)
     rows = _rows(different, _fixed(a.results, b.results, free), a, b)
     return Comparison(rows=tuple(rows), only_a=only_a, only_b=only_b)
+
+
+def _only_difference(of_a: Sequence[Result], of_b: Sequence[Result]) -> frozenset[str]:
+    """Return the one axis that has one value on each side, and another on the other side, with
+    those that follow from it; none where there are several.
+    """
+    differing_axes = set()
+    for axis in axes_of([*of_a, *of_b]):
+        values_a = {result.axes.get(axis) for result in of_a}
+        values_b = {result.axes.get(axis) for result in of_b}
+        if len(values_a) == len(values_b) == 1 and values_a != values_b:
+            differing_axes.add(axis)
+    leading = set(differing_axes)
+    for axis in differing_axes:
+        leading.difference_update(FOLLOWERS.get(axis, ()))
+    if "strategy" in leading:
+        leading.difference_update(STRATEGY_AXES)
+    return frozenset(differing_axes) if len(leading) == 1 else frozenset()
 
 
 def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:

@@ -265,6 +265,28 @@ def test_two_machines_are_compared_where_the_sides_name_them(compared, two_machi
     assert pair["notes"][0].startswith("different machines: testbox: ")
 
 
+@pytest.mark.parametrize(
+    ("changes", "compared_axes"),
+    [
+        (PS, ["local_parameter_device", "strategy", "variable_update"]),
+        ({"batch_size": 8}, ["batch_size"]),
+    ],
+)
+def test_two_sweeps_that_differ_in_one_axis_are_compared_by_it(compared, changes, compared_axes):
+    for name, axes in (("a", {}), ("b", changes)):
+        fill("r.db", [(small(num_gpus=num, **axes), 50.0 * num) for num in (1, 2)], name=name)
+    pairs = compared("sweep=a", "sweep=b")["pairs"]
+    assert [pair["setting"]["num_gpus"] for pair in pairs] == [1, 2]
+    assert sorted(pairs[0]["compared"]) == compared_axes
+
+
+def test_two_sweeps_that_differ_in_several_axes_are_not(compare):
+    fill("r.db", [(small(), 50.0)], name="a")
+    fill("r.db", [(small(batch_size=8, num_steps=8), 60.0)], name="b")
+    ended = compare("sweep=a", "sweep=b", "--db", "r.db")
+    assert (ended.exit_code, "have no setting in common" in ended.stderr) == (2, True)
+
+
 def test_two_machines_are_not_compared_by_accident(compare, two_machines):
     ended = compare("strategy=replicated_none", "strategy=ps_cpu", "--db", "r.db")
     assert ended.exit_code == 2
