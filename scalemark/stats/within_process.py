@@ -209,32 +209,29 @@ class _Models:
 
     weights: NDArray[np.float64]  # (models, frequencies), 1 / power
     log_prior: NDArray[np.float64]  # (models,)
-    log_constant: NDArray[np.float64]  # (models,), of the likelihood of one series
+    log_constant: NDArray[np.float64]  # (models,), of the likelihood
     at_zero: NDArray[np.float64]  # (models,), power at frequency 0: n x the variance of the mean
 
 
-def error_of_mean(around: NDArray[np.float64], *, num_series: float = 1.0) -> Error:
+def error_of_mean(around: NDArray[np.float64]) -> Error:
     """Estimate it from a series of 8 values or more without trend and mean.
 
     The series is taken for the sum of white noise and of an autoregression, such as a clock with
     two rates has, too. Whittle's likelihood (1953) weighs how long the autoregression remembers,
     and how much of the variance it is; all models count, by their weight, so the freedom is low
-    where the series does not tell them apart. Several series of one spectrum, (values, series),
-    tell more: as much as `num_series` that are independent. The error is that of one.
+    where the series does not tell them apart.
     """
     power, num = _power(around)
-    models = _models(num)
-    num_powers = num_series * len(power)
     if not power.any():
-        return Error(variance=0.0, freedom=2.0 * num_powers)
-    scales = _scales(models, power)
-    log_weights = _log_weights(models, scales, len(power), num_series)
+        return Error(variance=0.0, freedom=2.0 * len(power))
+    models = _models(num)
+    scales, log_weights = _weighed(models, power)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     # a t has the first two moments of the reciprocal variance, whose own is a gamma for each model
     precisions = num / (models.at_zero * scales)
     mean = float(np.dot(weights, precisions))
-    square = float(np.dot(weights, (precisions / mean) ** 2)) * (1 + 1 / num_powers)
+    square = float(np.dot(weights, (precisions / mean) ** 2)) * (1 + 1 / len(power))
     return Error(variance=1 / mean, freedom=max(2 / (square - 1), 1.0))
 
 
@@ -243,34 +240,26 @@ def log_likelihood(around: NDArray[np.float64]) -> float:
     power, num = _power(around)
     if not power.any():
         return math.inf
-    models = _models(num)
-    log_weights = _log_weights(models, _scales(models, power), len(power), 1.0)
+    _, log_weights = _weighed(_models(num), power)
     return float(np.logaddexp.reduce(log_weights))
 
 
 def _power(around: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Return that of each frequency, the mean of all series, and of how many values it is."""
-    num_joined = math.ceil(len(around) / _MOST_SERIES)
-    num = len(around) // num_joined
-    joined = around[: num * num_joined].reshape(num, num_joined, -1).mean(axis=1)
+    """Return that of each frequency, and of how many values it is."""
+    joined = _neighbors(around, math.ceil(len(around) / _MOST_SERIES)).mean(axis=1)
+    num = len(joined)
     frequencies = np.arange(1, (num - 1) // 2 + 1)
-    power = (np.abs(np.fft.rfft(joined, axis=0)[frequencies]) ** 2).mean(axis=1) / num
+    power = np.abs(np.fft.rfft(joined)[frequencies]) ** 2 / num
     power /= 1 - 3 / (np.pi * frequencies) ** 2  # a straight line has taken the rest away
     return power, num
 
 
-def _scales(models: _Models, power: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the variance of the series by each model."""
-    scales: NDArray[np.float64] = models.weights @ power / len(power)
-    return scales
-
-
-def _log_weights(
-    models: _Models, scales: NDArray[np.float64], num_frequencies: int, num_series: float
-) -> NDArray[np.float64]:
-    constant = models.log_prior + num_series * models.log_constant
-    log_weights: NDArray[np.float64] = constant - num_series * num_frequencies * np.log(scales)
-    return log_weights
+def _weighed(
+    models: _Models, power: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the variance of the series by each model, and the logarithm of its weight."""
+    scales = models.weights @ power / len(power)
+    return scales, models.log_prior + models.log_constant - len(power) * np.log(scales)
 
 
 @lru_cache(maxsize=4)  # attempts of a trial have as many steps
@@ -396,11 +385,8 @@ def _neighbors(values: NDArray[np.float64], num_joined: int) -> NDArray[np.float
 
 
 FEWEST_STEPS = 8
-# where none of so many steps was a pause, pauses of one step in 50 are excluded with 98 %
-FEWEST_WITHOUT_PAUSE = 200
 # of the logarithm of the speed: an interval from a third to three times the speed says nothing
 LARGEST_REACH = 1.0
-_ENDLESS = 500.0  # of a logarithm, which exp() can still take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,28 +401,6 @@ class ProcessSpread:
     faster: float = 0.0
     warmer: float = 0.0  # logarithm: so much faster is it after its warm-up; below 0 slower
     lost: float | None = None  # share of its time that pauses took; None where none was seen
-    num_steps: int = 0  # that were looked at for pauses
-
-    @property
-    def left_out(self) -> str:
-        """Name what too few steps cannot show; empty where some pauses were seen, or so many steps
-        without any that they are rare.
-        """
-        if self.lost is not None or self.num_steps >= FEWEST_WITHOUT_PAUSE:
-            return ""
-        return f"pauses rarer than 1 in {self.num_steps // 3} steps"  # as 95 % of such would show
-
-    @property
-    def reaches(self) -> tuple[float, float]:
-        """Return how far the 95 % CI reaches down and up from the speed after a warm-up."""
-        reach = math.exp(log_quantile(self.freedom)) * math.sqrt(self.variance)
-        return math.hypot(reach, self.slower), math.hypot(reach, self.faster)
-
-    @property
-    def is_known(self) -> bool:
-        """Say whether that interval is narrow enough to say something (`LARGEST_REACH`)."""
-        slower, faster = self.reaches
-        return max(slower - self.warmer, faster + self.warmer) <= LARGEST_REACH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -454,19 +418,15 @@ def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[fl
     Returns None for fewer than 8 steps, or too few for how much they vary (`LARGEST_REACH`).
     """
     spread = spread_within(durations_s)
-    if spread is None or not spread.is_known:
+    if spread is None:
         return None
-    return interval_around(throughput, *spread.reaches, warmer=spread.warmer)
-
-
-def interval_around(
-    speed: float, slower: float, faster: float, *, warmer: float
-) -> tuple[float, float]:
-    """Return the interval that reaches so much down and up from the speed after a warm-up, and to
-    the speed itself.
-    """
-    low, high = min(warmer - slower, 0.0), max(warmer + faster, 0.0)
-    return speed * math.exp(max(low, -_ENDLESS)), speed * math.exp(min(high, _ENDLESS))
+    # from the speed after a warm-up down and up; the interval reaches the speed itself, too
+    reach = math.exp(log_quantile(spread.freedom)) * math.sqrt(spread.variance)
+    low = spread.warmer - math.hypot(reach, spread.slower)
+    high = spread.warmer + math.hypot(reach, spread.faster)
+    if not max(-low, high) <= LARGEST_REACH:  # nan where steps took no time
+        return None
+    return throughput * math.exp(min(low, 0.0)), throughput * math.exp(max(high, 0.0))
 
 
 def spread_within(durations_s: Sequence[float]) -> ProcessSpread | None:
@@ -502,7 +462,6 @@ def spread_within(durations_s: Sequence[float]) -> ProcessSpread | None:
         faster=math.hypot(faster, faster_by_pauses, by_shape),
         warmer=warmer,
         lost=max(float(extra.sum()), 0.0) if len(extra) else None,
-        num_steps=num,
     )
 
 
