@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -382,21 +382,16 @@ _JUMP = 1.5  # between the speeds of training and of an evaluation
 _FEWEST_CALLS = 2  # by which a speed is known
 
 
-def unknown_length(curve: StepCurve, calls: Calls) -> Sequence[str]:
-    """Doubt the number of steps."""
-    if calls.clock is Clock.RATE or curve.unsure_steps <= MOST_UNSURE * curve.num_steps:
-        return []
-    return [
-        f"{curve.num_steps} steps are counted, which may be wrong by {curve.unsure_steps}, as no "
-        "line says how many steps an epoch has; print it, and read it as epoch_steps"
-    ]
-
-
-def jump(curve: StepCurve, calls: Calls, num_warm_up: int) -> Sequence[str]:
-    """Doubt that all of the steps were training."""
+def doubts(curve: StepCurve, calls: Calls, num_warm_up: int) -> Iterator[str]:
+    """Doubt the number of steps, and that all of them were training."""
+    if calls.clock is not Clock.RATE and curve.unsure_steps > MOST_UNSURE * curve.num_steps:
+        yield (
+            f"{curve.num_steps} steps are counted, which may be wrong by {curve.unsure_steps}, as "
+            "no line says how many steps an epoch has; print it, and read it as epoch_steps"
+        )
     anew_s = curve.began_anew_s
     if anew_s is None:
-        return []
+        return
     earlier: list[float] = []
     later: list[float] = []
     for index in range(num_warm_up, len(calls.durations_s)):
@@ -406,14 +401,13 @@ def jump(curve: StepCurve, calls: Calls, num_warm_up: int) -> Sequence[str]:
         elif calls.arrivals_s[index] >= anew_s:
             later.append(step_s)
     if min(len(earlier), len(later)) < _FEWEST_CALLS:
-        return []
+        return
     earlier_s, later_s = statistics.median(earlier), statistics.median(later)
-    if max(earlier_s, later_s) <= _JUMP * min(earlier_s, later_s):
-        return []
-    return [
-        f"a step took {earlier_s:.3g} s, and {later_s:.3g} s after its number had begun anew: is "
-        "that an evaluation? Leave it out of the run, or print the number of the epoch"
-    ]
+    if max(earlier_s, later_s) > _JUMP * min(earlier_s, later_s):
+        yield (
+            f"a step took {earlier_s:.3g} s, and {later_s:.3g} s after its number had begun anew: "
+            "is that an evaluation? Leave it out of the run, or print the number of the epoch"
+        )
 
 
 LOSS = "loss"

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from command import curve
@@ -125,10 +125,8 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     if window.calls.in_bursts and window.num_measured < FEWEST_BURSTS:
         doubts.append(FEW_BURSTS)
     doubts += [
-        *curve.unknown_length(printed.curve, window.calls),
-        *curve.jump(printed.curve, window.calls, window.num_warm_up),
-        *_uncounted(spec, window.calls),
-        *_other_item(spec, item, is_known=is_known),
+        *curve.doubts(printed.curve, window.calls, window.num_warm_up),
+        *_of_items(spec, item, is_known=is_known),
         *_other_number(spec, printed, window, items_per_step),
         *misfits,
         *_apart(printed, said, both, window, item),
@@ -353,66 +351,57 @@ def warm_up(durations_s: Sequence[float], steps_per_call: int, min_steps: int) -
     return min(least, num_calls - 1), False
 
 
-def _doubts(run: ProgramRun) -> Sequence[str]:
+def _doubts(run: ProgramRun) -> Iterator[str]:
     """Doubt rates that are none, and a program that talks on and tells no numbers any more."""
-    printed, doubts = run.printed, []
+    printed = run.printed
     if len(printed.unusable) > 1:  # the first one often has no time to be of
-        doubts.append(
+        yield (
             f"{len(printed.unusable)} rates were no numbers, as {printed.unusable[0]}; "
             "they are left out"
         )
     first_s, last_s = printed.first_arrival_s, printed.curve.last_arrival_s
     if first_s is None:
-        return doubts
+        return
     silent_s = run.ended_s - last_s
     if printed.num_lines_since >= LOST_LINES and silent_s >= LOST_SHARE * (last_s - first_s):
-        doubts.append(
+        yield (
             f"no number was read in the last {silent_s:.0f} of "
             f"{run.ended_s - run.started_s:.0f} s, in "
             f"which the program printed {printed.num_lines_since} lines; has its output changed?"
         )
-    return doubts
 
 
-def _uncounted(spec: TrialSpec, calls: curve.Calls) -> Sequence[str]:
-    """Doubt steps that stand in place of the items that were asked for."""
-    if calls.items_per_step is not None or spec.item in ("", STEPS):
-        return []
-    return [
-        f"steps are counted, as nothing tells how many {spec.item} a step has; give "
-        "command.items_per_step"
-    ]
-
-
-def _other_item(spec: TrialSpec, item: str, *, is_known: bool) -> Sequence[str]:
-    """Doubt items that are not those that were asked for."""
-    if not is_known or not are_other(spec.item, item):
-        return []
-    return [
-        f"the program counts {item}, and its numbers are kept so; for {spec.item} give "
-        f"command.items_per_step, else command.item={item}"
-    ]
+def _of_items(spec: TrialSpec, item: str, *, is_known: bool) -> Iterator[str]:
+    """Doubt items that are not those that were asked for, and steps in their place."""
+    if is_known and are_other(spec.item, item):
+        yield (
+            f"the program counts {item}, and its numbers are kept so; for {spec.item} give "
+            f"command.items_per_step, else command.item={item}"
+        )
+    elif not is_known and spec.item not in ("", STEPS):
+        yield (
+            f"steps are counted, as nothing tells how many {spec.item} a step has; give "
+            "command.items_per_step"
+        )
 
 
 def _other_number(
     spec: TrialSpec, printed: curve.PrintedNumbers, window: _Window, asked: float | None
-) -> Sequence[str]:
+) -> Iterator[str]:
     """Doubt items per step that the program denies."""
     summary = printed.summary
     if asked is None or are_other(spec.item, summary.item):
-        return []
+        return
     num = summary.items_per_step or printed.curve.items_by_rates
     if num is None and summary.mean:
         fit = printed.curve.items_by_means(window.start_s)
-        num = None
         if fit and fit.misfit <= WIDEST_MISFIT:
             num = fit.items_per_step
-    if num is None or abs(asked / num - 1) <= curve.TOLERANCE:
-        return []
-    return [
-        f"command.items_per_step is {asked:.6g}, and by what the program prints a step has "
-        f"{num:.6g}; does it count all GPUs, and the batches that are accumulated?"
-    ]
+    if num is not None and abs(asked / num - 1) > curve.TOLERANCE:
+        yield (
+            f"command.items_per_step is {asked:.6g}, and by what the program prints a step has "
+            f"{num:.6g}; does it count all GPUs, and the batches that are accumulated?"
+        )
 
 
 def _apart(
@@ -421,14 +410,12 @@ def _apart(
     both: curve.Compared | None,
     used: _Window,
     item: str,
-) -> Sequence[str]:
+) -> Iterator[str]:
     """Doubt times that the program tells, and the time between its lines does not confirm."""
-    if both is None:
-        if said.length_s < curve.RESOLUTION_S:
-            return []
-        return [FILE_WITHOUT_TIMES if printed.is_file else LINES_AT_ONCE]
-    if both.agree or not _are_comparable(printed, said):
-        return []
+    if both is None and said.length_s >= curve.RESOLUTION_S:
+        yield FILE_WITHOUT_TIMES if printed.is_file else LINES_AT_ONCE
+    if both is None or both.agree or not _are_comparable(printed, said):
+        return
     num_items = both.num_calls * said.calls.steps_per_call * (used.calls.items_per_step or 1.0)
     by_program, by_lines = num_items / both.said_s, num_items / both.between_s
     numbers = (
@@ -436,13 +423,14 @@ def _apart(
         f"its lines {by_lines:.4g}"
     )
     if used is said:
-        return [f"{numbers}; the first counts: does it evaluate, save or print late in between?"]
-    if both.exceeds:
-        return [f"{numbers}; the second counts: do some of its times hold more, as an evaluation?"]
-    return [
-        f"{numbers}; the second counts: does it time one step of several, or not wait for its "
-        "devices?"
-    ]
+        yield f"{numbers}; the first counts: does it evaluate, save or print late in between?"
+    elif both.exceeds:
+        yield f"{numbers}; the second counts: do some of its times hold more, as an evaluation?"
+    else:
+        yield (
+            f"{numbers}; the second counts: does it time one step of several, or not wait for its "
+            "devices?"
+        )
 
 
 def _instead(printed: curve.PrintedNumbers) -> str:
@@ -476,7 +464,7 @@ def _reported(run: ProgramRun, throughput: float, reported_item: str, why: str) 
         samples=(),
         durations_s=(),
         measurement=measurement,
-        doubts=(why, *_other_item(run.spec, item, is_known=True)),
+        doubts=(why, *_of_items(run.spec, item, is_known=True)),
         window_s=(run.started_s, run.ended_s),
     )
 

@@ -151,47 +151,42 @@ def _follow(
         return ended
 
 
+@dataclass
 class _Attempt(Listener):
     """What is known of the program while it runs, and after."""
 
-    def __init__(
-        self,
-        spec: TrialSpec,
-        folder: RunFolder,
-        printed: PrintedNumbers,
-        moments: Moments,
-        doubt: str,
-    ) -> None:
-        self._spec, self._folder = spec, folder
-        self._doubt = doubt  # of the software; empty where it is known
-        self._printed, self._moments = printed, moments
-        self._last_step_written = -1
+    spec: TrialSpec
+    folder: RunFolder
+    printed: PrintedNumbers
+    moments: Moments
+    doubt: str  # of the software; empty where it is known
+    last_step_written: int = -1
 
     def take_line(self, line: str, arrival_s: float) -> None:
-        is_first = self._printed.first_arrival_s is None
-        self._printed.take_line(line, arrival_s)
-        if is_first and self._printed.first_arrival_s is not None:
-            self._folder.write(self._folder.doing, Doing.STEPPING)
-            self._moments.look()
+        is_first = self.printed.first_arrival_s is None
+        self.printed.take_line(line, arrival_s)
+        if is_first and self.printed.first_arrival_s is not None:
+            self.folder.write(self.folder.doing, Doing.STEPPING)
+            self.moments.look()
 
     def look(self, now_s: float) -> None:
         """Look at what it takes, whatever it prints."""
-        self._moments.look_if_due(now_s)
+        self.moments.look_if_due(now_s)
 
     def beat(self, _: float) -> None:
         """Show that the program lives: it has printed something."""
-        self._folder.heartbeat.touch()
-        step = self._printed.curve.num_steps - 1
-        if step > self._last_step_written:
-            self._last_step_written = step
-            with self._folder.steps.open("a") as file:  # written anew in the end
+        self.folder.heartbeat.touch()
+        step = self.printed.curve.num_steps - 1
+        if step > self.last_step_written:
+            self.last_step_written = step
+            with self.folder.steps.open("a") as file:  # written anew in the end
                 file.write(json.dumps({"step": step}) + "\n")
 
     def result(
         self, ended: ProgramEnd, log: ProgramLog, num_gpus: int, given: Placement | None
     ) -> AttemptResult:
-        looks = self._moments.end()
-        self._folder.steps.unlink(missing_ok=True)
+        looks = self.moments.end()
+        self.folder.steps.unlink(missing_ok=True)
         shares_host = given is not None and given.shares_host
         if failed := outcomes.failed(ended, shares_host=shares_host):
             return failed
@@ -202,7 +197,7 @@ class _Attempt(Listener):
             num_gpus=num_gpus,
             num_cores=len(os.sched_getaffinity(0)),
             shares_host=shares_host,
-            software_doubt=self._doubt,
+            software_doubt=self.doubt,
             log_begin_bytes=log.begin_bytes,
             chunk_ends_bytes=tuple(log.ends_bytes),
             arrivals_s=tuple(log.arrivals_s),
@@ -210,11 +205,11 @@ class _Attempt(Listener):
         if log.is_whole:
             left_behind = tuple(map(without_secrets, ended.left_behind))
             kept = replace(watched, end=replace(ended, last_lines=(), left_behind=left_behind))
-            self._folder.write(self._folder.watched, json.dumps(asdict(kept)))
-        result, steps = _result(self._spec, self._folder, self._printed, watched)
+            self.folder.write(self.folder.watched, json.dumps(asdict(kept)))
+        result, steps = _result(self.spec, self.folder, self.printed, watched)
         if steps:
             lines = [json.dumps(asdict(sample)) + "\n" for sample in steps]
-            self._folder.write(self._folder.steps, "".join(lines))
+            self.folder.write(self.folder.steps, "".join(lines))
         return result
 
 

@@ -94,7 +94,7 @@ def start(program: Program, output: int) -> subprocess.Popen[bytes]:
     path = program.place.variables.get("PATH", os.defpath)
     executable = template.located(name, path, folder)
     if executable is None:
-        raise CannotStartError(template.not_found(name, path, folder))
+        raise CannotStartError(template.not_found(name, folder))
     try:
         return subprocess.Popen(
             program.arguments,

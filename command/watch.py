@@ -194,45 +194,40 @@ class Signals:
         self.seen.append(signal.Signals(number))
 
 
+@dataclass
 class Watch:
     """Follows one program."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        output: Output,
-        signals: Signals,
-        *,
-        but: Sequence[int],
-    ) -> None:
-        self._process, self._output, self._signals = process, output, signals
-        self._but = tuple(but)
-        self._was_told_to = False
-        self._kill_at_s: float | None = None
-        self._looked_s = 0.0
+    process: subprocess.Popen[bytes]
+    output: Output
+    signals: Signals
+    but: Sequence[int]  # processes that are not its own
+    was_told_to: bool = False
+    kill_at_s: float | None = None
+    looked_s: float = 0.0
 
     def until_it_ends(self, started_s: float, num_kernel_kills: int) -> ProgramEnd:
         """Read until the program has ended, then end what it left. Raises OSError."""
         poll = select.poll()
-        poll.register(self._signals.descriptor, select.POLLIN)
-        poll.register(self._output.descriptor, select.POLLIN)
-        ended = os.pidfd_open(self._process.pid)
+        poll.register(self.signals.descriptor, select.POLLIN)
+        poll.register(self.output.descriptor, select.POLLIN)
+        ended = os.pidfd_open(self.process.pid)
         poll.register(ended, select.POLLIN)
         try:
             ended_s = self._follow(poll, ended)
         finally:
             os.close(ended)
-        exit_code = self._process.wait()
+        exit_code = self.process.wait()
         left_behind = self._end_the_rest()
-        self._output.read_what_is_there(time.monotonic() + LEFT_BEHIND_S)
-        self._output.end()
+        self.output.read_what_is_there(time.monotonic() + LEFT_BEHIND_S)
+        self.output.end()
         return ProgramEnd(
             exit_code=exit_code,
             started_s=started_s,
             ended_s=ended_s,
-            was_told_to=self._was_told_to,
+            was_told_to=self.was_told_to,
             left_behind=tuple(left_behind),
-            last_lines=tuple(self._output.last_lines),
+            last_lines=tuple(self.output.last_lines),
             num_kernel_kills=num_kernel_kills,
         )
 
@@ -242,53 +237,53 @@ class Watch:
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(self._wait_ms())}
             now_s = time.monotonic()
-            if self._signals.descriptor in ready:
+            if self.signals.descriptor in ready:
                 self._obey(now_s)
-            if self._kill_at_s is not None and now_s >= self._kill_at_s:
-                children.signal_all(signal.SIGKILL, self._but)
-                self._kill_at_s = now_s + KILL_AFTER_S
+            if self.kill_at_s is not None and now_s >= self.kill_at_s:
+                children.signal_all(signal.SIGKILL, self.but)
+                self.kill_at_s = now_s + KILL_AFTER_S
             if ended in ready:
                 ended_s = min(ended_s, now_s)
-            if self._output.descriptor in ready and now_s < ended_s + LEFT_BEHIND_S:
-                if self._output.read(now_s) == 0:
-                    poll.unregister(self._output.descriptor)
+            if self.output.descriptor in ready and now_s < ended_s + LEFT_BEHIND_S:
+                if self.output.read(now_s) == 0:
+                    poll.unregister(self.output.descriptor)
                 elif now_s - last_chunk_s < 1.5 * BUSY_S:
                     time.sleep(BUSY_S)
                 last_chunk_s = now_s
             elif ended in ready:
                 return ended_s
-            if now_s - self._looked_s >= LOOK_EVERY_S:
-                self._looked_s = now_s
-                self._output.look(now_s)
-            elif self._output.num_pending_bytes > _MOST_PENDING_BYTES:
-                self._output.pass_on()
+            if now_s - self.looked_s >= LOOK_EVERY_S:
+                self.looked_s = now_s
+                self.output.look(now_s)
+            elif self.output.num_pending_bytes > _MOST_PENDING_BYTES:
+                self.output.pass_on()
 
     def _wait_ms(self) -> float:
         """Wait no longer than until the next look is due: a program may print nothing."""
-        if self._kill_at_s is None:
+        if self.kill_at_s is None:
             return LOOK_EVERY_S * 1000
-        return min(LOOK_EVERY_S, max(0.0, self._kill_at_s - time.monotonic())) * 1000
+        return min(LOOK_EVERY_S, max(0.0, self.kill_at_s - time.monotonic())) * 1000
 
     def _obey(self, now_s: float) -> None:
         """Pass signals on: SIGINT to the program's group, as a terminal does, others to all."""
-        for which in self._signals.take():
-            self._was_told_to = True
+        for which in self.signals.take():
+            self.was_told_to = True
             if which == signal.SIGINT:
                 with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, which)
+                    os.killpg(self.process.pid, which)
             else:
-                children.signal_all(which, self._but)
-                self._kill_at_s = self._kill_at_s or now_s + KILL_AFTER_S
+                children.signal_all(which, self.but)
+                self.kill_at_s = self.kill_at_s or now_s + KILL_AFTER_S
 
     def _end_the_rest(self) -> list[str]:
         """Give what the program had started a moment to end, then kill it."""
-        until_s = time.monotonic() + (0.0 if self._was_told_to else LEFT_BEHIND_S)
+        until_s = time.monotonic() + (0.0 if self.was_told_to else LEFT_BEHIND_S)
         while time.monotonic() < until_s:
-            if not children.living(self._but):
+            if not children.living(self.but):
                 return []
-            self._output.read_what_is_there(until_s)
+            self.output.read_what_is_there(until_s)
             time.sleep(0.01)
-        return children.end_all(self._but)
+        return children.end_all(self.but)
 
 
 LEAST_INTERVAL_S = 0.5

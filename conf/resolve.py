@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -379,24 +379,14 @@ def _data_format(config: Config, around: _Around) -> str:
     return abilities.PRECISIONS[around.precision].data_format(xla=config.xla.name != "off")
 
 
-def _image_px(config: Config, around: _Around) -> int:
-    own = config.model.image_px
-    if around.on_cpu_devices:
-        own = config.model.cpu_image_px
-    if own is None:
-        return _published(config).get("image_px", 0)
-    return own
-
-
-def _seq_len(config: Config, around: _Around) -> int:
+def _size(name: str, config: Config, around: _Around) -> int:
+    """Return the pixels or tokens that a model takes; 0 where it takes none, or says it itself."""
+    of_model: int | None = getattr(config.model, f"cpu_{name}" if around.on_cpu_devices else name)
+    if of_model is not None:
+        return of_model
     if own_model.is_own(config.model.name):
         return 0
-    own = config.model.seq_len
-    if around.on_cpu_devices:
-        own = config.model.cpu_seq_len
-    if own is None:
-        return _published(config).get("seq_len", 0)
-    return own
+    return _published(config).get(name, 0)
 
 
 def _published(config: Config) -> Mapping[str, int]:
@@ -408,25 +398,17 @@ def _batch_size(config: Config, around: _Around) -> int:
     if around.on_cpu_devices:
         return config.model.cpu_batch_size
     model, memory_bytes = config.model, around.memory_bytes
-    batch_size = model.batch_size * _batch_factor(memory_bytes)
+    gib = (memory_bytes or 0) / 2**30 + 1  # a card of 32 GiB reports a little less
+    batch_size = model.batch_size << max(0, int(math.log2(gib / _GIB_OF_A_BATCH)))
     if own_model.is_own(model.name):
         return batch_size
     counted = network(model.name, model.image_px, model.num_classes, model.seq_len)
     return _batch_that_fits(counted, batch_size, around.usual_precision, memory_bytes)
 
 
-_GIB_OF_A_BATCH = 16
+_GIB_OF_A_BATCH = 16  # models' batches are those of tf_cnn_benchmarks, for 12 to 16 GiB
 _NUM_SLOTS = 2  # of adam, which has the most variables of its own
 _MOST_OF_MEMORY = 0.85  # the rest is the driver's and NCCL's, and how far estimates are off
-
-
-def _batch_factor(memory_bytes: int | None) -> int:
-    """Return how many times a model's batch GPUs with this memory take: a power of two.
-
-    Models' batches are those of tf_cnn_benchmarks, for cards of 12 to 16 GiB.
-    """
-    gib = (memory_bytes or 0) / 2**30 + 1  # a card of 32 GiB reports a little less
-    return 1 << max(0, int(math.log2(gib / _GIB_OF_A_BATCH)))
 
 
 @cache
@@ -457,8 +439,8 @@ _AUTO: Mapping[str, Callable[[Config, _Around], AxisValue]] = {
     "weight_decay": lambda config, _: abilities.OPTIMIZERS[config.optimizer.name].weight_decay,
     "distortions": lambda config, _: config.data.distorts,
     "data_format": _data_format,
-    "image_px": _image_px,
-    "seq_len": _seq_len,
+    "image_px": partial(_size, "image_px"),
+    "seq_len": partial(_size, "seq_len"),
     "batch_size": _batch_size,
     "cache": lambda config, _: config.data.cache,
     "min_warm_up_steps": lambda _, around: EFFORT[around.device_kind].min_warm_up_steps,

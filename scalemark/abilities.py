@@ -187,9 +187,8 @@ class OptimizerAbilities:
     num_slots: int  # values that it keeps for each value of a variable
     learning_rate: float | None  # that `auto` means; None = the model's own, made for momentum
     weight_decay: float = 4e-5  # that `auto` means; tf_cnn_benchmarks' default
-    decouples_decay: bool = (
-        False  # it decays weights itself; else gradients have that of an L2 loss
-    )
+    # it decays weights itself; else gradients have that of an L2 loss
+    decouples_decay: bool = False
     without_decay: str = ""  # the optimizer that it is when weight_decay=0, where there is one
 
 
@@ -200,11 +199,9 @@ class PrecisionAbilities:
     policy: str  # Keras' dtype policy
     compute_type: str  # of convolutions and matrix products, as TensorFlow's graphs name it
     activation_bytes: int  # of one value
-    product_bits: int  # of the values that are multiplied, sign and exponent included
     tolerance: float  # of weights after 3 steps, against those of fp32; 0 = it is the measure
     tensor_float_32: bool = False  # GPUs may round the inputs of float32 products to 10 bits
     is_loss_scaled: bool = False  # small gradients vanish without a loss scale
-    has_scalar_kernels: bool = False  # TensorFlow's elementwise ones take one value at a time
     gpu_data_format: str = "NHWC"  # that cuDNN's kernels are made for; tensor cores want NHWC
     gpu_data_format_without_xla: str = ""  # where it is another; empty = the same
     gpu_only: str = ""  # why CPU devices cannot run it; empty where they can

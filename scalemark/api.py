@@ -241,16 +241,11 @@ class Results:
         words += self.filters
         return f"<Results of {masked(self.db)}: {' '.join(words) or 'newest sweep'}>"
 
-    @property
-    def _is_newest(self) -> bool:
-        """Return whether it chooses nothing, and so is about the newest sweep."""
-        return not (self.filters or self.sweep or self.origin or self.source)
-
     def _chosen(self) -> Source:
         """Return what is chosen, with at least one result. Raises NothingFoundError, and StoreError
         where the database cannot be read or a filter is none.
         """
-        if self._is_newest:
+        if not (self.filters or self.sweep or self.origin or self.source):
             sweep = newest(self.db, self.baseline)
             if sweep is not None:
                 return sweep.source

@@ -54,7 +54,6 @@ ABILITIES = PrecisionAbilities(
     policy="mixed_float8",
     compute_type="float8",
     activation_bytes=2,
-    product_bits=8,
     tolerance=0.1,
     is_loss_scaled=True,
     gpu_only="it is a way of new GPUs",
@@ -261,8 +260,8 @@ def test_half_a_launcher_is_named_at_the_start(tmp_path, path):
         ),
         (
             "trainer/precisions/fp8.py",
-            FP8.replace("    product_bits=8,\n", ""),
-            "missing 1 required keyword-only argument: 'product_bits'",
+            FP8.replace("    activation_bytes=2,\n", ""),
+            "missing 1 required keyword-only argument: 'activation_bytes'",
         ),
         (
             "trainer/optimizers/lars.py",

@@ -21,7 +21,6 @@ from store.database import open_for_reading
 from store.errors import StoreError
 from store.reading.queries import losses_apart
 
-_STRATEGY = ("strategy", *STRATEGY_AXES)
 _USUAL = ("model", "num_gpus")
 _SPEAKING = ("strategy", "model", "precision", "data")  # axes whose values need no name beside them
 # of another size, or other examples: losses of as many steps differ then

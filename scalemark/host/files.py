@@ -69,6 +69,7 @@ def write_whole(file: Path, text: str) -> None:
     draft.replace(file)
 
 
+_PROBES = "probes"
 _MOST_BYTES = 2**24  # a machine of 256 GPUs has 65,280 pairs
 
 
@@ -97,19 +98,15 @@ def prepare_probes() -> Path:
     """Make the folder, and return it. Raises OSError where it cannot be written to, and
     RuntimeError for a user without a home.
     """
-    folder = _folder()
+    folder = cache_folder() / _PROBES
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
         raise PermissionError(13, os.strerror(13), str(folder))
     return folder
 
 
-def _folder() -> Path:
-    return cache_folder() / "probes"
-
-
 def _file(machine: str, device_kind: str) -> Path:
-    return _folder() / f"{machine}-{device_kind}.json"
+    return cache_folder() / _PROBES / f"{machine}-{device_kind}.json"
 
 
 INDEX = "index.json"
@@ -143,11 +140,9 @@ def problem(folder: Path) -> str | None:
 
 
 def write_index(folder: Path, name: str, shards: Iterable[Path]) -> None:
-    """Write `index.json`, the name and the digests, at once and whole: the set is complete."""
-    draft = folder / f"{INDEX}.draft"
+    """Write `index.json`, the name and the digests: the set is complete."""
     index = {"set": name, "shards": {path.name: _digest(path) for path in shards}}
-    draft.write_text(json.dumps(index, indent=1, sort_keys=True))
-    draft.replace(folder / INDEX)
+    write_whole(folder / INDEX, json.dumps(index, indent=1, sort_keys=True))
 
 
 def damage(folder: Path) -> str | None:

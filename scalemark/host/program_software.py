@@ -9,7 +9,6 @@ no other program. Standard library only.
 import hashlib
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -438,17 +437,9 @@ def describe(
         program["image"] = image
     if own_version() != NOT_INSTALLED:
         packages["scalemark"] = own_version()  # it times the steps
-    return {
-        "python": answer.python,
-        "kernel": platform.release(),
-        "packages": dict(sorted(packages.items())),
-        "variables": software.result_changing(variables, variables_named(words, folder)),
-        "driver": software.driver(),
-        "cuda": software.of_nvidia(packages, "cuda_runtime"),
-        "cudnn": software.of_nvidia(packages, "cudnn"),
-        "interpreter": answer.path,
-        "program": program,
-    }
+    read = software.result_changing(variables, variables_named(words, folder))
+    described = software.described(answer.python, packages, read)
+    return described | {"interpreter": answer.path, "program": program}
 
 
 def image_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> str:

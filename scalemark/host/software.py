@@ -54,9 +54,8 @@ COMMIT, CODE = f"{OF_PROGRAM}commit", f"{OF_PROGRAM}code"
 CODE_DIFFERS = "code of the program"
 _SAID = {CODE: CODE_DIFFERS, f"{OF_PROGRAM}files": "files that the command names"}
 _DIGITS = 12
-_GIT_WITHIN_S = (
-    20.0  # it takes hundredths of a second, unless the disk is another host's or all is busy
-)
+# it takes hundredths of a second, unless the disk is another host's or all is busy
+_GIT_WITHIN_S = 20.0
 # git sets these for hooks, and would take another checkout or index for them
 _OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 _DRIVER_FILES = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
@@ -73,11 +72,18 @@ def describe(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
         name = distribution.metadata["Name"].lower().replace("-", "_")
         if name in PACKAGES or name.startswith("nvidia_"):
             packages[name] = distribution.version
+    return described(platform.python_version(), packages, result_changing(variables))
+
+
+def described(
+    python: str, packages: Mapping[str, str], variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the facts of a software, with the kernel and the driver of this host."""
     return {
-        "python": platform.python_version(),
+        "python": python,
         "kernel": platform.release(),
         "packages": dict(sorted(packages.items())),
-        "variables": result_changing(variables),
+        "variables": variables,
         "driver": driver(),
         "cuda": of_nvidia(packages, "cuda_runtime"),
         "cudnn": of_nvidia(packages, "cudnn"),

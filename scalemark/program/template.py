@@ -264,18 +264,16 @@ class Place:
     num_hosts: int = 1
     main_host: str = "127.0.0.1"  # the host of rank 0
 
+    @property
+    def gpus(self) -> str:
+        return ",".join(map(str, range(self.gpus_per_host if self.sees_gpus else 0)))
+
     def values(self) -> dict[str, str]:
         """Return the placeholders of PLACES."""
-        gpus = range(self.gpus_per_host if self.sees_gpus else 0)
-        return {
-            "run_dir": str(self.run_dir),
-            "free_port": str(self.free_port),
-            "gpus": ",".join(map(str, gpus)),
-            "gpus_per_host": str(self.gpus_per_host),
-            "host_rank": str(self.host_rank),
-            "num_hosts": str(self.num_hosts),
-            "main_host": self.main_host,
-        }
+        values = {}
+        for name in PLACES:
+            values[name] = str(getattr(self, name))
+        return values
 
 
 def of_axes(axes: Mapping[str, AxisValue | None]) -> dict[str, str]:
@@ -328,7 +326,7 @@ def located(name: str, path: str, folder: Path) -> str | None:
     return shutil.which(name, path=os.pathsep.join(entries))
 
 
-def not_found(name: str, path: str, folder: Path) -> str:
+def not_found(name: str, folder: Path) -> str:
     """Say why `located` finds none, and what to do."""
     if "/" in name:
         what = "is no file" if (folder / name).exists() else "is not there"
@@ -352,7 +350,7 @@ def problem(words: Sequence[str], path: str, folder: Path) -> str:
     """
     file = located(words[0], path, folder)
     if file is None:
-        return not_found(words[0], path, folder)
+        return not_found(words[0], folder)
     if not os.access(file, os.X_OK):
         return not_executable(file)
     script = ""

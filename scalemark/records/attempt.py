@@ -4,15 +4,13 @@ Packs the steps of an attempt into one row of small whole numbers, half the size
 step. Plain SQL reads them through the view `step_samples`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from scalemark.records import validation
 from scalemark.records.measurement import AttemptResult, Outcome, Phase, StepSample
@@ -234,7 +232,8 @@ def pack_steps(steps: Sequence[StepSample]) -> dict[str, Any]:
                 f"step {step.step}: {step.phase} is out of order; wanted warm_up before measure"
             )
     _check_within(steps)
-    time_unit_us = _time_unit_us(min(step.duration_s for step in steps))
+    shortest_us = round(min(step.duration_s for step in steps) * 1e6)
+    time_unit_us = 10 ** max(len(str(shortest_us)) - _DIGITS, 0)
     seconds = time_unit_us / 1e6
     durations, gaps = [], []
     end = 0
@@ -313,10 +312,6 @@ def unpack_steps(row: Mapping[str, Any]) -> list[StepSample]:
     return steps
 
 
-def _time_unit_us(shortest_s: float) -> int:
-    return int("1" + "0" * max(len(str(round(shortest_s * 1e6))) - _DIGITS, 0))
-
-
 def _loss_unit(losses: Sequence[float]) -> float:
     """Return the worth of the last digit that is kept of the smallest loss.
 
@@ -365,7 +360,7 @@ class SweepRecord:
         return f'{json.dumps(head, indent=1)[:-2]},\n "trials": [\n{trials}\n ]\n}}\n'
 
     @classmethod
-    def from_json(cls, text: str) -> SweepRecord:
+    def from_json(cls, text: str) -> Self:
         """Invert `to_json`. Raises ValueError."""
         values = validation.parsed(text)
         uid = values.pop("uid", "missing") if isinstance(values, dict) else ""

@@ -8,8 +8,6 @@ A program or trainer gets `env.NAME` as an environment variable; without the axi
 the sweep was started with.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Container, Iterable, Mapping

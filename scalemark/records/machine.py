@@ -102,18 +102,10 @@ class Gpu:
     @property
     def identity(self) -> dict[str, object]:
         """Return what makes it another GPU for numbers; where it sits does not."""
-        identity: dict[str, object] = {
-            "uuid": self.uuid,
-            "name": self.name,
-            "memory_bytes": self.memory_bytes,
-            "pci_bus_id": self.pci_bus_id,
-            "compute_capability": self.compute_capability,
-            "power_limit_w": self.power_limit_w,
-        }
-        if self.power_limit_w is not None:
-            identity["power_limit_w"] = float(
-                self.power_limit_w
-            )  # 400 in a file is 400.0 in a column
+        names = ("uuid", "name", "memory_bytes", "pci_bus_id", "compute_capability")
+        identity: dict[str, object] = {name: getattr(self, name) for name in names}
+        limit_w = self.power_limit_w  # 400 in a file is 400.0 in a column
+        identity["power_limit_w"] = None if limit_w is None else float(limit_w)
         if self.mig_mode:
             identity["mig_devices"] = [device.identity for device in self.mig_devices]
         return identity

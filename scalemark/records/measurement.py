@@ -1,7 +1,5 @@
 """Records of what one attempt measured: steps, figures, telemetry, profile, outcome, verdict."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields

@@ -53,13 +53,6 @@ def overrides(spec: TrialSpec, hardware: Sequence[str]) -> list[str]:
     return [*words, *_others(spec)]
 
 
-def command(spec: TrialSpec, hardware: Sequence[str]) -> str:
-    """Return a shell command that runs the trial unless that is done. `hardware`: see
-    `overrides`.
-    """
-    return sweep(overrides(spec, hardware))
-
-
 def of_axes(axes: Mapping[str, object]) -> list[str]:
     """Return the overrides of a few axes."""
     words = []

@@ -71,7 +71,12 @@ class Reference:
         if self.batch_size is not None:
             _check_count("batch_size", self.batch_size)
         if self.hosts is not None:
-            _check_hosts(self.hosts, self.num_gpus)
+            _check_count("hosts", self.hosts)
+            if self.num_gpus % self.hosts:
+                raise ValueError(
+                    f"hosts={self.hosts} num_gpus={self.num_gpus}: num_gpus counts the GPUs of all "
+                    f"hosts; wanted a multiple of {self.hosts}"
+                )
         _check_count("repeat", self.repeat)
         if self.axes:
             named = free_axes(self.axes)
@@ -139,15 +144,6 @@ _PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 def _check_count(name: str, count: int) -> None:
     if not 1 <= count <= LARGEST_INTEGER:
         raise ValueError(f"{name}={count}: wanted 1 or more, up to {LARGEST_INTEGER}")
-
-
-def _check_hosts(hosts: int, num_gpus: int) -> None:
-    _check_count("hosts", hosts)
-    if num_gpus % hosts:
-        raise ValueError(
-            f"hosts={hosts} num_gpus={num_gpus}: num_gpus counts the GPUs of all hosts; wanted a "
-            f"multiple of {hosts}"
-        )
 
 
 def _check_text(name: str, text: str) -> None:

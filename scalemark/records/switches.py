@@ -1,6 +1,7 @@
 """Environment variables by which axes reach TensorFlow, and those that nothing reads."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from scalemark.abilities import ALL_REDUCES, PRECISIONS, VARIABLE_UPDATES
 from scalemark.host.files import cache_folder
@@ -147,18 +148,16 @@ def _needs_onednn(spec: TrialSpec) -> bool:
     return spec.data_format == "NCHW" and spec.device_kind == DeviceKind.CPU_DEVICE
 
 
+@cache
 def unknown_to(engine: Engine) -> tuple[str, ...]:
     """Return the axes that this engine does not know, in their order."""
     return tuple(axis.name for axis in AXES.values() if engine not in axis.engines)
 
 
-_UNKNOWN = {engine: unknown_to(engine) for engine in Engine}
-
-
 def unknown_axes(spec: TrialSpec) -> Iterator[str]:
     """Say in a sentence each why the trial's engine refuses it."""
     engine = Engine(spec.engine)
-    for name in _UNKNOWN[engine]:
+    for name in unknown_to(engine):
         value = getattr(spec, name)
         if value == AXES[name].default:
             continue

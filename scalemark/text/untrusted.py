@@ -1,7 +1,5 @@
 """Makes text from outside (processes, logs, databases, files) safe to store and print."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import re
@@ -368,10 +366,6 @@ def _cut(text: str, most: int) -> str:
     return begin + _CUT
 
 
-TYPE_CHECKING = False  # not that of `typing`: Ctrl-C would show a traceback while it is imported
-if TYPE_CHECKING:
-    from typing import TextIO
-
 _HANDLER = "scalemark.readable"
 _READABLE = {
     **dict.fromkeys("×", "x"),
@@ -393,7 +387,7 @@ _READABLE = {
 }
 
 
-def tolerate(*streams: TextIO | None) -> None:
+def tolerate(*streams: object) -> None:
     """Write what the streams' encodings lack in ASCII, or as escapes; else it ended the program."""
     codecs.register_error(_HANDLER, _replaced)
     for stream in streams:

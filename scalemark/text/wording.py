@@ -46,11 +46,6 @@ def did_you_mean(
     return otherwise
 
 
-def single(items: str) -> str:
-    """Return one of what is counted, as `image` of images."""
-    return items.removesuffix("s")
-
-
 def duration_text(seconds: float) -> str:
     """Return a duration as people say it: 0.4 s, 40 s, 12 min, 3 h 05 min, 2 d 4 h."""
     if 0 < seconds < 1:

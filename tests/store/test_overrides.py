@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conf.resolve import TrialRefusedError, resolve
 from scalemark.records.machine import DeviceKind
-from scalemark.records.overrides import command, overrides
+from scalemark.records.overrides import overrides, sweep
 from scalemark.records.trial import STRATEGY_NAMES, TrialSpec
 from simulator.costs.box import overrides_of, profile
 from sweeper.devices.machine import machine_of
@@ -201,7 +201,7 @@ def test_a_pasted_command_plans_the_identical_trial(planned, tmp_path, folder):
         DeviceKind.CPU_DEVICE,
     )
     wanted = replace(first, data_dir=str(place))
-    reported = f"{command(wanted, ())} launcher.share_host=true sweep.repeats=3"
+    reported = f"{sweep(overrides(wanted, ()))} launcher.share_host=true sweep.repeats=3"
     assert reported.isprintable()
     pasted = reported.replace(
         "scalemark sweep", shlex.join([sys.executable, str(PROJECT / "sweep.py")]), 1
@@ -240,7 +240,9 @@ def test_a_pasted_command_plans_the_identical_simulated_trial(changes):
     )
     wanted = replace(spec, injected="hang=1 process_noise=0.005")
     found = plan(
-        command(wanted, overrides_of(machine.hardware_profile)).removeprefix("scalemark sweep ")
+        sweep(overrides(wanted, overrides_of(machine.hardware_profile))).removeprefix(
+            "scalemark sweep "
+        )
     )
     assert found["machine"] == machine.key
     assert [trial["trial"] for trial in found["trials"]] == [wanted.trial_id]

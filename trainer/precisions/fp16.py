@@ -6,7 +6,6 @@ ABILITIES = PrecisionAbilities(
     policy="mixed_float16",
     compute_type="half",
     activation_bytes=2,
-    product_bits=16,
     tolerance=5e-3,
     is_loss_scaled=True,
     fastest_from=(7, 0),

@@ -6,7 +6,6 @@ ABILITIES = PrecisionAbilities(
     policy="float32",
     compute_type="float",
     activation_bytes=4,
-    product_bits=32,
     tolerance=0.0,
     gpu_data_format="NCHW",
 )

@@ -188,7 +188,7 @@ def test_a_missing_file_is_refused():
 @pytest.mark.parametrize("zero", [1, 1e-5, 1e16, "2.10", "true", "null", "a  b", "it's", "${x}"])
 def test_a_command_that_is_suggested_runs_the_same_trial(run, read, zero):
     spec = spec_of(run, read, free=(("zero", zero),))
-    words = shlex.split(overrides.command(spec, ()))
+    words = shlex.split(overrides.sweep(overrides.overrides(spec, ())))
     arguments = words[words.index("sweep") + 1 :]
     assert program.trial_of(config(*with_program(arguments)), DeviceKind.CPU_DEVICE) == spec
 
