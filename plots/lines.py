@@ -204,7 +204,7 @@ def _draw_panel(
     highest = 0.0
     counts = set()
     every: list[Result] = []
-    hollow = {"linestyle": "none", "markerfacecolor": GROUND, "gid": "doubt"}
+    hollow = {"linestyle": "none", "markerfacecolor": GROUND, "gid": "doubt", "zorder": 3}
     for name, results in panel.lines.items():
         style = series_style(looks[name])
         xs, ys = [], []

@@ -12,7 +12,7 @@ from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
 from scalemark.records.trial import PROGRAM_AXES, unusual_axes
 
-_WORK = (
+WORK = (
     *("model", "model_digest", "image_px", "seq_len", "num_classes", "data", "data_dir"),
     *("distortions", "optimizer", "learning_rate", "learning_rate_warm_up", "momentum"),
     *("weight_decay", "injected"),
@@ -144,7 +144,7 @@ def axes_apart(settings: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 def _work(result: Result) -> dict[str, object]:
-    axes, origin = list(_WORK), result.environment.origin
+    axes, origin = list(WORK), result.environment.origin
     unsaid: tuple[object, ...] = ()
     if result.is_of_program:
         axes += [*PROGRAM_AXES, *result.free]

@@ -17,7 +17,7 @@ from scalemark.readers.words import without_grouping
 FIRST_LINES, LAST_LINES = 1_500, 300
 """Lines of a long log that readers are tried on; the one that is proposed reads all."""
 
-_OF_PROGRAMS = ("metric", "mlperf", "hugging_face", "keras")
+_OF_PROGRAMS = frozenset(KINDS) - {"json", "regex", "tqdm"}  # what they read is of one program
 _TRAINER_SAYS = frozenset(("learning_rate", "train_runtime"))
 _HEADER = re.compile(r"[A-Za-z_][\w /.()-]*(?:,[A-Za-z_][\w /.()-]*)+")  # of a table
 _MOST_BYTES = 2**26  # of a file of results

@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 from analysis.advise.advise_words import heading
-from analysis.advise.questions import questions
+from analysis.advise.questions import WORK, questions
+from scalemark.records.trial import AXES, PROGRAM_AXES, STRATEGY_AXES
 from tests.analysis.made import made
 
 
@@ -20,6 +21,23 @@ def test_sequences_of_another_length_are_another_question():
         "gpt_mini (seq_len 64, synthetic data)",
         "gpt_mini (seq_len 128, synthetic data)",
     ]
+
+
+def test_every_axis_is_work_or_a_way_to_do_it():
+    """An axis of other work that is missing here would be ranked as a choice."""
+    devices = ("engine", "device_kind", "num_gpus", "hosts", "scaling")
+    ways = (
+        *("staged_vars", "gradient_repacking", "compact_gradients", "precision", "loss_scale"),
+        *("xla", "recompute", "data_format", "batch_size", "gradient_accumulation"),
+        *("steps_per_execution", "num_inter_threads", "num_intra_threads", "batchnorm_persistent"),
+        *("cache", "data_threads", "prefetch"),
+    )
+    measuring = (
+        *("min_warm_up_steps", "min_warm_up_s", "num_steps", "min_window_s", "profile"),
+        *("replica_times", "seed"),
+    )
+    known = [*WORK, *PROGRAM_AXES, *STRATEGY_AXES, *devices, *ways, *measuring]
+    assert sorted(known) == sorted(AXES)
 
 
 def test_accumulation_is_a_choice_as_the_batch_is():

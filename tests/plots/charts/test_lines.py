@@ -63,6 +63,9 @@ def test_a_suspect_number_is_hollow_and_the_footer_says_so():
     )
     figure = picture("scaling")
     assert marked(figure, "doubt") == [[150.0]]
+    (hollow,) = [line for line in figure.axes[0].lines if line.get_gid() == "doubt"]
+    others = [line for line in figure.axes[0].lines if line is not hollow]
+    assert hollow.get_zorder() > max(line.get_zorder() for line in others), "filled points hid it"
     assert "hollow: in doubt" in words(figure)
 
 
