@@ -13,7 +13,7 @@ from rich.text import Text
 from scalemark.cli.terminal import make_console, silence
 from scalemark.records.axes import INHERITED, Engine, is_env_variable
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import State
+from scalemark.records.measurement import AttemptResult, State
 from scalemark.records.trial import strategy_axes
 from scalemark.text.untrusted import quoted
 from sweeper.devices.machine import Inventory
@@ -85,13 +85,24 @@ class Progress:
             self._go_quiet()
 
     def attempt_ended(
-        self, ended: view.EndedAttempt, *, again: str | None, eta_s: float | None
+        self,
+        trial: PlannedTrial,
+        result: AttemptResult,
+        duration_s: float,
+        *,
+        again: str | None,
+        eta_s: float | None,
     ) -> None:
         """`again` is why the repeat is tried again, or None."""
         num_done = self._states.total() - self._states[State.INTERRUPTED]
-        width = self._label_width
         line = view.plain_line(
-            ended, num_done=num_done, total=self._total, eta_s=eta_s, label_width=width
+            self.label(trial),
+            result,
+            duration_s,
+            num_done=num_done,
+            total=self._total,
+            eta_s=eta_s,
+            label_width=self._label_width,
         )
         if again:
             line.append(f"  ({again})")

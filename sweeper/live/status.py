@@ -14,7 +14,7 @@ from scalemark.run_folder import RunFolder
 from store.command_line import Db, Json
 from store.database import open_for_reading
 from store.reading import sweeps
-from sweeper.live.view import EndedAttempt, RunningAttempt, Snapshot, counts_of, doing_text, render
+from sweeper.live.view import RunningAttempt, Snapshot, counts_of, doing_text, render
 
 
 def status(
@@ -62,7 +62,7 @@ def snapshot_of(status: sweeps.SweepStatus) -> Snapshot:
         kind=DeviceKind(kind),
         running=tuple(running),
         counts=counts_of(status.counts, len(running)),
-        recent=tuple(map(_ended, reversed(status.last_finished))),
+        recent=tuple(reversed(status.last_finished)),
         eta_s=eta_s,
         notes=(note,),
     )
@@ -82,16 +82,4 @@ def _running(repeat: sweeps.RunningRepeat, now: datetime) -> RunningAttempt:
         doing=doing,
         elapsed_s=(now - repeat.started_at).total_seconds(),
         expected_s=None,
-    )
-
-
-def _ended(repeat: sweeps.FinishedRepeat) -> EndedAttempt:
-    return EndedAttempt(
-        label=repeat.label,
-        outcome=repeat.outcome,
-        message=repeat.message,
-        duration_s=repeat.duration_s or 0.0,
-        throughput=repeat.throughput,
-        item=repeat.item,
-        verdict=repeat.verdict,
     )

@@ -6,8 +6,8 @@ host7: 64 cores, 503 GiB; 8 usable GPUs
 9 completed   2 out_of_memory   1 hung   2 running   26 pending
 GPU 0-3            resnet50-replicated_nccl-x4  step 12 of about 40  34 s of about 80 s
 GPU 4              vgg16-ps_cpu-x1              attempt 2: building  5 s
-1234.50 images/s   vgg16-ps_cpu-x2              (suspect: jitter 12 %)
-out_of_memory      vgg16-ps_cpu-x8              no room for it
+1234.50 images/s   vgg16-ps_cpu-x2 0123abcd     (suspect)
+out_of_memory      vgg16-ps_cpu-x8 4567cdef     no room for it
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ from scalemark.records.measurement import (
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text import untrusted, wording
-from store.reading.sweeps import SweepState
+from store.reading.sweeps import FinishedRepeat, SweepState
 
 BAR_WIDTH = 40
 LABEL_WIDTH = 36  # of lines in a log, where no label is known to be longer
@@ -59,38 +59,6 @@ class RunningAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedAttempt:
-    """An attempt that has ended, and what came of it."""
-
-    label: str
-    outcome: str  # an Outcome
-    message: str  # why it did not complete, or what else is missing; may be empty
-    duration_s: float
-    throughput: float | None = None  # none = not measured, as all below
-    item: str | None = None  # what is counted per second
-    median_step_s: float | None = None
-    jitter_s: float | None = None
-    verdict: str | None = None  # a Verdict
-    verdict_reasons: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, label: str, result: AttemptResult, duration_s: float) -> "EndedAttempt":
-        figures = {}
-        if result.measurement and result.outcome == Outcome.COMPLETED:
-            for name in ("throughput", "item", "median_step_s", "jitter_s"):
-                figures[name] = getattr(result.measurement, name)
-        return cls(
-            label=label,
-            outcome=result.outcome,
-            message=result.message,
-            duration_s=duration_s,
-            verdict=result.verdict,
-            verdict_reasons=result.verdict_reasons,
-            **figures,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A sweep at one moment, as `status --json` prints it."""
 
@@ -100,7 +68,7 @@ class Snapshot:
     kind: DeviceKind
     running: tuple[RunningAttempt, ...]
     counts: Mapping[State, int]  # see `counts_of`
-    recent: tuple[EndedAttempt, ...] = ()  # the last few, oldest first
+    recent: tuple[FinishedRepeat, ...] = ()  # the last few, oldest first
     eta_s: float | None = None  # none = nothing to estimate it from
     notes: tuple[str, ...] = ()  # what people should know now, as "stopping: waits for 3 attempts"
 
@@ -150,9 +118,9 @@ def render(snapshot: Snapshot) -> RenderableType:
         body.add_row(devices, label, Text(_doing(attempt)))
     for ended in snapshot.recent:
         if ended.outcome == Outcome.COMPLETED:
-            what, why = Text(_speed(ended)), _doubt(ended)
+            what, why = Text(_speed(ended.throughput, ended.item)), _doubt(ended.verdict)
         else:
-            what, why = Text(ended.outcome, style=FAILED), _why(ended)
+            what, why = Text(ended.outcome, style=FAILED), _why(ended.message)
         body.add_row(what, Text(one_line(ended.label)), Text(why))
     return Group(
         Text.assemble("sweep ", (one_line(snapshot.sweep), "bold")),
@@ -165,7 +133,9 @@ def render(snapshot: Snapshot) -> RenderableType:
 
 
 def plain_line(
-    ended: EndedAttempt,
+    label: str,
+    result: AttemptResult,
+    duration_s: float,
     *,
     num_done: int,
     total: int,
@@ -175,21 +145,22 @@ def plain_line(
     """Tell for a log how many repeats are done, what ended, how fast it was or what was wrong, and
     how long it took; never cut.
     """
-    line = Text(f"[{num_done:>{len(str(total))}}/{total}] {one_line(ended.label):<{label_width}} ")
-    if ended.outcome == Outcome.COMPLETED:
-        line.append(f"{_speed(ended):>18}")
-        if ended.median_step_s is not None:  # a program may report one number, and no steps
-            step_ms, jitter_ms = ended.median_step_s * 1e3, (ended.jitter_s or 0) * 1e3
+    line = Text(f"[{num_done:>{len(str(total))}}/{total}] {one_line(label):<{label_width}} ")
+    measured = result.measurement
+    if measured and result.outcome == Outcome.COMPLETED:
+        line.append(f"{_speed(measured.throughput, measured.item):>18}")
+        if measured.median_step_s is not None:  # a program may report one number, and no steps
+            step_ms, jitter_ms = measured.median_step_s * 1e3, (measured.jitter_s or 0) * 1e3
             line.append(f"  step {step_ms:8.1f} ms, jitter {jitter_ms:.1f}")
-        if ended.message:
-            line.append(f"  ({one_line(ended.message)})")
-        doubt = _doubt(ended)
+        if result.message:
+            line.append(f"  ({one_line(result.message)})")
+        doubt = _doubt(result.verdict, result.verdict_reasons)
         if doubt:
             line.append(f"  {doubt}")
     else:
-        why = untrusted.quoted(_why(ended), MOST_OF_MESSAGE)
-        line.append(f"{ended.outcome}: {why}", style=FAILED)
-    line.append(f"  took {ended.duration_s:.1f} s")
+        why = untrusted.quoted(_why(result.message), MOST_OF_MESSAGE)
+        line.append(f"{result.outcome}: {why}", style=FAILED)
+    line.append(f"  took {duration_s:.1f} s")
     if eta_s is not None and num_done < total:
         line.append(f"  ETA {wording.duration_text(eta_s)}")
     return line
@@ -247,22 +218,22 @@ def _devices(kind: DeviceKind, slots: Sequence[int]) -> str:
     return f"{kind.singular.removeprefix('CPU ')} {numbers}"
 
 
-def _why(ended: EndedAttempt) -> str:
-    return one_line(without_last_lines(ended.message))
+def _why(message: str) -> str:
+    return one_line(without_last_lines(message))
 
 
-def _speed(ended: EndedAttempt) -> str:
-    return f"{wording.fixed(ended.throughput or 0, 2)} {unit_of(ended.item or IMAGES)}"
+def _speed(throughput: float | None, item: str | None) -> str:
+    return f"{wording.fixed(throughput or 0, 2)} {unit_of(item or IMAGES)}"
 
 
-def _doubt(ended: EndedAttempt) -> str:
+def _doubt(verdict: str | None, reasons: Sequence[str] = ()) -> str:
     """Return the verdict with its first reason; `show` has the others, and what to do."""
-    if ended.verdict in (None, Verdict.VALID):
+    if verdict in (None, Verdict.VALID):
         return ""
-    if not ended.verdict_reasons:
-        return f"({ended.verdict})"
-    first, *others = ended.verdict_reasons
+    if not reasons:
+        return f"({verdict})"
+    first, *others = reasons
     reason = one_line(first.partition("; ")[0])
     if others:
         reason += f", and {len(others)} more"
-    return f"({ended.verdict}: {reason})"
+    return f"({verdict}: {reason})"

@@ -16,7 +16,6 @@ from store.errors import StoreError
 from store.rows import FinishedAttempt
 from sweeper import SweepRefusedError
 from sweeper.early_stopping.contests import Contest, Observer
-from sweeper.live.view import EndedAttempt
 from sweeper.loop import attempt, run_folders
 from sweeper.loop.backlog import Eta, Given, Repeat
 from sweeper.loop.supervision import Shared
@@ -98,8 +97,8 @@ class Recorder:
         self.observer.ended(repeat.task.key, final)
         waiting = [*self._backlog.waiting(), *self.observer.expected()]
         self._eta.update(waiting, list(self._shared.runs.values()))
-        ended = EndedAttempt.of(self._progress.label(repeat.trial), result, duration_s)
-        self._progress.attempt_ended(ended, again=again, eta_s=self._eta.left_s())
+        eta_s = self._eta.left_s()
+        self._progress.attempt_ended(repeat.trial, result, duration_s, again=again, eta_s=eta_s)
         self.steer(repeat)
         if again is None and outcome is not Outcome.COMPLETED:
             self._record_failure(repeat, result, f"{finished.run_dir}/log.txt")

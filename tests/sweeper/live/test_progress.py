@@ -8,7 +8,6 @@ from conf.schema import SweepConfig
 from scalemark.records.measurement import State
 from sweeper.grid.plan import make_plan
 from sweeper.live.progress import Progress
-from sweeper.live.view import EndedAttempt
 from tests.command.programs import spec_of
 from tests.filled import attempt
 from tests.specs import small
@@ -31,8 +30,7 @@ def test_speeds_are_in_one_column_however_long_the_labels():
     for trial in plan.trials:
         progress.settled(State.COMPLETED)
         result = attempt(trial.spec, 1234.5).result
-        ended = EndedAttempt.of(progress.label(trial), result, 1.0)
-        progress.attempt_ended(ended, again=None, eta_s=None)
+        progress.attempt_ended(trial, result, 1.0, again=None, eta_s=None)
     lines = reported.getvalue().splitlines()
     assert [line.index("1234.50 images/s") for line in lines] == [
         lines[0].index("1234.50 images/s")

@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -10,17 +11,17 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import AttemptResult, State
-from store.reading.sweeps import SweepState
+from scalemark.records.measurement import AttemptResult, Outcome, State
+from store.reading.sweeps import FinishedRepeat, SweepState
 from sweeper.live.view import (
     MOST_OF_MESSAGE,
-    EndedAttempt,
     RunningAttempt,
     Snapshot,
     counts_of,
     plain_line,
     render,
 )
+from tests.filled import measurement
 
 
 def running(
@@ -38,32 +39,36 @@ def running(
     return replace(attempt, **changes)
 
 
-def ended(label: str = "vgg16-ps_cpu-x1", **changes: object) -> EndedAttempt:
-    attempt = EndedAttempt(
-        label=label,
-        outcome="completed",
+def ended(**changes: object) -> FinishedRepeat:
+    repeat = FinishedRepeat(
+        trial_id="0123abcd",
+        model="vgg16",
+        strategy="ps_cpu",
+        num_gpus=1,
+        hosts=1,
+        device_kind="gpu",
+        repeat=1,
+        attempt=1,
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        outcome=Outcome.COMPLETED,
         message="",
-        duration_s=12.34,
         throughput=1234.5,
         item="images",
-        median_step_s=0.1,
-        jitter_s=0.002,
         verdict="valid",
-        verdict_reasons=(),
+        duration_s=12.34,
     )
-    return replace(attempt, **changes)
+    return replace(repeat, **changes)
 
 
-def failed(outcome: str, message: str) -> EndedAttempt:
-    return ended(
-        outcome=outcome,
-        message=message,
-        throughput=None,
-        item=None,
-        median_step_s=None,
-        jitter_s=None,
-        verdict=None,
-    )
+def failed(outcome: str, message: str, **changes: object) -> FinishedRepeat:
+    lacks = {"throughput": None, "item": None, "verdict": None}
+    return ended(outcome=Outcome(outcome), message=message, **lacks, **changes)
+
+
+def line_of(result: AttemptResult, num_done: int = 1, eta_s: float | None = None) -> str:
+    return plain_line(
+        "vgg16-ps_cpu-x1", result, 12.34, num_done=num_done, total=12, eta_s=eta_s
+    ).plain
 
 
 def shown_on(*attempts: RunningAttempt, **changes: object) -> Snapshot:
@@ -143,10 +148,10 @@ def test_failures_are_red_where_there_are_colors():
 
 
 def test_speeds_are_shown_as_they_land_with_what_makes_them_doubtful():
-    doubtful = ended("b", item="tokens", verdict="suspect", verdict_reasons=("jitter 12 %", "hot"))
+    doubtful = ended(model="b", item="tokens", verdict="suspect")
     lines = drawn(shown_on(recent=(ended(), doubtful)))
-    assert "1234.50 images/s  vgg16-ps_cpu-x1" in lines
-    assert "1234.50 tokens/s  b                (suspect: jitter 12 %, and 1 more)" in lines
+    assert "1234.50 images/s  vgg16-ps_cpu-x1 0123abcd" in lines
+    assert "1234.50 tokens/s  b-ps_cpu-x1 0123abcd      (suspect)" in lines
 
 
 @pytest.mark.parametrize(
@@ -172,11 +177,11 @@ def test_markup_in_names_is_shown_as_it_is():
         running(0, label=evil),
         sweep=evil,
         machine=evil,
-        recent=(ended(evil), failed("failed", evil)),
+        recent=(ended(model=evil), failed("failed", evil, model=evil)),
         notes=(evil,),
     )
-    assert sum(line.count(evil) for line in drawn(shown, 160)) == 6
-    assert evil in plain_line(ended(evil), num_done=1, total=2, eta_s=None).plain
+    assert sum(line.count(evil) for line in drawn(shown, 160)) == 7
+    assert evil in line_of(AttemptResult(outcome="failed", message=evil))
 
 
 @settings(deadline=None, max_examples=50)
@@ -195,39 +200,32 @@ def test_no_text_moves_the_cursor_or_leaves_the_terminal(text, width):
 
 
 def test_a_plain_line_tells_speed_doubt_time_and_eta():
-    line = plain_line(
-        ended(verdict="suspect", verdict_reasons=("hot",), message="no profile"),
-        num_done=3,
-        total=12,
-        eta_s=330.0,
+    result = AttemptResult(
+        outcome="completed",
+        message="no profile",
+        measurement=replace(measurement(1234.5), median_step_s=0.1, jitter_s=0.002),
+        verdict="suspect",
+        verdict_reasons=("hot",),
     )
-    assert line.plain == (
+    assert line_of(result, num_done=3, eta_s=330.0) == (
         f"[ 3/12] {'vgg16-ps_cpu-x1':<36}   1234.50 images/s  step    100.0 ms, jitter 2.0  (no profile)  (suspect: hot)"
         "  took 12.3 s  ETA 6 min"
     )
+    result = replace(result, verdict_reasons=("jitter 12 %", "hot"))
+    assert "  (suspect: jitter 12 %, and 1 more)  took" in line_of(result)
 
 
-def test_a_plain_line_tells_what_was_wrong_in_one_line():
-    line = plain_line(failed("out_of_memory", "no room\nfor it"), num_done=12, total=12, eta_s=0.0)
-    assert (
-        line.plain == f"[12/12] {'vgg16-ps_cpu-x1':<36} out_of_memory: no room for it  took 12.3 s"
-    )
-
-
-def test_a_plain_line_leaves_out_what_a_program_printed():
-    why = failed("invalid", "found no number.\nIts last lines:\nhello")
-    line = plain_line(why, num_done=1, total=1, eta_s=0.0)
-    assert "invalid: found no number.  took" in line.plain
-
-
-def test_a_long_message_is_cut_in_a_plain_line():
-    line = plain_line(failed("invalid", "no number " * 100), num_done=1, total=1, eta_s=0.0)
-    assert "no number…  took" in line.plain
-    assert len(line.plain) < MOST_OF_MESSAGE + 100
-
-
-def test_an_ended_attempt_has_figures_only_when_it_completed():
-    result = AttemptResult(outcome="failed", message="x")
-    assert EndedAttempt.of("a", result, 1.0) == EndedAttempt(
-        label="a", outcome="failed", message="x", duration_s=1.0
-    )
+@pytest.mark.parametrize(
+    ("outcome", "message", "said"),
+    [
+        ("out_of_memory", "no room\nfor it", "out_of_memory: no room for it  took 12.3 s"),
+        # without what a program printed
+        ("invalid", "found no number.\nIts last lines:\nhello", "found no number.  took 12.3 s"),
+        ("invalid", "no number " * 100, "no number…  took 12.3 s"),
+    ],
+)
+def test_a_plain_line_tells_what_was_wrong_in_one_line(outcome, message, said):
+    line = line_of(AttemptResult(outcome=outcome, message=message), num_done=12, eta_s=0.0)
+    assert line.startswith(f"[12/12] {'vgg16-ps_cpu-x1':<36} {outcome}: ")
+    assert line.endswith(said)
+    assert len(line) < MOST_OF_MESSAGE + 100
