@@ -399,7 +399,7 @@ def is_tried_again(retry: RetryConfig, ended: str, num_ended: int) -> bool:
     """Decide after an attempt that `ended_so`, the repeat's `num_ended`-th that did. Each way to
     end is counted on its own, so that a crash uses up no retry that is meant for a disturbance.
     """
-    if ended == Outcome.INTERRUPTED:
-        return True
+    if ended == Outcome.INTERRUPTED:  # its host was lost; the next command tries it again
+        return num_ended <= MOST_RETRIES
     most_retries: int = getattr(retry, ended, 0)  # it has no setting for other ends
     return num_ended <= most_retries

@@ -1,24 +1,20 @@
 """A repeat is tried again as often as its settings say for the way it ended, and no more."""
 
-import math
-
 import pytest
 
 from conf.schema import RetryConfig
 from scalemark.records.measurement import Outcome
 from sweeper import SweepRefusedError
-from sweeper.loop.attempt import check_retries, ended_so, is_tried_again
+from sweeper.loop.attempt import MOST_RETRIES, check_retries, ended_so, is_tried_again
 
 
-def num_attempts(
-    retry: RetryConfig, outcome: Outcome, *, crashed: bool = False, most: int = 1000
-) -> float:
+def num_attempts(retry: RetryConfig, outcome: Outcome, *, crashed: bool = False) -> int:
     """How many attempts are made when all of them end the same way."""
     ended = ended_so(outcome, crashed=crashed)
-    for number in range(1, most):
-        if not is_tried_again(retry, ended, number):
-            return number
-    return math.inf
+    number = 1
+    while is_tried_again(retry, ended, number):
+        number += 1
+    return number
 
 
 def test_a_crash_is_tried_once_more_by_default():
@@ -32,8 +28,8 @@ def test_what_was_ended_for_a_known_reason_has_no_result_but_did_not_crash(outco
     assert ended_so(outcome, crashed=True) == outcome
 
 
-def test_what_the_sweep_interrupted_is_always_tried_again():
-    assert num_attempts(RetryConfig(crashed=0), Outcome.INTERRUPTED) == math.inf
+def test_what_a_lost_host_interrupts_is_left_to_the_next_command_after_many_tries():
+    assert num_attempts(RetryConfig(crashed=0), Outcome.INTERRUPTED) == 1 + MOST_RETRIES
 
 
 def test_an_interrupt_by_somebody_else_counts_as_a_crash():
