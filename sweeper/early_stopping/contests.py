@@ -15,12 +15,12 @@ import sqlalchemy as sa
 
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import Outcome
-from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes, width_name
+from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes
 from scalemark.stats.welch import Spread
 from scalemark.text.wording import counted
 from store.reading.earlier import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.early_stopping.rule import Contender, Ruling, rule_race
-from sweeper.grid.plan import Plan, varying_axes
+from sweeper.grid.plan import Plan
 from sweeper.loop.backlog import Backlog, Task
 
 DECIDED = "race: decided, enough repeats of it are completed"
@@ -189,7 +189,7 @@ class RaceResults:
 
     def __init__(self, most_repeats: int, read: ReadResults) -> None:
         self.most_repeats, self._read = most_repeats, read
-        self.completed: dict[str, tuple[CompletedRepeat, ...]] = {}
+        self._speeds: dict[str, tuple[float, ...]] = {}
         self._spreads: dict[str, Spread] = {}
 
     @property
@@ -200,11 +200,11 @@ class RaceResults:
         """Read again what these have shown. Raises StoreError."""
         completed = self._read(trial_ids)
         for trial_id in trial_ids:
-            self.completed[trial_id] = completed.get(trial_id, ())
-            self._spreads[trial_id] = Spread.of(self.speeds(trial_id))
+            speeds = tuple(repeat.throughput for repeat in completed.get(trial_id, ()))
+            self._speeds[trial_id], self._spreads[trial_id] = speeds, Spread.of(speeds)
 
     def speeds(self, trial_id: str) -> tuple[float, ...]:
-        return tuple(repeat.throughput for repeat in self.completed[trial_id])
+        return self._speeds[trial_id]
 
 
 class Race(Contest):
@@ -213,9 +213,8 @@ class Race(Contest):
     may_use_all = False
 
     def __init__(
-        self, label: str, trial_ids: tuple[str, ...], names: tuple[str, ...], results: RaceResults
+        self, trial_ids: tuple[str, ...], names: tuple[str, ...], results: RaceResults
     ) -> None:
-        self.label = label  # for people: what tells the race from others
         self.trial_ids = trial_ids  # two or more
         self.names = names  # for people: what tells each from the others
         self.is_decided = False  # by what was completed before the sweep
@@ -259,19 +258,14 @@ def make_races(specs: Sequence[TrialSpec], most_repeats: int, read: ReadResults)
             shared.pop(axis, None)
         key = tuple(shared.get(axis) for axis in known)
         groups.setdefault(key, []).append(spec)
-    crowds = [group for group in groups.values() if len(group) > 1]
-    telling = varying_axes([group[0] for group in crowds])
     results = RaceResults(most_repeats, read)
     races: list[Race] = []
     racing_ids: list[str] = []
-    for group in crowds:
-        racing = _racing_axes(group[0])
-        trial_ids = tuple(spec.trial_id for spec in group)
-        words = [f"{group[0].model}-{width_name(group[0].num_gpus, group[0].hosts)}"]
-        for axis in sorted(telling - racing - {"num_gpus", "hosts"}):
-            words.append(f"{axis}={group[0].axes.get(axis)}")
-        races.append(Race(" ".join(words), trial_ids, _names(group, racing), results))
-        racing_ids += trial_ids
+    for group in groups.values():
+        if len(group) > 1:
+            trial_ids = tuple(spec.trial_id for spec in group)
+            races.append(Race(trial_ids, _names(group), results))
+            racing_ids += trial_ids
     results.learn(racing_ids)
     return races
 
@@ -283,10 +277,10 @@ def _racing_axes(spec: TrialSpec) -> set[str]:
     return set(RACING)
 
 
-def _names(specs: Sequence[TrialSpec], racing: set[str]) -> tuple[str, ...]:
+def _names(specs: Sequence[TrialSpec]) -> tuple[str, ...]:
     """Return the names of strategies, or of a program's the free axes that differ."""
     free = []
-    for axis in sorted(racing.difference(STRATEGY_AXES)):
+    for axis in sorted(_racing_axes(specs[0]).difference(STRATEGY_AXES)):
         if len({spec.axes.get(axis) for spec in specs}) > 1:
             free.append(axis)
     names = []

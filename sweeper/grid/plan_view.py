@@ -187,7 +187,7 @@ def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) ->
         )
     races = []
     for race in planned.races:
-        races.append({"race": race.label, "trials": race.trial_ids, "decided": race.is_decided})
+        races.append({"trials": race.trial_ids, "decided": race.is_decided})
     values = {
         "from": taken and asdict(taken),  # an earlier trial, and what came from it
         "machine": machine.key,
