@@ -1,11 +1,11 @@
 """Reads the throughput of trials by night: a record for each machine and each rhythm of measuring.
 
-An attempt is a reading of a trial: on a machine, on a day, with some software.
+An attempt measured a trial on a machine, on a day, with some software.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -67,22 +67,6 @@ class Record:
     logs: Floats  # (cells, nights): mean log throughput of the processes; NaN: not measured
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryReading:
-    """The throughput of one process of a trial in a night."""
-
-    machine: str
-    host: str
-    trial_id: str
-    axes: Mapping[str, object]
-    item: str
-    throughput: float
-    day: date
-    software: Mapping[str, str]  # one object for one software
-    sweep: str
-    is_accepted: bool
-
-
 def histories(selection: Selection) -> list[Record]:
     """Return at least one record.
 
@@ -109,49 +93,24 @@ def histories(selection: Selection) -> list[Record]:
             f"{locate(selection.db).name}: no number that may be quoted{asked}; see "
             f"{own_command(selection.db, 'list')}"
         )
-    return records(attempt_readings(attempts, begun_sweeps(engine)), is_simulated=is_simulated)
+    return records(attempts, begun_sweeps(engine), is_simulated=is_simulated)
 
 
-def attempt_readings(
-    attempts: Sequence[Row], sweeps: Mapping[int, BegunSweep]
-) -> Iterator[HistoryReading]:
-    """Yield a reading per process. A sweep belongs to the day on which it began."""
-    axes: dict[str, dict[str, object]] = {}
-    software: dict[tuple[object, ...], dict[str, str]] = {}
-    shared: dict[str, dict[str, str]] = {}
+def records(
+    attempts: Sequence[Row], sweeps: Mapping[int, BegunSweep], *, is_simulated: bool
+) -> list[Record]:
+    """Sort attempts into records: by machine, by trial and by night. A sweep belongs to the day on
+    which it began.
+    """
+    by_machine: dict[str, list[Row]] = defaultdict(list)
     # sorting is stable: of one sweep they stay as they came
     for attempt in sorted(attempts, key=lambda row: sweeps[row["sweep_id"]].started_at):
-        trial_id, machine = attempt["trial_id"], attempt["machine"]
-        sweep = sweeps[attempt["sweep_id"]]
-        if trial_id not in axes:
-            axes[trial_id] = _axes(attempt["trial"])
-        line = _machine_line(machine, shares_host=attempt["shares_host"])
-        key = (attempt["environment_id"], attempt["machine_id"], line)
-        if key not in software:
-            versions = _software(attempt["environment"], machine)
-            software[key] = shared.setdefault(repr(versions), versions)
-        yield HistoryReading(
-            machine=line,
-            host=machine["host"],
-            trial_id=trial_id,
-            axes=axes[trial_id],
-            item=attempt["item"],
-            throughput=attempt["throughput"],
-            day=sweep.started_at.date(),
-            software=software[key],
-            sweep=sweep.name,
-            is_accepted=sweep.is_accepted,
-        )
-
-
-def records(readings: Iterable[HistoryReading], *, is_simulated: bool) -> list[Record]:
-    """Sort readings into records: by machine, by trial and by night."""
-    by_machine: dict[str, list[HistoryReading]] = defaultdict(list)
-    for reading in readings:
-        by_machine[reading.machine].append(reading)
+        line = _machine_line(attempt["machine"], shares_host=attempt["shares_host"])
+        by_machine[line].append(attempt)
     made: list[Record] = []
-    for of_machine in by_machine.values():
-        made += _records_of_machine(of_machine, is_simulated=is_simulated)
+    for line, of_machine in by_machine.items():
+        record = _of_machine(line, of_machine, sweeps, is_simulated=is_simulated)
+        made += split_by_rhythm(record)
     return made
 
 
@@ -194,63 +153,68 @@ def _gaps(known: Truths) -> Places:
     return gaps
 
 
-def _records_of_machine(readings: Sequence[HistoryReading], *, is_simulated: bool) -> list[Record]:
-    trials: dict[tuple[str, str], HistoryReading] = {}
-    by_night: dict[tuple[date, int], list[HistoryReading]] = defaultdict(list)
-    for reading in readings:
-        trials.setdefault((reading.trial_id, reading.item), reading)
-        by_night[reading.day, id(reading.software)].append(reading)
+def _of_machine(
+    line: str, attempts: Sequence[Row], sweeps: Mapping[int, BegunSweep], *, is_simulated: bool
+) -> Record:
+    trials: dict[tuple[str, str], Row] = {}
+    software: dict[object, dict[str, str]] = {}
+    by_night: dict[tuple[date, str], list[Row]] = defaultdict(list)
+    for attempt in attempts:
+        trials.setdefault((attempt["trial_id"], attempt["item"]), attempt)
+        where = attempt["environment_id"], attempt["machine_id"]
+        if where not in software:
+            software[where] = _software(attempt["environment"], attempt["machine"])
+        day = sweeps[attempt["sweep_id"]].started_at.date()
+        by_night[day, repr(software[where])].append(attempt)
     numbers = {key: number for number, key in enumerate(trials)}
-    nights = sorted(by_night.values(), key=lambda night: night[0].day)  # of one day, as they came
-    logs = np.full((len(trials), len(nights)), np.nan)
-    for place, of_night in enumerate(nights):
+    logs = np.full((len(trials), len(by_night)), np.nan)
+    nights = []
+    # of one day they stay as they came
+    for place, (day, versions) in enumerate(sorted(by_night, key=lambda key: key[0])):
+        of_night = by_night[day, versions]
         values: dict[tuple[str, str], list[float]] = defaultdict(list)
-        for reading in of_night:
-            values[reading.trial_id, reading.item].append(math.log(reading.throughput))
+        by_sweep: dict[str, set[str]] = defaultdict(set)
+        accepted = ""
+        for attempt in of_night:
+            sweep = sweeps[attempt["sweep_id"]]
+            values[attempt["trial_id"], attempt["item"]].append(math.log(attempt["throughput"]))
+            by_sweep[sweep.name].add(attempt["trial_id"])
+            if sweep.is_accepted and not accepted:
+                accepted = sweep.name
         for key, of_trial in values.items():
             logs[numbers[key], place] = np.mean(of_trial)
-    record = Record(
-        machine=readings[0].machine,
-        host=readings[0].host,
+        first = of_night[0]
+        there = software[first["environment_id"], first["machine_id"]]
+        nights.append(Night(day=day, software=there, trials=by_sweep, accepted=accepted))
+    return Record(
+        machine=line,
+        host=attempts[0]["machine"]["host"],
         is_simulated=is_simulated,
         cells=tuple(_cells(list(trials.values()))),
-        nights=tuple(_night(of_night) for of_night in nights),
+        nights=tuple(nights),
         logs=logs,
     )
-    return split_by_rhythm(record)
 
 
-def _night(readings: Sequence[HistoryReading]) -> Night:
-    trials: dict[str, set[str]] = defaultdict(set)
-    accepted = ""
-    for reading in readings:
-        trials[reading.sweep].add(reading.trial_id)
-        if reading.is_accepted and not accepted:
-            accepted = reading.sweep
-    first = readings[0]
-    return Night(day=first.day, software=first.software, trials=trials, accepted=accepted)
-
-
-def _cells(trials: Sequence[HistoryReading]) -> list[HistoryCell]:
-    """Name cells by the axes that distinguish them."""
+def _cells(attempts: Sequence[Row]) -> list[HistoryCell]:
+    """Name the trials of these attempts by the axes that distinguish them."""
+    every = [_axes(attempt["trial"]) for attempt in attempts]
     texts: dict[str, set[str]] = defaultdict(set)
-    for trial in trials:
-        for axis, value in trial.axes.items():
+    for axes in every:
+        for axis, value in axes.items():
             texts[axis].add(as_typed(value))
     varying = [axis for axis in texts if len(texts[axis]) > 1 and axis not in _FOLLOWING]
-    has_items = len({trial.item for trial in trials}) > 1
+    has_items = len({attempt["item"] for attempt in attempts}) > 1
     cells: dict[str, HistoryCell] = {}
-    for trial in trials:
-        axes = trial.axes
+    for attempt, axes in zip(attempts, every, strict=True):
+        trial_id, item = attempt["trial_id"], attempt["item"]
         words = [f"{axis}={as_typed(axes[axis])}" for axis in varying if axis in axes]
         if has_items:
-            words.append(trial.item)
-        name = " ".join(words) or as_typed(axes.get("model", trial.trial_id[:8]))
+            words.append(item)
+        name = " ".join(words) or as_typed(axes.get("model", trial_id[:8]))
         if name in cells:  # they differ in what is no axis, as the number of steps
-            name = f"{name} {trial.trial_id[:8]}"
-        cells[name] = HistoryCell(
-            trial_id=trial.trial_id, name=name, axes=axes, unit=unit_of(trial.item)
-        )
+            name = f"{name} {trial_id[:8]}"
+        cells[name] = HistoryCell(trial_id=trial_id, name=name, axes=axes, unit=unit_of(item))
     return list(cells.values())
 
 

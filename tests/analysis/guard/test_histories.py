@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.guard.histories import attempt_readings, histories, records
+from analysis.guard.histories import histories, records
 from analysis.selection import NothingFoundError, Selection
 from scalemark.records.measurement import Verdict
 from scalemark.records.references import Origin
@@ -55,7 +55,7 @@ def process(sweep_id: int = 1, days: float = 0.0, **changes: object) -> dict[str
     return row | changes
 
 
-def read(*rows: dict[str, Any], trials=TRIALS):
+def made(*rows: dict[str, Any], trials=TRIALS):
     sweeps = {}
     for row in rows:
         row["trial"] = trials[row["trial_id"]]
@@ -67,11 +67,7 @@ def read(*rows: dict[str, Any], trials=TRIALS):
             started_at=NOON + timedelta(days=row["days"]),
             is_accepted=number == 7,
         )
-    return attempt_readings(rows, sweeps)
-
-
-def made(*rows: dict[str, Any]):
-    return records(read(*rows), is_simulated=False)
+    return records(rows, sweeps, is_simulated=False)
 
 
 def test_sweeps_of_one_day_are_one_night_whose_processes_are_averaged():
@@ -85,9 +81,10 @@ def test_sweeps_of_one_day_are_one_night_whose_processes_are_averaged():
 def test_free_axes_and_variables_are_axes():
     """A bug: trials that differ in a variable were named by their ids, and no group."""
     trial = TRIALS["t1"] | {"axes.zero": 1, "env.X": "a", "env.Y": None}
-    (reading,) = read(process(), trials={"t1": trial})
-    assert (reading.axes["zero"], reading.axes["env.X"]) == (1, "a")
-    assert "env.Y" not in reading.axes
+    (record,) = made(process(), trials={"t1": trial})
+    (cell,) = record.cells
+    assert (cell.axes["zero"], cell.axes["env.X"]) == (1, "a")
+    assert "env.Y" not in cell.axes
 
 
 def test_two_softwares_on_a_day_are_two_nights():
