@@ -20,7 +20,7 @@ from scalemark.host.own_code import database_option, typed
 from scalemark.text.untrusted import command_line
 from store.errors import NoSweepError, StoreError
 from store.sqlite import ONLY_READS, SqliteFile, sqlite_explained
-from store.tables import add_missing_columns, missing_columns
+from store.tables import add_columns, missing_columns
 
 if TYPE_CHECKING:
     from store.postgresql import PostgresDatabase
@@ -97,7 +97,7 @@ def open_for_writing(url: str) -> sa.Engine:
         engine = database.writer()
         try:
             with engine.begin() as connection:
-                add_missing_columns(connection)
+                add_columns(connection)
         except BaseException:
             engine.dispose()
             raise
@@ -181,7 +181,7 @@ def _opened(url: str) -> sa.Engine | None:
         if missing and isinstance(database, SqliteFile) and not database.can_be_written():
             engine = database.reader_of_copy()
             with engine.begin() as connection:
-                add_missing_columns(connection)
+                add_columns(connection)
         elif missing:
             open_for_writing(url).dispose()
     return engine

@@ -107,10 +107,8 @@ class PostgresDatabase:
     def settle(self) -> None:
         """Do nothing: nobody copies the server's files."""
 
-    @contextmanager
-    def _connected(self) -> Iterator[sa.Connection]:
-        with _engine(self._url, poolclass=sa.NullPool).connect() as connection:
-            yield connection
+    def _connected(self) -> sa.Connection:
+        return _engine(self._url, poolclass=sa.NullPool).connect()
 
 
 def _engine(url: sa.URL, settings: str = "", **options: Any) -> sa.Engine:
@@ -162,16 +160,12 @@ def postgresql_explained(url: sa.URL) -> Iterator[None]:
             if isinstance(cause, of_driver):
                 kind, remedy = of_ours, what_to_do
                 break
-        if kind is AwayError and not _is_away(cause):
+        # without a code it is the driver that found no server, or lost it
+        code: str | None = getattr(cause, "sqlstate", None)
+        if kind is AwayError and code is not None and not code.startswith(_AWAY):
             kind = StoreError
         remedy = remedy.replace("{another}", f"name another database with {database_option('URL')}")
         raise kind(f"{_shown(url)}: {' '.join(str(cause).split())}; {remedy}") from error
-
-
-def _is_away(cause: object) -> bool:
-    """Without a code it is the driver that found no server, or lost it."""
-    code: str | None = getattr(cause, "sqlstate", None)
-    return code is None or code.startswith(_AWAY)
 
 
 # the connection broke; the server shuts down, has crashed, is starting

@@ -271,11 +271,13 @@ def is_lacked(axis: Axis) -> bool:
     return axis.name not in ALWAYS_OF_COMMANDS
 
 
-def sql_default(value: AxisValue) -> TextClause:
+def sql_default(value: AxisValue | None) -> TextClause:
     """Return the default of an axis as both engines take it in a definition of a column."""
-    if isinstance(value, bool):
-        return text("true" if value else "false")
-    return text(str(value) if not isinstance(value, str) else f"'{value}'")
+    if value is None:
+        return text("NULL")
+    if isinstance(value, str):
+        return text(f"'{value}'")
+    return text(str(value).lower())
 
 
 class TrialRow(Base):

@@ -147,7 +147,9 @@ class SqliteFile:
         """SQLite does the same when the last connection closes: but a reader may keep it open for
         days.
         """
-        with closing(_plain_connection(self.path)) as connection:
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        plain = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        with closing(plain) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
@@ -240,12 +242,6 @@ def _writing_engine(path: Path, **options: Any) -> sa.Engine:
     return engine
 
 
-def _plain_connection(path: Path) -> sqlite3.Connection:
-    """Connect to a database that is there, without transactions."""
-    uri = f"{path.absolute().as_uri()}?mode=rw"
-    return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-
-
 def _url(path: Path) -> sa.URL:
     """Make a URL of whatever name: in the text of a URL some characters would mean something."""
     return sa.URL.create("sqlite", database=str(path))
@@ -267,7 +263,12 @@ def sqlite_explained(path: Path) -> Iterator[None]:
             kind = LockedError
         if _has_code(cause, *_OF_DAMAGE):
             kind = LostDatabaseError
-        raise kind(f"{path}: {cause}; {_remedy(path, str(cause))}") from error
+        remedy = "{another}"
+        for sign in _REMEDIES:
+            if sign in str(cause):
+                remedy = _REMEDIES[sign]
+                break
+        raise kind(f"{path}: {cause}; {remedy.replace('{another}', _another())}") from error
 
 
 _OF_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -284,13 +285,6 @@ def cause_of(error: BaseException | None) -> object:
     if isinstance(error, DatabaseError):
         return error.orig
     return error
-
-
-def _remedy(path: Path, cause: str) -> str:
-    for sign, remedy in _REMEDIES.items():
-        if sign in cause:
-            return remedy.replace("{another}", _another())
-    return _another()
 
 
 def _another() -> str:

@@ -34,6 +34,7 @@ from store.schema import (
     TrialRow,
     Whole,
     is_lacked,
+    sql_default,
 )
 
 SCHEMA = "5"  # version of the tables, in `database_info`: to be raised with every change of them
@@ -320,7 +321,7 @@ def insert_trials(connection: sa.Connection, specs: Mapping[str, TrialSpec]) -> 
     refuse_other_readings(connection, changed.values())
     for spec in changed.values():
         update_trial(connection, spec)
-    _make_room_for(connection, new.values())
+    add_columns(connection, new.values())
     insert_all(connection, TrialRow, [_values(id_, spec) for id_, spec in new.items()])
     _fill(connection, new)
 
@@ -401,13 +402,6 @@ def missing_columns(connection: sa.Connection) -> set[str]:
     return set(AXES) - set(_columns(connection))
 
 
-def add_missing_columns(connection: sa.Connection) -> None:
-    """Give the table a column for every defined axis, and the views theirs, inside the caller's
-    transaction.
-    """
-    _make_room_for(connection, ())
-
-
 _OF_SQLITE: Mapping[str, sa.types.TypeEngine[Any]] = {
     "INT": Flag(),
     "INTEGER": Whole(),
@@ -425,7 +419,10 @@ def _columns(connection: sa.Connection) -> dict[str, Any]:
     }
 
 
-def _make_room_for(connection: sa.Connection, specs: Iterable[TrialSpec]) -> None:
+def add_columns(connection: sa.Connection, specs: Iterable[TrialSpec] = ()) -> None:
+    """Give the table a column for every defined axis and every free axis of these trials, and the
+    views theirs, inside the caller's transaction.
+    """
     known = _columns(connection)
     new: dict[str, sa.types.TypeEngine[Any]] = {}
     wider: dict[str, sa.types.TypeEngine[Any]] = {}
@@ -442,11 +439,9 @@ def _make_room_for(connection: sa.Connection, specs: Iterable[TrialSpec]) -> Non
             wider[name] = _KINDS[widest]
     missing = [axis for axis in AXES.values() if axis.name not in known]
     for axis in missing:
-        default = sa.literal(axis.default).compile(
-            dialect=connection.dialect, compile_kwargs={"literal_binds": True}
-        )
         is_null = "" if is_lacked(axis) else "NOT NULL "
-        _alter(connection, "ADD", axis.name, _KINDS[axis.type], f"{is_null}DEFAULT {default}")
+        more = f"{is_null}DEFAULT {sql_default(axis.default)}"
+        _alter(connection, "ADD", axis.name, _KINDS[axis.type], more)
     for name, kind in new.items():
         _alter(connection, "ADD", name, kind)
     if wider:

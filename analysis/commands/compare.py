@@ -19,7 +19,7 @@ from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.records.measurement import Outcome
-from scalemark.text.wording import counted
+from scalemark.text.wording import counted, shortened
 from store.command_line import Db, Json
 from store.errors import StoreError
 
@@ -354,8 +354,4 @@ def _trial(result: Result) -> str:
 
 
 def _shortened(texts: Iterable[str]) -> str:
-    every = list(dict.fromkeys(texts))
-    if len(every) > _MOST_LISTED:
-        num_more = len(every) - _MOST_LISTED + 1
-        every[_MOST_LISTED - 1 :] = [f"and {num_more} more: see --json"]
-    return "; ".join(every)
+    return "; ".join(shortened(list(texts), _MOST_LISTED))

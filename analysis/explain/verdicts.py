@@ -214,8 +214,10 @@ def _of_verdict(
     if is_touched and taken >= NEIGHBORS_FROM:
         yield f"other programs took {taken:.0%} of the cores"
     alone = fall.ablations.results.get(ablations.Ablation.ALONE)
-    if bound is not Bound.COMMUNICATION and alone is not None and _fetches_variables(alone):
-        yield "the one replica fetches its variables from the CPU, which counts as its compute"
+    if bound is not Bound.COMMUNICATION and alone is not None:
+        is_served = alone.axes["local_parameter_device"] == "cpu" and not alone.trains_apart
+        if is_served and not waterfall.shares_cores(alone):
+            yield "the one replica fetches its variables from the CPU, which counts as its compute"
     of_bound = [cause for cause in heavy if cause.bound is bound]
     if bound is Bound.HEALTHY:
         yield from _of_health(fall)
@@ -225,11 +227,6 @@ def _of_verdict(
         yield from _of_quiet(fall, causes)
     else:
         yield "no cause alone takes 10% of the step"
-
-
-def _fetches_variables(alone: Result) -> bool:
-    is_served = alone.axes["local_parameter_device"] == "cpu" and not alone.trains_apart
-    return is_served and not waterfall.shares_cores(alone)
 
 
 def _of_launching(case: Case, bound: Bound, heavy: Sequence[Evidence]) -> Iterator[str]:
@@ -300,7 +297,6 @@ def _of_quiet(fall: waterfall.Waterfall, causes: Sequence[Evidence]) -> Iterator
 
 MORE_BATCHES = 8  # that wait on each device
 FEW_PACKS = 8  # tf_cnn_benchmarks' own choice of gradient_repacking
-MANY_STEPS = 10  # per call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,8 +416,9 @@ def _fewer_calls(axes: Axes, place: Environment) -> Changes:
     update = abilities.VARIABLE_UPDATES.get(axes.get("variable_update", ""))
     is_alone = axes.get("num_gpus", 1) == 1 or (update is not None and update.is_of_one_host)
     can_gain = is_alone or place.device_kind is not DeviceKind.GPU
-    if can_gain and axes.get("steps_per_execution", 1) < MANY_STEPS:
-        yield {"steps_per_execution": MANY_STEPS}, "what a call costs is paid once for ten steps"
+    if can_gain and axes.get("steps_per_execution", 1) < ablations.MANY_STEPS:
+        changes = {"steps_per_execution": ablations.MANY_STEPS}
+        yield changes, "what a call costs is paid once for ten steps"
 
 
 def _own_threads(axes: Axes, place: Environment) -> Changes:
