@@ -121,16 +121,17 @@ def _end_of_lost(rank: Rank, ends: RankEnds, see: str, but: str = "") -> TrialEn
         outcome = TRAINER_EXIT_CODES.get(exit_code)
         if outcome in _KNOWN_BY_EXIT:
             return trial_end(outcome, f"rank {rank.name}: {outcome}; {see}")
-    ended = f"rank {rank.name} {_ended(exit_code)}{but}"
+    how = f"rank {rank.name} {ended(exit_code)}{but}"
     if exit_code == -signal.SIGKILL and ends.kernel_killed:
         if not ends.shares_host:
             return trial_end(Outcome.OUT_OF_MEMORY, f"rank {rank.name} was {KILLED_BY_KERNEL}")
-        ended += PERHAPS_BY_KERNEL
+        how += PERHAPS_BY_KERNEL
     crashed = exit_code in (None, RANK_CRASHED) or exit_code < 0 or rank == WORKER_0
-    return trial_end(Outcome.FAILED, f"{ended}; {see}", RANK_LOST if crashed else None)
+    return trial_end(Outcome.FAILED, f"{how}; {see}", RANK_LOST if crashed else None)
 
 
-def _ended(exit_code: int | None) -> str:
+def ended(exit_code: int | None) -> str:
+    """Say how a process ended, as in "worker-0 ended by SIGKILL"."""
     if exit_code is None:
         return "ended unseen"
     if exit_code == RANK_CRASHED:

@@ -1,25 +1,20 @@
 """`scalemark selfcheck`: proves every mode on this machine's devices. Run it first.
 
 ```
-  this process: which devices, which modes ─► a process for each mode, one after the other ─► table
-                                              (mode_check.py)
+  this process: which devices, which modes ─► the ranks of a mode, one mode after the other ─► table
+                                              (mode_check.py, started as those of a trial)
 ```
 A mode that crashes or hangs is one failed line; the others are checked all the same.
-
-TensorFlow reads some variables once, at its import. Trials of other precisions need others, so that
-the checks of a mode are made in as many processes as there are different ones: on GPUs one with
-half precision and one without.
 """
 
 import argparse
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -27,34 +22,27 @@ from tempfile import TemporaryDirectory
 
 import pynvml
 
-from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES
-from scalemark.cli.terminal import print_json, reader_may_leave
-from scalemark.host.own_code import lack_of_tensorflow, module_command, python_path
+from scalemark.abilities import PRECISIONS, VARIABLE_UPDATES, jobs_of
+from scalemark.cli.terminal import make_console, print_columns, print_json, reader_may_leave
+from scalemark.host.own_code import lack_of_tensorflow, python_path
 from scalemark.records import switches
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import WORKER_0, Rank
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.records.validation import JsonRecord
+from scalemark.run_folder import RunFolder, last_error
 from scalemark.text import wording
-from scalemark.text.untrusted import quoted
+from trainer import own_rank, rank_ends
+from trainer.supervision import NotStartedError, RanksJob, StartedRanks, start_ranks
 
 NUM_CPU_DEVICES = 2
 MOST_GPUS = 8
 PIECES_OF_ONE_GPU = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mode:
-    """A way of sharing variables and reducing gradients."""
-
-    variable_update: str
-    local_parameter_device: str
-    all_reduce: str
-    is_distributed: bool = False  # checked over several hosts
-
-    @property
-    def name(self) -> str:
-        return strategy_name(self.variable_update, self.local_parameter_device, self.all_reduce)
+CHECK_TIMEOUT_S = 300.0  # one that takes longer hangs; the first has to import and build
+LOOK_EVERY_S = 1.0
+MOST_HOSTS = 8
+MOST_REPLICAS = 16
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +59,12 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class Bench(JsonRecord):
     """The devices the checks run on."""
 
     kind: str  # cpu_device, logical_gpu, gpu
     num_replicas: int  # of all hosts
     num_hosts: int = 1  # more are processes of this machine
-
-    @property
-    def device_kind(self) -> str:
-        """The kind that its trials name."""
-        if self.kind == "logical_gpu":
-            return str(DeviceKind.GPU)
-        return self.kind
 
     @property
     def described(self) -> str:
@@ -97,16 +78,7 @@ class Bench:
         return f"{self.num_hosts} hosts with {devices} each (processes of this machine)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part(JsonRecord):
-    """The checks of one mode that a process makes, because they need the same environment."""
-
-    mode: Mode
-    bench: Bench
-    precisions: tuple[str, ...]  # with fp32 come the checks that vary something else
-
-
-BASE = TrialSpec(
+ONE_DEVICE = TrialSpec(
     model="resnet18_cifar",
     num_gpus=1,
     device_kind=DeviceKind.CPU_DEVICE,
@@ -127,60 +99,34 @@ BASE = TrialSpec(
     num_steps=10,
     seed=1,
 )
+"""The trial that others are compared with."""
 
 
-def of_one_device(bench: Bench) -> TrialSpec:
-    """Return the trial that others are compared with."""
-    return replace(BASE, device_kind=bench.device_kind)
+def modes(bench: Bench) -> dict[str, TrialSpec]:
+    """Return the plain trial of every combination that the files of `trainer/variable_updates/`
+    offer on so many hosts.
 
-
-def of_mode(mode: Mode, bench: Bench) -> TrialSpec:
-    """Return the plain trial of a mode on all devices of the bench."""
-    return replace(
-        of_one_device(bench),
-        num_gpus=bench.num_replicas,
-        hosts=bench.num_hosts,
-        variable_update=mode.variable_update,
-        local_parameter_device=mode.local_parameter_device,
-        all_reduce=mode.all_reduce,
-        batch_size=16 if bench.kind == "cpu_device" else 128,
-    )
-
-
-def parts(
-    mode: Mode, bench: Bench, inherited: Mapping[str, str]
-) -> Iterator[tuple[Part, dict[str, str]]]:
-    """Yield the parts of a mode's checks, the plain ones first, and the variables of each."""
-    of_variables: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for precision in _precisions(mode):
-        spec = replace(of_mode(mode, bench), precision=precision)
-        variables = tuple(sorted(switches.variables(spec, inherited).items()))
-        of_variables.setdefault(variables, []).append(precision)
-    for variables, precisions in of_variables.items():
-        yield Part(mode=mode, bench=bench, precisions=tuple(precisions)), dict(variables)
-
-
-def _precisions(mode: Mode) -> list[str]:
-    if VARIABLE_UPDATES[mode.variable_update].is_of_one_host:
-        return [BASE.precision]  # those checks do not vary it
-    return [BASE.precision, *(name for name in PRECISIONS if name != BASE.precision)]
-
-
-def all_modes() -> Iterator[Mode]:
-    """Yield every combination that the files of `trainer/variable_updates/` offer.
-
-    Those in which every host trains by itself are left out: no single process can check them.
+    Those in which every host trains by itself are left out: on CPUs they have one device per host.
     """
+    found = {}
     for update, abilities in VARIABLE_UPDATES.items():
-        if abilities.every_worker_trains and not abilities.is_of_one_host:
+        is_of_one_host = not abilities.goes_over_hosts
+        if is_of_one_host != (bench.num_hosts == 1):
+            continue
+        if abilities.every_worker_trains and not is_of_one_host:
             continue
         for where, all_reduce in product(abilities.local_parameter_devices, abilities.all_reduces):
-            yield Mode(
+            spec = replace(
+                ONE_DEVICE,
+                device_kind="cpu_device" if bench.kind == "cpu_device" else "gpu",
+                num_gpus=bench.num_replicas,
+                hosts=bench.num_hosts,
                 variable_update=update,
                 local_parameter_device=where,
                 all_reduce=all_reduce,
-                is_distributed=abilities.goes_over_hosts,
             )
+            found[strategy_name(update, where, all_reduce)] = own_rank.with_processes(spec)
+    return found
 
 
 def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts: int = 1) -> Bench:
@@ -197,31 +143,31 @@ def choose_bench(asked: str, num_replicas: int | None, num_gpus: int, num_hosts:
     return Bench(kind=kind, num_replicas=num_hosts * num_replicas, num_hosts=num_hosts)
 
 
-CHECK_TIMEOUT_S = 300.0  # one that takes longer hangs; the first has to import and build
-LOOK_EVERY_S = 1.0
-MOST_HOSTS = 8
-MOST_REPLICAS = 16
-INTERRUPTED = 130
-
-
 def main(arguments: Sequence[str] | None = None, *, program: str = "scalemark selfcheck") -> int:
     """Return 0 when every mode that can run here is exact and where it says, else 1; 130 after an
     interrupt, which prints what was checked until then.
     """
-    asked, modes, bench = _asked(arguments, program)
-    # what TensorFlow says at its start is no finding
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    asked, bench, specs = _asked(arguments, program)
     print(f"checking on {bench.described}", file=sys.stderr)
     before = signal.signal(signal.SIGTERM, _interrupt)  # as `timeout` and Slurm send it
+    checks: list[Check] = []
+    was_interrupted = False
     try:
-        checks, was_interrupted = _checked(modes, bench)
+        for number, (name, spec) in enumerate(specs.items(), start=1):
+            of_mode = _check(name, spec, bench)
+            print(f"[{number}/{len(specs)}] {name}: {_counted(of_mode)}", file=sys.stderr)
+            checks += of_mode
+    except KeyboardInterrupt:
+        was_interrupted = True
+        print(f"interrupted: {len(specs) - number + 1} modes are left", file=sys.stderr)
     finally:
         signal.signal(signal.SIGTERM, before)
     with reader_may_leave():
         if asked.json:
             print_json({"devices": bench, "checks": checks})
         else:
-            print("\n".join([*report(checks, bench), f"\n{_counted(checks)}"]), flush=True)
+            report(checks, bench)
+            print(f"\n{_counted(checks)}", flush=True)
     if was_interrupted:
         return INTERRUPTED
     outcomes = {check.outcome for check in checks}
@@ -236,79 +182,99 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _checked(modes: Sequence[Mode], bench: Bench) -> tuple[list[Check], bool]:
-    """Check one mode after the other; return whether somebody interrupted, too."""
-    checks: list[Check] = []
-    for number, mode in enumerate(modes, start=1):
-        of_mode: list[Check] = []
+RANK_MODULE = "trainer.mode_check"
+
+
+def bench_file(folder: RunFolder) -> Path:
+    return folder.path / "bench.json"
+
+
+def checks_file(folder: RunFolder, rank: Rank) -> Path:
+    """Return the file to which a rank writes a line of JSON per check."""
+    return folder.path / f"checks-{rank.name}.jsonl"
+
+
+def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return what a mode's ranks need in their environment beside the inherited: TensorFlow reads
+    it once, at its import, so that it serves the checks of every precision.
+    """
+    needed = {"PYTHONPATH": python_path(inherited)}
+    usual = {
+        "TF_CPP_MIN_LOG_LEVEL": "2",  # what TensorFlow says at its start is no finding
+        "TF_ENABLE_ONEDNN_OPTS": "1",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # else one mode takes all of a GPU's memory
+    }
+    for name in usual.keys() - inherited.keys():
+        needed[name] = usual[name]
+    for precision in PRECISIONS:
+        needed |= switches.variables(replace(spec, precision=precision), inherited)
+    return needed
+
+
+def _check(name: str, spec: TrialSpec, bench: Bench) -> list[Check]:
+    """Check one mode in processes of its own."""
+    with TemporaryDirectory() as path:
+        folder = RunFolder(Path(path))
+        folder.write(folder.trial, spec.to_json())
+        folder.write(bench_file(folder), bench.to_json())
+        job = RanksJob(
+            spec=spec,
+            folder=folder,
+            jobs=jobs_of(spec) or (WORKER_0.job_name,),
+            module=RANK_MODULE,
+            slow_import="",  # variables must be there before it
+            variables=variables(spec, os.environ),
+            cuts_one_gpu=bench.kind == "logical_gpu",
+        )
+        checking: tuple[Rank, ...] = (WORKER_0,)
         try:
-            for part, variables in parts(mode, bench, os.environ):
-                _check_in_own_process(part, variables, of_mode)
-                if all(check.outcome != "passed" for check in of_mode):
-                    break  # the mode cannot run here, or is broken, which need not be said again
-        except KeyboardInterrupt:
-            print(f"interrupted: {len(modes) - number + 1} modes are left", file=sys.stderr)
-            return checks, True
-        print(f"[{number}/{len(modes)}] {mode.name}: {_counted(of_mode)}", file=sys.stderr)
-        checks += of_mode
-    return checks, False
+            with start_ranks(job) as ranks:
+                if VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
+                    checking = ranks.cluster.ranks
+                problem = _how_it_failed(ranks, folder, checking)
+        except NotStartedError as error:
+            problem = f"its processes could not be started: {error}"
+        checks = _worst(folder, checking)
+    if problem:
+        checks.append(Check(mode=name, options="-", outcome="failed", problem=problem))
+    return checks
 
 
-def _check_in_own_process(part: Part, variables: Mapping[str, str], checks: list[Check]) -> None:
-    """Add the checks of a process with these variables, beside those that every one has."""
-    mode = part.mode
-    with TemporaryDirectory() as folder:
-        out, log = Path(folder) / "checks.jsonl", Path(folder) / "log.txt"
-        out.touch()
-        environment = {
-            "TF_ENABLE_ONEDNN_OPTS": "1",
-            "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # else one mode takes all of a GPU's memory
-            **os.environ,
-            **variables,
-            ORCHESTRATOR_VARIABLE: str(os.getpid()),
-            "PYTHONPATH": python_path(os.environ),
-        }
-        with log.open("wb") as log_file:
-            process = subprocess.Popen(
-                module_command("trainer.mode_check", part.to_json(), str(out)),
-                stdin=subprocess.DEVNULL,
-                stdout=log_file,
-                stderr=log_file,
-                env=environment,
-                process_group=0,  # Ctrl-C and `timeout` signal a group: this one is ended from here
-            )
-        try:
-            problem = _how_it_failed(process, out)
-        finally:
-            process.kill()
-            process.wait()
-            checks += [Check(**json.loads(line)) for line in out.read_text().splitlines()]
-        if problem:
-            last = (log.read_text(errors="replace").strip().splitlines() or [""])[-1]
-            problem = f"{problem}: {quoted(last, 300)}"
-            checks.append(Check(mode=mode.name, options="-", outcome="failed", problem=problem))
-
-
-def _how_it_failed(process: subprocess.Popen[bytes], out: Path) -> str:
-    """Wait for a mode's process, as long as it writes checks; empty where it ended well."""
+def _how_it_failed(ranks: StartedRanks, folder: RunFolder, checking: Sequence[Rank]) -> str:
+    """Wait for all ranks that check, as long as they write; empty where they ended well."""
     num_bytes, seen_s = 0, time.monotonic()
     while True:
-        try:
-            exit_code = process.wait(LOOK_EVERY_S)
+        ended = ranks.look(LOOK_EVERY_S)
+        for rank, exit_code in ended.items():
             if exit_code:
-                return f"its process ended with {exit_code}"
+                how = rank_ends.ended(exit_code)
+                return f"{rank.name} {how}: {last_error(folder.rank_log(rank))}"
+        if all(rank in ended for rank in checking):
             return ""
-        except subprocess.TimeoutExpired:
-            now_s, written = time.monotonic(), out.stat().st_size
+        written = sum(path.stat().st_size for path in folder.path.glob("checks-*"))
         if written != num_bytes:
-            num_bytes, seen_s = written, now_s
-        elif now_s - seen_s >= CHECK_TIMEOUT_S:
-            return f"hung for {CHECK_TIMEOUT_S:.0f} s"
+            num_bytes, seen_s = written, time.monotonic()
+        elif time.monotonic() - seen_s >= CHECK_TIMEOUT_S:
+            return f"hung for {CHECK_TIMEOUT_S:.0f} s: {last_error(folder.log)}"
+
+
+def _worst(folder: RunFolder, checking: Sequence[Rank]) -> list[Check]:
+    """Return each check as the rank has it that found the most, where all have made it."""
+    of_ranks: list[list[Check]] = []
+    for rank in checking:
+        path = checks_file(folder, rank)
+        lines = path.read_text().splitlines() if path.exists() else []
+        of_ranks.append([Check(**json.loads(line)) for line in lines])
+    worst = []
+    for same in zip(*of_ranks, strict=False):
+        failed = [check for check in same if check.outcome == "failed"]
+        worst.append(max(failed or same, key=lambda check: check.difference or 0.0))
+    return worst
 
 
 def _asked(
     arguments: Sequence[str] | None, program: str
-) -> tuple[argparse.Namespace, list[Mode], Bench]:
+) -> tuple[argparse.Namespace, Bench, dict[str, TrialSpec]]:
     """Read the command line; a wrong question ends the process with exit code 2."""
     parser = argparse.ArgumentParser(
         prog=program,
@@ -332,22 +298,16 @@ def _asked(
         parser.error(f"--hosts {asked.hosts}: wanted 1 to {MOST_HOSTS}")
     if asked.replicas is not None and not 1 <= asked.replicas <= MOST_REPLICAS:
         parser.error(f"--replicas {asked.replicas}: wanted 1 to {MOST_REPLICAS}")
-    return asked, _modes(parser, asked), _bench(parser, asked)
-
-
-def _modes(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[Mode]:
-    """Return the modes that were asked for, else all of so many hosts."""
-    modes = {mode.name: mode for mode in all_modes() if mode.is_distributed == (asked.hosts > 1)}
-    chosen: list[str] = []
-    for word in asked.modes or ():
-        chosen += word.strip(",").split(",")
-    unknown = set(chosen) - set(modes)
+    bench = _bench(parser, asked)
+    specs = modes(bench)
+    words = " ".join(asked.modes or specs).replace(",", " ").split()
+    unknown = set(words) - set(specs)
     if unknown:
         parser.error(
             f"no mode {', '.join(sorted(unknown))} with --hosts {asked.hosts}; "
-            f"choose from {', '.join(modes)}"
+            f"choose from {', '.join(specs)}"
         )
-    return [modes[name] for name in chosen or modes]
+    return asked, bench, {name: specs[name] for name in words}
 
 
 def _bench(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> Bench:
@@ -370,42 +330,33 @@ def _bench(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> Bench:
     return bench
 
 
-def report(checks: Sequence[Check], bench: Bench) -> Iterator[str]:
-    """Yield a table of what was checked, then what could not be checked and why, then failures."""
-    rows: list[tuple[str, ...]] = []
+def report(checks: Sequence[Check], bench: Bench) -> None:
+    """Print a table of what was checked, then what could not be checked and why, then failures."""
+    rows, failed = [], []
     unchecked: dict[str, dict[str, None]] = defaultdict(dict)
-    failed = []
     for check in checks:
         name = check.mode if check.options == "-" else f"{check.mode} {check.options}"
         if check.outcome == "unsupported":
             unchecked[check.problem][name] = None
-        else:
-            rows.append(_row(check))
+            continue
+        cells = [check.mode, check.options]
+        numbers = (check.difference, ".1e"), (check.loss_difference, ".1e"), (check.bound, ".0e")
+        for value, form in numbers:
+            cells.append("-" if value is None else format(value, form))
+        rows.append([*cells, "FAILED" if check.outcome == "failed" else ""])
         if check.outcome == "failed":
             failed.append(f"{name}: {check.problem}")
     if rows:
-        yield f"\nLargest difference of weights and loss from one device; {bench.described}"
+        print(f"\nLargest difference of weights and loss from one device; {bench.described}")
         if bench.kind == "cpu_device":
-            yield DeviceKind.CPU_DEVICE.note
-        rows = [("mode", "options", "weights", "loss", "below", ""), *rows]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            yield "  ".join(map(str.ljust, row, widths)).rstrip()
+            print(DeviceKind.CPU_DEVICE.note)
+        print_columns(make_console(), ("mode", "options", "weights", "loss", "below", ""), rows)
     if unchecked:
-        yield "\nNot checked"
+        print("\nNot checked")
     for problem, names in unchecked.items():
-        yield f"{problem} ({', '.join(names)})"
+        print(f"{problem} ({', '.join(names)})")
     if failed:
-        yield "\nFAILED"
-        yield from failed
-
-
-def _row(check: Check) -> tuple[str, ...]:
-    cells = []
-    numbers = (check.difference, ".1e"), (check.loss_difference, ".1e"), (check.bound, ".0e")
-    for value, form in numbers:
-        cells.append("-" if value is None else format(value, form))
-    return check.mode, check.options, *cells, "FAILED" if check.outcome == "failed" else ""
+        print("\nFAILED", *failed, sep="\n")
 
 
 def _counted(checks: Sequence[Check]) -> str:

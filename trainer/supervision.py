@@ -20,7 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -60,6 +60,8 @@ class RanksJob:
     # what `module` imports for seconds: where that is done already, forking is worth it; empty =
     # never fork
     slow_import: str = "tensorflow"
+    variables: Mapping[str, str] = field(default_factory=dict)  # of its ranks, beside our own
+    cuts_one_gpu: bool = False  # all workers see one GPU, which each cuts in pieces
     # how long the others may go on once worker 0 has completed, to complete as well, or else the
     # trial has not; None where they only serve worker 0
     grace_s: float | None = None
@@ -80,6 +82,8 @@ class RanksJob:
         """Return a worker's share of the GPUs of this host; parameter servers have none."""
         if not self.uses_gpus(rank):
             return ""
+        if self.cuts_one_gpu:
+            return own_rank.visible_devices(0, 1, 1)
         per_host, num_hosts = self.spec.gpus_per_host, self.spec.hosts
         return own_rank.visible_devices(rank.task_index, per_host, num_hosts)
 
@@ -87,7 +91,7 @@ class RanksJob:
 @contextmanager
 def start_ranks(job: RanksJob) -> "Iterator[StartedRanks]":
     """Start them all; at the end of the block, kill what still runs. Raises UnsupportedTrialError
-    for what this machine cannot do, _NotStartedError for what cannot be started; nothing runs then.
+    for what this machine cannot do, NotStartedError for what cannot be started; nothing runs then.
     """
     with ExitStack() as held:
         try:
@@ -104,7 +108,7 @@ def start_ranks(job: RanksJob) -> "Iterator[StartedRanks]":
                 ranks.start(rank)
                 ranks.wait_for_host(rank)
         except (OSError, ValueError) as error:  # a file of the folder may make no sense
-            raise _NotStartedError(error) from error
+            raise NotStartedError(error) from error
         yield ranks
 
 
@@ -194,6 +198,7 @@ class StartedRanks:
             os.dup2(nothing, 0)
             os.close(nothing)
             own_process.write_into(self._job.folder.rank_log(rank))
+            os.environ.update(self._job.variables)
             os.environ[ORCHESTRATOR_VARIABLE] = str(supervisor)
             if self._hosts:
                 self._run_elsewhere(rank)
@@ -298,7 +303,7 @@ def look_after(job: RanksJob) -> int:
         result, exit_code = rank_ends.judge(job.folder, _watch(job))
     except UnsupportedTrialError as error:
         result, exit_code = rank_ends.trial_end(Outcome.UNSUPPORTED, str(error))
-    except _NotStartedError as error:
+    except NotStartedError as error:
         problem = f"its ranks could not be started: {error}"
         result, exit_code = rank_ends.trial_end(Outcome.FAILED, problem)
     except OSError as error:
@@ -310,7 +315,7 @@ def look_after(job: RanksJob) -> int:
     return exit_code
 
 
-class _NotStartedError(Exception):
+class NotStartedError(Exception):
     """Nothing runs."""
 
 

@@ -1,18 +1,26 @@
 """Trains in every distributed mode over real processes, prints which, and last what it found as JSON: `... HOSTS [lose]`.
 
-In a process of its own: its servers are forked before TensorFlow touches a device.
+In a process of its own, which is worker 0: the others are ranks of the trainer.
 """
 
 import json
-import multiprocessing
+import os
+import signal
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from scalemark.abilities import VARIABLE_UPDATES
+from scalemark.records.attempt import WORKER_0, Rank, RankLimits
 from scalemark.records.machine import DeviceKind
+from scalemark.run_folder import RunFolder
 from tests.specs import small
 from trainer import LostRankError, UnsupportedTrialError, devices, mode_check, run
 from trainer.data import digits
+from trainer.own_rank import reserved_ports
+from trainer.supervision import StartedRanks, job
 from trainer.watching import op_placement
 
 PER_HOST, NUM_STEPS = 2, 3
@@ -65,21 +73,41 @@ def modes():
 
 
 def main(num_hosts, lose):
-    def claim(_):
-        return devices.claim(DeviceKind.CPU_DEVICE, PER_HOST)
-
     print("begins", flush=True)
-    mode_check.START_TIMEOUT_S = PATIENCE_S
-    with mode_check.started(num_hosts, claim) as cluster:
-        on = devices.connect(claim(None), cluster, PATIENCE_S)
+    with started(num_hosts) as ranks:
+        own = devices.claim(DeviceKind.CPU_DEVICE, PER_HOST)
+        on = devices.connect(own, ranks.cluster, PATIENCE_S)
         print("connected", flush=True)
         if lose:
-            found = {"lost": lose_one(on, cluster, num_hosts)}
+            found = {"lost": lose_one(on, ranks, num_hosts)}
         else:
             # first: seeds are set anew for it, which waits for all that other modes have left running
             found = {"input": check_input(on)} if num_hosts == 2 else {}
             found |= check_all(num_hosts, on)
     print(json.dumps(found))
+
+
+@contextmanager
+def started(num_hosts):
+    """The ranks of a trial with parameter servers, without worker 0."""
+    spec = small(
+        num_gpus=num_hosts * PER_HOST,
+        hosts=num_hosts,
+        variable_update="distributed_parameter_server",
+    )
+    with TemporaryDirectory() as path, reserved_ports(2 * num_hosts) as ports:
+        folder = RunFolder(Path(path))
+        folder.write(folder.trial, spec.to_json())
+        of_trial = job(spec, folder)
+        cluster = of_trial.cluster(["127.0.0.1"] * num_hosts, ports)
+        ranks = StartedRanks(of_trial, cluster, (), RankLimits())
+        try:
+            for rank in cluster.ranks:
+                if rank != WORKER_0:
+                    ranks.start(rank)
+            yield ranks
+        finally:
+            ranks.end()
 
 
 def check_all(num_hosts, on):
@@ -93,7 +121,7 @@ def check_all(num_hosts, on):
         if "staged_vars" in changes:
             return mode_check.one_step_stale(alone, one, batches), None
         if str(plain) not in references:
-            training, loss = mode_check.train_to_loss(replace(alone, **plain), one, batches)
+            training, loss = mode_check.train(replace(alone, **plain), one, batches)
             references[str(plain)] = training.update.weights(0), loss
         return references[str(plain)]
 
@@ -118,7 +146,7 @@ def check_all(num_hosts, on):
 def check(spec, on, batches, weights, loss):
     try:
         with op_placement.recorded() as placement:
-            training, last_loss = mode_check.train_to_loss(spec, on, batches)
+            training, last_loss = mode_check.train(spec, on, batches)
     except UnsupportedTrialError as error:
         return {"refused": str(error)}
     ours = [training.update.weights(replica) for replica in range(spec.num_gpus)]
@@ -156,7 +184,7 @@ def check_input(on):
     }
 
 
-def lose_one(on, cluster, num_hosts):
+def lose_one(on, ranks, num_hosts):
     spec = small(
         num_gpus=num_hosts * PER_HOST,
         hosts=num_hosts,
@@ -164,11 +192,11 @@ def lose_one(on, cluster, num_hosts):
         all_reduce="none",
     )
     batches = list(mode_check.whole_batches(spec.num_gpus, 1))
-    training = mode_check.train(spec, on, batches)
-    (lost,) = (process for process in multiprocessing.active_children() if process.name == "ps-1")
-    lost.kill()
+    training, _ = mode_check.train(spec, on, batches)
+    lost, _ = ranks._running[Rank(job_name="ps", task_index=1)]
+    os.kill(lost, signal.SIGKILL)
     try:
-        with devices.naming_lost_ranks(cluster):
+        with devices.naming_lost_ranks(ranks.cluster):
             for _ in range(1000):
                 training.towers.step(mode_check.split(batches, on))
     except LostRankError as error:

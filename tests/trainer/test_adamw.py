@@ -65,8 +65,8 @@ def test_towers_leave_the_decay_out_of_gradients(make_devices):
     devices = make_devices(2)
     silent = [(images * 0.0, labels) for images, labels in whole_batches(2, 3)]
     spec = replace(SPEC, num_gpus=2)
-    before = train(spec, devices, [], convolutional).update.weights(0)
-    after = train(spec, devices, silent, convolutional).update.weights(0)
+    before = train(spec, devices, [], convolutional)[0].update.weights(0)
+    after = train(spec, devices, silent, convolutional)[0].update.weights(0)
     # kernels see images of zeros alone, so that nothing but decay changes those of the first layer
     kernel = next(index for index, values in enumerate(before) if values.ndim == 4)
     wanted = before[kernel] * (1 - RATE * DECAY) ** 3

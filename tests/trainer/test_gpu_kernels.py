@@ -11,7 +11,7 @@ from tests.tiers import every_other
 from tests.trainer.gpu_kernels import lacking
 from trainer import collectives
 from trainer.devices import Devices
-from trainer.selfcheck import all_modes
+from trainer.selfcheck import Bench, modes
 
 PX = {"alexnet": 67, "vgg16": 32, "overfeat": 71, "inception3": 96, "inception4": 96}
 SHORT = 16  # tokens
@@ -21,7 +21,11 @@ PRECISION = {
     "bf16": {},
 }
 # each process of the others traces its own part
-MODES = [mode for mode in all_modes() if not VARIABLE_UPDATES[mode.variable_update].rank_jobs]
+MODES = {
+    name: spec
+    for name, spec in modes(Bench(kind="cpu_device", num_replicas=2)).items()
+    if not VARIABLE_UPDATES[spec.variable_update].rank_jobs
+}
 
 
 @pytest.fixture
@@ -61,22 +65,20 @@ def test_an_op_without_a_gpu_kernel_is_found(make_devices, monkeypatch):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("mode", "precision"), every_other(MODES, tuple(PRECISION)), ids=lambda case: str(case)
-)
+@pytest.mark.parametrize(("mode", "precision"), every_other(tuple(MODES), tuple(PRECISION)))
 def test_every_mode_has_all_kernels(make_devices, monkeypatch, mode, precision):
     """NCCL's too, whose graph is built here over CPU devices that pass for GPUs, and never run."""
     monkeypatch.setattr(Devices, "check_own_gpus", lambda _: None)
     monkeypatch.setattr(collectives, "_check_order", lambda *_: None)
     changes = dict(PRECISION[precision])
-    if mode.variable_update == "independent":
+    if MODES[mode].variable_update == "independent":
         changes.pop("loss_scale", None)
     spec = of_model(
         "lenet5",
         precision=precision,
-        variable_update=mode.variable_update,
-        local_parameter_device=mode.local_parameter_device,
-        all_reduce=mode.all_reduce,
+        variable_update=MODES[mode].variable_update,
+        local_parameter_device=MODES[mode].local_parameter_device,
+        all_reduce=MODES[mode].all_reduce,
         **changes,
     )
     assert lacking(spec, make_devices(2)) == set()

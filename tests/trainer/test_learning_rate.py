@@ -84,14 +84,14 @@ def test_three_steps_of_a_mode_take_three_rates(make_devices, changes):
     gradients.
     """
     batches = list(whole_batches(2, 3))
-    wanted = train(SGD, make_devices(2), []).update.weights(0)
+    wanted = train(SGD, make_devices(2), [])[0].update.weights(0)
     for rate, batch in zip((0.05, 0.1, 0.1), batches, strict=True):
         gradients = gradients_at(wanted, replace(SGD, num_gpus=1), make_devices(1), batch)
         wanted = [w - rate * g for w, g in zip(wanted, gradients, strict=True)]
     spec = replace(SGD, **changes)
-    ours = train(replace(spec, learning_rate_warm_up=2), make_devices(2), batches)
+    ours, _ = train(replace(spec, learning_rate_warm_up=2), make_devices(2), batches)
     assert largest_difference(ours.update.weights(1), wanted) < 1e-6
-    without = train(spec, make_devices(2), batches).update.weights(1)
+    without = train(spec, make_devices(2), batches)[0].update.weights(1)
     assert largest_difference(without, wanted) > 1e-4
 
 
@@ -102,7 +102,7 @@ def test_an_update_that_is_skipped_does_not_count(make_devices):
     )
 
     def count(loss_scale: str) -> int:
-        training = train(
+        training, _ = train(
             replace(spec, loss_scale=loss_scale), make_devices(2), list(whole_batches(2, 2))
         )
         counts = training.towers._optimizer.learning_rate._counts.values()

@@ -15,7 +15,7 @@ from trainer.mode_check import (
     largest_difference,
     normalized,
     split,
-    train_to_loss,
+    train,
     whole_batches,
 )
 from trainer.run import build, open_training
@@ -106,8 +106,8 @@ def test_staged_weights_are_the_same_for_all_micro_batches(make_devices, local_p
 def test_the_loss_is_the_mean_over_micro_batches(make_devices):
     batches = list(whole_batches(2, 1))
     spec = small(num_gpus=2, **RATE)
-    _, whole = train_to_loss(spec, make_devices(2), batches)
-    _, loss = train_to_loss(replace(spec, gradient_accumulation=4), make_devices(2), batches)
+    _, whole = train(spec, make_devices(2), batches)
+    _, loss = train(replace(spec, gradient_accumulation=4), make_devices(2), batches)
     assert loss == pytest.approx(whole, abs=1e-6)
 
 

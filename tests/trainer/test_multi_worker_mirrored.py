@@ -103,7 +103,7 @@ def test_workers_reach_one_devices_weights_and_losses(ran, make_devices, name):
     batches = list(whole_batches(spec.num_gpus, NUM_STEPS))
     one = replace(spec, variable_update="replicated", all_reduce="none", num_gpus=1, hosts=1)
     one = replace(one, steps_per_execution=1, gradient_repacking=0)
-    weights = train(one, alone, batches).update.weights(0)
+    weights = train(one, alone, batches)[0].update.weights(0)
     training = run.build(one, alone, convolutional)
     losses = [float(training.towers.step(split([batch], alone))) for batch in batches]
     for worker in workers:

@@ -3,29 +3,27 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 
+import psutil
 import pynvml
 import pytest
 
 from tests.conftest import PROJECT
 from tests.ran import ran
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
+from tests.sweeper.processes import assert_gone
 from tests.trainer import passing_for_gpus
-from trainer import selfcheck
-from trainer.selfcheck import Bench, Check, Mode, Part, choose_bench
+from trainer import selfcheck, supervision
+from trainer.selfcheck import Bench, Check, choose_bench, modes
 
 pytestmark = pytest.mark.integration
 
 PLAIN = {"mode": "ring", "options": "-"}
-REPLICATED = Mode(variable_update="replicated", local_parameter_device="gpu", all_reduce="none")
-
-
-def plain_part() -> Part:
-    return Part(
-        mode=REPLICATED, bench=Bench(kind="cpu_device", num_replicas=2), precisions=("fp32",)
-    )
+TWO = Bench(kind="cpu_device", num_replicas=2)
+REPLICATED = modes(TWO)["replicated_none"]
 
 
 def run(*arguments):
@@ -39,7 +37,8 @@ def test_a_mode_is_proven_and_nccl_cannot_run_on_cpu_devices():
     found = json.loads(ended.stdout)
     checks = {check["options"]: check for check in found["checks"] if check["mode"] == "ps_cpu"}
     assert found["devices"] == {"kind": "cpu_device", "num_replicas": 2, "num_hosts": 1}
-    assert checks["staged_vars=True"]["difference"] < checks["staged_vars=True"]["bound"] == 1e-6
+    staged = checks["staged_vars=True weight_decay=0.0"]
+    assert staged["difference"] < staged["bound"] == 1e-6
     assert checks["precision=tf32"]["outcome"] == "unsupported"
     (refused,) = (check for check in found["checks"] if check["mode"] == "replicated_nccl")
     assert (refused["outcome"], refused["problem"]) == (
@@ -78,17 +77,17 @@ def checked(monkeypatch):
     modes = []
 
     def answer(*outcomes, then=None):
-        def check(part, variables, checks):
-            modes.append((part.mode.name, part.bench))
-            for outcome in outcomes:
-                problem = "" if outcome == "passed" else "wanted 2 GPUs"
-                checks.append(
-                    Check(mode=part.mode.name, options="-", outcome=outcome, problem=problem)
-                )
+        def check(name, spec, bench):
+            modes.append((name, bench))
             if then:
-                then(part)
+                then(name)
+            problems = ["" if outcome == "passed" else "wanted 2 GPUs" for outcome in outcomes]
+            return [
+                Check(mode=name, options="-", outcome=outcome, problem=problem)
+                for outcome, problem in zip(outcomes, problems, strict=True)
+            ]
 
-        monkeypatch.setattr(selfcheck, "_check_in_own_process", check)
+        monkeypatch.setattr(selfcheck, "_check", check)
         return modes
 
     return answer
@@ -109,13 +108,6 @@ def test_modes_are_parted_by_commas_or_spaces(checked):
     assert [name for name, _ in modes] == ["ps_cpu", "sharded", "independent"]
 
 
-def test_a_mode_that_cannot_run_says_so_once(checked):
-    """On GPUs its checks are of two processes."""
-    modes = checked("unsupported")
-    checks, _ = selfcheck._checked([REPLICATED], Bench(kind="gpu", num_replicas=3))
-    assert ([check.outcome for check in checks], len(modes)) == (["unsupported"], 1)
-
-
 def test_a_box_on_which_nothing_could_be_checked_has_not_passed(checked, capsys):
     checked("unsupported")
     assert selfcheck.main(["--devices", "cpu_device"]) == 1
@@ -128,8 +120,8 @@ def test_a_box_on_which_nothing_could_be_checked_has_not_passed(checked, capsys)
 def test_an_interrupt_prints_what_was_checked(checked, capsys, number):
     """A bug: `timeout` left nothing."""
 
-    def interrupt(part):
-        if part.mode.variable_update == "mirrored":
+    def interrupt(name):
+        if name == "mirrored_ring":
             os.kill(os.getpid(), number)
 
     checked("passed", then=interrupt)
@@ -142,17 +134,27 @@ def test_an_interrupt_prints_what_was_checked(checked, capsys, number):
 
 
 def test_a_mode_that_crashes_or_hangs_is_one_failure(monkeypatch):
-    part = plain_part()
-    checks: list[Check] = []
-    strange = replace(part, bench=Bench(kind="no_such_kind", num_replicas=2))
-    selfcheck._check_in_own_process(strange, {}, checks)
+    (crashed,) = selfcheck._check("ring", REPLICATED, replace(TWO, kind="no_such_kind"))
     monkeypatch.setattr(selfcheck, "CHECK_TIMEOUT_S", 0.1)
     monkeypatch.setattr(selfcheck, "LOOK_EVERY_S", 0.1)
-    selfcheck._check_in_own_process(part, {}, checks)
-    crashed, hung = checks
+    (hung,) = selfcheck._check("ring", REPLICATED, TWO)
     assert (crashed.outcome, hung.outcome) == ("failed", "failed")
-    assert "its process ended with 1: ValueError: 'no_such_kind'" in crashed.problem
+    assert "worker-0 ended with exit code 1: ValueError: 'no_such_kind'" in crashed.problem
     assert hung.problem.startswith("hung for")
+
+
+def test_no_rank_outlives_the_self_check():
+    """Whatever ends it: Linux ends the processes of a mode with it."""
+    command = [sys.executable, "-m", "trainer", "selfcheck", "--hosts", "2"]
+    one_mode = ("--devices", "cpu_device", "--modes", "distributed_ring")
+    with subprocess.Popen([*command, *one_mode], cwd=PROJECT) as process:
+        ranks: list[psutil.Process] = []
+        while len(ranks) < 2:
+            ranks = psutil.Process(process.pid).children()
+            assert process.poll() is None
+        process.kill()
+    for rank in ranks:
+        assert_gone(rank.pid)
 
 
 def test_processes_on_gpus_have_the_variables_that_their_checks_need(monkeypatch):
@@ -161,16 +163,12 @@ def test_processes_on_gpus_have_the_variables_that_their_checks_need(monkeypatch
     def command(module, *arguments):
         return (*passing_for_gpus.COMMAND, module, *arguments)
 
-    monkeypatch.setattr(selfcheck, "module_command", command)
-    apart = Mode(variable_update="independent", local_parameter_device="gpu", all_reduce="none")
-    found: list[Check] = []
+    monkeypatch.setattr(supervision, "module_command", command)
     two = Bench(kind="logical_gpu", num_replicas=2)
-    for part, variables in selfcheck.parts(apart, two, os.environ):
-        first = replace(part, precisions=part.precisions[:1])
-        selfcheck._check_in_own_process(first, variables, found)
-    assert [(check.options, check.outcome, check.problem) for check in found] == [
-        ("precision=fp32", "passed", ""),
-        ("precision=bf16", "passed", ""),
+    found = selfcheck._check("independent", modes(two)["independent"], two)
+    assert [(check.options, check.outcome) for check in found[:2]] == [
+        ("-", "passed"),
+        ("precision=bf16", "passed"),
     ]
 
 
@@ -231,25 +229,26 @@ def test_a_mig_device_alone_proves_nothing(arguments, said, monkeypatch, capsys)
     assert (ended.value.code, said in " ".join(capsys.readouterr().err.split())) == (2, True)
 
 
-def test_the_report_has_a_table_what_cannot_run_and_what_failed(snapshot):
+def test_the_report_has_a_table_what_cannot_run_and_what_failed(snapshot, capsys):
     passed = Check(**PLAIN, outcome="passed", difference=1e-8, loss_difference=2e-8, bound=1e-6)
     refused = Check(**PLAIN, outcome="unsupported", problem="wanted GPUs")
     wrong = replace(passed, outcome="failed", problem="differs by 2.0e-03", difference=2e-3)
     checks = [passed, refused, wrong]
-    assert "\n".join(selfcheck.report(checks, Bench(kind="gpu", num_replicas=2))) == snapshot
+    selfcheck.report(checks, Bench(kind="gpu", num_replicas=2))
+    assert capsys.readouterr().out.removesuffix("\n") == snapshot
 
 
-def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch):
-    """Gradients averaged where they are summed already: the classic slip."""
+@pytest.mark.parametrize("slip", [lambda total: total / 2, lambda total: total * float("nan")])
+def test_the_check_fails_when_a_mode_is_wrong(make_devices, monkeypatch, slip):
+    """Gradients averaged where they are summed already: the classic slip; and, a bug, NaN passed."""
     from trainer import mode_check
     from trainer.all_reduces import pscpu
 
-    def halved(self, copies, index):
-        return [total / 2 for total in right(self, copies, index)]
+    def slipped(self, copies, index):
+        return [slip(total) for total in right(self, copies, index)]
 
     right = pscpu.SumOnOneDevice.sum
-    checker = mode_check.ModeCheck(plain_part(), make_devices(2))
-    one = next(checker.all())
-    assert one.outcome == "passed"
-    monkeypatch.setattr(pscpu.SumOnOneDevice, "sum", halved)
+    checker = mode_check.ModeCheck(REPLICATED, make_devices(2), 1e-6)
+    assert next(checker.all()).outcome == "passed"
+    monkeypatch.setattr(pscpu.SumOnOneDevice, "sum", slipped)
     assert next(checker.all()).outcome == "failed"

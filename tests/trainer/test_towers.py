@@ -58,7 +58,7 @@ RATE = {"learning_rate": 0.1}
 def trained(make_devices, num_replicas, batches, model=convolutional, **changes):
     """Train on the first so many CPU devices."""
     devices = make_devices(num_replicas)
-    return train(small(num_gpus=num_replicas, **RATE | changes), devices, list(batches), model)
+    return train(small(num_gpus=num_replicas, **RATE | changes), devices, list(batches), model)[0]
 
 
 def recorded(make_devices, num_replicas, batches, **changes):
@@ -334,7 +334,7 @@ def test_towers_inlined_as_on_gpus_train_the_same_in_the_same_places(make_device
     as_gpus = replace(make_devices(2), kind=DeviceKind.GPU)
     spec = small(num_gpus=2, **RATE | MODES[mode])
     with op_placement.recorded() as placement:
-        training = train(spec, as_gpus, list(whole_batches(2, 3)))
+        training, _ = train(spec, as_gpus, list(whole_batches(2, 3)))
     assert placement.problem(training.wanted(spec)) is None
     assert largest_difference(training.update.weights(1), alone(2, 3)) < 1e-6
 

@@ -24,7 +24,7 @@ from benchmarks.gpu.kit import (
     program,
 )
 from scalemark.records.machine import DeviceKind
-from trainer.selfcheck import all_modes
+from trainer.selfcheck import Bench, modes
 
 ABOUT = "exactness and placement of every way of sharing variables"
 LINES: Mapping[str, str] = {"modes": "every mode of the self-check is exact and placed"}
@@ -40,8 +40,8 @@ _PRINTED_TO = ("sh", "-c", 'out=$1; shift; exec "$@" >"$out"', "sh")
 
 
 def run(kit: Kit) -> Iterator[Finding]:
-    modes = ordered([mode.name for mode in all_modes() if not mode.is_distributed])
     kind, devices = checked_devices(kit.box)
+    names = ordered(list(modes(Bench(kind=kind, num_replicas=2))))
     # NCCL's kernels wait for those on other GPUs, where other processes may have their turn
     num_at_once = 1 if kind == "gpu" else kit.box.num_modes_at_once
     selfcheck = [sys.executable, "-m", "trainer", "selfcheck", "--devices", kind, "--json"]
@@ -58,7 +58,7 @@ def run(kit: Kit) -> Iterator[Finding]:
                     str(out),
                     *selfcheck,
                     "--modes",
-                    *modes[number::num_at_once],
+                    *names[number::num_at_once],
                 ]
                 log = kit.logs / f"selfcheck-{number}.log"
                 processes.append(running.enter_context(program(command, log, variables)))
@@ -72,7 +72,7 @@ def run(kit: Kit) -> Iterator[Finding]:
         if out.exists() and out.stat().st_size > 0:
             checks += json.loads(out.read_text())["checks"]
     if checks:
-        yield from judged(checks, modes, devices)
+        yield from judged(checks, names, devices)
     if over:
         raise over
     if not checks:

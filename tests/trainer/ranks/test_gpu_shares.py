@@ -1,13 +1,14 @@
 """Workers of one machine share its GPUs, and an empty mask hides them all."""
 
+from dataclasses import replace
+
 import pytest
 
 from scalemark.records.attempt import Rank
 from scalemark.records.machine import DeviceKind
 from scalemark.run_folder import RunFolder
 from tests.specs import small
-from trainer import UnsupportedTrialError, mode_check, own_rank, supervision
-from trainer.selfcheck import Bench
+from trainer import UnsupportedTrialError, devices, own_rank, supervision
 
 WORKER_1 = Rank(job_name="worker", task_index=1)
 
@@ -30,8 +31,7 @@ def test_a_mask_that_hides_all_hides_all(monkeypatch):
     with pytest.raises(
         UnsupportedTrialError, match="TensorFlow sees 0 GPUs where the trial wants 2"
     ):
-        mode_check._claim_own(Bench(kind="gpu", num_replicas=4, num_hosts=2), WORKER_1)
-    assert mode_check.os.environ["CUDA_VISIBLE_DEVICES"] == ""
+        devices.claim(DeviceKind.GPU, 2)
 
 
 def test_ranks_have_the_same_share_and_parameter_servers_none(tmp_path, monkeypatch):
@@ -42,3 +42,5 @@ def test_ranks_have_the_same_share_and_parameter_servers_none(tmp_path, monkeypa
     job = supervision.RanksJob(spec=spec, folder=RunFolder(tmp_path), jobs=("worker", "ps"))
     assert job.visible_devices(WORKER_1) == "6,7"
     assert job.visible_devices(Rank(job_name="ps", task_index=1)) == ""
+    one_for_all = replace(job, cuts_one_gpu=True)
+    assert one_for_all.visible_devices(WORKER_1) == "4"
