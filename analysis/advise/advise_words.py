@@ -200,8 +200,9 @@ def _table(answer: Recommendation) -> _Table:
         return (column_heading(question.choices[0]), "outcome", "doubts"), rows
     unit = f"{question.unit}{_interval([answer])}"
     columns = (column_heading(ranking.top.result), unit, "vs best", "doubts")
-    texts = cells([candidate.result for candidate in ranking.judged], ranking.top.result)
-    for text, (candidate, behind, standing) in zip(texts, ranking.standings, strict=True):
+    standings = ranking.standings
+    texts = cells([candidate.result for candidate, _, _ in standings], ranking.top.result)
+    for text, (candidate, behind, standing) in zip(texts, standings, strict=True):
         row = [text, _throughput(answer, candidate.result)]
         row.append("best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x")
         doubts = _marks(candidate.result, [answer])

@@ -308,7 +308,7 @@ def _answer(
         failed = [attempt for result in question.choices for attempt in result.attempt_ids]
         return replace(answer, explain=f"{show} {min(failed)}" if failed else "")
     pick = ranking.pick.result
-    is_judged = len(ranking.judged) > 1 and not question.is_published
+    is_judged = len(ranking.standings) > 1 and not question.is_published
     return replace(
         answer,
         certainty=ranking.certainty if is_judged else None,

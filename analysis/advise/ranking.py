@@ -149,13 +149,10 @@ class Ranking:
         return next((behind for behind in self.worse if not behind.is_proven), None)
 
     @property
-    def judged(self) -> list[Candidate]:
-        """All candidates, the highest score first within each kind."""
-        return [candidate for candidate, _, _ in self.standings]
-
-    @property
     def standings(self) -> list[tuple[Candidate, Behind | None, str]]:
-        """All candidates as `judged`, each with its distance and a word for its standing."""
+        """All candidates, the highest score first within each kind, each with its distance and a
+        word for its standing.
+        """
         standings: list[tuple[Candidate, Behind | None, str]] = [(self.top, None, "best")]
         for word, kind in (
             ("tie", self.tied),

@@ -21,7 +21,6 @@ from scalemark.records.measurement import unit_of
 from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed
 from store.database import locate, open_for_reading, own_command
-from store.errors import StoreError
 from store.reading import queries
 from store.reading.queries import Row
 from store.reading.sweeps import BegunSweep, begun_sweeps
@@ -29,10 +28,6 @@ from store.reading.sweeps import BegunSweep, begun_sweeps
 _UNKNOWN = (None, "", "?")  # values of an axis that say nothing
 _FOLLOWING = ("variable_update", "local_parameter_device", "all_reduce")  # `strategy` names them
 _OF_A_RHYTHM = 9  # measurements; with fewer the noise of a cell is not known
-
-
-class NoHistoryError(StoreError):
-    """What was chosen was not measured here, night by night."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +65,10 @@ class Record:
 def histories(selection: Selection) -> list[Record]:
     """Return at least one record.
 
-    Raises NoHistoryError for figures of others, and StoreError as `analysis.selection.load`.
+    Raises NothingFoundError for figures of others, and StoreError as `analysis.selection.load`.
     """
     if not selection.origin.is_ours:
-        raise NoHistoryError(
+        raise NothingFoundError(
             f"--origin {selection.origin}: figures that others measured have no history; wanted "
             "measured or simulated"
         )

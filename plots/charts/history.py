@@ -11,7 +11,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import MaxNLocator
 
 from analysis.guard.changes import Change, ChangeState, changes, sentence
-from analysis.guard.histories import NoHistoryError, Record, histories
+from analysis.guard.histories import Record, histories
 from analysis.guard.noise import Floats, Places
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
@@ -31,7 +31,7 @@ def draw(source: PlotSource) -> Iterator[Picture]:
     """Yield a picture per machine, and of each how often its trials are measured."""
     try:
         records = histories(source.selection)
-    except (NoHistoryError, NothingFoundError) as error:
+    except NothingFoundError as error:
         raise NothingToShow(str(error)) from None
     able = [record for record in records if len(record.nights) >= FEWEST_NIGHTS]
     if not able:

@@ -4,7 +4,6 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -82,10 +81,11 @@ def mark(
         done = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in reported.items())
         return print(f"{visible(target.name)}: {done}")
     chosen = choose(engine, what, deleted=restore)
-    if delete and chosen.num_attempts:
-        ask(f"{chosen} would be deleted", yes=yes)
-    num = set_deleted(engine, chosen, datetime.now(UTC) if delete else None)
-    done = "deleted" if delete else "restored"
+    at, done = None, "restored"
+    if delete:
+        _ask_to_delete(engine, chosen, yes=yes)
+        at, done = datetime.now(UTC), "deleted"
+    num = set_deleted(engine, chosen, at)
     if as_json:
         return print_json({done: num})
     hint = ""
@@ -134,45 +134,37 @@ def _check(text: str, what: str) -> None:
     checked(text, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenAttempts:
-    """Attempts that are to be deleted or restored."""
-
-    condition: sa.ColumnElement[bool]  # of attempts
-    num_attempts: int
-    num_trials: int
-
-    def __str__(self) -> str:
-        return f"{counted(self.num_attempts, 'attempt')} of {counted(self.num_trials, 'trial')}"
-
-
-def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> ChosenAttempts:
-    """Choose, of one target (see `store.reading.listing`) or by filters (see
-    `store.filters`), the attempts that are deleted, or not.
+def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> sa.ColumnElement[bool]:
+    """Return the condition of the attempts of one target (see `store.reading.listing`), or those
+    chosen by filters (see `store.filters`), that are deleted, or not.
 
     Raises StoreError for what is neither.
     """
     if any(map(looks_like_filter, words)):
         ids = attempt_ids(full_names(engine, words), deleted=deleted)
-        condition: sa.ColumnElement[bool] = AttemptRow.id.in_(ids)
-    elif len(words) == 1:
-        condition = sa.and_(listing.find(engine, words[0]).has_attempt(), deleted_at(deleted))
-    else:
+        return AttemptRow.id.in_(ids)
+    if len(words) != 1:
         raise StoreError(
             "wanted one attempt, trial or sweep, or filters, as model=resnet50 'num_gpus>=4'"
         )
-    num_trials = sa.func.count(AttemptRow.trial_id.distinct())
-    counts = sa.select(sa.func.count(), num_trials).where(condition)
+    return sa.and_(listing.find(engine, words[0]).has_attempt(), deleted_at(deleted))
+
+
+def _ask_to_delete(engine: sa.Engine, chosen: sa.ColumnElement[bool], *, yes: bool) -> None:
+    """Say how many attempts it is about; nobody is asked about none."""
+    counts = sa.select(sa.func.count(), sa.func.count(AttemptRow.trial_id.distinct()))
     with reading(engine) as connection:
-        num_attempts, of_trials = connection.execute(counts).one()
-    return ChosenAttempts(condition=condition, num_attempts=num_attempts, num_trials=of_trials)
+        num, num_trials = connection.execute(counts.where(chosen)).one()
+    if num:
+        attempts, trials = counted(num, "attempt"), counted(num_trials, "trial")
+        ask(f"{attempts} of {trials} would be deleted", yes=yes)
 
 
-def set_deleted(engine: sa.Engine, chosen: ChosenAttempts, at: datetime | None) -> int:
+def set_deleted(engine: sa.Engine, chosen: sa.ColumnElement[bool], at: datetime | None) -> int:
     """Delete them, or restore them without a time. Return how many they were in the end: others may
     have been quicker.
     """
-    update = sa.update(AttemptRow).where(chosen.condition).values(deleted_at=at)
+    update = sa.update(AttemptRow).where(chosen).values(deleted_at=at)
     with writing(engine) as connection:
         return connection.execute(update).rowcount
 
