@@ -25,17 +25,9 @@ from scalemark.program import expression
 from scalemark.readers import open_reader
 from scalemark.readers.log_text import Lines
 from scalemark.readers.opening import ReadError
+from scalemark.records import measurement
 from scalemark.records.attempt import Placement
 from scalemark.records.machine import DeviceKind, Probed
-from scalemark.records.measurement import (
-    STEPS,
-    AttemptResult,
-    Doing,
-    Measurement,
-    Outcome,
-    StepSample,
-    Verdict,
-)
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import JsonRecord
 from scalemark.run_folder import RunFolder, open_regular, read_regular
@@ -56,7 +48,7 @@ _TAKEN_APART = "its steps were timed from inside, which slows them: its speed co
 
 def run(
     spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank | None = None
-) -> AttemptResult:
+) -> measurement.AttemptResult:
     """Run the program and measure it; write log, steps and environment into the folder.
 
     A trial started by hand has no placement (`given`); `own` is the first of several hosts. Raises
@@ -85,12 +77,12 @@ def run(
             ended = _follow(program, _memory_bytes(spec, given), signals, log, attempt, ours)
             return attempt.result(ended, log, gpus.num_wanted, given)
         except ReadError as error:
-            return outcomes.ended(Outcome.INVALID, f"read={spec.read}: {error}")
+            return outcomes.ended(measurement.Outcome.INVALID, f"read={spec.read}: {error}")
 
 
 def accompany(
     spec: TrialSpec, folder: RunFolder, given: Placement | None, own: OwnRank
-) -> AttemptResult:
+) -> measurement.AttemptResult:
     """Run the program on a host that is not the first; nothing of it is measured.
 
     Its output goes to the log of the rank. Raises UnsupportedTrialError, CannotStartError, OSError.
@@ -105,7 +97,7 @@ def accompany(
         ended = _follow(program, _memory_bytes(spec, given), signals, log, Listener(), ours)
         shares_host = given is not None and given.shares_host
         failed = outcomes.failed(ended, shares_host=shares_host)
-        return failed or outcomes.ended(Outcome.COMPLETED, "")
+        return failed or outcomes.ended(measurement.Outcome.COMPLETED, "")
 
 
 def _guarded(
@@ -166,7 +158,7 @@ class _Attempt(Listener):
         is_first = self.printed.first_arrival_s is None
         self.printed.take_line(line, arrival_s)
         if is_first and self.printed.first_arrival_s is not None:
-            self.folder.write(self.folder.doing, Doing.STEPPING)
+            self.folder.write(self.folder.doing, measurement.Doing.STEPPING)
             self.moments.look()
 
     def look(self, now_s: float) -> None:
@@ -184,7 +176,7 @@ class _Attempt(Listener):
 
     def result(
         self, ended: ProgramEnd, log: ProgramLog, num_gpus: int, given: Placement | None
-    ) -> AttemptResult:
+    ) -> measurement.AttemptResult:
         looks = self.moments.end()
         self.folder.steps.unlink(missing_ok=True)
         shares_host = given is not None and given.shares_host
@@ -230,7 +222,9 @@ class Watched(JsonRecord):
     arrivals_s: tuple[float, ...]
 
 
-def read_again(spec: TrialSpec, folder: RunFolder) -> tuple[AttemptResult, Sequence[StepSample]]:
+def read_again(
+    spec: TrialSpec, folder: RunFolder
+) -> tuple[measurement.AttemptResult, Sequence[measurement.StepSample]]:
     """Read the kept log of a program that ended well as `spec` says; write nothing.
 
     Each line is as old as it was. Raises ReadError, OSError, and ValueError for what no log can be
@@ -254,7 +248,7 @@ def read_again(spec: TrialSpec, folder: RunFolder) -> tuple[AttemptResult, Seque
 
 def _result(
     spec: TrialSpec, folder: RunFolder, printed: PrintedNumbers, watched: Watched
-) -> tuple[AttemptResult, Sequence[StepSample]]:
+) -> tuple[measurement.AttemptResult, Sequence[measurement.StepSample]]:
     """Measure a program that ended well, and judge it. Raises ReadError."""
     ended = watched.end
     printed.read_files(folder.path, ended.started_s, ended.ended_s, watched.epoch_s)
@@ -270,14 +264,14 @@ def _result(
         measured = measured_by(run, items_per_step)
     except NothingReadError as error:
         return outcomes.nothing(str(error), spec, ended), ()
-    measurement = _with_utilization(measured.measurement, spec, folder)
+    figures = _with_utilization(measured.measurement, spec, folder)
     seen = telemetry.summarize(folder.telemetry, *measured.window_s)
     problem = None
     if printed.num_unfinite_losses:
         problem = f"the loss is not finite in {counted(printed.num_unfinite_losses, 'line')}"
     verdict, reasons = judge(
         spec,
-        measurement,
+        figures,
         measured.durations_s,
         seen,
         watched.num_gpus,
@@ -290,12 +284,12 @@ def _result(
         doubts.append(watched.software_doubt)
     if ended.left_behind and printed.curve.last_arrival_s > ended.ended_s + WENT_ON_S:
         doubts.append(_IN_BACKGROUND)
-    if doubts and verdict != Verdict.INVALID:
-        verdict, reasons = Verdict.SUSPECT, (*doubts, *reasons)
-    result = AttemptResult(
-        outcome=Outcome.INVALID if problem else Outcome.COMPLETED,
+    if doubts and verdict != measurement.Verdict.INVALID:
+        verdict, reasons = measurement.Verdict.SUSPECT, (*doubts, *reasons)
+    result = measurement.AttemptResult(
+        outcome=measurement.Outcome.INVALID if problem else measurement.Outcome.COMPLETED,
         message=problem or outcomes.noted(ended, spec, watched.num_gpus),
-        measurement=measurement,
+        measurement=figures,
         verdict=verdict,
         verdict_reasons=reasons,
         gpu_telemetry=seen,
@@ -307,10 +301,10 @@ def _result(
 
 
 def _taken_apart(
-    result: AttemptResult, folder: RunFolder, window_s: tuple[float, float]
-) -> AttemptResult:
+    result: measurement.AttemptResult, folder: RunFolder, window_s: tuple[float, float]
+) -> measurement.AttemptResult:
     """Add the parts of its steps, as they were timed from inside."""
-    result = replace(result, verdict=Verdict.INVALID, verdict_reasons=(_TAKEN_APART,))
+    result = replace(result, verdict=measurement.Verdict.INVALID, verdict_reasons=(_TAKEN_APART,))
     try:
         profile, replica_times = parts.read(folder.path, window_s)
     except ValueError as error:
@@ -318,17 +312,17 @@ def _taken_apart(
     return replace(result, profile=profile, replica_times=replica_times)
 
 
-def _with_utilization(measurement: Measurement, spec: TrialSpec, folder: RunFolder) -> Measurement:
+def _with_utilization(
+    figures: measurement.Measurement, spec: TrialSpec, folder: RunFolder
+) -> measurement.Measurement:
     """Add the memory of its GPUs, and model FLOPs utilization where FLOPs and peak are known."""
-    measurement = replace(
-        measurement, peak_device_memory_bytes=telemetry.peak_own_bytes(folder.telemetry)
-    )
+    figures = replace(figures, peak_device_memory_bytes=telemetry.peak_own_bytes(folder.telemetry))
     flops_per_item, peak = expression.amount("flops_per_item", spec.axes), _peak(spec, folder)
-    is_counted = measurement.item != STEPS or spec.item == STEPS
+    is_counted = figures.item != measurement.STEPS or spec.item == measurement.STEPS
     if not flops_per_item or not peak or not is_counted:
-        return measurement
+        return figures
     return with_mfu(
-        measurement,
+        figures,
         num_gpus=spec.num_gpus,
         flops_per_item=flops_per_item,
         peak_flops_per_s=peak,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from scalemark.records import measurement
 from scalemark.records.attempt import (
     WORKER_0,
     AttemptBegin,
@@ -22,14 +23,6 @@ from scalemark.records.attempt import (
     spec_of,
 )
 from scalemark.records.machine import Machine, XidError
-from scalemark.records.measurement import (
-    AttemptResult,
-    Doing,
-    Measurement,
-    Outcome,
-    Phase,
-    StepSample,
-)
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import build, parsed
 from scalemark.text.untrusted import GRAPH_ERROR, quoted, telling_line
@@ -191,7 +184,7 @@ class RunFolder:
         """Return None in a folder that a trainer was given by hand."""
         return self._read(self.placement, Placement.from_json)
 
-    def read_steps(self) -> list[StepSample]:
+    def read_steps(self) -> list[measurement.StepSample]:
         """Return all complete lines, without a last one that a crash cut off."""
         return self._read(self.steps, _steps_in, MOST_STEPS_BYTES) or []
 
@@ -199,9 +192,9 @@ class RunFolder:
         """Return what GPUs reported, in the order in which it came; nothing where none is there."""
         return self._read(self.gpu_errors, _gpu_errors_in) or []
 
-    def read_doing(self) -> Doing:
+    def read_doing(self) -> measurement.Doing:
         """Return what the trainer is doing; a process that has not said it yet is building."""
-        return self._read(self.doing, Doing) or Doing.BUILDING
+        return self._read(self.doing, measurement.Doing) or measurement.Doing.BUILDING
 
     def last_step(self) -> int | None:
         """Return the number of the last step; None before the first."""
@@ -233,9 +226,9 @@ class RunFolder:
         """Return None when the attempt ended before it was known."""
         return self._read(self.environment, _environment_in)
 
-    def read_result(self) -> AttemptResult | None:
+    def read_result(self) -> measurement.AttemptResult | None:
         """Return None when the attempt ended without one."""
-        return self._read(self.result, AttemptResult.from_json)
+        return self._read(self.result, measurement.AttemptResult.from_json)
 
     def _read(
         self, path: Path, make: Callable[[str], _Made], most_bytes: int = MOST_BYTES
@@ -256,7 +249,7 @@ class NewestStep:
     phase: str  # a Phase; empty of a line without one
 
 
-def _steps_in(text: str) -> list[StepSample]:
+def _steps_in(text: str) -> list[measurement.StepSample]:
     lines = text.split("\n")[:-1]
     try:
         steps = parsed(f"[{','.join(lines)}]")  # several times faster than line by line
@@ -264,7 +257,10 @@ def _steps_in(text: str) -> list[StepSample]:
         steps = []
     if len(steps) != len(lines):  # find the damaged line
         steps = [_line(number, line) for number, line in enumerate(lines, 1)]
-    return [build(StepSample, step, f"line {number}") for number, step in enumerate(steps, 1)]
+    return [
+        build(measurement.StepSample, step, f"line {number}")
+        for number, step in enumerate(steps, 1)
+    ]
 
 
 def _gpu_errors_in(text: str) -> list[XidError]:
@@ -297,15 +293,15 @@ def _making_sense_of(path: Path) -> Iterator[None]:
 class Left:
     """The files that an attempt left, read and checked."""
 
-    result: AttemptResult
-    steps: Sequence[StepSample]
+    result: measurement.AttemptResult
+    steps: Sequence[measurement.StepSample]
     environment: dict[str, Any] | None
 
 
-def read_left(folder: RunFolder, result: AttemptResult) -> Left:
+def read_left(folder: RunFolder, result: measurement.AttemptResult) -> Left:
     """Read what belongs to a result. Raises ValueError or OSError, naming the file."""
     if result.measurement is None:
-        if result.outcome == Outcome.COMPLETED:
+        if result.outcome == measurement.Outcome.COMPLETED:
             raise ValueError(
                 f"{folder.result}: outcome=completed, measurement=null: wanted a measurement"
             )
@@ -318,13 +314,13 @@ def read_left(folder: RunFolder, result: AttemptResult) -> Left:
     )
 
 
-def left_of_failed(folder: RunFolder, outcome: Outcome, message: str) -> Left:
+def left_of_failed(folder: RunFolder, outcome: measurement.Outcome, message: str) -> Left:
     """Return what is left of an attempt whose own result does not count."""
-    result = AttemptResult(outcome=outcome, message=message)
+    result = measurement.AttemptResult(outcome=outcome, message=message)
     return Left(result=result, steps=[], environment=readable(folder.read_environment))
 
 
-def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:
+def steps_of(folder: RunFolder, figures: measurement.Measurement) -> list[measurement.StepSample]:
     """Read the steps of a measurement. Raises ValueError for fewer, and for impossible ones."""
     steps = folder.read_steps()
     try:
@@ -332,8 +328,8 @@ def steps_of(folder: RunFolder, measurement: Measurement) -> list[StepSample]:
             pack_steps(steps)  # as the database will
     except ValueError as error:
         raise ValueError(f"{folder.steps} is damaged: {error}") from error
-    num_measured = sum(step.num_steps for step in steps if step.phase == Phase.MEASURE)
-    wanted = 0 if measurement.reported else max(1, measurement.num_steps)
+    num_measured = sum(step.num_steps for step in steps if step.phase == measurement.Phase.MEASURE)
+    wanted = 0 if figures.reported else max(1, figures.num_steps)
     if num_measured < wanted:
         raise ValueError(
             f"{folder.steps} is cut off: it holds {num_measured} measured steps, the measurement "
@@ -379,9 +375,11 @@ def last_error_in(text: str) -> str:
 _MOST_NAMED = 3  # the first ones tell the cause; others follow from it
 
 
-def with_gpu_errors(result: AttemptResult, folder: RunFolder) -> AttemptResult:
+def with_gpu_errors(
+    result: measurement.AttemptResult, folder: RunFolder
+) -> measurement.AttemptResult:
     """Add to the message of an attempt that failed or hung what its GPUs had reported."""
-    if result.outcome not in (Outcome.FAILED, Outcome.HUNG):
+    if result.outcome not in (measurement.Outcome.FAILED, measurement.Outcome.HUNG):
         return result
     message = result.message
     errors = readable(folder.read_gpu_errors) or []

@@ -5,29 +5,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scalemark.host.own_code import typed
 from scalemark.models import ModelError, published_sizes
+from scalemark.records import trial
 from scalemark.records.axes import PREFIX, Engine, is_env_variable, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import NOISE
-from scalemark.records.trial import (
-    AXES,
-    PROGRAM_AXES,
-    STRATEGY_AXES,
-    STRATEGY_NAMES,
-    USED_BY_PROGRAMS,
-    TrialSpec,
-)
 from scalemark.text.wording import joined
 
 HARDWARE = {DeviceKind.GPU: "hardware=gpu", DeviceKind.CPU_DEVICE: "hardware=cpu"}
 CPU_DEVICES = 16  # CPU devices unless more are asked for
 # set by hardware, model and strategy
-_NO_AXES = ("device_kind", "num_classes", "model_digest", *STRATEGY_AXES)
+_NO_AXES = ("device_kind", "num_classes", "model_digest", *trial.STRATEGY_AXES)
 _INDEPENDENT = ("independent", "gpu", "none")  # conf/strategy/ has a name for it, too
 # their defaults on the command line differ from those of a spec
 _ALWAYS = ("loss_scale", "data_format", "cache", "min_window_s")
 
 
-def overrides(spec: TrialSpec, hardware: Sequence[str]) -> list[str]:
+def overrides(spec: trial.TrialSpec, hardware: Sequence[str]) -> list[str]:
     """Return the overrides of a trial, with all that depends on model, machine or version.
 
     `hardware` are the overrides of a simulated trial's hardware, see
@@ -74,30 +67,33 @@ _USES = {
 }
 
 
-def _of_program(spec: TrialSpec) -> list[str]:
+def _of_program(spec: trial.TrialSpec) -> list[str]:
     run = spec.command
     # the command line drops one pair of quotes around one quoted word
     if re.fullmatch(r"""(['"])(?:(?!\1).)*\1""", run, re.DOTALL):
         quote = '"' if run.startswith("'") else "'"
         run = f"{quote}{run}{quote}"
     words = [f"command.run={run}", f"command.name={spec.model}", f"read={spec.read}"]
-    for name in PROGRAM_AXES:
-        axis = AXES[name]
+    for name in trial.PROGRAM_AXES:
+        axis = trial.AXES[name]
         if name not in ("command", "read") and spec.value(axis) != axis.default:
             words.append(f"{axis.set_by}={hydra_value(spec.value(axis))}")
     words.append(HARDWARE[DeviceKind(spec.device_kind)])
-    for name in ("num_gpus", "hosts", "min_warm_up_steps", "seed", *USED_BY_PROGRAMS):
-        axis = AXES[name]
+    for name in ("num_gpus", "hosts", "min_warm_up_steps", "seed", *trial.USED_BY_PROGRAMS):
+        axis = trial.AXES[name]
         if not spec.lacks(axis) and spec.value(axis) != axis.default:
             words.append(f"{name}={hydra_value(spec.value(axis))}")
     read_by_program = []
-    for name in (*USED_BY_PROGRAMS, *(name for name, _ in spec.free if name.startswith(PREFIX))):
+    for name in (
+        *trial.USED_BY_PROGRAMS,
+        *(name for name, _ in spec.free if name.startswith(PREFIX)),
+    ):
         bare = name.removeprefix(PREFIX)
         if spec.axes[name] is not None and f"{{{bare}}}" not in spec.command:
             read_by_program.append(bare)
     for name, placeholders in _USES.items():
         is_filled = any(f"{{{placeholder}}}" in spec.command for placeholder in placeholders)
-        if spec.value(AXES[name]) != 1 and not is_filled:
+        if spec.value(trial.AXES[name]) != 1 and not is_filled:
             read_by_program.append(name)
     if read_by_program:
         words.append(f"command.uses=[{','.join(read_by_program)}]")
@@ -106,9 +102,9 @@ def _of_program(spec: TrialSpec) -> list[str]:
     return words
 
 
-def _strategy(spec: TrialSpec) -> list[str]:
+def _strategy(spec: trial.TrialSpec) -> list[str]:
     values = (spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-    named = "independent" if values == _INDEPENDENT else STRATEGY_NAMES.get(values)
+    named = "independent" if values == _INDEPENDENT else trial.STRATEGY_NAMES.get(values)
     if named:
         return [f"strategy={named}"]
     return _axes_of_strategy(values)
@@ -116,15 +112,16 @@ def _strategy(spec: TrialSpec) -> list[str]:
 
 def _axes_of_strategy(values: tuple[str, str, str]) -> list[str]:
     return [
-        f"{axis}={hydra_value(value)}" for axis, value in zip(STRATEGY_AXES, values, strict=True)
+        f"{axis}={hydra_value(value)}"
+        for axis, value in zip(trial.STRATEGY_AXES, values, strict=True)
     ]
 
 
-def _others(spec: TrialSpec) -> Iterator[str]:
+def _others(spec: trial.TrialSpec) -> Iterator[str]:
     always = list(_ALWAYS)
     if spec.device_kind == DeviceKind.GPU:  # there auto is another number
         always.append("min_warm_up_s")
-    for name, axis in AXES.items():
+    for name, axis in trial.AXES.items():
         value = getattr(spec, name)
         if name in (*_NO_AXES, "engine", "model", "num_gpus", "injected"):
             continue
@@ -181,7 +178,7 @@ ID_DIGITS = 8  # of a trial's id in commands, as tables show it
 
 OF_PRECISION = ("loss_scale", "data_format")  # what a precision decides, unless it is given
 
-_STRATEGY = ("strategy", *STRATEGY_AXES)
+_STRATEGY = ("strategy", *trial.STRATEGY_AXES)
 # what is given anew -> what an earlier trial had beside it, and another choice decides again
 _DECIDED_BY = {
     "strategy": (*_STRATEGY, "staged_vars"),
@@ -206,7 +203,7 @@ _LOSS_SCALES = (
 )
 
 
-def with_changes(trial: Sequence[str], changes: Iterable[str]) -> list[str]:
+def with_changes(earlier: Sequence[str], changes: Iterable[str]) -> list[str]:
     """Return the overrides of a trial with the changes in their places, new ones last.
 
     A change also takes the place of what depends on it: another precision has a loss scale of its
@@ -216,12 +213,12 @@ def with_changes(trial: Sequence[str], changes: Iterable[str]) -> list[str]:
     gone: set[str] = set()
     for name in changed:
         gone.update(_DECIDED_BY.get(name, ()))
-    if _ON_CPU_DEVICES in trial:
+    if _ON_CPU_DEVICES in earlier:
         gone.discard("data_format")  # it is the same for all
     if "model" in changed:
         gone.update(_sizes_not_of(changed["model"].partition("=")[2].split(",")))
     made: dict[str, str] = {}
-    for override in trial:
+    for override in earlier:
         for part in _apart(override, changed):
             key = key_of(part)
             if key not in gone and key.split(".")[0] not in gone:
@@ -253,30 +250,30 @@ def _apart(override: str, changed: Iterable[str]) -> list[str]:
     """Return a strategy as its axes, where one of these is changed."""
     key, _, name = override.partition("=")
     if key == "strategy" and {"local_parameter_device", "all_reduce"}.intersection(changed):
-        for values, named in STRATEGY_NAMES.items():
+        for values, named in trial.STRATEGY_NAMES.items():
             if named == name:
                 return _axes_of_strategy(values)
     return [override]
 
 
-def changes_to(wanted: Sequence[str], trial: Sequence[str]) -> list[str] | None:
+def changes_to(wanted: Sequence[str], earlier: Sequence[str]) -> list[str] | None:
     """Return the changes that make one trial's overrides of another's; None where there are none.
 
     `with_changes` inverts it, but for axes at their defaults.
     """
-    changes = [override for override in wanted if override not in trial]
+    changes = [override for override in wanted if override not in earlier]
     keys = set(map(key_of, wanted))
-    for key in map(key_of, trial):
+    for key in map(key_of, earlier):
         if key in keys or key in _STRATEGY:
             continue
-        if key not in AXES or AXES[key].default is None:
+        if key not in trial.AXES or trial.AXES[key].default is None:
             return None
-        changes.append(f"{key}={hydra_value(AXES[key].default)}")
+        changes.append(f"{key}={hydra_value(trial.AXES[key].default)}")
     usual = set(changes).difference(wanted)
     implied = {scale for precision, scale in _LOSS_SCALES if precision in changes}
     changes = [change for change in changes if change not in implied]
-    made = with_changes(trial, changes)
+    made = with_changes(earlier, changes)
     changes += [override for override in wanted if override not in (*made, *implied)]
-    made = with_changes(trial, changes)
+    made = with_changes(earlier, changes)
     is_made = set(made).difference(usual) == set(wanted).difference(implied)
     return changes if is_made else None
