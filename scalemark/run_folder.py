@@ -18,7 +18,7 @@ from scalemark.records.attempt import (
     Placement,
     Rank,
     RankLimits,
-    check_environment,
+    environment_of,
     pack_steps,
     spec_of,
 )
@@ -224,7 +224,7 @@ class RunFolder:
 
     def read_environment(self) -> dict[str, Any] | None:
         """Return None when the attempt ended before it was known."""
-        return self._read(self.environment, _environment_in)
+        return self._read(self.environment, environment_of)
 
     def read_result(self) -> measurement.AttemptResult | None:
         """Return None when the attempt ended without one."""
@@ -272,12 +272,6 @@ def _line(number: int, text: str) -> Any:
         return parsed(text)
     except ValueError as error:
         raise ValueError(f"line {number}: {error}") from error
-
-
-def _environment_in(text: str) -> dict[str, Any]:
-    environment = parsed(text)
-    check_environment(environment)
-    return dict(environment)
 
 
 @contextmanager

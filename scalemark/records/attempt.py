@@ -117,8 +117,9 @@ def check_year(name: str, at: datetime) -> None:
         raise ValueError(f"{name}={at.isoformat()}: wanted a year from {FIRST_YEAR} to {LAST_YEAR}")
 
 
-def check_environment(environment: object) -> None:
-    """Raises ValueError when no trainer wrote it."""
+def environment_of(text: str) -> dict[str, Any]:
+    """Read `environment.json`. Raises ValueError when no trainer wrote it."""
+    environment = validation.parsed(text)
     validation.check_json(environment, "environment")
     if not isinstance(environment, Mapping):
         raise ValueError(f"environment: found {type(environment).__name__}, wanted an object")
@@ -132,6 +133,7 @@ def check_environment(environment: object) -> None:
     for name, version in environment["packages"].items():
         if not isinstance(version, str):
             raise ValueError(f"environment.packages.{name}: wanted text")
+    return dict(environment)
 
 
 def spec_of(values: object) -> TrialSpec:

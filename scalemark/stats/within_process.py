@@ -59,15 +59,21 @@ def two_speeds(values: NDArray[np.float64], around: NDArray[np.float64]) -> TwoS
     joined = _joined(values, num_joined)
     run = _run_that_differs_most(joined)
     is_in_run = _mask(len(joined), run)
-    speed, other = joined[is_in_run].mean(), joined[~is_in_run].mean()
-    speeds = np.where(is_in_run, speed, other)
-    left = float(np.sum((joined - speeds) ** 2))
+    at_one, at_other = joined[is_in_run], joined[~is_in_run]
+    left = float(np.sum((joined - np.where(is_in_run, at_one.mean(), at_other.mean())) ** 2))
     least = LEAST_APART * math.sqrt(left / (len(joined) - 2))
-    around_left = float(np.sum(_joined(around, num_joined) ** 2))
-    if left >= around_left or not _stand_apart(joined[is_in_run], joined[~is_in_run], least):
+    # other runs would bring both means together, and pauses do not move the medians
+    apart = min(abs(at_one.mean() - at_other.mean()), abs(np.median(at_one) - np.median(at_other)))
+    if left >= float(np.sum(_joined(around, num_joined) ** 2)) or not apart > least:
         return None
     stop = len(values) if run.stop == len(joined) else run.stop * num_joined
-    return _taken_apart(values, slice(run.start * num_joined, stop))
+    is_in_run = _mask(len(values), slice(run.start * num_joined, stop))
+    speeds, mean = (values[is_in_run].mean(), values[~is_in_run].mean()), values.mean()
+    return TwoSpeeds(
+        rest=values - np.where(is_in_run, *speeds),
+        slower=float(max(speeds) - mean),
+        faster=float(mean - min(speeds)),
+    )
 
 
 def _run_that_differs_most(values: NDArray[np.float64]) -> slice:
@@ -81,15 +87,6 @@ def _run_that_differs_most(values: NDArray[np.float64]) -> slice:
     return slice(int(begins[best]), int(ends[best]))
 
 
-def _stand_apart(run: NDArray[np.float64], others: NDArray[np.float64], least: float) -> bool:
-    """Return whether both means do, which other runs would bring together, and both medians, which
-    pauses do not move.
-    """
-    if abs(run.mean() - others.mean()) <= least:
-        return False
-    return bool(abs(np.median(run) - np.median(others)) > least)
-
-
 def _mask(num: int, run: slice) -> NDArray[np.bool_]:
     """Return which of so many values are in the run."""
     is_in_run = np.zeros(num, dtype=bool)
@@ -99,8 +96,7 @@ def _mask(num: int, run: slice) -> NDArray[np.bool_]:
 
 def _joined(values: NDArray[np.float64], num_joined: int) -> NDArray[np.float64]:
     """Return means of so many neighbors, less the mean of all."""
-    num = len(values) // num_joined
-    means = values[: num * num_joined].reshape(num, num_joined).mean(axis=1)
+    means = _neighbors(values, num_joined).mean(axis=1)
     joined: NDArray[np.float64] = means - means.mean()
     return joined
 
@@ -112,17 +108,6 @@ def _runs(num: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     begins, ends = np.triu_indices(num + 1, fewest)
     is_enough = ends - begins <= num - fewest
     return begins[is_enough], ends[is_enough]
-
-
-def _taken_apart(values: NDArray[np.float64], run: slice) -> TwoSpeeds:
-    is_in_run = _mask(len(values), run)
-    speeds = values[is_in_run].mean(), values[~is_in_run].mean()
-    mean = values.mean()
-    return TwoSpeeds(
-        rest=values - np.where(is_in_run, *speeds),
-        slower=float(max(speeds) - mean),
-        faster=float(mean - min(speeds)),
-    )
 
 
 MOST_DEVIATIONS = 5.0  # from the median, in standard deviations by the median deviation
