@@ -22,9 +22,8 @@ from command.watch import Listener, Looks, Moments, Output, ProgramEnd, ProgramL
 from scalemark.host.files import read_probe
 from scalemark.host.processes import num_kernel_kills
 from scalemark.program import expression
-from scalemark.readers import open_reader
 from scalemark.readers.log_text import Lines
-from scalemark.readers.opening import ReadError
+from scalemark.readers.opening import ReadError, open_reader
 from scalemark.records import measurement
 from scalemark.records.attempt import Placement
 from scalemark.records.machine import DeviceKind, Probed

@@ -8,7 +8,7 @@ from typing import Any
 from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config, free_values
 from scalemark.program import expression, template
 from scalemark.program.template import SCRIPTS
-from scalemark.readers import ReadError, open_reader
+from scalemark.readers.opening import ReadError, open_reader
 from scalemark.records import axes
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec

@@ -19,7 +19,7 @@ import typer
 
 from scalemark.cli.terminal import for_people, make_console, print_columns, print_json
 from scalemark.program.expression import check
-from scalemark.readers import ReadError, open_reader
+from scalemark.readers.opening import ReadError, open_reader
 from scalemark.records.measurement import IN_FLIGHT, AttemptResult, Outcome, State, StepSample
 from scalemark.records.trial import READING, TrialSpec
 from scalemark.run_folder import SWEEP_FILE, RunFolder

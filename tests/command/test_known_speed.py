@@ -7,7 +7,7 @@ import pytest
 
 from command.curve import PrintedNumbers
 from command.measuring import NothingReadError, measured_by
-from scalemark.readers import open_reader
+from scalemark.readers.opening import open_reader
 from scalemark.readers.search import search
 from tests.command.programs import run_of, spec_of
 

@@ -10,9 +10,8 @@ import pytest
 
 from command.curve import PrintedNumbers
 from command.measuring import REPORTED, MeasuredProgram, NothingReadError, measured_by
-from scalemark.readers import Lines as CutLines
-from scalemark.readers import open_reader
-from scalemark.readers.opening import Reader, Reading
+from scalemark.readers.log_text import Lines as CutLines
+from scalemark.readers.opening import Reader, Reading, open_reader
 from tests.command.programs import run_of, spec_of
 
 STEPS = r"regex:step (?P<step>\d+)"

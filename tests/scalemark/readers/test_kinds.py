@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.readers import Reading, open_reader
-from scalemark.readers.opening import ReadError
+from scalemark.readers.opening import ReadError, Reading, open_reader
 from scalemark.readers.search import search
 
 

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from scalemark.readers import Lines
-from scalemark.readers.log_text import MOST_CHARACTERS, cleaned
+from scalemark.readers.log_text import MOST_CHARACTERS, Lines, cleaned
 from scalemark.readers.words import number, seconds, usable_rate, whole
 
 

@@ -11,8 +11,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalemark.readers import open_reader
 from scalemark.readers.log_text import log_text, named_rank
+from scalemark.readers.opening import open_reader
 from scalemark.readers.search import FoundReader, readings_of, search
 from sweeper.grid.arguments import with_program
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from scalemark.readers import KINDS, ReadError, open_reader
 from scalemark.readers.fields import PLACES, RATES
-from scalemark.readers.opening import about
+from scalemark.readers.opening import KINDS, ReadError, about, open_reader
 from scalemark.readers.search import search
 from tests.conftest import PROJECT
 

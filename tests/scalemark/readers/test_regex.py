@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from scalemark.readers import ReadError, Reading, open_reader
 from scalemark.readers.kinds.regex import compiled, matched
+from scalemark.readers.opening import ReadError, Reading, open_reader
 
 
 def read(pattern: str, *lines: str) -> list[Reading]:
