@@ -16,7 +16,6 @@ from scalemark.records.measurement import Outcome
 from scalemark.records.references import Origin, ReferenceKind
 from scalemark.records.trial import STRATEGY_AXES, strategy_name
 from scalemark.stats import welch
-from scalemark.stats.welch import typical
 from store.errors import StoreError
 from store.reading.queries import Row
 
@@ -155,7 +154,7 @@ def _as_one_night(trials: Sequence[Row], night: date, *, names_night: bool) -> l
             same["source"] = f"{trial['source']}, newest night {night}"
         by_trial.setdefault(repr(same), same)["repeats"].extend(trial["repeats"])
     for row in by_trial.values():
-        row["throughput"] = typical(row["repeats"])
+        row["throughput"] = welch.typical(row["repeats"])
     return list(by_trial.values())
 
 

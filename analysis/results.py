@@ -11,21 +11,10 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from scalemark.abilities import least_replicas, trains_apart
-from scalemark.records import trial
+from scalemark.records import measurement, trial
 from scalemark.records.axes import Engine, bare_name, is_env_variable
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import (
-    BY_EXAMPLE,
-    IMAGES,
-    STEPS,
-    TOKENS,
-    Outcome,
-    Verdict,
-    items_per_example,
-    unit_of,
-)
 from scalemark.records.references import Origin
-from scalemark.records.trial import STRATEGY_AXES, TrialSpec, free_names, strategy_axes
 from scalemark.stats import welch
 from store.reading.queries import printed_numbers
 
@@ -199,7 +188,7 @@ class Result:
     was_busy: bool = False  # others took cores from one of them, or trials ran beside it
     is_settled: bool = True  # warm-up had ended in each of them when measuring began
     baseline: "Result | None" = None  # what it is compared with
-    item: str = IMAGES  # what is counted per second; empty where unknown
+    item: str = measurement.IMAGES  # what is counted per second; empty where unknown
     # free axes that its strategy names: of a figure of others, and of a program's trial that
     # inherits variables which others set
     named_axes: tuple[str, ...] = ()
@@ -291,7 +280,7 @@ class Result:
     @property
     def strategy_axes(self) -> tuple[str, ...]:
         """Return the axes that its strategy stands for."""
-        return self.named_axes or strategy_axes(self.axes)
+        return self.named_axes or trial.strategy_axes(self.axes)
 
     @property
     def is_named_by_free_axes(self) -> bool:
@@ -299,26 +288,26 @@ class Result:
         return self.is_of_program or bool(self.named_axes)
 
     @property
-    def spec(self) -> TrialSpec:
+    def spec(self) -> trial.TrialSpec:
         """The trial of a result of ours."""
-        return TrialSpec.of_axes(self.axes)
+        return trial.TrialSpec.of_axes(self.axes)
 
     @property
     def unit(self) -> str:
         """The unit of its throughput, as `images/s`; `throughput` where the item is unknown."""
         if self.item:
-            return unit_of(self.item)
+            return measurement.unit_of(self.item)
         return "throughput"
 
     @property
     def counts_steps(self) -> bool:
         """Say whether it is unknown how many items its steps have."""
-        return self.item == STEPS
+        return self.item == measurement.STEPS
 
     @property
     def free(self) -> dict[str, Any]:
         """Its free axes."""
-        return {name: self.axes[name] for name in free_names(self.axes)}
+        return {name: self.axes[name] for name in trial.free_names(self.axes)}
 
     @property
     def speed_up(self) -> float | None:
@@ -377,13 +366,13 @@ class Result:
 
 _PRINTED_AXES = (
     *("model", "batch_size", "precision", "data"),
-    *STRATEGY_AXES,
+    *trial.STRATEGY_AXES,
 )
 
 AXES = ("strategy", *trial.AXES)
 """Axes that distinguish results of ours, besides free ones, see `axes_of`."""
 
-_OUTSIDE_CURVE = ("strategy", *STRATEGY_AXES, "num_gpus", "hosts")
+_OUTSIDE_CURVE = ("strategy", *trial.STRATEGY_AXES, "num_gpus", "hosts")
 _SETTING = tuple(axis for axis in AXES if axis not in _OUTSIDE_CURVE)
 _of_setting = itemgetter(*_SETTING)
 
@@ -393,7 +382,10 @@ def is_quotable(attempt: Mapping[str, Any]) -> bool:
     value = attempt["throughput"]
     if value is None or not math.isfinite(value) or value <= 0:
         return False
-    return bool(attempt["outcome"] == Outcome.COMPLETED and attempt["verdict"] != Verdict.INVALID)
+    return bool(
+        attempt["outcome"] == measurement.Outcome.COMPLETED
+        and attempt["verdict"] != measurement.Verdict.INVALID
+    )
 
 
 def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result]:
@@ -485,7 +477,7 @@ class GlobalBatch(int):
 
 def axes_of(results: Iterable[Result]) -> tuple[str, ...]:
     """Return all axes that any of these results of ours has."""
-    free = {name for result in results for name in free_names(result.axes)}
+    free = {name for result in results for name in trial.free_names(result.axes)}
     return (*AXES, *sorted(free))
 
 
@@ -515,8 +507,8 @@ def why_no_steps(result: Result) -> str:
     """Return why the time of a step does not follow from its throughput."""
     return (
         f"{result.trial_id[:8]} counts {result.item}, and batch_size counts examples: the time of "
-        f"a step is known of trials that count {', '.join(BY_EXAMPLE)}, or {TOKENS} of a known "
-        "seq_len"
+        f"a step is known of trials that count {', '.join(measurement.BY_EXAMPLE)}, or "
+        f"{measurement.TOKENS} of a known seq_len"
     )
 
 
@@ -526,7 +518,7 @@ def items_per_step(result: Result) -> int:
 
 
 def _items_per_example(result: Result) -> int | None:
-    return items_per_example(result.item, int(result.axes.get("seq_len") or 0))
+    return measurement.items_per_example(result.item, int(result.axes.get("seq_len") or 0))
 
 
 def examples_per_step(result: Result) -> int:

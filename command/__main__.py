@@ -23,15 +23,14 @@ from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outc
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from trainer import UnsupportedTrialError, own_process, own_rank, supervision
-from trainer.own_rank import NO_FLAGS, Flags
 
 GRACE_S = 30.0
 """How long ranks on other hosts may go on once that on the first has completed."""
 
 
-def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
+def main(spec: TrialSpec, folder: RunFolder, flags: own_rank.Flags = own_rank.NO_FLAGS) -> int:
     """Run the program on the host that `flags` name; without them, on all that the trial has."""
-    if spec.hosts > 1 and flags == NO_FLAGS:
+    if spec.hosts > 1 and flags == own_rank.NO_FLAGS:
         job = replace(
             supervision.job(spec, folder),
             module="command.__main__",

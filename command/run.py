@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, replace
 from command import children, outcomes, parts, start
 from command.curve import PrintedNumbers
 from command.measuring import NothingReadError, ProgramRun, measured_by
-from command.start import Guard
 from command.watch import Listener, Looks, Moments, Output, ProgramEnd, ProgramLog, Signals, Watch
 from scalemark.host.files import read_probe
 from scalemark.host.processes import num_kernel_kills
@@ -104,7 +103,7 @@ def _guarded(
 ) -> list[int]:
     """See to it that nothing of the program survives this process; return what is not its own."""
     children.adopt_orphans()
-    guard = Guard(program.marker)
+    guard = start.Guard(program.marker)
     stack.callback(guard.close)
     if own:
         start_beat(folder, own.rank)

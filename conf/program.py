@@ -7,7 +7,6 @@ from typing import Any
 
 from conf.schema import AXES_SET_BY_NAME, CommandConfig, Config, free_values
 from scalemark.program import expression, template
-from scalemark.program.template import SCRIPTS
 from scalemark.readers.opening import ReadError, open_reader
 from scalemark.records import axes
 from scalemark.records.machine import DeviceKind
@@ -212,7 +211,7 @@ def _name(program: CommandConfig) -> str:
             )
         return program.name
     words = template.words(program.run, shell=program.shell)
-    scripts = [word for word in words if word.endswith(SCRIPTS)]
+    scripts = [word for word in words if word.endswith(template.SCRIPTS)]
     if "-m" in words[:-1]:
         scripts.append(words[words.index("-m") + 1])
     script = [*scripts, *words, ""][0]

@@ -9,16 +9,8 @@ from typing import Annotated
 
 import typer
 
+from analysis import options
 from analysis.labels import lines
-from analysis.options import (
-    BaselineOption,
-    Filters,
-    OriginOption,
-    SourceOption,
-    Sweep,
-    select,
-    tell_all_sweeps,
-)
 from analysis.pivot import Table, pivot, varied_tables
 from analysis.results import BaselineRule, Result
 from analysis.selection import load
@@ -53,14 +45,14 @@ _Form = typer.Option(
 
 def table(
     db: Db,
-    filters: Filters = None,
-    sweep: Sweep = None,
+    filters: options.Filters = None,
+    sweep: options.Sweep = None,
     rows: Annotated[str | None, _Rows] = None,
     columns: Annotated[str | None, _Columns] = None,
     show: Annotated[str | None, _Show] = None,
-    baseline: BaselineOption = BaselineRule.SAME,
-    origin: OriginOption = None,
-    source: SourceOption = None,
+    baseline: options.BaselineOption = BaselineRule.SAME,
+    origin: options.OriginOption = None,
+    source: options.SourceOption = None,
     form: Annotated[str | None, _Form] = None,
     as_json: Json = False,
 ) -> None:
@@ -76,8 +68,8 @@ def table(
         raise StoreError(
             f"--baseline {baseline}: no speed-up is shown; add speed-up to --show, or leave it out"
         )
-    selection = select(db, filters, sweep, origin, source, baseline)
-    tell_all_sweeps(selection)
+    selection = options.select(db, filters, sweep, origin, source, baseline)
+    options.tell_all_sweeps(selection)
     results = load(selection)
     quantities = None if show is None else layout.chosen(show, results)
     pivoted = _pivoted(results, rows, columns)
@@ -126,11 +118,11 @@ _Formats = typer.Option("--format", help="Kind of files; may be repeated.", show
 
 def chart(
     db: Db,
-    filters: Filters = None,
-    sweep: Sweep = None,
-    origin: OriginOption = None,
-    published: SourceOption = None,
-    baseline: BaselineOption = BaselineRule.SAME,
+    filters: options.Filters = None,
+    sweep: options.Sweep = None,
+    origin: options.OriginOption = None,
+    published: options.SourceOption = None,
+    baseline: options.BaselineOption = BaselineRule.SAME,
     charts: Annotated[list[str] | None, _Chart] = None,
     formats: Annotated[list[PictureFormat] | None, _Formats] = None,
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("figures"),
@@ -142,8 +134,8 @@ def chart(
     from plots import drawing  # here, because matplotlib takes its time to import
 
     failures: dict[str, Exception] = {}
-    chosen = select(db, filters, sweep, origin, published, baseline)
-    tell_all_sweeps(chosen)
+    chosen = options.select(db, filters, sweep, origin, published, baseline)
+    options.tell_all_sweeps(chosen)
     source = PlotSource(selection=chosen, command=command())
     reasons: dict[str, list[str]] = {}
     files = drawing.draw(
@@ -176,11 +168,11 @@ def chart(
 
 def report(
     db: Db,
-    filters: Filters = None,
-    sweep: Sweep = None,
-    origin: OriginOption = None,
-    published: SourceOption = None,
-    baseline: BaselineOption = BaselineRule.SAME,
+    filters: options.Filters = None,
+    sweep: options.Sweep = None,
+    origin: options.OriginOption = None,
+    published: options.SourceOption = None,
+    baseline: options.BaselineOption = BaselineRule.SAME,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -198,8 +190,8 @@ def report(
     failures: dict[str, Exception] = {}
     with shown() as progress:
         progress("reading results", 0, 0)
-        selection = select(db, filters, sweep, origin, published, baseline)
-        tell_all_sweeps(selection)
+        selection = options.select(db, filters, sweep, origin, published, baseline)
+        options.tell_all_sweeps(selection)
         source = PlotSource(selection=selection, command=command())
         num_trials = len(source.results)
         progress("making the page, trials", num_trials, 0)

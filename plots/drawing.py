@@ -26,17 +26,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
-from analysis import badges
+from analysis import badges, titles
 from analysis.labels import NoSuchAxisError
 from analysis.pivot import Table
 from analysis.results import Environment, Result
-from analysis.titles import (
-    environment_notes,
-    host_notes,
-    reported_notes,
-    result_notes,
-    sweep_notes,
-)
 from plots import charts
 from plots.source import Failed, PictureFormat, PlotSource, draft_of, stop
 from scalemark.records.references import Origin
@@ -169,8 +162,8 @@ def details(results: Sequence[Result]) -> list[str]:
     """Return what must be known of all numbers in a picture, in full."""
     notes: list[str] = []
     for environment in _environments(results):
-        notes += environment_notes(environment)
-    return list(dict.fromkeys([*notes, *result_notes(results)]))
+        notes += titles.environment_notes(environment)
+    return list(dict.fromkeys([*notes, *titles.result_notes(results)]))
 
 
 def drawable(text: str) -> str:
@@ -207,11 +200,11 @@ def _badges(results: Sequence[Result]) -> list[str]:
         words += of_environment
     if any("single run" in badges.of_result(result) for result in results):
         words.append("single run")
-    if host_notes(results):
+    if titles.host_notes(results):
         words.append("hosts: processes of one machine")
-    if reported_notes(results):
+    if titles.reported_notes(results):
         words.append("reported by the program")
-    if sweep_notes(results):
+    if titles.sweep_notes(results):
         words.append("repeats of other sweeps included")
     if any(result.failed and result.throughput is not None for result in results):
         words.append("some repeats have no number")

@@ -9,7 +9,6 @@ from analysis import badges, titles
 from analysis.pivot import Cell, RowRank, Table
 from analysis.results import BaselineRule, Environment, Result, items_per_step, with_number
 from analysis.selection import Selection
-from analysis.titles import number, spread
 from plots.source import Failed, stop
 from scalemark.abilities import least_replicas
 from scalemark.own_model import is_own
@@ -130,7 +129,7 @@ def usual(results: Sequence[Result]) -> tuple[str, ...]:
 
 def _throughput(result: Result) -> str:
     exactly = result.environment.origin is Origin.PUBLISHED
-    return number(result.throughput or 0.0, exactly=exactly)
+    return titles.number(result.throughput or 0.0, exactly=exactly)
 
 
 def _speed_up(result: Result) -> str:
@@ -149,18 +148,18 @@ def _step_ms(result: Result) -> str:
     items = items_per_step(result)
     if not items or not result.throughput:
         return ""
-    return f"{number(1000 * items / result.throughput)} ms"
+    return f"{titles.number(1000 * items / result.throughput)} ms"
 
 
 def _per_device(result: Result) -> str:
     device = result.environment.device_kind.singular
-    return f"{number((result.throughput or 0.0) / result.num_gpus)}/{device}"
+    return f"{titles.number((result.throughput or 0.0) / result.num_gpus)}/{device}"
 
 
 def _mebibytes(num_bytes: int | None) -> str:
     if num_bytes is None:
         return UNKNOWN
-    return f"{number(num_bytes / 2**20)} MiB"
+    return f"{titles.number(num_bytes / 2**20)} MiB"
 
 
 def quantity(name: str) -> Quantity:
@@ -175,7 +174,7 @@ def quantity(name: str) -> Quantity:
 QUANTITIES: Mapping[str, Quantity] = {
     THROUGHPUT: Quantity(text=_throughput, about="geometric mean of the repeats"),
     "interval": Quantity(
-        text=lambda result: spread(
+        text=lambda result: titles.spread(
             result.repeats, result.low, result.high, result.throughput or 0.0
         ),
         about="95 % confidence interval over repeats; below four repeats, their range",
@@ -325,7 +324,7 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
     if len(baselines) > 1:
         return f"the fastest on {device} of the same model and setting"
     (best,) = baselines.values()
-    throughput = number(best.throughput or 0.0)
+    throughput = titles.number(best.throughput or 0.0)
     return f"the fastest on {device}: {best.strategy}, {throughput} {table.unit}"
 
 

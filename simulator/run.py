@@ -29,7 +29,6 @@ from scalemark.run_folder import RunFolder
 from simulator.costs.box import Hardware
 from simulator.costs.step import Costs, costs, decodes, network_of, peak_tflops
 from trainer import measured
-from trainer.measured import judge
 
 START_S = 0.5  # of a forked trainer, until it builds its model
 TRACE_S = 0.007  # per gradient tensor and replica: ResNet-50 on 8 replicas took 9 s to trace
@@ -108,7 +107,7 @@ def _played(
     # seconds per step by part, faults as `injected.NAME`, and the factor
     parts = asdict(truth) | {f"injected.{name}": value for name, value in faults.items()}
     parts["process_factor"] = factor
-    verdict, reasons = judge(
+    verdict, reasons = measured.judge(
         spec,
         measurement,
         timed.step_durations_s(),

@@ -21,16 +21,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from scalemark.records.axes import (
-    REF,
-    WORDS_FOR_INHERITED,
-    Axis,
-    bare_name,
-    full_name,
-    is_env_variable,
-    is_free,
-    name_in_records,
-)
+from scalemark.records import axes
 from scalemark.records.measurement import Outcome, Verdict
 from scalemark.records.trial import AXES
 from store.errors import StoreError
@@ -116,7 +107,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
     """End a message with the nearest known name, or with all where none is near, of many with the
     nearest of them. A free axis is known with and without its prefix.
     """
-    bare = [bare_name(known) for known in names]
+    bare = [axes.bare_name(known) for known in names]
     near = difflib.get_close_matches(name, [*bare, *names], 1)
     if near:
         return f"did you mean {near[0]}?"
@@ -134,7 +125,7 @@ def looks_like_filter(text: str) -> bool:
 def unknown_name(text: str) -> str | None:
     """Return the name of a filter where it is none of ours, and has not the prefix of free axes."""
     form = _FORM.fullmatch(text)
-    if form is None or form[1] in _FIELDS or is_free(form[1]):
+    if form is None or form[1] in _FIELDS or axes.is_free(form[1]):
         return None
     return form[1]
 
@@ -146,7 +137,7 @@ def with_prefixes(connection: sa.Connection, filters: Sequence[str]) -> list[str
     nearest one; what is no filter at all is left as it is.
     """
     columns = free_columns(connection)
-    free = sorted(map(bare_name, columns))
+    free = sorted(map(axes.bare_name, columns))
     names = []
     for text in filters:
         name = unknown_name(text)
@@ -154,11 +145,13 @@ def with_prefixes(connection: sa.Connection, filters: Sequence[str]) -> list[str
             if name not in free:
                 near = nearest(name[:100], [*KNOWN, *free])
                 raise StoreError(f"{shortened(name)}: nothing to filter by; {near}")
-            text = full_name(name, columns) + text.lstrip().removeprefix(name)
+            text = axes.full_name(name, columns) + text.lstrip().removeprefix(name)
         form = _FORM.fullmatch(text)
-        if form and form[1] == REF and REF in columns and form[2] in ("=", "==", "!="):
-            values = connection.scalars(sa.select(columns[REF]).distinct())
-            text = _with_commits(Filter(REF, form[2], form[3]), [str(value) for value in values])
+        if form and form[1] == axes.REF and axes.REF in columns and form[2] in ("=", "==", "!="):
+            values = connection.scalars(sa.select(columns[axes.REF]).distinct())
+            text = _with_commits(
+                Filter(axes.REF, form[2], form[3]), [str(value) for value in values]
+            )
         names.append(text)
     return names
 
@@ -202,7 +195,7 @@ def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
             f"value, as {example}"
         )
     name, sign, value = form.groups()
-    if name not in examples and not is_free(name):
+    if name not in examples and not axes.is_free(name):
         near = nearest(name[:100], list(examples))
         raise StoreError(f"{shortened(name)}: nothing to filter by; {near}")
     if name == "origin" and value.strip() in _ORIGINS:
@@ -472,7 +465,7 @@ def _compare(column: Any, asked: Filter, value: Any) -> _Condition:
     return compared
 
 
-def _axis(axis: Axis) -> _Field:
+def _axis(axis: axes.Axis) -> _Field:
     column = TrialRow.__table__.columns[axis.name]
     if axis.type is bool:
         return _boolean(TrialRow, column)
@@ -485,8 +478,8 @@ def _axis(axis: Axis) -> _Field:
 
 
 def _field(name: str) -> _Field:
-    if is_free(name):
-        return _free_axis(name_in_records(name))
+    if axes.is_free(name):
+        return _free_axis(axes.name_in_records(name))
     return _FIELDS[name]
 
 
@@ -494,7 +487,7 @@ def _free_axis(name: str) -> _Field:
     text = _FreeAxis(TrialRow.spec, sa.literal(name))
     text_or_empty = sa.func.coalesce(text, "")
     # text like a number is one of variables alone, which hold nothing but text
-    if is_env_variable(name):
+    if axes.is_env_variable(name):
         is_number: _Condition = text.regexp_match(_LIKE_A_NUMBER)
     else:
         kind = _KindOfFreeAxis(TrialRow.spec, sa.literal(name))
@@ -509,8 +502,8 @@ def _free_axis(name: str) -> _Field:
         return _compare(number, asked, real(asked, single(asked)))
 
     def equals(value: str) -> _Condition:
-        if is_env_variable(name):  # its characters, and no number
-            is_inherited = text.is_(None) if value in WORDS_FOR_INHERITED else sa.false()
+        if axes.is_env_variable(name):  # its characters, and no number
+            is_inherited = text.is_(None) if value in axes.WORDS_FOR_INHERITED else sa.false()
             return sa.or_(text_or_empty == value, is_inherited)
         try:
             return sa.or_(text_or_empty == value, number == float(value))
@@ -519,7 +512,7 @@ def _free_axis(name: str) -> _Field:
 
     # a trial without a variable inherits it, which is another value
     is_there: _Condition = text.is_not(None)
-    if is_env_variable(name):
+    if axes.is_env_variable(name):
         trials = TrialRow.__table__.alias()
         is_there = sa.exists().where(_FreeAxis(trials.c.spec, sa.literal(name)).is_not(None))
     return _Field(

@@ -20,7 +20,6 @@ from scalemark.records.measurement import BESIDE_A_MEASUREMENT, AttemptResult, S
 from scalemark.records.references import Reference
 from scalemark.records.validation import build
 from store import schema
-from store.schema import ReferenceRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,9 +268,9 @@ def add_references(connection: sa.Connection, references: Iterable[Reference]) -
     new = {reference.key: reference for reference in references}
     for keys in in_chunks(list(new)):
         for known in connection.scalars(
-            sa.select(ReferenceRow.key).where(ReferenceRow.key.in_(keys))
+            sa.select(schema.ReferenceRow.key).where(schema.ReferenceRow.key.in_(keys))
         ):
             del new[known]
     rows = [{"key": key, **reference.values} for key, reference in new.items()]
-    insert_all(connection, ReferenceRow, rows)
+    insert_all(connection, schema.ReferenceRow, rows)
     return len(rows)

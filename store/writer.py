@@ -15,18 +15,9 @@ from scalemark.records.attempt import AskedFor, ProcessIdentity, SweepRecord, sw
 from scalemark.records.machine import Machine, check_kind_of_machine
 from scalemark.records.measurement import State
 from scalemark.records.trial import TrialSpec
-from store import schema
+from store import ledger, schema
 from store.database import locate, open_for_writing, reading, writing
 from store.errors import StoreError
-from store.ledger import (
-    CONTINUED,
-    FINISHED_ELSEWHERE,
-    Ledger,
-    add_pending,
-    change_all,
-    has_in_flight,
-    process_of,
-)
 from store.rows import insert_all, inserted_id, machine_id_of
 from store.tables import insert_trials
 
@@ -80,7 +71,7 @@ class Writer:
 
     def begin_sweep(
         self, sweep: NewSweep, is_alive: Callable[[ProcessIdentity, datetime], bool]
-    ) -> Ledger:
+    ) -> ledger.Ledger:
         """Record what a sweep is going to do. A sweep of this name is continued: what it has not
         completed is opened again.
 
@@ -107,7 +98,7 @@ class Writer:
                 spec.trial_id: sweep.num_repeats.get(spec.trial_id, 0) for spec in sweep.trials
             }
             _open_repeats(connection, sweep_id, num_repeats, orchestrator_id, sweep.started_at)
-        return Ledger(
+        return ledger.Ledger(
             self.engine,
             sweep_id=sweep_id,
             orchestrator_id=orchestrator_id,
@@ -160,10 +151,10 @@ def _check_nobody_runs(
     """Raise StoreError when an orchestrator of this sweep lives, or left something in flight."""
     orchestrator = schema.OrchestratorRow
     statement = sa.select(
-        *orchestrator.__table__.columns, has_in_flight().label("has_in_flight")
+        *orchestrator.__table__.columns, ledger.has_in_flight().label("has_in_flight")
     ).where(orchestrator.sweep_id == sweep_id, orchestrator.ended_at.is_(None))
     for row in connection.execute(statement).mappings():
-        process = process_of(row)
+        process = ledger.process_of(row)
         alive = is_alive(process, row["heartbeat_at"])
         left_s = dead_in_s(process, row["heartbeat_at"])
         who = f"sweep.name={name}: process {process.pid} on {process.host}"
@@ -251,14 +242,14 @@ def _open_repeats(
     given_up = [repeat_id for of_trial in unfinished.values() for repeat_id in of_trial]
 
     own = {"orchestrator_id": orchestrator_id}
-    change_all(connection, to_run, (), State.PENDING, at, CONTINUED, reason="", **own)
+    ledger.change_all(connection, to_run, (), State.PENDING, at, ledger.CONTINUED, reason="", **own)
     not_yet = (table.state != State.SKIPPED,)
-    why = FINISHED_ELSEWHERE
-    change_all(connection, enough, not_yet, State.SKIPPED, at, why, reason=why, **own)
+    why = ledger.FINISHED_ELSEWHERE
+    ledger.change_all(connection, enough, not_yet, State.SKIPPED, at, why, reason=why, **own)
     pending_only = (table.state == State.PENDING,)
     why = NOT_ASKED_FOR
-    change_all(connection, given_up, pending_only, State.SKIPPED, at, why, reason=why, **own)
-    add_pending(connection, new, at)
+    ledger.change_all(connection, given_up, pending_only, State.SKIPPED, at, why, reason=why, **own)
+    ledger.add_pending(connection, new, at)
 
 
 def read_sweep(engine: sa.Engine, sweep_id: int) -> SweepRecord:

@@ -27,7 +27,6 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from scalemark.text.untrusted import telling_line, without_secrets
 from trainer import own_process, own_rank, selfcheck, supervision
-from trainer.own_process import BAD_USAGE
 from trainer.own_rank import NO_FLAGS, Flags, OwnRank, start_beat
 
 
@@ -37,7 +36,7 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         folder.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         print(f"{folder.path}: {error.strerror}; wanted a run folder", file=sys.stderr)
-        return BAD_USAGE
+        return own_process.BAD_USAGE
     is_distributed = bool(rank_jobs(spec.variable_update))
     try:
         spec = own_rank.with_processes(spec)

@@ -18,7 +18,6 @@ import tensorflow as tf
 from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDeviceIterator
 
 from scalemark.host import files
-from scalemark.host.files import cache_folder
 from scalemark.records.trial import TrialSpec
 from trainer import BadDataError, UnsupportedTrialError
 from trainer.devices import Devices
@@ -252,7 +251,7 @@ ORIGINALS = Path(__file__).resolve().parent / "data" / "originals"
 
 def default_folder(name: str) -> Path:
     """Return `photos-v1` in SCALEMARK_CACHE, else in the user's cache folder."""
-    return cache_folder() / f"{name}-v1"
+    return files.cache_folder() / f"{name}-v1"
 
 
 def open_made(

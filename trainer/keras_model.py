@@ -9,8 +9,6 @@ import tensorflow as tf
 
 from scalemark import layers as nn
 from scalemark import models
-from scalemark.layers import Plain, Tensor, network_of
-from scalemark.models import takes_tokens
 from scalemark.records.measurement import IMAGES
 from scalemark.records.trial import TrialSpec
 from trainer import UnsupportedTrialError, model_layers
@@ -41,7 +39,7 @@ class Example:
         return cls.of_model(definition(spec), spec)
 
     @classmethod
-    def of_model(cls, logits: Tensor, spec: TrialSpec) -> "Example":
+    def of_model(cls, logits: nn.Tensor, spec: TrialSpec) -> "Example":
         """Return that of a model of ours: an image and its class, or tokens and those to guess."""
         if not models.takes_tokens(logits):
             return cls(input_shape=(spec.image_px, spec.image_px, 3), num_classes=spec.num_classes)
@@ -55,7 +53,7 @@ class Example:
         )
 
 
-def definition(spec: TrialSpec) -> Tensor:
+def definition(spec: TrialSpec) -> nn.Tensor:
     """Return the logits of the trial's model, one of ours. Raises UnsupportedTrialError."""
     try:
         return models.define(
@@ -84,7 +82,7 @@ class Template:
 Built: TypeAlias = keras.KerasTensor
 
 
-def build(logits: Tensor, *, recompute: bool = False, compiled: bool = False) -> keras.Model:
+def build(logits: nn.Tensor, *, recompute: bool = False, compiled: bool = False) -> keras.Model:
     """Build a model: images (B, image_px, image_px, 3) or tokens (B, seq_len) -> logits float32.
 
     Layers are made in the order of the description, so that equal seeds give equal weights, in
@@ -92,13 +90,13 @@ def build(logits: Tensor, *, recompute: bool = False, compiled: bool = False) ->
     computed again in the backward pass. What XLA will have `compiled` takes layers that it is
     faster with.
     """
-    network = network_of(logits)
-    dtype = WHOLE_NUMBERS.name if takes_tokens(logits) else None
+    network = nn.network_of(logits)
+    dtype = WHOLE_NUMBERS.name if models.takes_tokens(logits) else None
     inputs = keras.Input(network[0].shape, dtype=dtype)
-    built: dict[Tensor, Built] = {}
-    tables: dict[Tensor, model_layers.Embedding] = {}
+    built: dict[nn.Tensor, Built] = {}
+    tables: dict[nn.Tensor, model_layers.Embedding] = {}
     for part in _parts(network) if recompute else [network]:
-        if part[0].layer is Plain.KEPT and part[-1] is not logits:
+        if part[0].layer is nn.Plain.KEPT and part[-1] is not logits:
             begin = built[part[0].inputs[0]]
             inner = keras.Input(begin.shape[1:], dtype=begin.dtype)
             ours = {part[0]: inner}
@@ -109,20 +107,20 @@ def build(logits: Tensor, *, recompute: bool = False, compiled: bool = False) ->
     return keras.Model(inputs, keras.layers.Activation("linear", dtype="float32")(built[logits]))
 
 
-def _parts(network: Sequence[Tensor]) -> list[list[Tensor]]:
+def _parts(network: Sequence[nn.Tensor]) -> list[list[nn.Tensor]]:
     """Cut before each `kept`."""
-    parts: list[list[Tensor]] = [[]]
+    parts: list[list[nn.Tensor]] = [[]]
     for tensor in network:
-        if tensor.layer is Plain.KEPT:
+        if tensor.layer is nn.Plain.KEPT:
             parts.append([])
         parts[-1].append(tensor)
     return parts
 
 
 def _build(
-    network: Sequence[Tensor],
-    built: dict[Tensor, Built],
-    tables: dict[Tensor, model_layers.Embedding],
+    network: Sequence[nn.Tensor],
+    built: dict[nn.Tensor, Built],
+    tables: dict[nn.Tensor, model_layers.Embedding],
     inputs: Built,
     compiled: bool,
 ) -> None:
@@ -150,7 +148,7 @@ def _build(
 def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
     x = inputs[0]
     match layer:
-        case Plain():
+        case nn.Plain():
             return _apply_plain(layer, inputs)
         case nn.Conv():
             return _convolution(layer)(x)
@@ -191,47 +189,47 @@ def _apply(layer: nn.Layer, inputs: list[Built]) -> Built:
             assert_never(unknown)
 
 
-def _apply_plain(layer: Plain, inputs: list[Built]) -> Built:
+def _apply_plain(layer: nn.Plain, inputs: list[Built]) -> Built:
     x = inputs[0]
     match layer:
-        case Plain.IMAGES:
+        case nn.Plain.IMAGES:
             # as in tf_cnn_benchmarks, channels-last images are transposed on the device
             if model_layers.channel_axis() == 1:
                 x = keras.layers.Permute((3, 1, 2))(x)
             return x
-        case Plain.RELU:
+        case nn.Plain.RELU:
             return keras.layers.ReLU()(x)
-        case Plain.GLOBAL_MEAN:
+        case nn.Plain.GLOBAL_MEAN:
             return keras.layers.GlobalAveragePooling2D()(x)
-        case Plain.ADD:
+        case nn.Plain.ADD:
             return keras.layers.add(inputs)
-        case Plain.CONCAT:
+        case nn.Plain.CONCAT:
             return keras.layers.concatenate(inputs, axis=model_layers.channel_axis())
-        case Plain.FLATTEN:
+        case nn.Plain.FLATTEN:
             return keras.layers.Flatten()(x)
-        case Plain.TOKENS | Plain.KEPT:
+        case nn.Plain.TOKENS | nn.Plain.KEPT:
             return x
-        case Plain.IN_A_ROW:
+        case nn.Plain.IN_A_ROW:
             if model_layers.channel_axis() == 1:
                 x = keras.layers.Permute((2, 3, 1))(x)
             return keras.layers.Reshape((-1, x.shape[-1]))(x)
-        case Plain.CLASS_TOKEN:
+        case nn.Plain.CLASS_TOKEN:
             return model_layers.ClassToken()(x)
-        case Plain.FIRST:
+        case nn.Plain.FIRST:
             return x[:, 0]
-        case Plain.BIAS:
+        case nn.Plain.BIAS:
             return model_layers.AddBias()(x)
         case unknown:
             assert_never(unknown)
 
 
-def _takes_strided_images(tensor: Tensor) -> bool:
+def _takes_strided_images(tensor: nn.Tensor) -> bool:
     """Return whether it convolves images (B, H, W, 3) by strides, with windows of 7 x 7 or more
     that overlap.
     """
     layer = tensor.layer
     assert isinstance(layer, nn.Conv)
-    has_images = tensor.inputs[0].layer is Plain.IMAGES and model_layers.channel_axis() == -1
+    has_images = tensor.inputs[0].layer is nn.Plain.IMAGES and model_layers.channel_axis() == -1
     rows, columns = layer.kernel
     return has_images and rows == columns >= 7 and 1 < layer.strides < rows
 

@@ -22,7 +22,6 @@ import tensorflow as tf
 
 from scalemark import own_model
 from scalemark.models import ModelError
-from scalemark.own_model import OwnModel
 from scalemark.records.measurement import BY_EXAMPLE, IMAGES, TOKENS, check_item
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import telling_line
@@ -67,7 +66,7 @@ def load(spec: TrialSpec) -> Template:
     return template
 
 
-def _planned(spec: TrialSpec) -> OwnModel:
+def _planned(spec: TrialSpec) -> own_model.OwnModel:
     """Return what the reference names, as long as it is what was planned."""
     folder = own_model.folder_of(os.environ)
     try:
@@ -83,7 +82,7 @@ def _planned(spec: TrialSpec) -> OwnModel:
     return own
 
 
-def _function(own: OwnModel) -> Callable[[], Any]:
+def _function(own: own_model.OwnModel) -> Callable[[], Any]:
     module = _attempt(own, f"importing {own.path.name}", lambda: _import(own))
     function = getattr(module, own.function, None)
     if isinstance(function, keras.Model) or not callable(function):
@@ -102,7 +101,7 @@ class _AsItIs(SourceFileLoader):
         return code
 
 
-def _import(own: OwnModel) -> ModuleType:
+def _import(own: own_model.OwnModel) -> ModuleType:
     """Run the file as a module of a name that is nobody else's."""
     name = f"own_model_{own.path.stem}"
     loader = _AsItIs(name, str(own.path))
@@ -115,7 +114,7 @@ def _import(own: OwnModel) -> ModuleType:
     return module
 
 
-def _attempt(own: OwnModel, what: str, work: Callable[[], Any]) -> Any:
+def _attempt(own: own_model.OwnModel, what: str, work: Callable[[], Any]) -> Any:
     """Do what runs the user's code; say in one sentence what it raised, and in the log all."""
     try:
         return work()
@@ -130,7 +129,7 @@ def _attempt(own: OwnModel, what: str, work: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _where(own: OwnModel, error: BaseException) -> str:
+def _where(own: own_model.OwnModel, error: BaseException) -> str:
     """Return the last line of the file that the error passed, if any."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(own.path)]
@@ -151,7 +150,7 @@ class _Returned:
         return UnsupportedTrialError(f"model={self.reference}: {why}")
 
 
-def template_of(own: OwnModel, values: Any, batch_size: int) -> Template:
+def template_of(own: own_model.OwnModel, values: Any, batch_size: int) -> Template:
     """Raises UnsupportedTrialError, and what Keras raises for a model that cannot be called."""
     returned = _checked(own, values)
     shape, dtype = _input(returned, batch_size)
@@ -174,7 +173,7 @@ def template_of(own: OwnModel, values: Any, batch_size: int) -> Template:
     )
 
 
-def _checked(own: OwnModel, values: Any) -> _Returned:
+def _checked(own: own_model.OwnModel, values: Any) -> _Returned:
     """Raise UnsupportedTrialError for what is no model, and for values of the wrong type."""
     by_key = values if isinstance(values, Mapping) else {"model": values}
     model = by_key.get("model")

@@ -49,11 +49,9 @@ from scalemark.text.untrusted import telling_line
 from trainer import devices, keras_model, measured, own_model, own_process, towers
 from trainer.data.synthetic import Synthetic
 from trainer.keras_model import Example, Template, definition
-from trainer.measured import judge
 from trainer.model_tower import Loss
 from trainer.own_rank import OwnRank, joining, start_beat, wait_for_beats
 from trainer.watching import op_placement, profile, telemetry, utilization
-from trainer.watching.op_placement import time_replicas
 
 PROFILED_CALLS = 5
 # The supervisor gives up first, because it can name the rank that is missing.
@@ -105,7 +103,7 @@ def _run(
         )
 
     problem = _problem(spec, training, first, timed, measurement)
-    judged, reasons = judge(
+    judged, reasons = measured.judge(
         spec,
         measurement,
         timed.step_durations_s(),
@@ -276,7 +274,7 @@ def _replica_times(
         if spec.steps_per_execution > 1:
             batches = data.at(batches, tf.constant(0))
         weights = [tf.constant(values) for values in training.update.weights(0)]
-        return time_replicas(training.towers, weights, batches, training.devices), ""
+        return op_placement.time_replicas(training.towers, weights, batches, training.devices), ""
     except tf.errors.OpError as error:
         traceback.print_exc()
         return None, f"no replica_times: {type(error).__name__}: {telling_line(str(error))}"

@@ -7,7 +7,6 @@ from rich.console import Console
 from analysis import badges, options
 from analysis import scaling as words
 from analysis.results import BaselineRule
-from analysis.scaling import Scaling, scalings
 from analysis.screen import say
 from analysis.selection import Source
 from analysis.titles import reported_notes, table_facts, title, unconfirmed_notes
@@ -32,7 +31,7 @@ def scaling(
     chosen = options.select(db, filters, sweep, origin, source, baseline)
     options.tell_all_sweeps(chosen)
     read = Source(selection=chosen)
-    answers = scalings(read.results)
+    answers = words.scalings(read.results)
     if as_json:
         return print_json(answers)
     console = make_console()
@@ -64,7 +63,7 @@ def scaling(
     return None
 
 
-def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
+def _print_overview(console: Console, answers: Sequence[words.Scaling]) -> set[str]:
     """Print a row per curve; return the badges that its column of doubts has."""
     say(console, words.headline(answers), "bold")
     console.print()
@@ -89,7 +88,7 @@ def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
     return {badge for text in doubts for badge in text.split(", ") if badge}
 
 
-def _print(console: Console, answer: Scaling) -> None:
+def _print(console: Console, answer: words.Scaling) -> None:
     console.print()
     say(console, title(answer.table.setting), "bold")
     for note in table_facts(answer.table):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from analysis import again, badges
 from analysis.advise.questions import cells, column_heading, described
-from analysis.again import is_worth_again
 from analysis.explain import causes, verdicts
 from analysis.explain.ablations import Ablation, AblationFinder, command
 from analysis.explain.waterfall import (
@@ -425,7 +424,7 @@ def _next_step(explained: Sequence[Explanation], selection: Selection) -> NextSt
         target = explanation.target
         trial = target.trial_id[:ID_DIGITS]
         of_which = f"{named(target)}: " if len(explained) > 1 else ""
-        if is_worth_again(target, targets):
+        if again.is_worth_again(target, targets):
             why = f"{of_which}measure it again, it is one suspect run"
             return NextStep(why=why, commands=(again.again(target, _REPEATS),))
         for remedy in explanation.remedies:

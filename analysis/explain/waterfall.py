@@ -16,7 +16,6 @@ from analysis.selection import Source
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import INJECTED_REASON
 from scalemark.stats import welch
-from scalemark.stats.welch import log_quantile
 from simulator.costs.networks import network
 
 LAUNCH_S = 40e-6  # of one kernel, from the host's queue to its start: 20 to 40 us in the guide
@@ -334,7 +333,7 @@ def combined(terms: Sequence[tuple[float, Result]]) -> Seconds:
     freedom = variance**2 / weights if weights > 0 else math.inf
     if not over_processes:
         freedom = math.inf  # within a process samples are many
-    reach = math.exp(log_quantile(max(1.0, freedom))) * math.sqrt(variance)
+    reach = math.exp(welch.log_quantile(max(1.0, freedom))) * math.sqrt(variance)
     return Seconds(
         value=value, low=value - reach, high=value + reach, over_processes=over_processes
     )
@@ -356,7 +355,7 @@ def _moments(result: Result) -> tuple[float, float | None, float | None]:
     if result.low is None or result.high is None or result.low <= 0:
         return times[0], None, None
     half = items_per_step(result) * (1 / result.low - 1 / result.high) / 2
-    return times[0], (half / math.exp(log_quantile(math.inf))) ** 2, None
+    return times[0], (half / math.exp(welch.log_quantile(math.inf))) ** 2, None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,6 @@ from analysis.pivot import Table, varied_tables
 from analysis.results import Result
 from analysis.titles import FEW_REPEATS, number, scaled, title
 from plots import drawing
-from plots.drawing import (
-    FOOTER_PT,
-    GROUND,
-    HATCHES,
-    INK,
-    WIDTH_IN,
-    NothingToShow,
-    Picture,
-    series_color,
-    unique,
-)
 from plots.layout import SUSPECT, SYMBOLS, common_setting
 from plots.lines import BARS, MOST_LINES, RUNS, draw_spread, failure_marks, line_name, looks_of
 from plots.source import NUM_COLORS, PlotSource
@@ -40,7 +29,7 @@ _WIDEST_IN = 11.0
 _MOST_LABELS = 60  # in one panel: more could not be read
 
 
-def draw(source: PlotSource) -> Iterator[Picture]:
+def draw(source: PlotSource) -> Iterator[drawing.Picture]:
     """Yield a picture per machine and unit, of at most `MOST_MODELS` models."""
     grouped: dict[tuple[str, str], list[Table]] = defaultdict(list)
     num_numbers = 0
@@ -50,7 +39,9 @@ def draw(source: PlotSource) -> Iterator[Picture]:
         if num:
             grouped[table.environment.key, table.unit].append(table)
     if num_numbers < 2:
-        raise NothingToShow("there is one number alone" if grouped else "no trial completed")
+        raise drawing.NothingToShow(
+            "there is one number alone" if grouped else "no trial completed"
+        )
     has_machines = len({key for key, _ in grouped}) > 1
     names, parts = [], []
     for tables in grouped.values():
@@ -60,11 +51,11 @@ def draw(source: PlotSource) -> Iterator[Picture]:
         for start in range(0, len(tables), MOST_MODELS):
             names.append(name)
             parts.append(tables[start : start + MOST_MODELS])
-    for name, part in zip(unique(names), parts, strict=True):
+    for name, part in zip(drawing.unique(names), parts, strict=True):
         yield _picture(part, name, source)
 
 
-def _picture(tables: Sequence[Table], name: str, source: PlotSource) -> Picture:
+def _picture(tables: Sequence[Table], name: str, source: PlotSource) -> drawing.Picture:
     panels = list(map(_lines, tables))
     bars: dict[str, None] = {}
     results: list[Result] = []
@@ -81,7 +72,7 @@ def _picture(tables: Sequence[Table], name: str, source: PlotSource) -> Picture:
     is_alone = len(tables) == 1
     wanted_in = 2.6 + _BAR_IN * len(counts) * (len(names) + 1)
     height_in = _ALONE_IN if is_alone else _PANEL_IN
-    width_in = min(max(WIDTH_IN, wanted_in), _WIDEST_IN)
+    width_in = min(max(drawing.WIDTH_IN, wanted_in), _WIDEST_IN)
     figure, grid = drawing.panels(len(tables), height_in, names=names, width_in=width_in)
     headline = scaled(tables[0].unit, tables[0])
     if is_alone and "model" in tables[0].setting:
@@ -97,7 +88,7 @@ def _picture(tables: Sequence[Table], name: str, source: PlotSource) -> Picture:
     drawing.add_legend(figure, handles)
     common = common_setting(tables)
     common.pop("scaling", None)  # the headline says it
-    return Picture(
+    return drawing.Picture(
         name=name,
         figure=figure,
         setting=title(common),
@@ -142,7 +133,7 @@ def _draw_panel(
                 axes.bar([at], [result.throughput], width=0.9 * width, **look)
                 high = None if result.high is None else min(result.high, 1.1 * reach)
                 low = result.low if len(result.repeats) > 1 else None
-                draw_spread(axes, at, result.repeats, low, high, color=INK)
+                draw_spread(axes, at, result.repeats, low, high, color=drawing.INK)
             if len(results) <= _MOST_LABELS:
                 top = max(result.throughput or 0.0, min(_spread_end(result), 1.1 * reach))
                 _write_label(axes, at, top, _label(result), is_upright)
@@ -163,7 +154,7 @@ def _write_label(axes: Axes, at: float, top: float, text: str, is_upright: bool)
         rotation=90 if is_upright else 0,
         ha="center",
         va="bottom",
-        fontsize=FOOTER_PT - 0.5,
+        fontsize=drawing.FOOTER_PT - 0.5,
     )
 
 
@@ -178,8 +169,13 @@ def _spread_end(result: Result) -> float:
 
 def _look(look: int) -> dict[str, Any]:
     """Return the look of a bar: hatches where colors begin again."""
-    hatch = HATCHES[look // NUM_COLORS % len(HATCHES)]
-    return {"facecolor": series_color(look), "edgecolor": GROUND, "lw": 0, "hatch": hatch}
+    hatch = drawing.HATCHES[look // NUM_COLORS % len(drawing.HATCHES)]
+    return {
+        "facecolor": drawing.series_color(look),
+        "edgecolor": drawing.GROUND,
+        "lw": 0,
+        "hatch": hatch,
+    }
 
 
 def _label(result: Result) -> str:

@@ -17,7 +17,6 @@ from typing import Any
 
 from scalemark.host import program_software, software
 from scalemark.host.files import cache_folder
-from scalemark.host.program_software import MOST_WORDS
 from scalemark.records.axes import REF, FreeAxes
 from scalemark.text.wording import did_you_mean
 
@@ -94,7 +93,7 @@ def place_of(
         return RunPlace(folder=folder, variables=variables)
     top = _top(ref, folder)
     commit = _commit(ref, top)
-    for word in words[:MOST_WORDS]:
+    for word in words[: program_software.MOST_WORDS]:
         if Path(word).name in _INSTALLERS:
             why = f"{word} would install an environment for each commit"
             raise RefError(ref, f"{why}; name the interpreter instead, as .venv/bin/python")
@@ -134,7 +133,7 @@ def _refuse_whole_paths(
     """Raise RefError where a command names a file of the commit by its whole path in the user's
     checkout, whose code would run.
     """
-    for word in words[:MOST_WORDS]:
+    for word in words[: program_software.MOST_WORDS]:
         file = Path(word.rpartition("=")[2])
         known = _within([str(file)], folder, top) if file.is_absolute() else []
         if known and (root / known[0].relative_to(top)).is_file():
@@ -172,7 +171,7 @@ def doubts(words: Sequence[str], folder: Path, place: RunPlace) -> Iterator[str]
     state = software.checkout(place.checkout)
     if state and (state.changed or any(map(program_software.is_source, state.untracked))):
         yield f"changes that are not committed in {place.checkout} are not run"
-    for word in words[1:MOST_WORDS]:
+    for word in words[1 : program_software.MOST_WORDS]:
         name = word.rpartition("=")[2]
         if name and (folder / name).exists() and not (place.folder / name).exists():
             yield f"{name} is not in {place.ref}; name what git does not know by its whole path"

@@ -16,12 +16,11 @@ from types import MappingProxyType
 
 from scalemark import layers as nn
 from scalemark import models
-from scalemark.layers import Plain, Tensor, network_of
 from scalemark.own_model import is_own
 from scalemark.records.measurement import IMAGES, TOKENS
 from scalemark.text.wording import did_you_mean
 
-_FREE = (Plain.IMAGES, Plain.TOKENS, Plain.FLATTEN, Plain.IN_A_ROW, Plain.KEPT)
+_FREE = (nn.Plain.IMAGES, nn.Plain.TOKENS, nn.Plain.FLATTEN, nn.Plain.IN_A_ROW, nn.Plain.KEPT)
 _OF_LOSS = 2  # logits, and their gradient
 _LOSS_OPERATIONS = 8  # softmax, cross entropy, their gradients, the mean
 
@@ -118,15 +117,15 @@ def _counted(
 
 
 def count(
-    logits: Tensor, name: str = "", sizes: Mapping[str, int] = MappingProxyType({})
+    logits: nn.Tensor, name: str = "", sizes: Mapping[str, int] = MappingProxyType({})
 ) -> Network:
     """Count a model with its loss.
 
     An output that is used more than once has the sum of as many gradients, an operation each.
     """
-    layers = network_of(logits)
-    counts: dict[Tensor, _LayerCounts] = {}
-    trained: set[Tensor] = set()  # what has a gradient; the pictures have none
+    layers = nn.network_of(logits)
+    counts: dict[nn.Tensor, _LayerCounts] = {}
+    trained: set[nn.Tensor] = set()  # what has a gradient; the pictures have none
     num_uses = num_outputs = num_tied = num_working = num_marked = 0
     parts = [Kept(0, 0)]  # between marks
     for tensor in layers:
@@ -144,7 +143,7 @@ def count(
         if isinstance(tensor.layer, nn.LayerNorm):
             num_float32 = tensor.num_elements
         parts[-1] += Kept(layer.num_kept, num_float32)
-        if tensor.layer is Plain.KEPT:
+        if tensor.layer is nn.Plain.KEPT:
             num_marked += tensor.num_elements
             parts.append(Kept(0, 0))
     num_sums = num_uses - (len(trained) - 1)  # only the logits have no use
@@ -172,7 +171,7 @@ def count(
     )
 
 
-def _in_keras_order(logits: Tensor, layers: Sequence[Tensor]) -> list[Tensor]:
+def _in_keras_order(logits: nn.Tensor, layers: Sequence[nn.Tensor]) -> list[nn.Tensor]:
     """Return the tensors of a model as Keras orders their layers.
 
     By decreasing length of the longest path to the end; layers equally far from it as a walk from
@@ -183,7 +182,7 @@ def _in_keras_order(logits: Tensor, layers: Sequence[Tensor]) -> list[Tensor]:
     for tensor in reversed(layers):
         for given in tensor.inputs:
             distances[given] = max(distances[given], distances[tensor] + 1)
-    met: dict[Tensor, int] = {}
+    met: dict[nn.Tensor, int] = {}
     to_visit = [logits]
     while to_visit:
         tensor = to_visit.pop()
@@ -206,7 +205,7 @@ class _LayerCounts:
     num_working: int = 0
 
 
-def _count_layer(tensor: Tensor, *, has_gradient: bool) -> _LayerCounts:
+def _count_layer(tensor: nn.Tensor, *, has_gradient: bool) -> _LayerCounts:
     """Count one layer; `has_gradient` says that its input needs one."""
     channels, elements = tensor.channels, tensor.num_elements
     match tensor.layer:
@@ -230,7 +229,7 @@ def _count_layer(tensor: Tensor, *, has_gradient: bool) -> _LayerCounts:
         case nn.TiedLogits():
             flops = 2 * elements * tensor.inputs[0].channels
             return _LayerCounts(3, flops, 2 * flops)
-        case nn.BatchNorm(scale=False) | Plain.CLASS_TOKEN | Plain.BIAS:
+        case nn.BatchNorm(scale=False) | nn.Plain.CLASS_TOKEN | nn.Plain.BIAS:
             return _LayerCounts(tensors=(channels,))
         case nn.BatchNorm():
             return _LayerCounts(tensors=(channels, channels))
@@ -242,22 +241,22 @@ def _count_layer(tensor: Tensor, *, has_gradient: bool) -> _LayerCounts:
             return _LayerCounts(tensors=(layer.num_positions * channels,))
         case nn.Segments() as layer:
             return _LayerCounts(3, tensors=(layer.num_segments * channels,))
-        case Plain.ADD | nn.Masked():
+        case nn.Plain.ADD | nn.Masked():
             return _LayerCounts(1)
-        case Plain.CONCAT:  # backward, each branch gets its slice
+        case nn.Plain.CONCAT:  # backward, each branch gets its slice
             return _LayerCounts(1 + len(tensor.inputs), num_kept=elements)
         case nn.DropoutLayer():  # draws, compares, multiplies; multiplies on the way back
             return _LayerCounts(4, num_kept=elements // 4)
-        case Plain.IMAGES:
+        case nn.Plain.IMAGES:
             return _LayerCounts(0, num_kept=elements)
-        case Plain.RELU | nn.Pool() | nn.PadChannels():
+        case nn.Plain.RELU | nn.Pool() | nn.PadChannels():
             return _LayerCounts(num_kept=elements)
         case layer:
             return _LayerCounts(0 if layer in _FREE else 2)
 
 
 def _count_product(
-    tensor: Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: bool
+    tensor: nn.Tensor, layer: nn.Conv | nn.Dense, *, has_gradient: bool
 ) -> _LayerCounts:
     """Count the product, its gradients by weights and input, and bias and activation each way."""
     *positions, outputs = tensor.shape

@@ -14,15 +14,8 @@ from store.command_line import OK, Db, Json
 from store.errors import StoreError
 from sweeper import SweepRefusedError
 from sweeper.early_stopping import judge as judging
-from sweeper.early_stopping.judge import JudgeAnswer
+from sweeper.early_stopping import rule
 from sweeper.early_stopping.metric import THROUGHPUT, Metric, parse_kept
-from sweeper.early_stopping.rule import (
-    FINDABLE,
-    LEAST_EARLIER,
-    ChangeVerdict,
-    JudgedSide,
-    KeptMetric,
-)
 from sweeper.grid.plan_view import machine_line
 
 NOT_BETTER = 1
@@ -30,15 +23,17 @@ USUAL_ATTEMPTS, OF_ITSELF, MOST_ATTEMPTS = 60, 20, 1000
 _LONGEST = 5000  # characters of what a program printed last
 
 MEANINGS = {
-    ChangeVerdict.BETTER: "{better}",
-    ChangeVerdict.WORSE: "{worse}",
-    ChangeVerdict.BROKEN: "{broken} is worse than --keep allows",
-    ChangeVerdict.NO_GAIN: "a gain of {margin:g} % is unlikely; it may be {slower}",
-    ChangeVerdict.UNDECIDED: "{why}",
-    ChangeVerdict.FAILED: "{why}",
-    ChangeVerdict.INTERRUPTED: "its number in the series is spent; the same command begins anew",
-    ChangeVerdict.QUIET: "four of five gains of {margin:g} % are found here",
-    ChangeVerdict.NOISY: "fewer than four of five gains of {margin:g} % are found here",
+    rule.ChangeVerdict.BETTER: "{better}",
+    rule.ChangeVerdict.WORSE: "{worse}",
+    rule.ChangeVerdict.BROKEN: "{broken} is worse than --keep allows",
+    rule.ChangeVerdict.NO_GAIN: "a gain of {margin:g} % is unlikely; it may be {slower}",
+    rule.ChangeVerdict.UNDECIDED: "{why}",
+    rule.ChangeVerdict.FAILED: "{why}",
+    rule.ChangeVerdict.INTERRUPTED: (
+        "its number in the series is spent; the same command begins anew"
+    ),
+    rule.ChangeVerdict.QUIET: "four of five gains of {margin:g} % are found here",
+    rule.ChangeVerdict.NOISY: "fewer than four of five gains of {margin:g} % are found here",
 }
 
 
@@ -103,7 +98,7 @@ def judge(
     _judge(asked, dry_run=dry_run, as_json=as_json, markdown=markdown)
 
 
-def _kept(given: Sequence[str]) -> tuple[KeptMetric, ...]:
+def _kept(given: Sequence[str]) -> tuple[rule.KeptMetric, ...]:
     try:
         kept = {each.name: each for each in map(parse_kept, given)}
     except SweepRefusedError as error:
@@ -117,7 +112,7 @@ def _judge(asked: judging.Asked, *, dry_run: bool, as_json: bool, markdown: bool
     """Print the plan, run it, print the answer, and end with its exit code."""
     try:
         planned = judging.plan(asked)
-        plan = JudgeAnswer(planned=planned)
+        plan = judging.JudgeAnswer(planned=planned)
         if dry_run:
             return _print(plan, as_json=as_json, markdown=markdown)
         for line in answer_lines(plan):
@@ -129,15 +124,15 @@ def _judge(asked: judging.Asked, *, dry_run: bool, as_json: bool, markdown: bool
         _print(answer, as_json=as_json, markdown=markdown)
     assert answer.proposal is not None
     verdict = answer.proposal.verdict
-    if verdict is ChangeVerdict.INTERRUPTED:
+    if verdict is rule.ChangeVerdict.INTERRUPTED:
         raise typer.Exit(entry_point.INTERRUPTED)
     if answer.proposal.baseline_failed:
         raise typer.Exit(USAGE)
-    is_good = verdict in (ChangeVerdict.BETTER, ChangeVerdict.QUIET)
+    is_good = verdict in (rule.ChangeVerdict.BETTER, rule.ChangeVerdict.QUIET)
     raise typer.Exit(OK if is_good else NOT_BETTER)
 
 
-def _print(answer: JudgeAnswer, *, as_json: bool, markdown: bool) -> None:
+def _print(answer: judging.JudgeAnswer, *, as_json: bool, markdown: bool) -> None:
     if as_json:
         return terminal.print_json(answer)
     lines = "\n".join(answer_lines(answer)).splitlines()
@@ -149,7 +144,7 @@ def _print(answer: JudgeAnswer, *, as_json: bool, markdown: bool) -> None:
     print(untrusted.quoted_lines("\n".join(lines), _LONGEST))
 
 
-def answer_lines(answer: JudgeAnswer) -> Iterator[str]:
+def answer_lines(answer: judging.JudgeAnswer) -> Iterator[str]:
     """Describe the plan, or the result where there is one."""
     planned, proposal = answer.planned, answer.proposal
     if proposal is None:
@@ -198,7 +193,7 @@ def _meaning(asked: judging.Asked, proposal: judging.Proposal) -> str:
 
 def _plan_lines(planned: judging.PlannedProposal) -> Iterator[str]:
     asked = planned.asked
-    yield f"baseline  {planned.ids[JudgedSide.BASELINE][:ID_DIGITS]}"
+    yield f"baseline  {planned.ids[rule.JudgedSide.BASELINE][:ID_DIGITS]}"
     if asked.metric.name != THROUGHPUT:
         yield f"metric    {asked.metric.name}, {'less' if asked.metric.lower else 'more'} is better"
     for each in asked.kept:
@@ -207,7 +202,7 @@ def _plan_lines(planned: judging.PlannedProposal) -> Iterator[str]:
         yield f"{wording.counted(asked.budget, 'attempt')} of it, against itself"
         return
     changes = wording.joined(asked.masked_changes)
-    yield f"change    {planned.ids[JudgedSide.CHANGE][:ID_DIGITS]}: {changes}"
+    yield f"change    {planned.ids[rule.JudgedSide.CHANGE][:ID_DIGITS]}: {changes}"
     yield (
         f"at most {wording.counted(asked.budget, 'attempt')}; a win of this proposal takes "
         f"{planned.least_attempts} or more"
@@ -215,15 +210,15 @@ def _plan_lines(planned: judging.PlannedProposal) -> Iterator[str]:
     order = ", which drift: both sides take turns from the beginning"
     if planned.runs.num_alone > 1:
         order = ": the change runs alone first, and may be given up beside them"
-    elif len(planned.earlier) < LEAST_EARLIER:
-        order = f", fewer than {LEAST_EARLIER}: both sides take turns from the beginning"
+    elif len(planned.earlier) < rule.LEAST_EARLIER:
+        order = f", fewer than {rule.LEAST_EARLIER}: both sides take turns from the beginning"
     runs = wording.counted(len(planned.earlier), "run")
     yield f"{runs} of the baseline with this software in the last two hours{order}"
 
 
-def _result_lines(answer: JudgeAnswer, proposal: judging.Proposal) -> Iterator[str]:
+def _result_lines(answer: judging.JudgeAnswer, proposal: judging.Proposal) -> Iterator[str]:
     asked, percents = answer.planned.asked, answer.gain_percents
-    num_baseline = len(proposal.values(JudgedSide.BASELINE))
+    num_baseline = len(proposal.values(rule.JudgedSide.BASELINE))
     if percents[0] is not None:
         if asked.metric.lower:  # it falls by what it gains
             gain, low, high = (None if each is None else -each for each in percents)
@@ -235,17 +230,18 @@ def _result_lines(answer: JudgeAnswer, proposal: judging.Proposal) -> Iterator[s
             yield _kept_text(each)
     spread = answer.spread_percent
     if spread is not None and asked.aa:
-        yield f"runs spread by {spread:.2g} %: ask for a gain of {FINDABLE * spread:.2g} % or more"
+        least = rule.FINDABLE * spread
+        yield f"runs spread by {spread:.2g} %: ask for a gain of {least:.2g} % or more"
     yield (
         f"{wording.counted(proposal.num_attempts, 'attempt')} of {asked.budget}: "
-        f"{len(proposal.values(JudgedSide.CHANGE))} of the change and {num_baseline} of "
+        f"{len(proposal.values(rule.JudgedSide.CHANGE))} of the change and {num_baseline} of "
         f"the baseline completed, in sweep {answer.planned.sweep.name}"
     )
     if proposal.why == judging.SPENT:
         yield "these runs leave it open: judge it again with a larger budget"
 
 
-def _kept_text(kept: KeptMetric) -> str:
+def _kept_text(kept: rule.KeptMetric) -> str:
     """Return `loss +0.1 % [-0.3, +0.4], may rise by less than 0.5 %: kept`."""
     limit = f"may {'rise' if kept.limit > 0 else 'fall'} by less than {100 * abs(kept.limit):g} %"
     moved = kept.moved

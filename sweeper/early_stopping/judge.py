@@ -20,7 +20,6 @@ from scalemark.records.validation import storable
 from scalemark.text import untrusted, wording
 from store import database, judgements
 from store.errors import StoreError
-from store.judgements import SeriesPlace
 from store.reading.earlier import (
     CompletedRepeat,
     completed_repeats,
@@ -87,7 +86,7 @@ class PlannedProposal:
     asked: Asked
     sweep: Sweep
     trials: Mapping[JudgedSide, TrialSpec]
-    place: SeriesPlace
+    place: judgements.SeriesPlace
     earlier: tuple[float, ...]  # values of the metric in earlier runs of the baseline
 
     @property
@@ -382,7 +381,7 @@ def _parity(planned: PlannedProposal, proposal: Proposal, engine: sa.Engine) -> 
     return losses_apart(engine, *attempts)
 
 
-def _begin(planned: PlannedProposal, engine: sa.Engine) -> SeriesPlace:
+def _begin(planned: PlannedProposal, engine: sa.Engine) -> judgements.SeriesPlace:
     """Write the proposal down, unless nothing can win, and return its place. Raises StoreError."""
     if planned.asked.aa:
         return judgements.next_place(engine)

@@ -18,7 +18,6 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser import types
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, Transformer
 from hydra.errors import HydraException
 from omegaconf import Container, DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
@@ -43,7 +42,7 @@ class GridChoice:
     """An axis at one of its values: a parsed override that is no sweep."""
 
     text: str  # as on the command line
-    override: Override = field(compare=False, repr=False)
+    override: types.Override = field(compare=False, repr=False)
 
 
 Cell = tuple[GridChoice, ...]
@@ -129,12 +128,12 @@ def _varied(cell: Cell, variant: Cell) -> Cell:
     return (*kept, *variant)
 
 
-def _last_of_each(overrides: Sequence[Override]) -> dict[str, Override]:
+def _last_of_each(overrides: Sequence[types.Override]) -> dict[str, types.Override]:
     """Keep the last override of each axis, as stock Hydra does."""
     return {override.get_key_element(): override for override in overrides}
 
 
-def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[Override]:
+def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[types.Override]:
     for text in texts:
         problem = variable_problem(text)
         if problem:
@@ -160,7 +159,7 @@ def _value_text(value: object) -> str:
     """Write a value of YAML in Hydra's syntax, which text is in already."""
     if isinstance(value, str):
         return value
-    return str(Transformer.str(value))  # type: ignore[arg-type]  # YAML has no other types
+    return str(types.Transformer.str(value))  # type: ignore[arg-type]  # YAML has no other types
 
 
 def _refuse_contradictions(axes: set[str]) -> None:
@@ -179,7 +178,7 @@ def _refuse_contradictions(axes: set[str]) -> None:
             )
 
 
-def _num_values(override: Override) -> int:
+def _num_values(override: types.Override) -> int:
     """Count the values of an override without making them.
 
     Raises SweepRefusedError for none, and for no finite number.
@@ -222,12 +221,12 @@ def _num_in_range(sweep: types.RangeSweep) -> int | None:
         return None
 
 
-def _choices(override: Override, parser: OverridesParser) -> list[GridChoice]:
+def _choices(override: types.Override, parser: OverridesParser) -> list[GridChoice]:
     if not override.is_sweep_override():
         return [GridChoice(text=str(override.input_line), override=override)]
     choices = []
     for value in override.sweep_iterator():
-        text = f"{override.get_key_element()}={Transformer.str(value)}"
+        text = f"{override.get_key_element()}={types.Transformer.str(value)}"
         if isinstance(value, int | float | types.QuotedString):  # these are what their text means
             parsed = replace(
                 override, value_type=types.ValueType.ELEMENT, _value=value, input_line=text

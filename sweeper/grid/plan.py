@@ -17,7 +17,6 @@ from scalemark.host import files, gpu_libraries, own_code, refs
 from scalemark.models import ModelError
 from scalemark.records import axes as free_axes
 from scalemark.records import switches
-from scalemark.records.axes import Engine
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
 from sweeper import SweepRefusedError
@@ -166,7 +165,7 @@ def _resolve(config: Config, inventory: Inventory) -> TrialSpec:
         problem = simulation_problem(spec, inventory.hardware)
     else:
         problem = next(switches.contradictions(spec, os.environ), None)
-    if not problem and spec.engine == Engine.tensorflow:
+    if not problem and spec.engine == free_axes.Engine.tensorflow:
         problem = gpu_libraries.problem(inventory.gpus, inventory.libraries)
     if problem:
         raise TrialRefusedError(problem)
@@ -239,7 +238,7 @@ def check(config: Config) -> str:
     """Return the name of the sweep. Raises SweepRefusedError for settings that cannot be."""
     # without importing TensorFlow, which takes seconds
     lack = None
-    if config.engine is Engine.tensorflow:
+    if config.engine is free_axes.Engine.tensorflow:
         lack = own_code.lack_of_tensorflow()
     if lack:
         raise SweepRefusedError(f"engine=tensorflow: {lack}, or choose engine=simulated")
@@ -280,10 +279,10 @@ def check_folders(store: StoreConfig) -> None:
 
 def _check_hardware(config: Config) -> None:
     """Refuse a profile to whatever is no simulation, wherever it would run."""
-    if config.hardware.profile is None or config.engine is Engine.simulated:
+    if config.hardware.profile is None or config.engine is free_axes.Engine.simulated:
         return
     setting = f"hardware={config.hardware.profile.name}: a profile is not a machine"
-    if config.engine is Engine.command:
+    if config.engine is free_axes.Engine.command:
         raise SweepRefusedError(
             f"{setting}, and the cost model knows nothing of programs of your own; leave it out, "
             "or choose hardware=gpu or cpu, to run yours on real devices"

@@ -15,7 +15,6 @@ from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from sweeper.devices import machine
 from sweeper.devices.host_lock import HostLock, Lock
-from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.slots import DeviceSlots
 from sweeper.launchers import Programs, describe_programs
 from sweeper.starts import MODULES, Fork, Spawn, Start, environment
@@ -30,8 +29,8 @@ class Launcher:
             self.machine = machine.machine_of(machine.hardware_of(config.hardware))
             self.inventory = machine.inventory_of(self.machine)
         else:
-            self.machine = describe_machine(config.hardware)
-            self.inventory = take_inventory(self.machine, config.hardware)
+            self.machine = machine.describe_machine(config.hardware)
+            self.inventory = machine.take_inventory(self.machine, config.hardware)
         self.software = software.describe()
 
     def software_of(self, programs: Programs) -> tuple[Mapping[str, Any], Sequence[str]]:

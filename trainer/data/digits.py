@@ -9,13 +9,12 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer import image_records
 from trainer.devices import Devices
-from trainer.image_records import ImageRecords
 
 IMAGE_PX = 32
 BRIGHTEST = 16.0  # of a pixel in the source
 
 
-def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
+def open_input(spec: TrialSpec, devices: Devices) -> image_records.ImageRecords:
     return image_records.open_made("digits", examples, spec, devices)
 
 

@@ -12,14 +12,13 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer import image_records
 from trainer.devices import Devices
-from trainer.image_records import ImageRecords
 
 PHOTOGRAPHS = ("china.jpg", "flower.jpg")
 SQUARE_PX = 160
 STRIDE_PX = 32
 
 
-def open_input(spec: TrialSpec, devices: Devices) -> ImageRecords:
+def open_input(spec: TrialSpec, devices: Devices) -> image_records.ImageRecords:
     return image_records.open_made("photos", examples, spec, devices)
 
 

@@ -36,7 +36,6 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from trainer import UnsupportedTrialError
 from trainer import devices as devices_of
-from trainer.devices import Devices, Lockstep
 from trainer.model_tower import Batch
 from trainer.towers import Optimizer, Tower, TowerResult
 from trainer.variable_updates.mirrored import Mirrored
@@ -49,7 +48,7 @@ _IMPLEMENTATIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerDevices(Devices):
+class WorkerDevices(devices_of.Devices):
     """The devices of one worker among others."""
 
     strategy: tf.distribute.Strategy
@@ -92,7 +91,7 @@ def join(spec: TrialSpec, cluster: Cluster, rank: Rank, limit_s: float) -> Worke
         shared=own.shared,
         first=rank.task_index * spec.gpus_per_host,
         num_elsewhere=spec.num_gpus - spec.gpus_per_host,
-        lockstep=Lockstep(own.host, spec.steps_per_execution),
+        lockstep=devices_of.Lockstep(own.host, spec.steps_per_execution),
         strategy=strategy,
     )
 
@@ -117,7 +116,7 @@ def check(spec: TrialSpec) -> None:
         )
 
 
-def _claim(spec: TrialSpec, rank: Rank) -> Devices:
+def _claim(spec: TrialSpec, rank: Rank) -> devices_of.Devices:
     """Claim devices under the names that they have in the cluster."""
     if spec.device_kind == DeviceKind.GPU:
         own = devices_of.claim_own(spec)
@@ -135,7 +134,7 @@ def _claim(spec: TrialSpec, rank: Rank) -> Devices:
 def create(
     spec: TrialSpec,
     initial: Sequence[np.ndarray],
-    devices: Devices,
+    devices: devices_of.Devices,
     optimizer: Optimizer,
     bytes_per_pack: int = 0,
 ) -> "MultiWorkerMirrored":
