@@ -19,10 +19,9 @@ from scalemark.records.measurement import (
 )
 from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
 from trainer import measured
-from trainer import measured as timing
 
 NO_NUMBER = "found no number"
-STEADY_SPAN = 2 * timing.STEADY_CALLS
+STEADY_SPAN = 2 * measured.STEADY_CALLS
 LONGEST_WARM_UP = 3  # a third of all calls, where they are many
 LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is reported
 LOST_LINES = 10  # that came in that silence
@@ -286,7 +285,7 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
         start_s, end_s = run.started_s, run.ended_s
     window_s = window.length_s
     taken = run.looks.taken(start_s, end_s)
-    timed = timing.Timed(
+    timed = measured.Timed(
         samples=samples,
         steady=window.steady,
         window_start_s=start_s,
@@ -331,16 +330,18 @@ def warm_up(durations_s: Sequence[float], steps_per_call: int, min_steps: int) -
     """
     least, num_calls = -(-min_steps // steps_per_call), len(durations_s)
     most = max(
-        timing.MAX_WARM_UP_FACTOR * least, timing.MAX_WARM_UP_CALLS, num_calls // LONGEST_WARM_UP
+        measured.MAX_WARM_UP_FACTOR * least,
+        measured.MAX_WARM_UP_CALLS,
+        num_calls // LONGEST_WARM_UP,
     )
-    slower = 1 + timing.STEADY_TOLERANCE
+    slower = 1 + measured.STEADY_TOLERANCE
     usual_s = statistics.median(durations_s[min(most, num_calls // 2) :])
     first_steady: int | None = None
     for begin in range(least, min(most, num_calls - STEADY_SPAN) + 1):
         span = durations_s[begin : begin + STEADY_SPAN]
-        if not timing.is_steady(span):
+        if not measured.is_steady(span):
             continue
-        early, late = span[: timing.STEADY_CALLS], span[timing.STEADY_CALLS :]
+        early, late = span[: measured.STEADY_CALLS], span[measured.STEADY_CALLS :]
         if statistics.median(span) > slower * usual_s:
             continue
         if max(early) <= max(slower * statistics.median(late), *late):

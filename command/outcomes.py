@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from signal import Signals
 
 from command.measuring import NO_NUMBER
 from command.watch import ProgramEnd
@@ -95,9 +94,9 @@ def _errors(texts: Sequence[str]) -> list[int]:
 def ended_rank(lines: Sequence[str]) -> str:
     """Say which rank a signal has ended first, as torchrun tells; empty where none was."""
     exit_code = int(_after_summary(lines, _EXIT_CODE) or 0)
-    if -exit_code not in set(Signals):
+    if -exit_code not in set(signal.Signals):
         return ""
-    return f"rank {_after_summary(lines, _RANK)} was ended by {Signals(-exit_code).name}"
+    return f"rank {_after_summary(lines, _RANK)} was ended by {signal.Signals(-exit_code).name}"
 
 
 def _after_summary(lines: Sequence[str], pattern: re.Pattern[str]) -> str:

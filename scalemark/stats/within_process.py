@@ -295,14 +295,6 @@ class WarmUp:
     inflation: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shapes:
-    """Warm-ups of size 1, one of each length, less a straight line."""
-
-    around: NDArray[np.float64]  # (lengths, values), of so many neighbors each
-    squares: NDArray[np.float64]  # (lengths,), sums of squares of these
-
-
 def rough_warm_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Guess what it takes of each step, whatever pauses there are; 0 for fewer than 70 steps."""
     num = len(values)
@@ -333,9 +325,10 @@ def warm_up(smooth: NDArray[np.float64]) -> WarmUp | None:
 def _best(values: NDArray[np.float64], num: int, num_joined: int) -> tuple[float, float]:
     """Return size and length of the warm-up that with a straight line leaves least."""
     shapes = _shapes(num, num_joined)
-    products = shapes.around @ without_trend(values)
-    place = int(np.argmax(products**2 / shapes.squares))
-    return float(products[place] / shapes.squares[place]), float(_LENGTHS[place])
+    squares = (shapes**2).sum(axis=1)
+    products = shapes @ without_trend(values)
+    place = int(np.argmax(products**2 / squares))
+    return float(products[place] / squares[place]), float(_LENGTHS[place])
 
 
 def _inflation(shape: NDArray[np.float64], length: float) -> float:
@@ -348,13 +341,15 @@ def _inflation(shape: NDArray[np.float64], length: float) -> float:
 
 
 @lru_cache(maxsize=8)  # attempts of a trial have as many steps
-def _shapes(num: int, num_joined: int) -> _Shapes:
+def _shapes(num: int, num_joined: int) -> NDArray[np.float64]:
+    """Return warm-ups of size 1, one of each length, less a straight line: (lengths, values), of so
+    many neighbors each.
+    """
     rows = []
     for length in _LENGTHS:
         joined = _neighbors(_of_length(num, length), num_joined).mean(axis=1)
         rows.append(without_trend(joined))
-    around = np.array(rows)
-    return _Shapes(around=around, squares=(around**2).sum(axis=1))
+    return np.array(rows)
 
 
 def _of_length(num: int, length: float) -> NDArray[np.float64]:
@@ -388,15 +383,6 @@ class ProcessSpread:
     lost: float | None = None  # share of its time that pauses took; None where none was seen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
-    """The steps of a process, taken apart."""
-
-    pauses: Pauses
-    speeds: TwoSpeeds | None = None
-    warm_up: WarmUp | None = None  # never beside two speeds
-
-
 def interval_within(throughput: float, durations_s: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95 % CI of the speed of a process whose steps took so long.
 
@@ -428,18 +414,18 @@ def spread_within(durations_s: Sequence[float]) -> ProcessSpread | None:
     if num < FEWEST_STEPS:
         return None
     durations = np.asarray(durations_s, dtype=np.float64)
-    parts = _parts(durations / durations.mean())
-    error = error_of_mean(without_trend(parts.pauses.smooth))
-    extra = parts.pauses.extra / num
+    paused, speeds, fading = _taken_apart(durations / durations.mean())
+    error = error_of_mean(without_trend(paused.smooth))
+    extra = paused.extra / num
     less, more = reaches(extra)
     slower_by_pauses, faster_by_pauses = _as_logarithms(more, less)
     slower = faster = 0.0
-    if parts.speeds is not None:
-        slower, faster = _as_logarithms(parts.speeds.slower, parts.speeds.faster)
+    if speeds is not None:
+        slower, faster = _as_logarithms(speeds.slower, speeds.faster)
     warmer, by_shape, inflation = 0.0, 0.0, 1.0
-    if parts.warm_up is not None:
-        _, warmer = _as_logarithms(0.0, float(parts.warm_up.extra.mean()))
-        by_shape, inflation = abs(warmer), parts.warm_up.inflation
+    if fading is not None:
+        _, warmer = _as_logarithms(0.0, float(fading.extra.mean()))
+        by_shape, inflation = abs(warmer), fading.inflation
     return ProcessSpread(
         variance=error.variance * inflation,
         freedom=error.freedom,
@@ -450,8 +436,12 @@ def spread_within(durations_s: Sequence[float]) -> ProcessSpread | None:
     )
 
 
-def _parts(values: NDArray[np.float64]) -> _Parts:
-    """Take them apart: two speeds, where a line, with a warm-up or without, leaves more."""
+def _taken_apart(
+    values: NDArray[np.float64],
+) -> tuple[Pauses, TwoSpeeds | None, WarmUp | None]:
+    """Take pauses out of steps; two speeds, where a line, with a warm-up or without, leaves more;
+    else a warm-up. It is never beside two speeds.
+    """
     line, rough = without_trend(values), rough_warm_up(values)
     warmed = without_trend(values - rough)
     around = line
@@ -459,13 +449,13 @@ def _parts(values: NDArray[np.float64]) -> _Parts:
         around = warmed
     speeds = two_speeds(values, around)
     if speeds is not None:
-        return _Parts(pauses=pauses(without_trend(speeds.rest)), speeds=speeds)
+        return pauses(without_trend(speeds.rest)), speeds, None
     paused = pauses(warmed)
     smooth = paused.smooth + rough
     fading = warm_up(smooth)
     if fading is None:
-        return _Parts(pauses=pauses(line))
-    return _Parts(pauses=replace(paused, smooth=smooth - fading.extra), warm_up=fading)
+        return pauses(line), None, None
+    return replace(paused, smooth=smooth - fading.extra), None, fading
 
 
 def _as_logarithms(more: float, less: float) -> tuple[float, float]:
