@@ -75,6 +75,11 @@ class _File:
         return folder.path / self._name
 
 
+def _reader(file: _File, make: Callable[[str], _Made]) -> Callable[["RunFolder"], _Made | None]:
+    """Return a method that reads a file; None where there is none."""
+    return lambda folder: folder._read(file.__get__(folder, RunFolder), make)
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """The files of one attempt. The trainer writes most of them; the orchestrator reads them.
@@ -164,25 +169,18 @@ class RunFolder:
         with _making_sense_of(self.trial):
             return spec_of(parsed(read_regular(self.trial)))
 
-    def read_attempt(self) -> AttemptBegin | None:
-        """Return None in a folder that a trainer was given by hand."""
-        return self._read(self.attempt, AttemptBegin.from_json)
-
-    def read_ended(self) -> AttemptEnd | None:
-        """Return None while it runs, and when its orchestrator was killed."""
-        return self._read(self.ended, AttemptEnd.from_json)
+    # none of them is there in a folder that a trainer was given by hand
+    read_attempt = _reader(attempt, AttemptBegin.from_json)
+    read_machine = _reader(machine, Machine.from_json)
+    read_placement = _reader(placement, Placement.from_json)
+    # none while it runs, when its orchestrator was killed, or before it is known
+    read_ended = _reader(ended, AttemptEnd.from_json)
+    read_environment = _reader(environment, environment_of)
+    read_result = _reader(result, measurement.AttemptResult.from_json)
 
     def read_rank_limits(self) -> RankLimits:
         """Defaults in a folder that a trainer was given by hand."""
         return self._read(self.rank_limits, RankLimits.from_json) or RankLimits()
-
-    def read_machine(self) -> Machine | None:
-        """Return None in a folder that a trainer was given by hand."""
-        return self._read(self.machine, Machine.from_json)
-
-    def read_placement(self) -> Placement | None:
-        """Return None in a folder that a trainer was given by hand."""
-        return self._read(self.placement, Placement.from_json)
 
     def read_steps(self) -> list[measurement.StepSample]:
         """Return all complete lines, without a last one that a crash cut off."""
@@ -221,14 +219,6 @@ class RunFolder:
             return self.heartbeat.lstat().st_mtime_ns
         except FileNotFoundError:
             return 0
-
-    def read_environment(self) -> dict[str, Any] | None:
-        """Return None when the attempt ended before it was known."""
-        return self._read(self.environment, environment_of)
-
-    def read_result(self) -> measurement.AttemptResult | None:
-        """Return None when the attempt ended without one."""
-        return self._read(self.result, measurement.AttemptResult.from_json)
 
     def _read(
         self, path: Path, make: Callable[[str], _Made], most_bytes: int = MOST_BYTES
