@@ -204,12 +204,8 @@ class StepCurve:
         self._begin()
 
     def _begin(self) -> None:
-        self._points = Points()
+        self.points = Points()
         self.num_steps = 0
-
-    @property
-    def num_readings(self) -> int:
-        return len(self._points)
 
     @property
     def has_steps(self) -> bool:
@@ -236,7 +232,7 @@ class StepCurve:
         if reading.steps_before != self._steps_before:
             self._steps_before, self.began_anew_s = reading.steps_before, arrival_s
         self.num_steps += num_steps
-        self._points.add(
+        self.points.add(
             steps=self.num_steps,
             arrivals=arrival_s,
             own_s=reading.time_s,
@@ -247,17 +243,13 @@ class StepCurve:
         )
         return True
 
-    def add_mean(self, mean: float) -> None:
-        """Take items per second over all steps so far, reported after the line of the last step."""
-        self._points.add_mean(mean)
-
     def place(self, epoch_s: float, started_s: float, ended_s: float) -> None:
         """Take the program's own times for the arrivals of what came at once, as from a file.
 
         A clock that counts from 1970, which began at `epoch_s` of the monotonic clock, tells when
         it was; any other is taken to end with the program.
         """
-        own_s = self._points["own_s"]
+        own_s = self.points["own_s"]
         if not _goes_on(own_s):
             return
         if own_s[-1] - own_s[0] < (_LEAST_COARSE_S if _is_whole(own_s) else LEAST_BETWEEN_S):
@@ -265,12 +257,12 @@ class StepCurve:
         at_s = own_s + epoch_s
         if at_s[0] < started_s or at_s[-1] > ended_s + 1:
             at_s = own_s - own_s[-1] + ended_s
-        self._points.move(at_s)
+        self.points.move(at_s)
 
     @property
     def mean_rate(self) -> float | None:
         """Return the items per second of all that was rated; None without a rate."""
-        steps, per_rate = self._points.total(self._points.per_rate)
+        steps, per_rate = self.points.total(self.points.per_rate)
         if steps and per_rate:
             return steps / per_rate
         return None
@@ -282,7 +274,7 @@ class StepCurve:
 
         Rates of lines that came at once are spread over `run_s`. Raises CurveError.
         """
-        points = self._points
+        points = self.points
         arrivals = points["arrivals"]
         by_arrival = Readings(points["steps"], arrivals, arrivals, points["losses"])
         if by_lines:
@@ -306,8 +298,8 @@ class StepCurve:
     @property
     def items_by_rates(self) -> float | None:
         """Return the items per step of a program that tells both items/s and the time of a step."""
-        _, seconds = self._points.total(self._points.seconds)
-        _, per_rate = self._points.total(self._points.per_rate)
+        _, seconds = self.points.total(self.points.seconds)
+        _, per_rate = self.points.total(self.points.per_rate)
         if seconds and per_rate:
             return seconds / per_rate
         return None
@@ -316,7 +308,7 @@ class StepCurve:
         """Return the items per step by the means of lines that came from `begin_s` on, or of all
         where these are few.
         """
-        points = self._points
+        points = self.points
         known = np.isfinite(points["means"])
         steps, arrivals = points["steps"][known], points["arrivals"][known]
         means = points["means"][known]
@@ -327,7 +319,7 @@ class StepCurve:
         """Return whether rates go up and down as the time between lines does not: some of them are
         of another phase.
         """
-        per_rate, arrivals = self._points.per_rate, self._points["arrivals"]
+        per_rate, arrivals = self.points.per_rate, self.points["arrivals"]
         known = np.isfinite(per_rate)
         of_rates, arrivals = np.diff(per_rate[known]), arrivals[known]
         between_s = np.diff(arrivals[are_last(arrivals)])
@@ -343,7 +335,7 @@ class StepCurve:
             self._begin()  # these are better than what was read so far
         if self._last_step is not None and step <= self._last_step:
             # it was an evaluation, and training goes on
-            self._last_step = self.num_steps = self._points.drop(step)
+            self._last_step = self.num_steps = self.points.drop(step)
         last = self._last_step or 0
         self._last_step = step
         return max(0, step - last)
@@ -456,7 +448,7 @@ class PrintedNumbers:
 
         1970 began at `epoch_s` of the monotonic clock. Raises ReadError.
         """
-        if self.curve.num_readings:
+        if self.curve.points:
             return
         self.is_file = True
         for reading in self._reader.read_files(folder):
@@ -491,7 +483,7 @@ class PrintedNumbers:
 
     def _take_mean(self, reading: Reading) -> None:
         if reading.throughput and reading.step is None and self.curve.has_steps:
-            self.curve.add_mean(reading.throughput)
+            self.curve.points.add_mean(reading.throughput)
 
     def _of_all_replicas(self, reading: Reading) -> Reading:
         is_per_gpu = reading.per_gpu

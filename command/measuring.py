@@ -90,7 +90,7 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     counted = items_per_step or summary.items_per_step
     of_run = summary.of_run(counted)
     rate, item = of_run or (printed.curve.mean_rate, summary.item)
-    if not printed.curve.num_readings:
+    if not printed.curve.points:
         if rate is None:
             raise NothingReadError(_instead(printed) or NO_NUMBER)
         return _reported(run, rate, item, REPORTED)
@@ -102,12 +102,12 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
             why = _instead(printed) or f"found steps and no speed: {error}"
             raise NothingReadError(why) from error
         why = REPORTED
-        if printed.curve.num_readings > 1:
+        if len(printed.curve.points) > 1:
             why = f"{REPORTED}; {error}"
             if of_run is None:
                 why = (
                     "as reported by the program: the mean of the "
-                    f"{printed.curve.num_readings} rates that it printed, warm-up included; {error}"
+                    f"{len(printed.curve.points)} rates that it printed, warm-up included; {error}"
                 )
         return _reported(run, rate, item, why)
     said = _window(spec, _by_clock(printed, calls))

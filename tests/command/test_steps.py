@@ -89,7 +89,7 @@ def test_steps_that_go_back_take_back_what_was_counted():
     after = [at(float(step), step, throughput=10.0) for step in (50, 60)]
     readings[2:2] = [at(21.0, 24), at(22.0, 28)]
     curve = curve_of(*readings, *taken_back, at(40.0, 31), *after)
-    assert (curve.num_steps, curve.num_readings, curve.last_arrival_s) == (60, 8, 60.0)
+    assert (curve.num_steps, len(curve.points), curve.last_arrival_s) == (60, 8, 60.0)
     assert curve.mean_rate == pytest.approx(10.0)
 
 
@@ -126,7 +126,7 @@ def test_lines_that_come_in_bursts_are_spread_over_their_time(per_burst):
 
 def test_readings_with_steps_replace_those_without():
     curve = curve_of(at(0.0, throughput=1.0), at(1.0, 1), at(2.0, 2), at(3.0, throughput=9.0))
-    assert (curve.num_readings, curve.num_steps) == (2, 2)
+    assert (len(curve.points), curve.num_steps) == (2, 2)
 
 
 def test_the_loss_of_a_call_is_the_last_one_in_it():
