@@ -19,7 +19,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from conf.help import axes_help, settings_help
+from conf.help import axes, help_text, settings
 from conf.schema import register
 from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, own_version, typed
@@ -81,8 +81,9 @@ def run(arguments: list[str], begin: Begin | None = None) -> Report | None:
     shows_all = "all" in arguments and not {"--help", "-h"}.isdisjoint(arguments)
     if shows_all:
         arguments = [argument for argument in arguments if argument != "all"]
-    for name, text in (("axes_help", axes_help), ("settings_help", settings_help)):
-        OmegaConf.register_new_resolver(name, partial(text, shows_all=shows_all), replace=True)
+    for name, lines in (("axes_help", axes), ("settings_help", settings)):
+        text = partial(help_text, lines, shows_all=shows_all)
+        OmegaConf.register_new_resolver(name, text, replace=True)
     OmegaConf.register_new_resolver("typed", typed, replace=True)
     try:
         return _run(arguments, begin)

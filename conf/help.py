@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING as REQUIRED
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -54,16 +54,9 @@ FIRST = {
 """The axes and settings that most people set; `--help all` shows the rest."""
 
 
-def axes_help(*, shows_all: bool) -> str:
-    return _texts(axes(), shows_all)
-
-
-def settings_help(*, shows_all: bool) -> str:
-    return _texts(settings(), shows_all)
-
-
-def _texts(lines: Iterator[Line], shows_all: bool) -> str:
-    return "\n".join(_text(line) for line in lines if shows_all or line.name in FIRST)
+def help_text(lines: Callable[[], Iterator[Line]], *, shows_all: bool) -> str:
+    """Return what is said of `axes` or `settings`, or of the first of them."""
+    return "\n".join(_text(line) for line in lines() if shows_all or line.name in FIRST)
 
 
 def among(line: Line) -> str:

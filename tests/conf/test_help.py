@@ -7,14 +7,14 @@ from dataclasses import fields
 
 import pytest
 
-from conf.help import FIRST, WIDTH, axes, axes_help, settings, settings_help
+from conf.help import FIRST, WIDTH, axes, help_text, settings
 from conf.schema import AXES_SET_BY_NAME, LauncherConfig, RetryConfig, SweepConfig
 from scalemark.records.measurement import INJECTED
 from tests.conftest import PROJECT
 
 
 def test_every_axis_stands_there_with_its_meaning():
-    reported = " ".join(axes_help(shows_all=True).split())
+    reported = " ".join(help_text(axes, shows_all=True).split())
     for axis in AXES_SET_BY_NAME:
         assert f"{axis.name}=" in reported
         assert axis.help in reported
@@ -22,7 +22,7 @@ def test_every_axis_stands_there_with_its_meaning():
     assert "how gradients meet (auto, collective, hierarchical_copy," in reported
     assert "staged_vars=false use the weights" in reported
     assert "optimizer=momentum * how gradients change weights (adam, adamw," in reported
-    assert max(map(len, axes_help(shows_all=True).splitlines())) <= WIDTH
+    assert max(map(len, help_text(axes, shows_all=True).splitlines())) <= WIDTH
     assert [line.name for line in axes()] == [axis.name for axis in AXES_SET_BY_NAME]
 
 
@@ -36,7 +36,7 @@ def test_every_setting_of_a_sweep_stands_there_with_its_default():
         assert own - names <= groups_of
     assert not {f"injected.{name}" for name in INJECTED} & names
     assert {"launcher.timeout_s", "launcher.slurm.account", "data.dir", "store.url"} <= names
-    text = settings_help(shows_all=True)
+    text = help_text(settings, shows_all=True)
     assert all(line.help for line in settings())
     assert "  sweep.repeats=1                 fresh processes per trial" in text
     assert "(skip, error)" in text
