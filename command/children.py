@@ -36,8 +36,8 @@ def signal_all(which: signal.Signals, but: Collection[int] = ()) -> None:
     """Send a signal to every descendant, but these."""
     for child in descendants(but):
         if not _is_zombie(child):
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(child.pid, which)
+            with suppress(psutil.Error):
+                child.send_signal(which)  # not to another that has its number by now
 
 
 def end_all(but: Collection[int] = (), within_s: float = END_WITHIN_S) -> list[str]:
@@ -55,8 +55,8 @@ def end_all(but: Collection[int] = (), within_s: float = END_WITHIN_S) -> list[s
                 continue
             is_running = True
             commands.setdefault(child.pid, command_of(child))
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(child.pid, signal.SIGKILL)
+            with suppress(psutil.Error):
+                child.kill()
         if time.monotonic() > until_s:
             break
         if is_running:

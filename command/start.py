@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from scalemark.host import program_software, refs, software
 from scalemark.host.own_code import own_version
+from scalemark.host.processes import kill_all
 from scalemark.program import expression, template
 from scalemark.program.template import software_words
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
@@ -196,6 +197,7 @@ def _of_checkout() -> dict[str, Any]:
 
 
 _ROUNDS = 100  # a process that goes on forking is chased for so long
+_ROUND_S = 1.0  # for what was killed to end
 
 
 class Guard:
@@ -229,21 +231,13 @@ def _stand_by(pipe: int, marker: Collection[bytes]) -> NoReturn:
         kept = os.dup2(pipe, 0)  # and with all others its own copy of the writing end is closed
         os.closerange(1, os.sysconf("SC_OPEN_MAX"))
         os.read(kept, 1)
+        marked = dict(entry.partition(b"=")[::2] for entry in marker)
+
+        def is_marked(process: Path, variables: dict[bytes, bytes]) -> bool:
+            return int(process.name) != os.getpid() and marked.items() <= variables.items()
+
         for _ in range(_ROUNDS):
-            if not _kill_marked(marker):
+            if kill_all(is_marked, _ROUND_S) == (0, []):
                 break
     finally:
         os._exit(0)
-
-
-def _kill_marked(marker: Collection[bytes]) -> int:
-    """Kill what has the marker in its environment; return how many there were."""
-    wanted, num_killed = frozenset(marker), 0
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is another user's
-            if int(process.name) == os.getpid():
-                continue
-            if wanted <= set((process / "environ").read_bytes().split(b"\0")):
-                os.kill(int(process.name), signal.SIGKILL)
-                num_killed += 1
-    return num_killed

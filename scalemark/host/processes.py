@@ -1,4 +1,4 @@
-"""Identifies processes of this host, finds its memory, and recognizes a lack of memory."""
+"""Identifies and kills processes of this host, and recognizes a lack of memory."""
 
 import errno
 import os
@@ -6,8 +6,9 @@ import platform
 import re
 import select
 import signal
+import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -88,6 +89,32 @@ def wait_readable(descriptors: Iterable[int], timeout_s: float = 0.0) -> list[in
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     return [descriptor for descriptor, _ in poll.poll(max(0.0, timeout_s) * 1000)]
+
+
+def kill_all(
+    is_wanted: Callable[[Path, dict[bytes, bytes]], bool], within_s: float
+) -> tuple[int, list[int]]:
+    """Kill processes, by their folders in /proc and their variables; return how many ended, and the
+    ids of others.
+    """
+    killed = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError), ExitStack() as stack:  # it has ended, or may not be looked at
+            # first: its number cannot become another's from here on
+            descriptor = os.pidfd_open(int(process.name))
+            stack.callback(os.close, descriptor)
+            entries = (process / "environ").read_bytes().split(b"\0")
+            if is_wanted(process, dict(entry.partition(b"=")[::2] for entry in entries)):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                stack.pop_all()
+                killed[int(process.name)] = descriptor
+    until_s = time.monotonic() + within_s
+    left = []
+    for pid, descriptor in killed.items():
+        if not wait_readable([descriptor], until_s - time.monotonic()):
+            left.append(pid)
+        os.close(descriptor)
+    return len(killed) - len(left), left
 
 
 # a look that comes so much too late finds that the machine was paused, or this process stopped

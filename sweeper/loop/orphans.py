@@ -1,13 +1,9 @@
 """Kills what attempts left behind: those of dead orchestrators, and those that were killed."""
 
 import os
-import signal
-import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from scalemark.host.processes import start_ticks, wait_readable
+from scalemark.host.processes import kill_all, start_ticks
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 
 _END_WITHIN_S = 30.0  # what was killed: the kernel may be freeing much memory
@@ -35,7 +31,7 @@ def end_orphans(variable: str, folder: Path, default: Path) -> tuple[int, list[i
         # else the number is another's by now
         return began is not None and (starter_began is None or starter_began > began)
 
-    return _kill_all(is_orphan, _ORPHANS_END_WITHIN_S)
+    return kill_all(is_orphan, _ORPHANS_END_WITHIN_S)
 
 
 def end_started_by(starter: int) -> None:
@@ -48,7 +44,7 @@ def end_started_by(starter: int) -> None:
     def was_started(process: Path, variables: dict[bytes, bytes]) -> bool:
         return _starter(variables) == starter and _is_of_this_container(process)
 
-    _kill_all(was_started, _ORPHANS_END_WITHIN_S)
+    kill_all(was_started, _ORPHANS_END_WITHIN_S)
 
 
 def end_attempt(orchestrator: int, trainer: int, run_dir: str | None) -> None:
@@ -66,33 +62,7 @@ def end_attempt(orchestrator: int, trainer: int, run_dir: str | None) -> None:
             return False
         return (process / "cwd").readlink() == Path(run_dir).resolve()
 
-    _kill_all(is_of_attempt, _END_WITHIN_S)
-
-
-def _kill_all(
-    is_wanted: Callable[[Path, dict[bytes, bytes]], bool], within_s: float
-) -> tuple[int, list[int]]:
-    """Kill processes, by their folders in /proc and their variables; return how many ended, and the
-    ids of others.
-    """
-    killed = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError), ExitStack() as stack:  # it has ended, or may not be looked at
-            # first: its number cannot become another's from here on
-            descriptor = os.pidfd_open(int(process.name))
-            stack.callback(os.close, descriptor)
-            entries = (process / "environ").read_bytes().split(b"\0")
-            if is_wanted(process, dict(entry.partition(b"=")[::2] for entry in entries)):
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                stack.pop_all()
-                killed[int(process.name)] = descriptor
-    until_s = time.monotonic() + within_s
-    left = []
-    for pid, descriptor in killed.items():
-        if not wait_readable([descriptor], until_s - time.monotonic()):
-            left.append(pid)
-        os.close(descriptor)
-    return len(killed) - len(left), left
+    kill_all(is_of_attempt, _END_WITHIN_S)
 
 
 def _starter(variables: dict[bytes, bytes]) -> int | None:
