@@ -179,8 +179,9 @@ class Near:
             task.run_and_exit(argv[argv.index("sweeper.ray_task") + 1 :])
 
     def run(self) -> int:
-        # trial, attempt, machine, placement, rank_limits
-        files = [part(path.name, path.read_bytes()) for path in self.folder.glob("*.json")]
+        files = []
+        for path in self.folder.glob("*.json"):  # trial, attempt, machine, placement, rank_limits
+            files.append(part(path.name, path.read_bytes()))
         variables = {**sent_variables(os.environ), "PYTHONPATH": os.environ["PYTHONPATH"]}
         self.far.send(
             "attempt",
@@ -491,7 +492,9 @@ class Far:
         adds = is_log or (has_lines and grows and not is_over)
         if not adds and not is_over and (now[2] > PART_BYTES or name == RESULT):
             return
-        offset = before[2] if before and grows and adds else 0
+        offset = 0
+        if before and grows and adds:
+            offset = before[2]
         appends, is_last = adds, False
         with path.open("rb") as file:
             file.seek(offset)

@@ -93,11 +93,9 @@ def render(snapshot: Snapshot) -> RenderableType:
     num_through = total - num_left - counts.get(State.INTERRUPTED, 0)
     progress = f"{num_through}/{total}"
     if num_through < total and snapshot.state is SweepState.RUNNING:
-        eta = (
-            "no ETA yet"
-            if snapshot.eta_s is None
-            else f"ETA {wording.duration_text(snapshot.eta_s)}"
-        )
+        eta = "no ETA yet"
+        if snapshot.eta_s is not None:
+            eta = f"ETA {wording.duration_text(snapshot.eta_s)}"
         progress += f"  {eta}"
     bar = ProgressBar(total=max(1, total), completed=num_through, width=BAR_WIDTH)
     head = Table.grid(padding=(0, 2, 0, 0))
