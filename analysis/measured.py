@@ -138,12 +138,14 @@ def measured(
     attempts: Sequence[Mapping[str, Any]],
     rule: BaselineRule = BaselineRule.SAME,
     found_by: tuple[str, ...] = (),
+    races: Mapping[tuple[str, str], str] = {},
 ) -> list[Result]:
     """Make results of all attempts, in their order; only the repeats of one trial are averaged.
 
     `attempts` are as `store.reading.queries.measured` has them. Those on simulated GPUs make
     results of their own, whose environment has the origin SIMULATED. There may be hundreds of
-    thousands: what attempts share is looked at once for all that share it.
+    thousands: what attempts share is looked at once for all that share it. `races` are as
+    `store.reading.earlier.raced_out` has them.
     """
     softwares = _softwares_of_unknown(attempts)
     alike: dict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
@@ -180,7 +182,10 @@ def measured(
     results = []
     for key, of_trial in grouped.items():
         environment = environments[key[1]]
-        results.append(_result(of_trial, numbers[key], environment, brought, found_by))
+        trial_id, (machine, *_), _ = key
+        out_of_race = races.get((trial_id, machine), "")
+        result = _result(of_trial, numbers[key], environment, brought, out_of_race, found_by)
+        results.append(result)
     return with_baselines(_with_inherited(results), rule)
 
 
@@ -211,20 +216,15 @@ def belonging(
 
 
 def in_order_asked(
-    results: Sequence[Result],
-    attempts: Sequence[Mapping[str, Any]],
-    positions: Mapping[tuple[int, str], int],
+    results: Sequence[Result], attempts: Sequence[Mapping[str, Any]]
 ) -> list[Result]:
     """Return them as the sweeps that first ran them asked for them, oldest first: attempts of a
     sweep are run in random order. `attempts` are those behind them.
     """
-    sweeps = {attempt["attempt_id"]: attempt["sweep_id"] for attempt in attempts}
-
-    def place(result: Result) -> tuple[int, int]:
-        sweep = sweeps[result.attempt_ids[0]]
-        return sweep, positions.get((sweep, result.trial_id), 0)
-
-    return sorted(results, key=place)
+    places = {}
+    for attempt in attempts:
+        places[attempt["attempt_id"]] = (attempt["sweep_id"], attempt["position"] or 0)
+    return sorted(results, key=lambda result: places[result.attempt_ids[0]])
 
 
 def _brought(
@@ -328,6 +328,7 @@ def _result(
     quotable: Sequence[Mapping[str, Any]],
     environment: Environment,
     brought: Collection[object],
+    out_of_race: str,
     found_by: tuple[str, ...],
 ) -> Result:
     """`brought` are the repeats that brought a number to quote, here or elsewhere."""
@@ -369,6 +370,7 @@ def _result(
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
         usage=usage_of(quotable),
         metrics=metrics_of(quotable),
+        out_of_race=out_of_race,
         found_by=found_by,
     )
 

@@ -12,7 +12,7 @@ from analysis.selection import Newest, Selection, Source, choose, newest
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
-from store.database import open_for_reading, own_command
+from store.database import open_for_reading, own_command, reading
 from store.reading.sweeps import NotRun, newest_sweeps, not_run, without_number
 
 Filters = Annotated[
@@ -75,7 +75,8 @@ def tell_all_sweeps(selection: Selection) -> None:
     """
     if not selection.origin.is_ours or selection.sweep is not None or selection.filters:
         return
-    names = newest_sweeps(open_for_reading(selection.db), selection.origin, most=2)
+    with reading(open_for_reading(selection.db)) as connection:
+        names = newest_sweeps(connection, selection.origin, most=2)
     if len(names) > 1:
         tell(f"of all sweeps; --sweep {visible(names[0])} has the newest alone")
 

@@ -14,7 +14,6 @@ from analysis.results import BaselineRule, Result, with_number
 from analysis.titles import sweep_notes
 from scalemark.host.own_code import typed
 from scalemark.records.axes import WHEN, name_in_records
-from scalemark.records.measurement import StepSample
 from scalemark.records.overrides import hydra_value
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import command_line, masked
@@ -28,7 +27,7 @@ from store.database import (
     reading,
 )
 from store.errors import StoreError
-from store.filters import is_of_trials, parsed, unknown_name
+from store.filters import is_of_trials, parsed
 from store.reading import listing, queries, references, sweeps
 from store.reading.earlier import raced_out
 from store.reading.listing import full_names, newest_first, origin_note
@@ -53,10 +52,7 @@ class Selection:
     others: tuple[Origin, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise StoreError for options that would have no effect, and for unknown filters."""
-        if self.origin.is_ours and any(map(unknown_name, self.filters)):
-            filters = full_names(open_for_reading(self.db), self.filters)
-            object.__setattr__(self, "filters", tuple(filters))
+        """Raise StoreError for options that would have no effect."""
         if not self.origin.is_ours and self.sweep is not None:
             what = "tables of others"
             if self.origin is Origin.PUBLISHED:
@@ -116,6 +112,13 @@ class Selection:
         return f"{typed(name)} {command_line([*self.named_db, *origin, *arguments])}".rstrip()
 
     @property
+    def found_by(self) -> tuple[str, ...]:
+        """The setting by which a sweep finds the database."""
+        if self.db == default_url():
+            return ()
+        return (f"store.url={hydra_value(masked(self.db))}",)
+
+    @property
     def named_db(self) -> list[str]:
         if self.db == default_url():
             return []
@@ -130,14 +133,11 @@ def choose(
     source: str | None = None,
     baseline: BaselineRule = BaselineRule.SAME,
 ) -> Selection:
-    """Raise StoreError when the database cannot be read, and as `Selection` does.
+    """Raise StoreError when the database cannot be read, for unknown filters, and as `Selection`
+    does.
 
     A database that has tables of others alone is about these.
     """
-    if origin is None and source is None:
-        engine = open_for_reading(db)
-        if sweep is None and references.is_all(engine):
-            origin = Origin.ELSEWHERE
     selection = Selection(
         db=db,
         sweep=sweep,
@@ -146,20 +146,25 @@ def choose(
         source=source,
         baseline=baseline,
     )
-    if origin is not None or source is not None:
+    if not selection.origin.is_ours:
         return selection
-    if sweep is not None:
-        queries.check_sweep(engine, sweep)
-    sweeps = newest_first(engine, selection.filters, sweep=sweep)
-    if not sweeps:  # what reads beside the filters must see the database as it does without them
-        there = newest_first(engine, (), sweep=sweep)
-        taken = next(map(Origin, there), selection.origin)
-        return replace(selection, origin=taken)
-    newest, *others = map(Origin, sweeps)
-    if not filters and sweep is None and references.has_any(engine):
-        others.append(Origin.ELSEWHERE)
-    first = next(iter(sweeps.values()))
-    return replace(selection, origin=newest, newest=first, others=tuple(others))
+    with reading(open_for_reading(db)) as connection:
+        if origin is None and sweep is None and references.is_all(connection):
+            return replace(selection, origin=Origin.ELSEWHERE)
+        names = full_names(connection, filters)
+        selection = replace(selection, filters=tuple(names))
+        if origin is not None:
+            return selection
+        if sweep is not None:
+            queries.check_sweep(connection, sweep)
+        sweeps = newest_first(connection, names, sweep=sweep)
+        if not sweeps:  # what reads beside the filters must see the database as it does without
+            there = newest_first(connection, (), sweep=sweep)
+            return replace(selection, origin=next(map(Origin, there), selection.origin))
+        newest, *others = map(Origin, sweeps)
+        if not filters and sweep is None and references.has_any(connection):
+            others.append(Origin.ELSEWHERE)
+    return replace(selection, origin=newest, newest=sweeps[newest], others=tuple(others))
 
 
 class NothingFoundError(StoreError):
@@ -176,12 +181,17 @@ def load(selection: Selection) -> list[Result]:
     return _of_others(selection)
 
 
-def _of_others(selection: Selection) -> list[Result]:
+def _of_others(selection: Selection, *, every_night: bool = False) -> list[Result]:
     is_published = selection.origin is Origin.PUBLISHED
-    if is_published:
-        rows = references.known_references(open_existing(selection.db))
+    engine = open_existing(selection.db) if is_published else open_for_reading(selection.db)
+    if engine is None:
+        rows = references.known_references(None)
     else:
-        rows = references.measured_elsewhere(open_for_reading(selection.db))
+        with reading(engine) as connection:
+            read = references.measured_elsewhere
+            if is_published:
+                read = references.known_references
+            rows = read(connection)
     if rows and selection.source is not None:
         rows = of_source(rows, selection.source)
     places = list(range(len(rows)))
@@ -215,31 +225,38 @@ def _no_figure(selection: Selection) -> StoreError:
 
 def _ours(selection: Selection) -> tuple[list[Result], list[Row]]:
     """Return results with the attempts that they, and others of their models, are made of."""
-    engine = open_for_reading(selection.db)
-    asked = None if selection.sweep is None else queries.asked_for(engine, selection.sweep)
-    attempts = queries.measured(engine, selection.attempt_filters, like_sweep=selection.sweep)
-    database = selection.db
-    found_by = () if database == default_url() else (f"store.url={hydra_value(masked(database))}",)
-    results = measured(attempts, selection.baseline, found_by)
-    if asked is not None:
-        results = belonging(results, attempts, asked)
-    else:
-        sweeps = {attempt["sweep_id"] for attempt in attempts}
-        results = in_order_asked(results, attempts, queries.positions(engine, sweeps))
-    if selection.trial_filters:
-        chosen = queries.chosen_trials(engine, selection.trial_filters)
-        results = [result for result in results if result.trial_id in chosen]
-    if not results:
-        raise _no_attempt(engine, selection)
-    wanted = [result for result in results if result.environment.origin is selection.origin]
-    if not wanted:
-        there = results[0].environment.origin
-        like = f"are like {selection.asked}" if selection.asked else "in it"
-        raise NothingFoundError(
-            f"{locate(selection.db).name}: only {there} numbers {like}; show them with "
-            f"--origin {there}"
+    with reading(open_for_reading(selection.db)) as connection:
+        attempts = queries.measured(
+            connection, selection.attempt_filters, like_sweep=selection.sweep
         )
-    return _with_races(engine, _findable(wanted), attempts), attempts
+        races = raced_out(connection)
+        results = measured(attempts, selection.baseline, selection.found_by, races)
+        if selection.sweep is None:
+            results = in_order_asked(results, attempts)
+        else:
+            asked = queries.asked_for(connection, selection.sweep)
+            results = belonging(results, attempts, asked)
+        if selection.trial_filters:
+            chosen = queries.chosen_trials(connection, selection.trial_filters)
+            results = [result for result in results if result.trial_id in chosen]
+        wanted = [result for result in results if result.environment.origin is selection.origin]
+        if not wanted:
+            why = _why_none(connection, selection, results)
+            raise NothingFoundError(f"{locate(selection.db).name}: {why}")
+    return _findable(wanted), attempts
+
+
+def _why_none(connection: sa.Connection, selection: Selection, of_others: Sequence[Result]) -> str:
+    """Say why nothing was chosen, where there are results of other origins, or none."""
+    if of_others:
+        there = of_others[0].environment.origin
+        like = f"are like {selection.asked}" if selection.asked else "in it"
+        return f"only {there} numbers {like}; show them with --origin {there}"
+    if selection.asked and queries.num_attempts(connection):
+        known = listing.hint(connection, selection.filters)
+        seen = own_command(selection.db, "list")
+        return f"no attempt is like {selection.asked}; {known}see {seen}"
+    return references.instead(connection) or "no attempt in it yet; run a sweep first"
 
 
 def _findable(results: list[Result]) -> list[Result]:
@@ -256,32 +273,6 @@ def _findable(results: list[Result]) -> list[Result]:
             result = replace(result, found_by=found_by)
         findable.append(result)
     return findable
-
-
-def _with_races(
-    engine: sa.Engine, results: list[Result], attempts: Sequence[queries.Row]
-) -> list[Result]:
-    """Mark those that a race put out on their machine."""
-    reasons = raced_out(engine)
-    if not reasons:
-        return results
-    machines = {attempt["attempt_id"]: attempt["machine"]["key"] for attempt in attempts}
-    marked = []
-    for result in results:
-        reason = reasons.get((result.trial_id, machines[result.attempt_ids[0]]))
-        marked.append(replace(result, out_of_race=reason) if reason else result)
-    return marked
-
-
-def _no_attempt(engine: sa.Engine, selection: Selection) -> NothingFoundError:
-    name = locate(selection.db).name
-    if selection.asked and queries.selected(engine, listing.listing(engine, limit=1)):
-        known = listing.hint(engine, selection.filters)
-        seen = own_command(selection.db, "list")
-        why = f"no attempt is like {selection.asked}; {known}see {seen}"
-    else:
-        why = references.instead(engine) or "no attempt in it yet; run a sweep first"
-    return NothingFoundError(f"{name}: {why}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +298,9 @@ class Source:
     def of_sweep(self, name: str) -> "Source":
         """Return those of our results that a sweep asked for, without reading them again."""
         results, attempts = self._read
-        own = belonging(results, attempts, queries.asked_for(self.engine, name))
+        with reading(self.engine) as connection:
+            asked = queries.asked_for(connection, name)
+        own = belonging(results, attempts, asked)
         return Source(selection=replace(self.selection, sweep=name), read_already=own)
 
     @property
@@ -336,12 +329,6 @@ class Source:
         which asked for the same trials.
         """
         return [*self.selection.notes, *sweep_notes(self.results)]
-
-    def steps(self, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
-        """Return every call of the training function, warm-up included, by attempt."""
-        if attempt_ids:
-            return queries.steps(self.engine, attempt_ids)
-        return {}
 
     @cached_property
     def sweeps(self) -> list[Row]:

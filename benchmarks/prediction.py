@@ -27,7 +27,7 @@ from analysis.predict import KnownCurve, Prediction, by_rules, curves, predict
 from analysis.published import of_others
 from analysis.results import Result
 from scalemark.records.references import Reference, ReferenceKind
-from store.database import open_existing
+from store.database import open_existing, reading
 from store.reading.references import known_references
 
 RULES = ("linear", "ring", "doubling")
@@ -65,8 +65,13 @@ def main() -> None:
     parser.add_argument("--db", help="of its references; else those that come with scalemark")
     parser.add_argument("--rows", action="store_true", help="print each figure")
     asked = parser.parse_args()
-    references = [*known_references(open_existing(asked.db) if asked.db else None), *further()]
-    figures = checked(of_others(references))
+    engine = open_existing(asked.db) if asked.db else None
+    if engine is None:
+        references = known_references(None)
+    else:
+        with reading(engine) as connection:
+            references = known_references(connection)
+    figures = checked(of_others([*references, *further()]))
     print(table(figures))
     if asked.rows:
         print()

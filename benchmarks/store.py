@@ -27,7 +27,7 @@ from benchmarks import made_up_results as results
 from benchmarks.asking import parser
 from benchmarks.ratio import Row, figures_table, machine, write_json
 from scalemark.records.attempt import ProcessIdentity
-from store.database import open_for_reading, open_for_writing
+from store.database import open_for_reading, open_for_writing, reading
 from store.merge import merge
 from store.reading import listing, queries
 from store.reading.listing import show
@@ -98,7 +98,7 @@ def reads(database: Path, scale: float, rounds: int) -> list[Row]:
         f"list {' '.join(FILTERS)}": (lambda: list(_listed(url, FILTERS)), 0.2),
         "show of an attempt": (lambda: show(open_for_reading(url), middle), 0.2),
         "scaling of one curve, in SQL": (
-            lambda: queries.query(open_for_reading(url), _SCALING),
+            lambda: queries.rows(open_for_reading(url), _SCALING),
             0.2,
         ),
     }
@@ -125,9 +125,9 @@ _SCALING = (
 
 
 def _listed(url: str, filters: Sequence[str]) -> Iterator[object]:
-    engine = open_for_reading(url)
-    with queries.streamed(engine, listing.listing(engine, filters)) as (_columns, rows):
-        yield from rows
+    with reading(open_for_reading(url)) as connection:
+        statement = listing.listing(connection, filters)
+        yield from connection.execute(statement, execution_options=queries.STREAMED)
 
 
 def merges(database: Path, scale: float, rounds: int) -> list[Row]:

@@ -32,7 +32,7 @@ from scalemark.host.own_code import own_version
 from scalemark.records.measurement import Outcome, StepSample, Verdict
 from scalemark.text.untrusted import quoted_lines, visible
 from scalemark.text.wording import as_typed, counted
-from store.reading.queries import Row
+from store.reading.queries import Row, steps
 
 _FOLDER = Path(__file__).with_name("page")
 CHARTS = ("throughput", "scaling")
@@ -289,7 +289,7 @@ def _trials(source: PlotSource, attempts: Mapping[int, Row]) -> list[Trial]:
     is_short = len(results) > _MOST_WITH_STEPS
     samples: Mapping[int, Sequence[StepSample]] = {}
     if attempts and not is_short:
-        samples = source.steps([result.attempt_ids[-1] for result in results])
+        samples = steps(source.engine, [result.attempt_ids[-1] for result in results])
     trials = []
     for place, result in enumerate(results):
         cells = []
@@ -303,14 +303,14 @@ def _trials(source: PlotSource, attempts: Mapping[int, Row]) -> list[Trial]:
         else:
             cells += [_text(result, THROUGHPUT), _text(result, "speed-up")]
         cells.append(", ".join(badges.of_result(result)))
-        steps = samples.get(result.attempt_ids[-1], []) if result.attempt_ids else []
+        stepped = samples.get(result.attempt_ids[-1], []) if result.attempt_ids else []
         of_result = [attempts[attempt_id] for attempt_id in result.attempt_ids]
         trial = Trial(
             key=f"t{place}",
             name=_name(result),
             cells=tuple(cells),
             facts=tuple(_facts(result, of_result, is_short)),
-            steps=_drawn_steps(steps),
+            steps=_drawn_steps(stepped),
         )
         trials.append(trial)
     return trials

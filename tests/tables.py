@@ -1,6 +1,6 @@
 """All that a database holds, without the numbers of its rows: two databases with the same content are equal."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from store import schema
 from store.database import open_for_reading, open_for_writing, reading, writing
 from store.reading.listing import listing
-from store.reading.queries import Row, selected
+from store.reading.queries import Row, queried, selected
 
 _KEYS = {
     "sweep_id": ("sweeps", ("uid",)),
@@ -37,9 +37,21 @@ def opened(url: str) -> Iterator[sa.Connection]:
         engine.dispose()
 
 
+def asked(ask: Callable[..., Any], engine: sa.Engine, *args: Any, **options: Any) -> Any:
+    """What a query of store.reading answers."""
+    with reading(engine) as connection:
+        return ask(connection, *args, **options)
+
+
+def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Any]]:
+    """Columns and rows of any statement that only reads."""
+    with queried(engine, sql) as (columns, rows):
+        return columns, list(rows)
+
+
 def list_attempts(engine: sa.Engine) -> list[Row]:
     """All attempts, oldest first."""
-    return selected(engine, listing(engine))
+    return selected(engine, asked(listing, engine))
 
 
 @contextmanager

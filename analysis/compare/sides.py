@@ -9,7 +9,7 @@ from analysis.selection import NothingFoundError, Selection, load
 from scalemark.records.axes import PREFIX, WHEN, is_free
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES
-from store.database import open_for_reading
+from store.database import open_for_reading, reading
 from store.errors import StoreError
 from store.filters import looks_like_filter, parsed
 from store.reading import listing, references
@@ -65,8 +65,10 @@ def sides(
             "--origin published: published figures have no repeats to compare by; "
             "--origin elsewhere has those of imported tables"
         )
-    if origin is None and sweep is None and references.is_all(open_for_reading(db)):
-        origin = Origin.ELSEWHERE
+    if origin is None and sweep is None:
+        with reading(open_for_reading(db)) as connection:
+            if references.is_all(connection):
+                origin = Origin.ELSEWHERE
     if origin is Origin.ELSEWHERE:
         return _elsewhere(db, a, b, common, sweep)
     return _ours(db, (a, b), common, sweep, origin)
@@ -87,12 +89,12 @@ def _ours(
         raise StoreError(f"{texts[0]} and {texts[1]} are the same filters; name what differs")
     newest: dict[Origin, str] = {}  # the origins that both sides have, with A's newest sweep
     tried = [origin] if origin else [Origin.MEASURED, Origin.SIMULATED]
-    if origin is None:
-        engine = open_for_reading(db)
+    with reading(open_for_reading(db)) as connection:
+        common = full_names(connection, common)
         both_newest = []
         for own in filters:
-            names = full_names(engine, [*own, *common])
-            both_newest.append(newest_first(engine, names, sweep=sweep))
+            both_newest.append(newest_first(connection, [*own, *common], sweep=sweep))
+    if origin is None:
         of_a, of_b = both_newest
         newest = {Origin(known): name for known, name in of_a.items() if known in of_b}
         tried = list(dict.fromkeys([*newest, *tried]))
@@ -139,7 +141,8 @@ def _elsewhere(
 
 def _filters(db: str, text: str) -> list[str]:
     if looks_like_filter(text):
-        return full_names(open_for_reading(db), _NEXT_FILTER.split(text.strip()))
+        with reading(open_for_reading(db)) as connection:
+            return full_names(connection, _NEXT_FILTER.split(text.strip()))
     target = listing.find(open_for_reading(db), text)
     if target.column == "sweep_id":
         return [f"sweep={text}"]

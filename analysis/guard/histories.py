@@ -20,7 +20,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import unit_of
 from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed
-from store.database import locate, open_for_reading, own_command
+from store.database import locate, open_for_reading, own_command, reading
 from store.reading import queries
 from store.reading.queries import Row
 from store.reading.sweeps import BegunSweep, begun_sweeps
@@ -73,22 +73,26 @@ def histories(selection: Selection) -> list[Record]:
             "measured or simulated"
         )
     is_simulated = selection.origin is Origin.SIMULATED
-    engine = open_for_reading(selection.db)
+    of_sweep = None
+    with reading(open_for_reading(selection.db)) as connection:
+        rows = queries.measured(connection, selection.filters)
+        begun = begun_sweeps(connection)
+        if selection.sweep is not None:
+            of_sweep = queries.asked_for(connection, selection.sweep)
     attempts = []
-    for attempt in queries.measured(engine, selection.filters):
+    for attempt in rows:
         on_simulated = attempt["trial"]["device_kind"] == DeviceKind.SIMULATED_GPU
         if on_simulated is is_simulated and is_quotable(attempt):
             attempts.append(attempt)
-    if selection.sweep is not None:
-        trials = queries.asked_for(engine, selection.sweep).positions
-        attempts = [attempt for attempt in attempts if attempt["trial_id"] in trials]
+    if of_sweep is not None:
+        attempts = [attempt for attempt in attempts if attempt["trial_id"] in of_sweep.positions]
     if not attempts:
         asked = f" like {selection.asked}" if selection.asked else " in it"
         raise NothingFoundError(
             f"{locate(selection.db).name}: no number that may be quoted{asked}; see "
             f"{own_command(selection.db, 'list')}"
         )
-    return records(attempts, begun_sweeps(engine), is_simulated=is_simulated)
+    return records(attempts, begun, is_simulated=is_simulated)
 
 
 def records(

@@ -141,7 +141,8 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> sa.Colu
     Raises StoreError for what is neither.
     """
     if any(map(looks_like_filter, words)):
-        ids = attempt_ids(full_names(engine, words), deleted=deleted)
+        with reading(engine) as connection:
+            ids = attempt_ids(full_names(connection, words), deleted=deleted)
         return AttemptRow.id.in_(ids)
     if len(words) != 1:
         raise StoreError(

@@ -50,7 +50,7 @@ from store.reading.listing import (
     origin_note,
 )
 from store.reading.listing import show as collected
-from store.reading.queries import Row, num_attempts, queried, streamed
+from store.reading.queries import STREAMED, Row, num_attempts, queried
 from store.reading.references import (
     chosen,
     instead,
@@ -83,15 +83,11 @@ def write(form: Format, columns: Columns, rows: Rows, spare: Sequence[str] = ())
     elif form is Format.CSV:
         _write_csv(columns, rows)
     else:
-        _print_rows(columns, rows, spare)
-
-
-def _print_rows(columns: Columns, rows: Rows, spare: Sequence[str]) -> None:
-    headings = _distinct(list(map(visible, columns)))
-    all_rows = list(rows)  # columns are as wide as their widest cell
-    right = frozenset(compress(headings, _numeric(len(headings), all_rows)))
-    lines = [list(map(for_people, row)) for row in all_rows]
-    print_columns(make_console(), headings, lines, right, spare, piped_width=_ENDLESS)
+        headings = _distinct(list(map(visible, columns)))
+        all_rows = list(rows)  # columns are as wide as their widest cell
+        right = frozenset(compress(headings, _numeric(len(headings), all_rows)))
+        lines = [list(map(for_people, row)) for row in all_rows]
+        print_columns(make_console(), headings, lines, right, spare, piped_width=_ENDLESS)
 
 
 def _write_csv(columns: Columns, rows: Rows) -> None:
@@ -318,41 +314,43 @@ def list_(
     is_table = form is Format.TABLE
     shows_newest = limit is None and is_table
     limit = NEWEST if shows_newest else limit
-    engine = open_for_reading(db)
-    filters = full_names(engine, filters or ())
-    asked = _of_one_origin(engine, filters, sweep, origin, deleted=deleted)
-    names = list(LISTED)
-    if columns == "all" or (columns is None and is_table):
-        with reading(engine) as connection:
-            free = list(free_columns(connection))
-        place = _IN_A_TABLE.index("strategy") + 1
-        names = [*_IN_A_TABLE[:place], *free, *_IN_A_TABLE[place:]]
-        if columns == "all":
-            names = [*LISTABLE, *free]
-    elif columns is not None:
-        names = [name.strip() for name in columns.split(",")]
-    names = list(dict.fromkeys(names))
-    statement = listing(
-        engine, asked, sweep=sweep, deleted=deleted, columns=names, sort=sort, limit=limit
-    )
-    num_listed = 0
-    with streamed(engine, statement) as (headings, rows):
+    with reading(open_for_reading(db)) as connection:
+        filters = full_names(connection, filters or ())
+        asked = _of_one_origin(connection, filters, sweep, origin, deleted=deleted)
+        names = _named_columns(connection, columns, is_usual=columns is None and is_table)
+        statement = listing(
+            connection, asked, sweep=sweep, deleted=deleted, columns=names, sort=sort, limit=limit
+        )
+        result = connection.execute(statement, execution_options=STREAMED)
+        headings = list(result.keys())
         if is_table:
-            lines = [_with_inherited(headings, row) for row in rows]
+            lines = [_with_inherited(headings, row) for row in result]
             num_listed = len(lines)
             if columns is None:
                 headings, lines = _without_usual(headings, lines)
             write(form, headings, lines, _SPARE if columns is None else ())
         else:
-            first = list(islice(rows, 1))
+            first = list(islice(result, 1))
             num_listed = len(first)
-            write(form, headings, chain(first, rows))
-    if shows_newest and num_listed == NEWEST:
-        order = "first" if sort else "newest"
-        print(f"list: the {order} {NEWEST}; --limit N shows N", file=sys.stderr)
-    if num_listed == 0 and limit != 0:
-        why = _why_none(engine, db, filters, sweep, origin, deleted=deleted)
-        print(f"list: {why}", file=sys.stderr)
+            write(form, headings, chain(first, result))
+        if shows_newest and num_listed == NEWEST:
+            order = "first" if sort else "newest"
+            print(f"list: the {order} {NEWEST}; --limit N shows N", file=sys.stderr)
+        if num_listed == 0 and limit != 0:
+            why = _why_none(connection, db, filters, sweep, origin, deleted=deleted)
+            print(f"list: {why}", file=sys.stderr)
+
+
+def _named_columns(connection: sa.Connection, columns: str | None, *, is_usual: bool) -> list[str]:
+    """Return the columns that are listed; the usual ones of a table have all free axes."""
+    if columns == "all":
+        return [*LISTABLE, *free_columns(connection)]
+    if is_usual:
+        place = _IN_A_TABLE.index("strategy") + 1
+        return [*_IN_A_TABLE[:place], *free_columns(connection), *_IN_A_TABLE[place:]]
+    if columns is None:
+        return list(LISTED)
+    return list(dict.fromkeys(map(str.strip, columns.split(","))))
 
 
 REFERENCE_COLUMNS = (
@@ -376,7 +374,10 @@ def _list_references(
     if engine is None:
         have = "these are the published references"
         print(f"{locate(db).name}: no such database yet; {have}", file=sys.stderr)
-    rows = known_references(None) if engine is None else list_references(engine)
+        rows = known_references(None)
+    else:
+        with reading(engine) as connection:
+            rows = list_references(connection)
     of_tables = origin is Origin.ELSEWHERE
     rows = [row for row in rows if (row["origin"] == ReferenceKind.TABLE) is of_tables]
     rows = [row | {"strategy": strategy_of(row)} for row in rows]
@@ -425,7 +426,7 @@ def query(
 
 
 def _of_one_origin(
-    engine: sa.Engine,
+    connection: sa.Connection,
     filters: Sequence[str],
     sweep: str | None,
     origin: Origin | None,
@@ -435,7 +436,7 @@ def _of_one_origin(
     """Add the filter of the origin, or of the newest sweep's; then say how to see the others."""
     if origin is not None:
         return [*filters, origin_filter(origin)]
-    newest = newest_first(engine, filters, sweep=sweep, deleted=deleted)
+    newest = newest_first(connection, filters, sweep=sweep, deleted=deleted)
     if not newest:
         return [*filters]
     taken, *others = newest
@@ -474,7 +475,7 @@ def _without_usual(
 
 
 def _why_none(
-    engine: sa.Engine,
+    connection: sa.Connection,
     db: str,
     filters: Sequence[str],
     sweep: str | None,
@@ -484,15 +485,15 @@ def _why_none(
 ) -> str:
     """Say why no attempt is listed, and what to do."""
     name = locate(db).name
-    num = num_attempts(engine, deleted=deleted)
+    num = num_attempts(connection, deleted=deleted)
     if num == 0 and deleted:
         return f"{name}: no attempt in it is deleted; leave --deleted out to see those that count"
     if num == 0:
-        num_deleted = num_attempts(engine, deleted=True)
+        num_deleted = num_attempts(connection, deleted=True)
         also = ""
         if num_deleted:
             also = f"; --deleted lists the {num_deleted} that are deleted"
-        why = instead(engine) or "no attempt in it yet; run a sweep first"
+        why = instead(connection) or "no attempt in it yet; run a sweep first"
         return f"{name}: {why}{also}"
     asked = [*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)]
     if origin is not None:
@@ -500,7 +501,7 @@ def _why_none(
     which = "deleted attempts" if deleted else "attempts"
     return (
         f"{name}: none of its {num} {which} is like {' '.join(asked)}; "
-        f"{hint(engine, filters)}leave some of that out, or see all with "
+        f"{hint(connection, filters)}leave some of that out, or see all with "
         f"{own_command(db, 'list')}"
     )
 

@@ -194,7 +194,7 @@ def last_attempt(engine: sa.Engine) -> int:
         return connection.scalar(sa.select(sa.func.max(AttemptRow.id))) or 0
 
 
-def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
+def raced_out(connection: sa.Connection) -> dict[tuple[str, str], str]:
     """Return the reason by trial id and machine key. The last sweep with repeats of a trial
     decides: one that did not race stops nobody.
     """
@@ -218,11 +218,10 @@ def raced_out(engine: sa.Engine) -> dict[tuple[str, str], str]:
         .where(is_out)
         .distinct()
     )
-    with reading(engine) as connection:
-        reasons = {}
-        for trial_id, machine, reason in connection.execute(statement):
-            reasons[trial_id, machine] = reason
-        return reasons
+    reasons = {}
+    for trial_id, machine, reason in connection.execute(statement):
+        reasons[trial_id, machine] = reason
+    return reasons
 
 
 _NO_FAILURE = (Outcome.COMPLETED, Outcome.INTERRUPTED)

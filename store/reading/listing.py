@@ -40,7 +40,6 @@ from store.reading.queries import (
     columns_of,
     in_parts,
     rows_of,
-    selected,
 )
 from store.schema import (
     AttemptRow,
@@ -112,7 +111,7 @@ LISTED = (
 
 
 def listing(
-    engine: sa.Engine,
+    connection: sa.Connection,
     filters: Sequence[str] = (),
     *,
     sweep: str | None = None,
@@ -129,16 +128,15 @@ def listing(
     Raises StoreError for an unknown filter, column or sweep.
     """
     if sweep is not None:
-        check_sweep(engine, sweep)
-    with reading(engine) as connection:
-        known = partial(_listable, {**LISTABLE, **free_columns(connection)})
+        check_sweep(connection, sweep)
+    known = partial(_listable, {**LISTABLE, **free_columns(connection)})
     chosen = deleted_at(deleted)
     if filters:
         chosen = AttemptRow.id.in_(attempt_ids(filters, deleted=deleted))
     if sweep is not None:
         named = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
         chosen = sa.and_(chosen, AttemptRow.sweep_id == named)
-    order = [_ordered(sort, known, engine.dialect.name)] if sort else []
+    order = [_ordered(sort, known, connection.dialect.name)] if sort else []
     if limit is not None and not order:
         newest = sa.select(AttemptRow.id).where(chosen)
         newest = newest.order_by(AttemptRow.id.desc()).limit(limit)
@@ -217,7 +215,7 @@ def origin_note(origin: str, sweep: str, others: Sequence[str]) -> str:
 
 
 def newest_first(
-    engine: sa.Engine,
+    connection: sa.Connection,
     filters: Sequence[str] = (),
     *,
     sweep: str | None = None,
@@ -233,26 +231,25 @@ def newest_first(
         chosen = AttemptRow.id.in_(attempt_ids(filters, deleted=deleted))
     links = SweepTrialRow
     newest_of: dict[Origin, int] = {}
-    with reading(engine) as connection:
-        profiles = sa.select(MachineRow.hardware_profile != "").distinct()
-        for is_simulated in connection.scalars(profiles).all():
-            # machines are few, so that neither all trials nor all attempts are looked through
-            machines = sa.select(MachineRow.id).where(
-                (MachineRow.hardware_profile != "") == is_simulated
-            )
-            of_origin = sa.and_(chosen, AttemptRow.machine_id.in_(machines))
-            asked = sa.exists().where(AttemptRow.trial_id == links.trial_id, of_origin)
-            for column, which in ((AttemptRow.sweep_id, of_origin), (links.sweep_id, asked)):
-                newest = sa.select(column).where(which).order_by(column.desc()).limit(1)
-                if sweep is not None:
-                    named = sa.select(SweepRow.id).where(SweepRow.name == sweep)
-                    newest = newest.where(column == named.scalar_subquery())
-                sweep_id = connection.scalar(newest)
-                if sweep_id is not None:
-                    origin = Origin.SIMULATED if is_simulated else Origin.MEASURED
-                    newest_of[origin] = max(sweep_id, newest_of.get(origin, 0))
-        names = sa.select(SweepRow.id, SweepRow.name).where(SweepRow.id.in_(newest_of.values()))
-        name_of = dict(connection.execute(names).all())
+    profiles = sa.select(MachineRow.hardware_profile != "").distinct()
+    for is_simulated in connection.scalars(profiles).all():
+        # machines are few, so that neither all trials nor all attempts are looked through
+        machines = sa.select(MachineRow.id).where(
+            (MachineRow.hardware_profile != "") == is_simulated
+        )
+        of_origin = sa.and_(chosen, AttemptRow.machine_id.in_(machines))
+        asked = sa.exists().where(AttemptRow.trial_id == links.trial_id, of_origin)
+        for column, which in ((AttemptRow.sweep_id, of_origin), (links.sweep_id, asked)):
+            newest = sa.select(column).where(which).order_by(column.desc()).limit(1)
+            if sweep is not None:
+                named = sa.select(SweepRow.id).where(SweepRow.name == sweep)
+                newest = newest.where(column == named.scalar_subquery())
+            sweep_id = connection.scalar(newest)
+            if sweep_id is not None:
+                origin = Origin.SIMULATED if is_simulated else Origin.MEASURED
+                newest_of[origin] = max(sweep_id, newest_of.get(origin, 0))
+    names = sa.select(SweepRow.id, SweepRow.name).where(SweepRow.id.in_(newest_of.values()))
+    name_of = dict(connection.execute(names).all())
     # of one sweep that has both, measured ones
     in_order = sorted(newest_of, key=lambda origin: (-newest_of[origin], origin))
     return {origin: name_of[newest_of[origin]] for origin in in_order}
@@ -261,12 +258,11 @@ def newest_first(
 _MOST_NAMED = 8
 
 
-def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
+def hint(connection: sa.Connection, filters: Sequence[str]) -> str:
     """Name the nearest value, or some values, of the first axis that no trial has as asked, and the
     nearest free axis where none has this name. Empty where each filter alone selects something.
     """
-    with reading(engine) as connection:
-        columns = free_columns(connection)
+    columns = free_columns(connection)
     columns |= columns_but(TrialRow, NOT_AXES)
     for wanted in parsed(filters):
         if is_free(wanted.name) and wanted.name not in columns:
@@ -277,9 +273,9 @@ def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
             return r"a value is written without quotes, a comma within it as \,; "
         if wanted.name not in columns or wanted.operator != "=" or "," in wanted.value:
             continue
-        column = columns[wanted.name].label("value")
-        values = {row["value"] for row in selected(engine, sa.select(column).distinct())}
-        known = list(map(str, sorted(value for value in values if value)))
+        column = columns[wanted.name]
+        values = filter(None, connection.scalars(sa.select(column).distinct()))
+        known = list(map(str, sorted(values)))
         if not known or wanted.value in known:
             continue
         near = difflib.get_close_matches(wanted.value[:100], known, n=3)
@@ -290,7 +286,7 @@ def hint(engine: sa.Engine, filters: Sequence[str]) -> str:
     return ""
 
 
-def full_names(engine: sa.Engine, filters: Sequence[str]) -> list[str]:
+def full_names(connection: sa.Connection, filters: Sequence[str]) -> list[str]:
     """Return as `with_prefixes` does, without a look at the database where none is needed.
 
     Where the only numbers were measured elsewhere, the StoreError says so.
@@ -298,11 +294,11 @@ def full_names(engine: sa.Engine, filters: Sequence[str]) -> list[str]:
     if not any(unknown_name(text) or text.lstrip().startswith(REF) for text in filters):
         return list(filters)
     try:
-        with reading(engine) as connection:
-            return with_prefixes(connection, filters)
+        return with_prefixes(connection, filters)
     except StoreError:
-        if instead := references.instead(engine):
-            raise StoreError(f"{Path(engine.url.database or '').name}: {instead}") from None
+        if instead := references.instead(connection):
+            name = Path(connection.engine.url.database or "").name
+            raise StoreError(f"{name}: {instead}") from None
         raise
 
 

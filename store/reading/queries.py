@@ -38,47 +38,45 @@ _COUNTS = deleted_at(False)
 
 
 def measured(
-    engine: sa.Engine, filters: Sequence[str] = (), *, like_sweep: str | None = None
+    connection: sa.Connection, filters: Sequence[str] = (), *, like_sweep: str | None = None
 ) -> list[Row]:
     """Return the attempts for which the filters hold, oldest first; with `like_sweep` only those of
     models that this sweep asked for. Each has its `trial` (id, curve and axes), `machine` and
-    `environment` (None: it ended before that was known) as rows that many share, and `ran_on`: of
-    each of its hosts the machine's name; empty where all were processes of `machine`.
+    `environment` (None: it ended before that was known) as rows that many share, its `position` in
+    its sweep, and `ran_on`: of each of its hosts the machine's name; empty where all were processes
+    of `machine`.
 
     Raises StoreError for an unknown filter.
     """
     chosen = _COUNTS
     if filters:
         chosen = sa.and_(chosen, AttemptRow.id.in_(attempt_ids(filters)))
-    with reading(engine) as connection:
-        trials = sa.select(*_OF_A_TRIAL, *free_values(connection))
-        if like_sweep is not None:
-            asked_for = (
-                sa.select(TrialRow.model)
-                .join(SweepTrialRow, SweepTrialRow.trial_id == TrialRow.id)
-                .join(SweepRow, SweepRow.id == SweepTrialRow.sweep_id)
-            )
-            is_alike = TrialRow.model.in_(asked_for.where(SweepRow.name == like_sweep))
-            trials = trials.where(is_alike)
-            chosen = sa.and_(
-                chosen, AttemptRow.trial_id.in_(sa.select(TrialRow.id).where(is_alike))
-            )
-        if filters:
-            trials = trials.where(TrialRow.id.in_(sa.select(AttemptRow.trial_id).where(chosen)))
-        machines = numbered(connection, sa.select(*_OF_A_MACHINE))
-        environments = numbered(connection, sa.select(*_OF_AN_ENVIRONMENT))
-        by_id = numbered(connection, trials)
-        machines_of = {row.id: row.hosts.split(",") for row in connection.execute(_OVER_HOSTS)}
-        statement = _MEASURED.where(chosen).order_by(AttemptRow.id)
-        attempts = []
-        # shared rows by number, because there may be hundreds of thousands of attempts
-        for row in connection.execute(statement).all():
-            attempt = dict(zip(_OF_AN_ATTEMPT, row, strict=True))
-            attempt["trial"] = by_id[row[0]]
-            attempt["machine"] = machines[row[1]]
-            attempt["environment"] = environments.get(row[2])
-            attempt["ran_on"] = machines_of.get(row[3], ())
-            attempts.append(attempt)
+    trials = sa.select(*_OF_A_TRIAL, *free_values(connection))
+    if like_sweep is not None:
+        asked_for = (
+            sa.select(TrialRow.model)
+            .join(SweepTrialRow, SweepTrialRow.trial_id == TrialRow.id)
+            .join(SweepRow, SweepRow.id == SweepTrialRow.sweep_id)
+        )
+        is_alike = TrialRow.model.in_(asked_for.where(SweepRow.name == like_sweep))
+        trials = trials.where(is_alike)
+        chosen = sa.and_(chosen, AttemptRow.trial_id.in_(sa.select(TrialRow.id).where(is_alike)))
+    if filters:
+        trials = trials.where(TrialRow.id.in_(sa.select(AttemptRow.trial_id).where(chosen)))
+    machines = numbered(connection, sa.select(*_OF_A_MACHINE))
+    environments = numbered(connection, sa.select(*_OF_AN_ENVIRONMENT))
+    by_id = numbered(connection, trials)
+    machines_of = {row.id: row.hosts.split(",") for row in connection.execute(_OVER_HOSTS)}
+    statement = _MEASURED.where(chosen).order_by(AttemptRow.id)
+    attempts = []
+    # shared rows by number, because there may be hundreds of thousands of attempts
+    for row in connection.execute(statement).all():
+        attempt = dict(zip(_OF_AN_ATTEMPT, row, strict=True))
+        attempt["trial"] = by_id[row[0]]
+        attempt["machine"] = machines[row[1]]
+        attempt["environment"] = environments.get(row[2])
+        attempt["ran_on"] = machines_of.get(row[3], ())
+        attempts.append(attempt)
     return attempts
 
 
@@ -92,11 +90,10 @@ def columns_but(table: type[Any], names: Collection[str]) -> dict[str, sa.Column
     return {column.name: column for column in columns if column.name not in names}
 
 
-def num_attempts(engine: sa.Engine, *, deleted: bool = False) -> int:
+def num_attempts(connection: sa.Connection, *, deleted: bool = False) -> int:
     """Count the attempts that count, or those that are deleted."""
     statement = sa.select(sa.func.count()).select_from(AttemptRow).where(deleted_at(deleted))
-    with reading(engine) as connection:
-        return connection.scalar(statement) or 0
+    return connection.scalar(statement) or 0
 
 
 def _of_all(figure: sa.ColumnElement[Any], *which: sa.ColumnElement[bool]) -> Any:
@@ -108,6 +105,7 @@ _OF_AN_ATTEMPT = {
     **columns_of(AttemptRow, "trial_id machine_id environment_id placement_id"),
     "attempt_id": AttemptRow.id,
     **columns_of(AttemptRow, "sweep_id repeat outcome shares_host"),
+    "position": SweepTrialRow.position,
     **columns_of(
         MeasurementRow,
         "throughput throughput_low throughput_high median_step_s cores_taken_by_others verdict "
@@ -118,8 +116,14 @@ _OF_AN_ATTEMPT = {
         (MeasurementRow.verdict == Verdict.SUSPECT, MeasurementRow.verdict_reasons)
     ),
 }
-_MEASURED = sa.select(*_OF_AN_ATTEMPT.values()).outerjoin(
-    MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id
+_ASKED_FOR = sa.and_(
+    SweepTrialRow.sweep_id == AttemptRow.sweep_id, SweepTrialRow.trial_id == AttemptRow.trial_id
+)
+_MEASURED = (
+    sa.select(*_OF_AN_ATTEMPT.values())
+    .select_from(AttemptRow)
+    .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+    .outerjoin(SweepTrialRow, _ASKED_FOR)
 )
 _OVER_HOSTS = sa.select(PlacementRow.id, PlacementRow.hosts).where(PlacementRow.hosts != "")
 _OF_A_TRIAL = tuple(columns_but(TrialRow, ("spec",)).values())
@@ -159,9 +163,9 @@ class SweepTrials:
     counted: frozenset[tuple[str, str, bool]]
 
 
-def asked_for(engine: sa.Engine, sweep: str) -> SweepTrials:
+def asked_for(connection: sa.Connection, sweep: str) -> SweepTrials:
     """Raises StoreError when there is no such sweep."""
-    check_sweep(engine, sweep)
+    check_sweep(connection, sweep)
     of_sweep = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
     links = sa.select(SweepTrialRow.trial_id, SweepTrialRow.position).where(
         SweepTrialRow.sweep_id == of_sweep
@@ -173,36 +177,22 @@ def asked_for(engine: sa.Engine, sweep: str) -> SweepTrials:
         .where(OrchestratorRow.sweep_id == of_sweep)
     )
     counted = set()
-    with reading(engine) as connection:
-        for machine, software, shares_host in connection.execute(where):
-            # what ran alone counts for a sweep that shares its host, too
-            counted |= {(machine, software, shares_host), (machine, software, False)}
-        return SweepTrials(
-            sweep_id=connection.scalars(sa.select(of_sweep)).one(),
-            positions=dict(connection.execute(links).all()),
-            counted=frozenset(counted),
-        )
+    for machine, software, shares_host in connection.execute(where):
+        # what ran alone counts for a sweep that shares its host, too
+        counted |= {(machine, software, shares_host), (machine, software, False)}
+    return SweepTrials(
+        sweep_id=connection.scalars(sa.select(of_sweep)).one(),
+        positions=dict(connection.execute(links).all()),
+        counted=frozenset(counted),
+    )
 
 
-def positions(engine: sa.Engine, sweeps: Collection[int]) -> dict[tuple[int, str], int]:
-    """Return the place of each trial that these sweeps asked for, by the sweep's and its id."""
-    columns = columns_of(SweepTrialRow, "sweep_id trial_id position").values()
-    places: dict[tuple[int, str], int] = {}
-    with reading(engine) as connection:
-        for part in in_chunks(sorted(sweeps)):
-            asked = sa.select(*columns).where(SweepTrialRow.sweep_id.in_(part))
-            for sweep_id, trial_id, position in connection.execute(asked).all():
-                places[sweep_id, trial_id] = position
-    return places
-
-
-def chosen_trials(engine: sa.Engine, filters: Sequence[str]) -> set[str]:
+def chosen_trials(connection: sa.Connection, filters: Sequence[str]) -> set[str]:
     """Return the ids of trials that have an attempt for which the filters hold. Raises StoreError
     for an unknown filter.
     """
     chosen = AttemptRow.id.in_(attempt_ids(filters))
-    with reading(engine) as connection:
-        return set(connection.scalars(sa.select(AttemptRow.trial_id).distinct().where(chosen)))
+    return set(connection.scalars(sa.select(AttemptRow.trial_id).distinct().where(chosen)))
 
 
 def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
@@ -270,29 +260,23 @@ def in_parts(
     return parts
 
 
-def check_sweep(engine: sa.Engine, sweep: str) -> None:
+def check_sweep(connection: sa.Connection, sweep: str) -> None:
     """Raises StoreError when there is no sweep of this name."""
     newest = sa.select(SweepRow.name).order_by(SweepRow.id.desc())
-    if not selected(engine, newest.where(SweepRow.name == sweep)):
-        names = [row["name"] for row in selected(engine, newest.limit(5))]
+    if connection.scalar(newest.where(SweepRow.name == sweep)) is None:
+        names = connection.scalars(newest.limit(5))
         raise NoSweepError(f"{sweep}: no such sweep; the newest are {', '.join(names) or 'none'}")
-
-
-def query(engine: sa.Engine, sql: str) -> tuple[list[str], list[Sequence[Any]]]:
-    """Return columns and rows of any statement that only reads. Raises StoreError for others, and
-    with what is wrong in the SQL.
-    """
-    with queried(engine, sql) as (columns, rows):
-        return columns, list(rows)
 
 
 @contextmanager
 def queried(engine: sa.Engine, sql: str) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
-    """Yield columns and rows as `query` returns them, row by row."""
+    """Yield columns and rows of any statement that only reads, row by row. Raises StoreError for
+    others, and with what is wrong in the SQL.
+    """
     with reading(engine) as connection:
         try:
             # a cursor on PostgreSQL's side takes one statement, and no other than one that reads
-            options = {**_STREAMED, "no_parameters": True}
+            options = {**STREAMED, "no_parameters": True}
             result = connection.exec_driver_sql(checked(sql, ""), execution_options=options)
             if not result.returns_rows:
                 raise StoreError("the statement returns no rows; query only reads")
@@ -312,18 +296,8 @@ def queried(engine: sa.Engine, sql: str) -> Iterator[tuple[list[str], Iterator[S
             raise StoreError(cause) from error
 
 
-@contextmanager
-def streamed(
-    engine: sa.Engine, statement: sa.Select[Any]
-) -> Iterator[tuple[list[str], Iterator[Sequence[Any]]]]:
-    """Yield columns and rows of one of our own statements, row by row."""
-    with reading(engine) as connection:
-        result = connection.execute(statement, execution_options=_STREAMED)
-        yield list(result.keys()), map(tuple, result)
-
-
 _AT_A_TIME = 1_000  # rows that are held
-_STREAMED = {"stream_results": True, "yield_per": _AT_A_TIME}
+STREAMED = {"stream_results": True, "yield_per": _AT_A_TIME}
 
 
 def rows(engine: sa.Engine, sql: str, **parameters: Any) -> list[Row]:

@@ -12,12 +12,14 @@ from scalemark.records.axes import PREFIX, is_free, name_in_records
 from scalemark.records.references import Reference, ReferenceKind, published
 from scalemark.stats.welch import typical
 from store.filters import ORDERS, Filter, parsed_with, pattern, real, several, single, whole
-from store.reading.queries import Row, num_attempts, selected, streamed
+from store.reading.queries import STREAMED, Row, num_attempts, rows_of
 from store.rows import in_chunks
 from store.schema import ReferenceRow
 
 
-def list_references(engine: sa.Engine, *, without: ReferenceKind | None = None) -> list[Row]:
+def list_references(
+    connection: sa.Connection, *, without: ReferenceKind | None = None
+) -> list[Row]:
     """Return the fields of every reference, or of all but those of one origin, in the order in
     which they were added.
     """
@@ -25,23 +27,23 @@ def list_references(engine: sa.Engine, *, without: ReferenceKind | None = None) 
     statement = sa.select(*columns).order_by(ReferenceRow.id)
     if without is not None:
         statement = statement.where(ReferenceRow.origin != without)
-    return selected(engine, statement)
+    return rows_of(connection, statement)
 
 
-def known_references(engine: sa.Engine | None) -> list[Row]:
+def known_references(connection: sa.Connection | None) -> list[Row]:
     """Return the references that can be looked up; without a database those that come with
     scalemark.
     """
-    if engine is None:
+    if connection is None:
         return [asdict(reference) for reference in published()]
-    return list_references(engine, without=ReferenceKind.TABLE)
+    return list_references(connection, without=ReferenceKind.TABLE)
 
 
 _OF_ITS_ROWS = ("axes", "throughput", "repeat", "evidence", "note")
 _OF_A_TRIAL = tuple(field.name for field in fields(Reference) if field.name not in _OF_ITS_ROWS)
 
 
-def measured_elsewhere(engine: sa.Engine) -> list[Row]:
+def measured_elsewhere(connection: sa.Connection) -> list[Row]:
     """Return the fields of each trial, in the order of their first rows, with its `repeats`: the
     throughputs of rows that agree in all axes. `throughput` is their geometric mean.
 
@@ -55,13 +57,12 @@ def measured_elsewhere(engine: sa.Engine) -> list[Row]:
         .order_by(ReferenceRow.id)
     )
     trials: dict[tuple[Any, ...], Row] = {}
-    with streamed(engine, statement) as (_, rows):
-        for throughput, axes, *own in rows:
-            key = (*axes.items(), *own)
-            if key not in trials:
-                values = dict(zip(_OF_A_TRIAL, own, strict=True))
-                trials[key] = {**values, "axes": axes, "repeats": []}
-            trials[key]["repeats"].append(throughput)
+    for throughput, axes, *own in connection.execute(statement, execution_options=STREAMED):
+        key = (*axes.items(), *own)
+        if key not in trials:
+            values = dict(zip(_OF_A_TRIAL, own, strict=True))
+            trials[key] = {**values, "axes": axes, "repeats": []}
+        trials[key]["repeats"].append(throughput)
     for trial in trials.values():
         trial["throughput"] = typical(trial["repeats"])
     return list(trials.values())
@@ -97,22 +98,22 @@ def strategy_of(reference: Mapping[Any, Any]) -> str:
     return " ".join(part for part in parts if part not in ("", "none", "n/a"))
 
 
-def has_any(engine: sa.Engine) -> bool:
+def has_any(connection: sa.Connection) -> bool:
     """Return whether any table was taken in."""
     of_tables = sa.select(ReferenceRow.id).where(ReferenceRow.origin == ReferenceKind.TABLE)
-    return bool(selected(engine, of_tables.limit(1)))
+    return connection.scalar(of_tables.limit(1)) is not None
 
 
-def is_all(engine: sa.Engine) -> bool:
+def is_all(connection: sa.Connection) -> bool:
     """Return whether tables were taken in, and no attempt of our own counts."""
-    return has_any(engine) and not num_attempts(engine)
+    return has_any(connection) and not num_attempts(connection)
 
 
-def instead(engine: sa.Engine) -> str:
+def instead(connection: sa.Connection) -> str:
     """Say how to see numbers that were measured elsewhere; empty where attempts of our own count,
     or where there are no such numbers.
     """
-    if is_all(engine):
+    if is_all(connection):
         return "only numbers that were measured elsewhere in it; show them with --origin elsewhere"
     return ""
 

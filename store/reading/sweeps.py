@@ -159,9 +159,9 @@ def sweep_status(engine: sa.Engine, sweep: str | None = None) -> list[SweepStatu
 
     Raises StoreError when there is no such sweep.
     """
-    if sweep is not None:
-        check_sweep(engine, sweep)
     with reading(engine) as connection:
+        if sweep is not None:
+            check_sweep(connection, sweep)
         return [_status(connection, row) for row in _chosen(connection, sweep)]
 
 
@@ -271,15 +271,14 @@ def _left_s(connection: sa.Connection, sweep_id: int) -> float | None:
     return left_s
 
 
-def newest_sweeps(engine: sa.Engine, origin: str, most: int) -> list[str]:
+def newest_sweeps(connection: sa.Connection, origin: str, most: int) -> list[str]:
     """Return the names of the sweeps that asked for trials of an origin, the newest first."""
     is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU
     of_origin = is_simulated if origin == Origin.SIMULATED else ~is_simulated
     asked = sa.select(SweepTrialRow.sweep_id).join(TrialRow, TrialRow.id == SweepTrialRow.trial_id)
     chosen = SweepRow.id.in_(asked.where(of_origin))
     names = sa.select(SweepRow.name).where(chosen).order_by(SweepRow.id.desc()).limit(most)
-    with reading(engine) as connection:
-        return list(connection.scalars(names))
+    return list(connection.scalars(names))
 
 
 LEFT = (State.PENDING, State.CLAIMED, State.RUNNING, State.INTERRUPTED)
@@ -417,14 +416,13 @@ class BegunSweep:
     is_accepted: bool  # it has the tag
 
 
-def begun_sweeps(engine: sa.Engine) -> dict[int, BegunSweep]:
+def begun_sweeps(connection: sa.Connection) -> dict[int, BegunSweep]:
     """Return all sweeps by their ids."""
     is_accepted = SweepRow.id.in_(sa.select(TagRow.sweep_id).where(TagRow.tag == ACCEPTED))
     statement = sa.select(SweepRow.id, SweepRow.name, SweepRow.started_at, is_accepted)
     sweeps_begun = {}
-    with reading(engine) as connection:
-        for sweep_id, name, started_at, accepted in connection.execute(statement):
-            sweeps_begun[sweep_id] = BegunSweep(
-                name=name, started_at=started_at, is_accepted=bool(accepted)
-            )
+    for sweep_id, name, started_at, accepted in connection.execute(statement):
+        sweeps_begun[sweep_id] = BegunSweep(
+            name=name, started_at=started_at, is_accepted=bool(accepted)
+        )
     return sweeps_begun

@@ -28,6 +28,7 @@ from tests.filled import fill
 from tests.over_hosts import OVER_TWO_MACHINES, SPREADS, WAYS, mixed, spread
 from tests.specs import small
 from tests.store.test_references import MINE
+from tests.tables import asked
 
 
 def of_spreads(throughput, *, kind=DeviceKind.GPU, repeats=(0.99, 1.0, 1.01)):
@@ -41,7 +42,7 @@ def of_spreads(throughput, *, kind=DeviceKind.GPU, repeats=(0.99, 1.0, 1.01)):
 
 def stored(entries, **options):
     fill("r.db", entries, **options)
-    return measured(queries.measured(open_for_reading("r.db")))
+    return measured(asked(queries.measured, open_for_reading("r.db")))
 
 
 @pytest.mark.parametrize("seed", range(5))

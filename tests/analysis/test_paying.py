@@ -9,10 +9,11 @@ from analysis.scaling import curve_of
 from store.database import open_for_reading
 from store.reading import queries
 from tests.analysis.gpu_box import curve, fill_gpus, on_gpus
+from tests.tables import asked
 
 
 def stored():
-    return curve_of(measured(queries.measured(open_for_reading("results.db"))))
+    return curve_of(measured(asked(queries.measured, open_for_reading("results.db"))))
 
 
 def test_an_added_gpu_brings_its_share_of_what_each_of_the_first_does():

@@ -12,13 +12,14 @@ from store.errors import StoreError
 from store.reading import queries
 from tests.filled import MACHINE, fill
 from tests.specs import small
+from tests.tables import asked
 
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 
 
 def results(entries, **options):
     fill("r.db", entries, **options)
-    return measured(queries.measured(open_for_reading("r.db")))
+    return measured(asked(queries.measured, open_for_reading("r.db")))
 
 
 def numbers(table):

@@ -17,7 +17,7 @@ from store.writer import Writer
 from tests.analysis.gpu_box import GPU_BOX, on_gpus
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
-from tests.tables import changing
+from tests.tables import asked, changing
 
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 
@@ -25,7 +25,7 @@ OUT_OF_MEMORY = {"outcome": Outcome.OUT_OF_MEMORY}
 
 
 def stored():
-    return queries.measured(open_for_reading("r.db"))
+    return asked(queries.measured, open_for_reading("r.db"))
 
 
 def results(entries, rule=BaselineRule.SAME, **options):
@@ -275,7 +275,7 @@ def test_the_trials_of_a_sweep_come_in_its_order():
 
 def test_attempts_of_one_trial_share_its_row():
     fill("r.db", [(small(), 10.0), (small(), 11.0)])
-    first, second = queries.measured(open_for_reading("r.db"), ["num_gpus=1"])
+    first, second = asked(queries.measured, open_for_reading("r.db"), ["num_gpus=1"])
     assert first["trial"] is second["trial"]
     assert first["environment"]["tensorflow"] == "2.21.0"
     assert "spec" not in first["trial"]

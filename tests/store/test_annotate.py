@@ -24,7 +24,7 @@ from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill
 from tests.specs import small
 from tests.store.command import store
 from tests.store.test_filters import NASTY, found
-from tests.tables import list_attempts
+from tests.tables import asked, list_attempts
 
 
 def run(db: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -129,7 +129,8 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
     (status,) = sweep_status(engine, "first")
     assert [finished.throughput for finished in status.last_finished] == [150.0]
     assert [
-        (result.num_gpus, len(result.repeats)) for result in measured(queries.measured(engine))
+        (result.num_gpus, len(result.repeats))
+        for result in measured(asked(queries.measured, engine))
     ] == [(2, 1)]
     for view in ("throughput", "scaling"):
         assert [

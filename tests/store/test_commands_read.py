@@ -26,6 +26,7 @@ from tests.app import run_app
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
 from tests.specs import small
 from tests.store.command import store
+from tests.tables import asked
 
 TIMES = ReplicaTimes(at_once=True, seconds={"GPU:0": (0.1, 0.3, 0.2), "GPU:1": (0.5, 0.5, 0.5)})
 
@@ -195,7 +196,7 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
 
     engine = open_for_reading(filled)
     for name in LISTABLE:
-        assert len(selected(engine, listing(engine, sort=name))) == 3
+        assert len(selected(engine, asked(listing, engine, sort=name))) == 3
 
 
 @pytest.mark.parametrize(
@@ -392,7 +393,7 @@ def test_a_table_lists_the_newest_and_says_so(db, monkeypatch, capsys):
     assert [line.split()[0] for line in listed.stdout.splitlines()[1:]] == ["4", "5"]
     assert listed.stderr == "list: the newest 2; --limit N shows N\n"
     engine = open_for_reading(db)
-    chosen = listing.listing(engine, ["throughput<=4"], columns=["attempt"], limit=3)
+    chosen = asked(listing.listing, engine, ["throughput<=4"], columns=["attempt"], limit=3)
     assert [row["attempt"] for row in queries.selected(engine, chosen)] == [2, 3, 4]
 
 

@@ -10,6 +10,7 @@ from tests.conftest import PROJECT
 from tests.empty import make_empty
 from tests.filled import fill
 from tests.specs import small
+from tests.tables import query
 
 QUESTIONS = (PROJECT / "docs" / "results.md").read_text()
 STATEMENTS = re.findall(r"```sql\n(.*?)```", QUESTIONS, re.DOTALL)
@@ -37,7 +38,7 @@ def test_a_question_is_answered_on_both_engines(db, statement, columns):
             (small(num_gpus=2), None),
         ],
     )
-    found, _rows = queries.query(open_for_reading(db), statement)
+    found, _rows = query(open_for_reading(db), statement)
     assert found == columns
 
 

@@ -21,13 +21,12 @@ from store.database import (
 )
 from store.errors import LockedError, StoreError
 from store.ledger import ClaimResult
-from store.reading import queries
 from store.tables import SCHEMA, VERSION_QUERY
 from store.writer import Writer
 from tests.app import run_app
 from tests.filled import NOON, begin, fill
 from tests.specs import small
-from tests.tables import list_attempts
+from tests.tables import list_attempts, query
 
 
 @pytest.mark.parametrize(
@@ -50,14 +49,14 @@ def test_a_query_can_change_nothing(db, statement):
     fill(db, [(small(), 1.0)])
     reader = open_for_reading(db)
     with pytest.raises(StoreError):
-        queries.query(reader, statement)
-    assert queries.query(reader, "SELECT count(*) FROM trials")[1] == [(1,)]
+        query(reader, statement)
+    assert query(reader, "SELECT count(*) FROM trials")[1] == [(1,)]
     assert not sa.inspect(reader).has_table("mine")
 
 
 def test_a_query_for_what_is_not_there_tells_what_is(db):
     with pytest.raises(StoreError, match=r"nope.*; tables and views: .*attempts.*throughput"):
-        queries.query(open_for_reading(db), "SELECT * FROM nope")
+        query(open_for_reading(db), "SELECT * FROM nope")
 
 
 def test_a_reader_cannot_write_through_its_engine_either(db):
@@ -101,9 +100,9 @@ def test_a_new_database_of_a_server_is_made_by_who_writes_first(postgresql_url):
     assert open_existing(postgresql_url) is None
     Writer(postgresql_url).close()
     assert list_attempts(open_for_reading(postgresql_url)) == []
-    references = queries.query(
-        open_for_reading(postgresql_url), "SELECT count(*) FROM reference_results"
-    )[1]
+    references = query(open_for_reading(postgresql_url), "SELECT count(*) FROM reference_results")[
+        1
+    ]
     assert references[0][0] > 300
 
 
@@ -123,7 +122,7 @@ def test_processes_that_open_a_servers_database_at_once_make_it_once(postgresql_
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * 4
-    assert queries.query(open_for_reading(postgresql_url), VERSION_QUERY)[1] == [(SCHEMA,)]
+    assert query(open_for_reading(postgresql_url), VERSION_QUERY)[1] == [(SCHEMA,)]
 
 
 @pytest.mark.parametrize(
@@ -263,9 +262,7 @@ def test_steps_of_deleted_attempts_are_in_no_view(db):
     with closing(Writer(db)) as writer, writing(writer.engine) as connection:
         connection.execute(sa.text("UPDATE attempts SET deleted_at = started_at WHERE id = 1"))
     for view in ("step_samples", "throughput"):
-        assert queries.query(open_for_reading(db), f"SELECT DISTINCT attempt_id FROM {view}")[
-            1
-        ] == [(2,)]
-    assert queries.query(open_for_reading(db), "SELECT num_repeats, throughput FROM scaling")[
-        1
-    ] == [(1, 2.0)]
+        assert query(open_for_reading(db), f"SELECT DISTINCT attempt_id FROM {view}")[1] == [(2,)]
+    assert query(open_for_reading(db), "SELECT num_repeats, throughput FROM scaling")[1] == [
+        (1, 2.0)
+    ]

@@ -19,7 +19,7 @@ from tests.filled import begin, fill
 from tests.programs import program
 from tests.specs import small
 from tests.store.command import store as store_command
-from tests.tables import changing
+from tests.tables import asked, changing
 
 PUBLIC_RIGHTS = """
 SELECT relname FROM pg_class
@@ -33,7 +33,7 @@ def trial(**free: AxisValue) -> TrialSpec:
 
 
 def chosen(db: str, *filters: str) -> list[float]:
-    rows = queries.measured(open_for_reading(db), filters)
+    rows = asked(queries.measured, open_for_reading(db), filters)
     return [row["throughput"] for row in rows]
 
 
@@ -227,13 +227,13 @@ def test_a_misspelt_name_is_near_with_and_without_the_prefix():
 def test_lists_have_it(db):
     fill(db, [(trial(zero=1), 10.0), (small(), 20.0)])
     engine = open_for_reading(db)
-    listed = listing.listing(engine, columns=["attempt", "axes.zero"], sort="-axes.zero")
+    listed = asked(listing.listing, engine, columns=["attempt", "axes.zero"], sort="-axes.zero")
     assert queries.selected(engine, listed) == [
         {"attempt": 1, "axes.zero": 1},
         {"attempt": 2, "axes.zero": None},
     ]
     with pytest.raises(StoreError, match=r"axes.zeros: no such column; did you mean axes.zero\?"):
-        listing.listing(engine, columns=["axes.zeros"])
+        asked(listing.listing, engine, columns=["axes.zeros"])
 
 
 def test_results_keep_it_apart_and_name_it(db):

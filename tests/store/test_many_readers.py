@@ -19,7 +19,7 @@ from store.tables import WITH_AXES
 from store.writer import Writer
 from tests.filled import NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
-from tests.tables import changing, list_attempts
+from tests.tables import asked, changing, list_attempts, query
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +43,7 @@ def read(barrier: Barrier, written: Event) -> None:
         assert len(found) >= least, "an attempt has gone"
         least = len(found)
         assert all(row["throughput"] is not None for row in found)
-        assert queries.query(engine, HALF)[1] == []
+        assert query(engine, HALF)[1] == []
         for row in queries.rows(engine, "SELECT num_gpus, num_repeats, speed_up FROM scaling"):
             assert row["num_gpus"] == 1 or row["speed_up"] is None or row["speed_up"] > 0
         if found:
@@ -96,14 +96,17 @@ def test_one_view_reads_all_as_of_one_moment(db):
     fill(db, [(small(), 10.0)])
     with one_view():
         engine = open_for_reading(db)
-        before = queries.measured(engine)
+        before = asked(queries.measured, engine)
         fill(db, [(small(), 20.0)], name="second")
         assert open_for_reading(db) is engine
-        assert queries.measured(engine) == before
+        assert asked(queries.measured, engine) == before
         with pytest.raises(StoreError, match="nonsense"):
-            queries.query(engine, "SELECT nonsense FROM attempts")
-        assert queries.num_attempts(engine) > 0
-    assert [row["throughput"] for row in queries.measured(open_for_reading(db))] == [10.0, 20.0]
+            query(engine, "SELECT nonsense FROM attempts")
+        assert asked(queries.num_attempts, engine) > 0
+    assert [row["throughput"] for row in asked(queries.measured, open_for_reading(db))] == [
+        10.0,
+        20.0,
+    ]
 
 
 def test_a_database_without_an_axis_that_cannot_be_written_is_read_in_memory(monkeypatch):
@@ -114,6 +117,6 @@ def test_a_database_without_an_axis_that_cannot_be_written_is_read_in_memory(mon
         connection.exec_driver_sql("ALTER TABLE trials DROP COLUMN xla")
     before = Path("r.db").read_bytes()
     monkeypatch.setattr(SqliteFile, "can_be_written", lambda self: False)
-    (row,) = queries.measured(open_for_reading("r.db"))
+    (row,) = asked(queries.measured, open_for_reading("r.db"))
     assert (row["trial"]["xla"], row["throughput"]) == (AXES["xla"].default, 10.0)
     assert Path("r.db").read_bytes() == before

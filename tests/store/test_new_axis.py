@@ -23,24 +23,26 @@ READ_BEFORE = """
 import sys
 from store.database import open_for_reading
 from store.reading import queries
+from tests.tables import asked
 engine = open_for_reading(sys.argv[1])
-(row,) = queries.measured(engine, ["nudge=0"])
-print(row["trial"]["nudge"], len(queries.measured(engine, ["nudge>=1"])))
+(row,) = asked(queries.measured, engine, ["nudge=0"])
+print(row["trial"]["nudge"], len(asked(queries.measured, engine, ["nudge>=1"])))
 """
 WRITE = """
 import sys
 import sqlalchemy as sa
 from store.database import open_for_reading
 from store.reading import queries
+from tests.tables import asked
 from tests.filled import fill
 from tests.specs import small
 opened_before = open_for_reading(sys.argv[1])
-assert queries.measured(opened_before, ["nudge>=2"]) == []
+assert asked(queries.measured, opened_before, ["nudge>=2"]) == []
 assert small(nudge=3).trial_id != small().trial_id == small(nudge=0).trial_id
 fill(sys.argv[1], [(small(nudge=3), 30.0)], name="second")
 engine = open_for_reading(sys.argv[1])
 for one in (engine, opened_before):
-    print(*(row["throughput"] for row in queries.measured(one, ["nudge>=2"])))
+    print(*(row["throughput"] for row in asked(queries.measured, one, ["nudge>=2"])))
 with engine.connect() as connection:
     for sql in ("SELECT nudge FROM trials ORDER BY 1", "SELECT nudge FROM throughput ORDER BY 1"):
         print(*connection.scalars(sa.text(sql)))

@@ -18,6 +18,7 @@ from store.tables import ReadOtherwiseError
 from tests.analysis.gpu_box import on_gpus
 from tests.programs import OTHERS_WORDS, REPORTED, fill_programs, program
 from tests.store.command import store as store_command
+from tests.tables import asked
 
 MIXED = [
     (program(1, 0), 10.0),
@@ -35,12 +36,15 @@ def mixed(db: str) -> str:
 
 def chosen(db: str, *filters: str) -> list[float]:
     engine = open_for_reading(db)
-    return [row["throughput"] for row in queries.measured(engine, full_names(engine, filters))]
+    return [
+        row["throughput"]
+        for row in asked(queries.measured, engine, asked(full_names, engine, filters))
+    ]
 
 
 def listed(db: str, *columns: str, sort: str | None = None) -> list[tuple[object, ...]]:
     engine = open_for_reading(db)
-    rows = queries.selected(engine, listing.listing(engine, columns=columns, sort=sort))
+    rows = queries.selected(engine, asked(listing.listing, engine, columns=columns, sort=sort))
     return [tuple(row.values()) for row in rows]
 
 
@@ -67,15 +71,15 @@ def test_filters_hold_of_trials_that_have_the_axis(mixed, filters, throughputs):
 
 def test_a_name_of_ours_is_no_free_axis_and_a_slip_gets_the_nearest(mixed):
     engine = open_for_reading(mixed)
-    assert full_names(engine, ["model=train", " zero>1", "axes.zero=2"]) == [
+    assert asked(full_names, engine, ["model=train", " zero>1", "axes.zero=2"]) == [
         "model=train",
         "axes.zero>1",
         "axes.zero=2",
     ]
     with pytest.raises(StoreError, match=r"^ofload: nothing to filter by; did you mean offload\?"):
-        full_names(engine, ["ofload=cpu"])
+        asked(full_names, engine, ["ofload=cpu"])
     with pytest.raises(StoreError, match=r"^modle: nothing to filter by; did you mean model\?"):
-        full_names(engine, ["modle=train"])
+        asked(full_names, engine, ["modle=train"])
 
 
 @pytest.mark.parametrize("sort", ["batch_size", "-batch_size"])

@@ -2,9 +2,9 @@
 
 from store.checks import check
 from store.database import open_for_reading
-from store.reading import queries
 from tests.filled import fill
 from tests.specs import small
+from tests.tables import query
 
 UNKNOWN = (
     *("throughput_low", "throughput_high", "median_step_s", "jitter_s", "p90_step_s"),
@@ -18,11 +18,9 @@ def test_it_is_stored_without_steps_and_nothing_is_wrong_with_it(db):
     fill(db, [(small(), 123.5), (small(seed=2), 100.0)], details=[REPORTED, {}])
     assert list(check(db)) == []
     columns = "throughput, median_step_s, num_steps"
-    _, rows = queries.query(
-        open_for_reading(db), f"SELECT {columns} FROM measurements WHERE reported"
-    )
+    _, rows = query(open_for_reading(db), f"SELECT {columns} FROM measurements WHERE reported")
     assert rows == [(123.5, None, 0)]
-    _, rows = queries.query(open_for_reading(db), "SELECT throughput FROM throughput")
+    _, rows = query(open_for_reading(db), "SELECT throughput FROM throughput")
     assert sorted(rows) == [(100.0,), (123.5,)]
 
 

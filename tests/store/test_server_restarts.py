@@ -13,6 +13,7 @@ from store.reading import queries
 from store.writer import Writer
 from tests import postgresql
 from tests.conftest import PROJECT
+from tests.tables import asked
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +30,7 @@ def num_recorded(url: str) -> int:
     """0 while the server is away."""
     try:
         engine = open_for_reading(url)
-        return queries.num_attempts(engine)
+        return asked(queries.num_attempts, engine)
     except StoreError:
         return 0
 
@@ -62,6 +63,6 @@ def test_four_sweeps_lose_nothing_when_their_server_is_restarted_five_times():
         engine = open_for_reading(url)
         once = queries.rows(engine, ONCE)
         assert [row["num"] for row in once] == [1] * (NUM_SWEEPS * NUM_ATTEMPTS)
-        assert queries.num_attempts(engine) == NUM_SWEEPS * NUM_ATTEMPTS
+        assert asked(queries.num_attempts, engine) == NUM_SWEEPS * NUM_ATTEMPTS
         assert list(check(url)) == []
         engine.dispose()

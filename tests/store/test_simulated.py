@@ -15,6 +15,7 @@ from store.reading.listing import show
 from tests.filled import MACHINE, SIMULATED_MACHINE, fill
 from tests.specs import small
 from tests.store.command import store as run
+from tests.tables import asked, query
 
 INJECTED = "drift=0.05 noise=0.02"
 TRUTH = {"compute_s": 0.075, "exposed_s": 0.005}
@@ -40,7 +41,7 @@ def both(db: str) -> None:
 
 
 def ask(db: str, sql: str) -> list[tuple[object, ...]]:
-    return [tuple(row) for row in queries.query(open_for_reading(db), sql)[1]]
+    return [tuple(row) for row in query(open_for_reading(db), sql)[1]]
 
 
 def test_views_say_which_numbers_are_simulated(db):
@@ -57,7 +58,7 @@ def test_views_say_which_numbers_are_simulated(db):
         ("simulated", 1, INJECTED, 1.0),
         ("simulated", 2, "", 1.9),
     ]
-    names, _ = queries.query(open_for_reading(db), "SELECT * FROM scaling")
+    names, _ = query(open_for_reading(db), "SELECT * FROM scaling")
     assert names[:5] == ["model", "strategy", "num_gpus", "throughput", "speed_up"]
 
 
@@ -73,7 +74,9 @@ def test_views_say_which_numbers_are_simulated(db):
 )
 def test_both_are_listed_and_can_be_distinguished(db, chosen, attempts):
     both(db)
-    rows = queries.selected(open_for_reading(db), listing.listing(open_for_reading(db), [chosen]))
+    rows = queries.selected(
+        open_for_reading(db), asked(listing.listing, open_for_reading(db), [chosen])
+    )
     assert [row["attempt"] for row in rows] == attempts
 
 

@@ -18,7 +18,7 @@ from store.writer import Writer
 from sweeper.early_stopping.rule import Contender, rule_race
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, attempt, begin, fill
 from tests.specs import small
-from tests.tables import changing
+from tests.tables import asked, changing
 
 PS = {"variable_update": "parameter_server", "local_parameter_device": "cpu"}
 
@@ -28,7 +28,7 @@ SHOW = "scalemark show --db r.db"
 def laid_out(entries=(), rule=BaselineRule.SAME, show=None, **options):
     if entries:
         fill("r.db", list(entries), **options)
-    (table,) = pivot(measured(queries.measured(open_for_reading("r.db")), rule))
+    (table,) = pivot(measured(asked(queries.measured, open_for_reading("r.db")), rule))
     return lay_out(table, Selection(db="r.db", baseline=rule), show)
 
 
@@ -193,7 +193,7 @@ def test_each_reason_that_utilization_is_unknown_is_told_once(snapshot):
     fill(
         "r.db", [(one, 9.0) for one in (small(), small(num_gpus=2), own, replace(own, num_gpus=2))]
     )
-    results = measured(queries.measured(open_for_reading("r.db")))
+    results = measured(asked(queries.measured, open_for_reading("r.db")))
     (table,) = pivot(results, ("model",), ("num_gpus",))
     notes = lay_out(table, Selection(db="r.db"), ("mfu",)).notes
     assert [line for line in notes if "unknown" in line] == snapshot
@@ -321,7 +321,7 @@ def test_different_items_never_share_a_table_or_a_baseline():
     fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0), (small(**PS), None)])
     with changing("r.db") as connection:
         connection.exec_driver_sql("UPDATE measurements SET item = 'tokens' WHERE attempt_id = 2")
-    tables = pivot(measured(queries.measured(open_for_reading("r.db"))))
+    tables = pivot(measured(asked(queries.measured, open_for_reading("r.db"))))
     assert {table.unit for table in tables} == {"images/s", "tokens/s"}
     assert all(
         result.baseline is None
@@ -334,7 +334,7 @@ def test_different_items_never_share_a_table_or_a_baseline():
 def reported(entries, **options):
     fill("r.db", entries, **options)
     return document(
-        pivot(measured(queries.measured(open_for_reading("r.db")))),
+        pivot(measured(asked(queries.measured, open_for_reading("r.db")))),
         Selection(db="r.db"),
     )
 

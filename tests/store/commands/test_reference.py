@@ -15,6 +15,7 @@ from store.reading.references import list_references
 from store.writer import Writer
 from tests.store.command import store
 from tests.store.test_references import HOSTILE
+from tests.tables import asked
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_hostile_text_is_shown_escaped_on_one_line(database, text):
     assert len(lines) == 2
     assert lines[-1].endswith(visible(text).strip())
     assert all(line.isprintable() for line in lines)
-    assert list_references(open_for_reading(database))[-1]["note"] == text
+    assert asked(list_references, open_for_reading(database))[-1]["note"] == text
 
 
 def test_figures_of_a_table_are_listed_with_their_axes_and_removed(database):
@@ -91,7 +92,7 @@ def test_figures_of_a_table_are_listed_with_their_axes_and_removed(database):
     kept = remove("--db", database, "num_gpus=8")
     assert kept.stdout == "1 removed\n"
     assert "come with scalemark: they stay" in kept.stderr
-    assert len(list_references(open_for_reading(database))) == 423
+    assert len(asked(list_references, open_for_reading(database))) == 423
 
 
 def test_nothing_is_removed_without_a_filter_or_a_database():

@@ -14,7 +14,7 @@ from store.merge import merge
 from store.reading.references import known_references, list_references, measured_elsewhere
 from tests.store.command import store
 from tests.store.test_references import MINE
-from tests.tables import contents
+from tests.tables import asked, contents
 
 MAPS = ("img_s=throughput", "gpus=num_gpus")
 
@@ -33,7 +33,7 @@ def write(content: str, name: str = "results.csv") -> str:
 def take_in(db: str, content: str = RESULTS, **changes):
     """What became of the rows, and the trials that are there now."""
     added = import_files(db, [write(content)], said=said(**changes))
-    return added, measured_elsewhere(open_for_reading(db))
+    return added, asked(measured_elsewhere, open_for_reading(db))
 
 
 def test_rows_that_agree_in_all_axes_are_repeats_of_one_trial(db):
@@ -75,7 +75,7 @@ def test_numbers_measured_elsewhere_are_in_no_table_of_measurements_or_reference
     before = contents(db, "reference_results")
     take_in(db)
     assert contents(db, "reference_results") == before
-    assert len(known_references(open_for_reading(db))) == 423
+    assert len(asked(known_references, open_for_reading(db))) == 423
 
 
 def test_constants_stand_in_every_row(db):
@@ -181,7 +181,7 @@ def test_a_table_that_is_cited_holds_references(db):
     write(",".join(columns) + "\n10,1,A blog,its address,V100,m\n10,1,A blog,its address,V100,m\n")
     added = import_files(db, ["results.csv"])
     assert (added.num_references, added.num_known, added.num_elsewhere) == (1, 1, 0)
-    reference = known_references(open_for_reading(db))[-1]
+    reference = asked(known_references, open_for_reading(db))[-1]
     assert (reference["origin"], reference["citation"]) == ("added", "its address")
 
 
@@ -203,7 +203,7 @@ def test_every_field_of_a_reference_can_be_in_a_table(db):
         + "\n"
     )
     import_files(db, ["results.csv"])
-    found = list_references(open_for_reading(db))[-1]
+    found = asked(list_references, open_for_reading(db))[-1]
     assert {name: found[name] for name in columns} == values | {
         "citation": MINE.citation.replace(",", ";")
     }
@@ -214,14 +214,14 @@ def test_what_the_command_says_of_the_file_is_said_of_its_rows(db):
     write("img_s\n10\n")
     options = ImportOptions(maps=("img_s=throughput",), constants=about)
     import_files(db, ["results.csv"], said=options)
-    (trial,) = measured_elsewhere(open_for_reading(db))
+    (trial,) = asked(measured_elsewhere, open_for_reading(db))
     assert (trial["source"], trial["hardware"], trial["num_gpus"]) == ("our old box", "8xK80", 8)
 
 
 def test_numbers_measured_elsewhere_travel_with_the_others():
     _, trials = take_in("r.db")
     merge("other.db", ["r.db"])
-    assert measured_elsewhere(open_for_reading("other.db")) == trials
+    assert asked(measured_elsewhere, open_for_reading("other.db")) == trials
 
 
 def test_the_command_takes_a_table_in_and_says_what_it_did(snapshot):
@@ -239,7 +239,7 @@ def test_a_table_is_tried_and_left_out(db):
     arguments = ["db", "import", "results.csv", "--db", db, "--map", MAPS[0], "--map", MAPS[1]]
     ended = store(*arguments, "--axis", "optimizer", "--ignore", "seed", "--dry-run", "--json")
     assert json.loads(ended.stdout)["num_elsewhere"] == 4
-    assert measured_elsewhere(open_for_reading(db)) == []
+    assert asked(measured_elsewhere, open_for_reading(db)) == []
 
 
 def test_constants_of_the_command_are_pairs(db):

@@ -8,6 +8,7 @@ from store.reading.earlier import completed_repeats, failed_last, last_attempt, 
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill, make_empty
 from tests.specs import small
+from tests.tables import asked
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def put_out(reason: str) -> list[str]:
     raced.skip([repeat.repeat_id for repeat in raced.open_repeats()], reason, NOON)
     raced.end(NOON, finished=True)
     writer.close()
-    return list(raced_out(open_for_reading("r.db")).values())
+    return list(asked(raced_out, open_for_reading("r.db")).values())
 
 
 def test_who_is_too_slow_was_put_out():

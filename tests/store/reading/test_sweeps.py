@@ -7,6 +7,7 @@ from store.reading.sweeps import begun_sweeps
 from tests.filled import NOON
 from tests.nights import FIRST, fill_nights
 from tests.specs import small
+from tests.tables import asked
 
 
 def test_a_tag_of_a_sweep_accepts(db):
@@ -14,7 +15,7 @@ def test_a_tag_of_a_sweep_accepts(db):
     engine = open_for_writing(db)
     target = listing.find(engine, "night-1")
     change.annotate(engine, target, NOON, ["accepted"])
-    sweeps = begun_sweeps(engine).values()
+    sweeps = asked(begun_sweeps, engine).values()
     engine.dispose()
     assert [sweep.name for sweep in sweeps if sweep.is_accepted] == ["night-1"]
     assert min(sweep.started_at for sweep in sweeps) == FIRST
