@@ -276,7 +276,10 @@ def pivot(
         return []
     parts: Sequence[Sequence[Result]] = [results]
     if results[0].environment.origin is Origin.ELSEWHERE:
-        parts = _by_environment(results)  # what one of them does not say is no axis of it
+        grouped: dict[str, list[Result]] = defaultdict(list)
+        for result in results:
+            grouped[result.environment.key].append(result)
+        parts = list(grouped.values())  # what one of them does not say is no axis of it
     tables = []
     for of in parts:
         axes = axes_of(of)
@@ -304,13 +307,6 @@ def over_growing_hosts(tables: Sequence[Table]) -> list[Table]:
         else:
             joined += of
     return joined
-
-
-def _by_environment(results: Sequence[Result]) -> list[list[Result]]:
-    grouped: dict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        grouped[result.environment.key].append(result)
-    return list(grouped.values())
 
 
 def _pivot(

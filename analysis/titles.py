@@ -334,12 +334,7 @@ def result_notes(results: Sequence[Result]) -> list[str]:
 
 def table_facts(table: Table) -> list[str]:
     """Return what must stand below every number of this table, but for what badges say."""
-    return [made_with(table.environment), *result_notes(table.results)]
-
-
-def table_notes(table: Table) -> list[str]:
-    """Return what stands below a table before what its selection adds."""
-    return [*model_notes(table), *table_facts(table)]
+    return [*model_notes(table), made_with(table.environment), *result_notes(table.results)]
 
 
 def failed_repeats(result: Result) -> str:

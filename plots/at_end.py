@@ -1,6 +1,5 @@
 """Shows a sweep that has ended: tables on stdout, pictures and a report in a folder."""
 
-import shlex
 import signal
 import sys
 import threading
@@ -16,11 +15,9 @@ from plots.layout import document
 from plots.source import PlotSource, in_words, write_whole, wrote
 from plots.writers import chosen
 from scalemark.cli.terminal import silence
-from scalemark.host.own_code import typed
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
-from store.database import default_url
 from store.errors import LostDatabaseError
 
 MOST_TABLES = 30
@@ -37,7 +34,8 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     why, and the rest is still shown. Raises KeyboardInterrupt, after saying that the results are
     stored.
     """
-    ending = _Ending(Selection(db=url, sweep=sweep, origin=origin), folder, tell)
+    selection = Selection(db=url, sweep=sweep, origin=origin)
+    ending = _Ending(selection, folder, tell)
     try:
         with _losing_no_interrupt():
             ending.attempt("tables", ending.print_tables)
@@ -63,7 +61,7 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     tell(f"all charts: {ending.command('chart')}")
     secret = " (with the password for ***)" if masked(url) != url else ""
     # of the newest sweep, and of what others measured of the same work
-    tell(f"ask what it means: {_command('advise', url, None)}{secret}")
+    tell(f"ask what it means: {selection.analysis('advise')}{secret}")
     return ending.is_well
 
 
@@ -89,18 +87,6 @@ def _losing_no_interrupt() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
-
-
-def _command(name: str, url: str, sweep: str | None) -> str:
-    """Return a command to paste; a password is masked in it. Without a sweep it is about what the
-    command takes by itself.
-    """
-    words = []
-    if url != default_url():
-        words += ["--db", masked(url)]
-    if sweep is not None:
-        words += ["--sweep", sweep]
-    return f"{typed(name)} {shlex.join(words)}".rstrip()
 
 
 class _Ending:
@@ -175,4 +161,4 @@ class _Ending:
 
     def command(self, name: str) -> str:
         """Return the command that shows the same sweep again."""
-        return _command(name, self._selection.db, self._selection.sweep)
+        return self._selection.analysis(name, "--sweep", self._selection.sweep or "")

@@ -234,7 +234,7 @@ def notes(
     """Yield what a reader of this table of this selection must know, but for the doubts that all
     share. With `has_headings` each quantity has a column.
     """
-    yield from titles.table_notes(table)
+    yield from titles.table_facts(table)
     yield from selection.notes
     if any(result.throughput for result in table.results):
         if not has_headings:
@@ -477,20 +477,24 @@ def lay_out(
     """Write a table of this selection; each cell holds these quantities, or the usual ones. What
     `shared` doubts say of all numbers marks none. `as_curve` is a row for each number of GPUs.
     """
+    if as_curve:
+        wanted: Sequence[str] = _known_of_curve(table)
+        rows = _rows_of_curve(table, wanted, shared)
+    else:
+        wanted = quantities or usual(table.results)
+        rows = _rows(table, wanted, shared, is_chosen=bool(quantities))
     title = titles.table_title(table.environment, table.setting)
     devices = table.environment.devices
     if as_curve:
-        wanted: Sequence[str] = _known_of_curve(table)
-        heads: tuple[str, ...] = (devices,)
-        columns = _columns_of_curve(table, wanted)
-        rows = _rows_of_curve(table, wanted, shared)
         label = titles.short_title(table, table.rows_by, table.rows[0])
         title = f"{title}, {label}" if label else title
+        heads: tuple[str, ...] = (devices,)
+        per_device = f"per {table.environment.device_kind.singular.removeprefix('simulated ')}"
+        shown_as = {THROUGHPUT: table.unit, "per-device": per_device, "mfu": "MFU"}
+        columns = [shown_as.get(name, name) for name in wanted]
     else:
-        wanted = quantities or usual(table.results)
         heads = tuple(devices if axis == "num_gpus" else axis for axis in table.rows_by)
         columns = [titles.short_title(table, table.columns_by, label) for label in table.columns]
-        rows = _rows(table, wanted, shared, is_chosen=bool(quantities))
     return Layout(
         title=title,
         heads=heads,
@@ -540,12 +544,6 @@ def _known_of_curve(table: Table) -> list[str]:
         if any(QUANTITIES[name].text(result) not in ("", UNKNOWN) for result in able):
             known.append(name)
     return known
-
-
-def _columns_of_curve(table: Table, names: Sequence[str]) -> list[str]:
-    per_device = f"per {table.environment.device_kind.singular.removeprefix('simulated ')}"
-    shown_as = {THROUGHPUT: table.unit, "per-device": per_device, "mfu": "MFU"}
-    return [shown_as.get(name, name) for name in names]
 
 
 def _rows_of_curve(table: Table, names: Sequence[str], shared: Collection[str]) -> list[Row]:

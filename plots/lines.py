@@ -55,9 +55,9 @@ class LineChart:
 
     along: str  # the axis of trials along x
     title: Callable[[Table], str]
-    x_label: Callable[[Table], str]
     point: Callable[[Result], Point | None]
     lack: str  # why there may be nothing to show
+    x_label: Callable[[Table], str] = lambda table: f"number of {table.environment.devices}"
     ideal: Callable[[Sequence[Result]], list[tuple[int, float]]] = lambda _: []
     least_points: int = 2  # of the longest line
     is_share: bool = False  # in percent, always on a linear axis
@@ -164,21 +164,21 @@ def _panels(table: Table, chart: LineChart) -> tuple[list[_Panel], list[str]]:
         name = short_title(table, table.rows_by[place : place + 1], row[place : place + 1])
         grouped[key][name] = results
     speeds = {key: max(map(_fastest, lines.values())) for key, lines in grouped.items()}
-    best = _best(speeds, MOST_PANELS)
+    best = best_of(speeds, MOST_PANELS)
     notes = []
     if len(best) < len(grouped):
         notes.append(f"not drawn: {len(grouped) - len(best)} slower settings of {len(grouped)}")
     shown = []
     for key in best:
         lines = grouped[key]
-        kept = _best({name: _fastest(results) for name, results in lines.items()}, MOST_LINES)
+        kept = best_of({name: _fastest(results) for name, results in lines.items()}, MOST_LINES)
         if len(kept) < len(lines):
             notes.append(f"not drawn: {len(lines) - len(kept)} slower lines of {len(lines)}")
         shown.append(_Panel(title=key, lines={name: lines[name] for name in kept}))
     return shown, notes
 
 
-def _best(speeds: Mapping[str, float], most: int) -> list[str]:
+def best_of(speeds: Mapping[str, float], most: int) -> list[str]:
     """Return so many names at most, the fastest, in their order."""
     fastest = sorted(speeds, key=lambda name: -speeds[name])[:most]
     return [name for name in speeds if name in fastest]

@@ -21,7 +21,6 @@ def draw(source: PlotSource) -> Iterator[Picture]:
     chart = LineChart(
         along="num_gpus",
         title=lambda table: "efficiency",
-        x_label=lambda table: f"number of {table.environment.devices}",
         point=_point,
         ideal=_ideal,
         lack="no strategy has an efficiency on two GPU counts",

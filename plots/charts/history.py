@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.guard.changes import Change, ChangeState, changes, sentence
 from analysis.guard.histories import Record, histories
-from analysis.guard.noise import Floats, Places
+from analysis.guard.noise import Places
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
 from plots import drawing
@@ -81,10 +81,19 @@ def _draw_track(axes: Axes, record: Record, cells: Places, of_track: Sequence[Ch
     name = f"all {counted(len(cells), 'trial')}" if is_all else ""
     text = "; ".join(filter(None, [name, *map(sentence, of_track)]))
     axes.set_title(textwrap.fill(drawing.drawable(text), 95), loc="left", fontsize=SMALL_PT)
-    days, percent = _percent(record, cells)
+    series, _ = mean_series(record.logs[cells], np.ones(len(cells)))
+    known = np.isfinite(record.logs[cells]).any(axis=0)
+    days = np.array([_number(night.day) for night in record.nights])[known]
+    percent = 100 * np.exp(series[known] - series[known][:FEWEST_NIGHTS].mean())
     axes.plot(days, percent, ".", markersize=2.2, color=series_color(0), alpha=0.7)
     for change in of_track:
-        _mark(axes, change)
+        is_open = change.state is ChangeState.REGRESSION
+        look: dict[str, Any] = {"linestyle": "-" if is_open else ":", "linewidth": 1.2}
+        color = series_color(1) if change.is_slower else series_color(2)
+        axes.axvline(_number(change.first) - 0.5, color=color, **look)
+        if change.latest > change.earliest:
+            low, high = _number(change.earliest) - 0.5, _number(change.latest) - 0.5
+            axes.axvspan(low, high, color=color, alpha=0.3)
     axes.set_xlim(_number(record.nights[0].day) - 2, _number(record.nights[-1].day) + 2)
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.yaxis.set_major_formatter("{x:.0f} %")
@@ -92,25 +101,6 @@ def _draw_track(axes: Axes, record: Record, cells: Places, of_track: Sequence[Ch
     axes.xaxis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_formatter(formatter)
-
-
-def _percent(record: Record, cells: Places) -> tuple[Floats, Floats]:
-    """Return the days (nights,) and the mean throughput in percent of the first nights."""
-    series, _ = mean_series(record.logs[cells], np.ones(len(cells)))
-    known = np.isfinite(record.logs[cells]).any(axis=0)
-    days = np.array([_number(night.day) for night in record.nights])[known]
-    series = series[known]
-    return days, 100 * np.exp(series - series[:FEWEST_NIGHTS].mean())
-
-
-def _mark(axes: Axes, change: Change) -> None:
-    is_open = change.state is ChangeState.REGRESSION
-    look: dict[str, Any] = {"linestyle": "-" if is_open else ":", "linewidth": 1.2}
-    color = series_color(1) if change.is_slower else series_color(2)
-    axes.axvline(_number(change.first) - 0.5, color=color, **look)
-    if change.latest > change.earliest:
-        low, high = _number(change.earliest) - 0.5, _number(change.latest) - 0.5
-        axes.axvspan(low, high, color=color, alpha=0.3)
 
 
 def _number(day: date) -> float:

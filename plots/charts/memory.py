@@ -1,8 +1,8 @@
 """Peak memory against the batch size, or against GPUs where all have one batch size."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from analysis.pivot import Table
 from analysis.results import Result
 from plots.charts import batch_sizes
 from plots.drawing import Picture
@@ -18,26 +18,20 @@ _GIB = 2.0**30
 def draw(source: PlotSource) -> Iterator[Picture]:
     """Yield a picture per model and machine whose memory was seen."""
     sizes = {result.axes.get("batch_size") for result in source.results}
-    along, x_label = "num_gpus", _x_label
-    if len(sizes) > 1 and all(sizes):
-        along, x_label = "batch_size", batch_sizes.x_label
     kinds = {result.environment.device_kind for result in source.results}
     where = "of the process"
     if kinds == {DeviceKind.GPU}:
         where = "of the fullest GPU"
     chart = LineChart(
-        along=along,
+        along="num_gpus",
         title=lambda table: f"peak memory {where}, GiB",
-        x_label=x_label,
         point=_point,
         lack="no peak memory is stored",
         least_points=1,
     )
+    if len(sizes) > 1 and all(sizes):
+        chart = replace(chart, along="batch_size", x_label=batch_sizes.x_label)
     return draw_lines(source, chart)
-
-
-def _x_label(table: Table) -> str:
-    return f"number of {table.environment.devices}"
 
 
 def _point(result: Result) -> Point | None:

@@ -16,7 +16,6 @@ def draw(source: PlotSource) -> Iterator[Picture]:
     chart = LineChart(
         along="num_gpus",
         title=lambda table: table.unit,
-        x_label=lambda table: f"number of {table.environment.devices}",
         point=throughput_point,
         ideal=_ideal,
         lack="no strategy completed on two GPU counts",

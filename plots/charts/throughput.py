@@ -15,7 +15,16 @@ from analysis.results import Result
 from analysis.titles import FEW_REPEATS, number, scaled, title
 from plots import drawing
 from plots.layout import SUSPECT, SYMBOLS, common_setting
-from plots.lines import BARS, MOST_LINES, RUNS, draw_spread, failure_marks, line_name, looks_of
+from plots.lines import (
+    BARS,
+    MOST_LINES,
+    RUNS,
+    best_of,
+    draw_spread,
+    failure_marks,
+    line_name,
+    looks_of,
+)
 from plots.source import NUM_COLORS, PlotSource
 from scalemark.records.measurement import Outcome
 from scalemark.text.wording import safe_name
@@ -109,8 +118,7 @@ def _lines(table: Table) -> dict[str, list[Result]]:
             if cell:
                 lines[name].append(cell.result)
                 fastest[name] = max(fastest[name], cell.result.throughput or 0.0)
-    best = sorted(lines, key=lambda name: -fastest[name])[:MOST_LINES]
-    return {name: results for name, results in lines.items() if name in best}
+    return {name: lines[name] for name in best_of(fastest, MOST_LINES)}
 
 
 def _draw_panel(
