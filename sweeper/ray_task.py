@@ -32,6 +32,7 @@ __all__ = ["main", "preload", "run_and_exit"]
 GROUP_VARIABLE = "SCALEMARK_RAY_GROUP"
 _PART_BYTES = 2**18
 _LOOK_EVERY_S = 1.0
+_ASK_EVERY_S = 10.0
 
 
 class RayProgram:
@@ -80,6 +81,19 @@ class RayProgram:
         return parts, None if self._open else self._process.wait()
 
 
+def _answer(ray: Any, asked: Any) -> Any:
+    """Wait for what a call of the cluster gives; raises what Ray does.
+
+    The cluster is asked in between: a call is never answered once the head was started anew, which
+    another request tells as an error.
+    """
+    from ray.experimental.internal_kv import _internal_kv_exists  # what ray.nodes() asks may abort
+
+    while not ray.wait([asked], timeout=_ASK_EVERY_S)[0]:
+        _internal_kv_exists(b"scalemark")
+    return ray.get(asked)
+
+
 def _reserve(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
     """Hold a host for each bundle of a group, and run the program here."""
     from ray.util import placement_group, placement_group_table
@@ -88,7 +102,7 @@ def _reserve(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
     wanted = {"CPU": asked["cpus"], "GPU": asked["gpus"]}
     bundle = {resource: num for resource, num in wanted.items() if num}
     group = placement_group([bundle] * asked["hosts"], strategy="STRICT_SPREAD", name=name)
-    ray.get(group.ready())
+    _answer(ray, group.ready())
     address_of = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
     places = placement_group_table(group)["bundles_to_node_id"]
     addresses = [address_of[places[number]] for number in range(asked["hosts"])]
@@ -108,18 +122,18 @@ def _run(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
             group, placement_group_bundle_index=asked["bundle"]
         )
     program = ray.remote(RayProgram).options(max_concurrency=2, **options).remote()
-    ray.get(program.start.remote(argv))
+    _answer(ray, program.start.remote(argv))
 
     def send_input() -> None:
         part = b"more"
         while part:
             part = os.read(0, _PART_BYTES)
-            ray.get(program.write.remote(part))
+            _answer(ray, program.write.remote(part))
 
     threading.Thread(target=send_input, daemon=True).start()
     exit_code = None
     while exit_code is None:
-        parts, exit_code = ray.get(program.read.remote())
+        parts, exit_code = _answer(ray, program.read.remote())
         for descriptor, part in parts:
             while part:
                 part = part[os.write(descriptor, part) :]

@@ -5,12 +5,15 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scalemark.run_folder import RunFolder
+from sweeper.elsewhere import LOST
 from tests import elsewhere_campaign, ray_cluster, sshd
 from tests.conftest import PROJECT
 from tests.needed import needed
@@ -181,6 +184,28 @@ def test_a_program_of_a_ray_task_has_gpus_of_its_own_and_its_exit_status(nodes):
     ended = ran([*task, *program], input="in\n" * 100_000, cwd=PROJECT)
     assert (ended.returncode, ended.stdout) == (7, "in\n" * 100_000)
     assert ended.stderr == "0,1\n"
+
+
+def test_a_ray_task_that_waits_is_lost_when_the_head_is_started_anew(nodes):
+    """A bug: it waited for ever, and with it the sweep."""
+    asked = {"address": nodes.address, "action": "run", "gpus": 0, "cpus": 64, "bundle": None}
+    task = [sys.executable, "-m", "sweeper.ray_task", json.dumps(asked), "true"]
+    with subprocess.Popen(task, cwd=PROJECT, stderr=subprocess.PIPE, text=True) as waiting:
+        watched = psutil.Process(waiting.pid)
+        until(
+            lambda: (
+                nodes.port in [each.raddr[1] for each in watched.net_connections() if each.raddr]
+            )
+        )
+        time.sleep(2)  # it asks for an actor that no node has room for
+        for node in ray_cluster.NODES:
+            nodes.kill(node)
+        nodes.start("head")
+        _, said = waiting.communicate(timeout=120)
+    assert (waiting.returncode, said.startswith("unable to connect to the program by Ray: ")) == (
+        LOST,
+        True,
+    )
 
 
 def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):
