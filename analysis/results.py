@@ -316,6 +316,16 @@ class Result:
         return self.throughput / self.baseline.throughput
 
     @property
+    def speed_up_doubts(self) -> tuple[str, ...]:
+        """Return the reasons against its speed-up: those against its own number and its baseline's.
+
+        The speed-up of a baseline over itself is 1, whatever its number is.
+        """
+        if self.baseline is None or self.baseline.trial_id == self.trial_id:
+            return ()
+        return tuple(dict.fromkeys((*self.doubts, *self.baseline.doubts)))
+
+    @property
     def efficiency(self) -> float | None:
         """Speed-up per GPU more than the baseline had; 1.0 is ideal.
 

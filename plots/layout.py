@@ -72,7 +72,8 @@ def symbols_of_repeats(results: Sequence[Result]) -> list[str]:
 
 def cell_texts(cell: Cell, quantities: Sequence[str], shared: Collection[str]) -> tuple[str, str]:
     """Return `1131 ≈ [1120, 1142] (7.97x)`, and without the interval `1131≈ (7.97x)`; or `OOM`
-    twice. A mark behind the first number is of doubts that not all share.
+    twice. A mark is of doubts that not all share: behind the first number about itself, behind a
+    speed-up about either side.
     """
     result = cell.result
     if result.throughput is None:
@@ -80,7 +81,7 @@ def cell_texts(cell: Cell, quantities: Sequence[str], shared: Collection[str]) -
         return symbol, symbol
     texts = {}
     for name in quantities:
-        text = quantity(name).text(result)
+        text = _figure(result, name, shared)
         if text:
             texts[name] = text
     marks = SUSPECT if _own_doubts(result, shared) else ""
@@ -125,6 +126,20 @@ def usual(results: Sequence[Result]) -> tuple[str, ...]:
     if is_compared:
         names.append("speed-up")
     return tuple(names)
+
+
+def _figure(result: Result, name: str, shared: Collection[str]) -> str:
+    """Return a figure; one that is relative to a baseline has a mark where it is in doubt."""
+    text = quantity(name).text(result)
+    if not text or name not in _RELATIVE:
+        return text
+    is_superlinear = "superlinear" in badges.of_result(result)
+    if is_superlinear or set(result.speed_up_doubts).difference(shared):
+        return f"{text}{SUSPECT}"
+    return text
+
+
+_RELATIVE = ("speed-up", "efficiency")  # to a baseline
 
 
 def _throughput(result: Result) -> str:
@@ -243,7 +258,8 @@ def notes(
     if "mfu" in wanted:
         yield from _unknown_mfu(table.results, selection.show_command)
     if table.environment.origin.is_ours:
-        yield from _attempts_to_see(table.results, selection, shared)
+        is_relative = bool(set(_RELATIVE).intersection(wanted))
+        yield from _attempts_to_see(table.results, selection, shared, is_relative=is_relative)
 
 
 def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) -> Iterator[str]:
@@ -254,7 +270,7 @@ def _how_to_read(table: Table, quantities: Sequence[str], rule: BaselineRule) ->
             about = _OF_ROWS.get(name, about)
         if about and (name != THROUGHPUT or is_repeated):
             yield f"{table.unit if name == THROUGHPUT else name}: {about}"
-    if {"speed-up", "efficiency"}.intersection(quantities):
+    if set(_RELATIVE).intersection(quantities):
         yield from _baseline_notes(table, rule)
 
 
@@ -329,7 +345,11 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
 
 
 def _attempts_to_see(
-    results: Sequence[Result], selection: Selection, shared: Collection[str]
+    results: Sequence[Result],
+    selection: Selection,
+    shared: Collection[str],
+    *,
+    is_relative: bool,  # baselines, which a filter may have left out, are behind its speed-ups
 ) -> Iterator[str]:
     """Yield a note for each kind of doubt, with the command that shows an attempt behind it."""
     show = selection.show_command
@@ -343,12 +363,17 @@ def _attempts_to_see(
             partly.append(result)
         for reason in _own_doubts(result, shared):
             reasons.setdefault(reason, result)
+        if is_relative and result.baseline is not None:
+            for reason in _own_doubts(result.baseline, shared):
+                reasons.setdefault(reason, result.baseline)
     for reason, result in list(reasons.items())[:_MOST_NAMED]:
         yield f"{SUSPECT} {reason}: see {show} {result.attempt_ids[0]}"
     others = list(reasons.values())[_MOST_NAMED:]
     if others:
         more = counted(len(others), "more reason")
-        yield f"{SUSPECT} {more}: see {show} {others[0].attempt_ids[0]}"
+        first, *further = dict.fromkeys(str(result.attempt_ids[0]) for result in others)
+        also = f", and attempts {', '.join(shortened(further, _MOST_NAMED))}" if further else ""
+        yield f"{SUSPECT} {more}: see {show} {first}{also}"
     if partly:
         symbols = ", ".join(symbols_of_repeats(partly))
         trial = partly[0].trial_id[:ID_DIGITS]
@@ -556,7 +581,7 @@ def _rows_of_curve(table: Table, names: Sequence[str], shared: Collection[str]) 
         for name in names[1:]:
             figure = ""
             if cell.result.throughput is not None:
-                figure = QUANTITIES[name].text(cell.result).split("/")[0]
+                figure = _figure(cell.result, name, shared).split("/")[0]
             cells.append(Shown(text=figure, short=figure, rank=RowRank.ALONE))
         rows.append(((str(column[0]),), tuple(cells)))
     return rows
@@ -591,10 +616,12 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
         yield badges.foot(["single run"])
     if RowRank.UNKNOWN in ranks and origin is Origin.ELSEWHERE:
         yield "the fastest is not certain where a trial has one row only"
-    if not origin.is_ours and not all(result.is_valid for result in table.results):
+    is_doubted = any(result.doubts or result.speed_up_doubts for result in table.results)
+    if not origin.is_ours and is_doubted:
         yield f"{SUSPECT} its source doubts it"
     if "superlinear" in used:
-        yield badges.foot(["superlinear"])
+        mark = f"{SUSPECT} " if any(SUSPECT in text for text in texts) else ""
+        yield f"{mark}{badges.foot(['superlinear'])}"
     for badge in badges.of_environment(table.environment):
         yield badges.foot([badge])
     for symbol, meaning in MEANINGS.items():

@@ -63,6 +63,10 @@ class LineChart:
     is_share: bool = False  # in percent, always on a linear axis
     about: Callable[[Table], list[str]] = lambda _: []
 
+    def is_doubted(self, result: Result) -> bool:
+        """Return whether a point is hollow: a share of a baseline also for the baseline's sake."""
+        return bool(result.doubts or (self.is_share and result.speed_up_doubts))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Panel:
@@ -217,7 +221,7 @@ def _draw_panel(
                 ys.append(point.value)
                 highest = max(highest, point.value, min(point.high or 0.0, 1.25 * point.value))
                 draw_spread(axes, at, point.repeats, point.low, point.high, color=style["color"])
-                if not result.is_valid:
+                if chart.is_doubted(result):
                     axes.plot([at], [point.value], **style | hollow)
             elif result.throughput is None:
                 _mark_failure(axes, at, result, failing[at], str(style["color"]))
@@ -316,7 +320,7 @@ def _marks(panel: _Panel, chart: LineChart) -> list[str]:
             marks.insert(0, RUNS)
         elif point.low is not None:
             marks.append(BARS)
-    if not all(result.is_valid for result in results):
+    if any(map(chart.is_doubted, results)):
         marks.append("hollow: in doubt")
     return list(dict.fromkeys([*marks, *failure_marks(results)]))
 

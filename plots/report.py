@@ -333,6 +333,8 @@ def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> Iterator[
     if result.speed_up is not None and result.baseline is not None:
         against = f"{result.baseline.strategy} on {result.baseline.width}"
         text = f"{result.speed_up:.2f}x of {against}"
+        if result.baseline.doubts:
+            text += " (in doubt)"
         if result.efficiency is not None:
             text += f", an efficiency of {result.efficiency:.0%}"
         yield Fact(name="speed-up", text=text)

@@ -193,6 +193,8 @@ def _label(result: Result) -> str:
     marks = "" if result.is_valid else SUSPECT
     if result.speed_up is None:
         return f"{number(result.throughput)}{marks}"
+    if result.speed_up_doubts:
+        marks = SUSPECT
     decimals = 0 if result.speed_up >= 9.95 else 1
     return f"{result.speed_up:.{decimals}f}x{marks}"
 
@@ -214,6 +216,6 @@ def _marks(results: Sequence[Result]) -> list[str]:
         marks.append(RUNS)
     if max(nums) >= FEW_REPEATS:
         marks.append(BARS)
-    if not all(result.is_valid for result in results):
+    if any(result.doubts or result.speed_up_doubts for result in results):
         marks.append(f"{SUSPECT}: in doubt")
     return [*marks, *failure_marks(results)]

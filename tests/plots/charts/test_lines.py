@@ -69,6 +69,16 @@ def test_a_suspect_number_is_hollow_and_the_footer_says_so():
     assert "hollow: in doubt" in words(figure)
 
 
+def test_an_efficiency_over_a_doubted_baseline_is_hollow():
+    fill(
+        "results.db",
+        [(resnet(), 100.0), (resnet(num_gpus=2), 150.0)],
+        details=[{"verdict": Verdict.SUSPECT}, {}],
+    )
+    assert marked(picture("efficiency"), "doubt") == [[1.0], [0.75]]
+    assert marked(picture("scaling"), "doubt") == [[100.0]]
+
+
 def test_axes_are_linear_up_to_a_span_of_16_and_logarithmic_beyond():
     fill("results.db", [(resnet(num_gpus=num), 90.0 * num) for num in (1, 16)])
     axes = picture("scaling").axes[0]
