@@ -18,7 +18,9 @@ from scalemark.cli.terminal import silence
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
+from store.database import open_for_reading, reading
 from store.errors import LostDatabaseError
+from store.reading.sweeps import newest_sweep
 
 MOST_TABLES = 30
 # the first of these that have something to show; the report has all that a sweep tells
@@ -43,6 +45,8 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
             for name in CHARTS:
                 if ending.num_charts < MOST_CHARTS:
                     ending.attempt(f"chart {name}", partial(ending.draw, name))
+        with reading(open_for_reading(url)) as connection:
+            is_newest = newest_sweep(connection) == sweep
     except LostDatabaseError as error:
         ending.tell_written()
         tell(f"sweep: nothing more is drawn: {in_words(error)}")
@@ -60,8 +64,9 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
     ending.tell_written()
     tell(f"all charts: {ending.command('chart')}")
     secret = " (with the password for ***)" if masked(url) != url else ""
-    # of the newest sweep, and of what others measured of the same work
-    tell(f"ask what it means: {selection.analysis('advise')}{secret}")
+    # of the newest sweep, and of what others measured of the same work; one that went on may be old
+    ask = selection.analysis("advise") if is_newest else ending.command("advise")
+    tell(f"ask what it means: {ask}{secret}")
     return ending.is_well
 
 

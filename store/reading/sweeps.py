@@ -271,6 +271,11 @@ def _left_s(connection: sa.Connection, sweep_id: int) -> float | None:
     return left_s
 
 
+def newest_sweep(connection: sa.Connection) -> str | None:
+    """Return the name of the sweep that was made last, whatever its origin."""
+    return connection.scalar(sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(1))
+
+
 def newest_sweeps(connection: sa.Connection, origin: str, most: int) -> list[str]:
     """Return the names of the sweeps that asked for trials of an origin, the newest first."""
     is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU

@@ -54,6 +54,14 @@ def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys
     assert "scalemark report --sweep first" in Path("figures/report.html").read_text()
 
 
+def test_a_sweep_that_went_on_is_asked_about_by_name(results, reported):
+    fill("results.db", [(small(num_gpus=4), 300.0)], name="second")
+    assert show(reported)
+    assert reported[-1] == "ask what it means: scalemark advise --sweep first"
+    assert show(reported, sweep="second")
+    assert reported[-1] == "ask what it means: scalemark advise"
+
+
 def test_other_charts_stand_in_for_those_that_have_nothing_to_show(reported):
     fill("results.db", [(small(batch_size=batch), 100.0 + batch) for batch in (4, 8)])
     assert show(reported)
