@@ -356,6 +356,7 @@ class Newest:
     has_numbers: bool
     others: tuple[Origin, ...]  # of other numbers in the database
     passed_over: int = 0  # newer ones, without a number
+    has_rivals: bool = False  # of other sweeps, in the answer
 
     def has(self, result: Result) -> bool:
         return (result.environment.key, result.trial_id) in self.keys
@@ -365,6 +366,8 @@ class Newest:
         which = f"Newest sweep: {self.name} ({self.source.selection.origin})"
         if self.passed_over:
             which += f", but for {counted(self.passed_over, 'newer one')} without a number"
+        if self.has_rivals:
+            which += ", with trials of other sweeps"
         ways = ["--sweep", *(f"--origin {origin}" for origin in self.others)]
         return f"{which}; {', '.join(ways)} or filters choose."
 

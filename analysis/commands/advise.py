@@ -1,6 +1,7 @@
 """`advise`: the best strategy, GPU count, batch and precision."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -22,10 +23,14 @@ def advise(
     as_json: Json = False,
 ) -> None:
     """Recommend a strategy, GPU count, batch and precision, with the cheapest trials that could
-    change the answer. Without filters it is about the newest sweep.
+    change the answer. Without filters it is about the newest sweep, which it compares
+    with trials of the same work in other sweeps.
     """
     read, newest = options.selected(db, filters, sweep, origin, source)
     answers = recommend(read, wanted=newest.has if newest else None)
+    if newest is not None:
+        judged = [result for answer in answers for result in answer.question.able]
+        newest = replace(newest, has_rivals=not all(map(newest.has, judged)))
     asked = newest.source.selection if newest else read.selection
     left = options.what_is_left(db, asked.sweep)
     lacking = ""

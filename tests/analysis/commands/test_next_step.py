@@ -139,7 +139,7 @@ def test_repeats_by_other_sweeps_are_counted_aloud(analysis):
         assert said in analysis(command, "--sweep", "first").stdout
     sides = "strategy=ps_cpu", "strategy=replicated_nccl"
     assert said in analysis("compare", *sides, "--sweep", "first").stdout
-    assert "other sweeps" not in analysis("advise").stdout
+    assert "measured by other sweeps" not in analysis("advise").stdout
 
 
 def test_a_suspect_number_is_never_surely_the_best(analysis):

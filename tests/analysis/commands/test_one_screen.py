@@ -83,7 +83,11 @@ def test_the_newest_sweep_is_taken_with_what_others_know_of_its_work(analysis):
     assert found["work"]["image_px"] == 32
     assert found["pick"]["strategy"] == "replicated_nccl"
     assert "ps_cpu" in analysis("advise").stdout
-    assert analysis("advise").stdout.startswith("Newest sweep: second (measured)")
+    said = (
+        "Newest sweep: second (measured), with trials of other sweeps; --sweep or filters choose."
+    )
+    assert analysis("advise").stdout.splitlines()[0] == said
+    assert analysis("advise", "--all").stdout.splitlines()[0] == said
 
 
 def test_a_sweep_without_a_number_is_passed_over(analysis):
