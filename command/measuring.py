@@ -41,7 +41,7 @@ FILE_WITHOUT_TIMES = (
     "its own rates could not be compared with a clock, and its steps are taken to fill its run, as "
     "its file has no times; write them, too, and name them by time_s"
 )
-SAME = 1 + 1e-9  # the ratio of times that differ by rounding alone
+NEVER_CHANGES = "the speed that it printed never changes: its spread is unknown"
 MISFIT = "the items of a step follow from its means only roughly; give command.items_per_step"
 
 
@@ -58,6 +58,7 @@ class MeasuredProgram:
     measurement: Measurement
     doubts: Sequence[str]  # that only the reading of a program has
     window_s: tuple[float, float]  # on the monotonic clock
+    note: str = ""  # what is to know of it, and no doubt
 
     def __post_init__(self) -> None:
         """Raise NothingReadError for a speed that no record holds."""
@@ -307,8 +308,10 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
     measurement = replace(measurement, last_loss=_storable(printed.last_loss))
     step_s = measurement.median_step_s or math.inf
     counts_items = abs((calls.items_per_step or 0.0) - 1) <= WIDEST_APART and step_s < SHORTEST_S
-    if calls.clock is curve.Clock.RATE and max(calls.durations_s) <= SAME * min(calls.durations_s):
+    note = ""
+    if calls.clock is curve.Clock.RATE and measured.never_change(timed.step_durations_s()):
         # a number that never changes does not tell how much the speed varies
+        note = NEVER_CHANGES
         measurement = replace(measurement, throughput_low=None, throughput_high=None, jitter_s=None)
     if not printed.curve.has_steps or counts_items:  # a line stands for any number of steps
         measurement = replace(measurement, median_step_s=None, jitter_s=None, p90_step_s=None)
@@ -318,6 +321,7 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
         measurement=measurement,
         doubts=tuple(doubts),
         window_s=(start_s, end_s),
+        note=note,
     )
 
 

@@ -286,7 +286,7 @@ def _result(
         verdict, reasons = measurement.Verdict.SUSPECT, (*doubts, *reasons)
     result = measurement.AttemptResult(
         outcome=measurement.Outcome.INVALID if problem else measurement.Outcome.COMPLETED,
-        message=problem or outcomes.noted(ended, spec, watched.num_gpus),
+        message=problem or outcomes.noted(ended, spec, watched.num_gpus, measured.note),
         measurement=figures,
         verdict=verdict,
         verdict_reasons=reasons,

@@ -303,6 +303,7 @@ def _last_loss(timed: Timed) -> float | None:
 
 
 MIN_CALLS = FEWEST_STEPS  # fewer durations say too little about their spread
+_SAME = 1 + 1e-9  # the ratio of times that differ by rounding alone
 MAX_INTERVAL = 0.10  # half width of the 95 % interval over the throughput
 MAX_DRIFT = 0.05
 MAX_CLOCK_GAP = 0.10  # between a trial's GPUs, each as a share of the highest clock that it can
@@ -381,7 +382,7 @@ def _doubts_about_steps(
         width = (high - low) / 2 / measurement.throughput
         if width > MAX_INTERVAL:
             yield f"the interval is +/- {width:.0%}; {_more_steps(spec)}"
-    elif num_calls >= MIN_CALLS and min(durations_s) < max(durations_s):
+    elif num_calls >= MIN_CALLS and not never_change(durations_s):
         yield f"step times vary too much to know an interval; {_more_steps(spec)}"
     num_steps = measurement.num_steps + measurement.num_warm_up_steps
     if measurement.num_skipped_steps > MAX_SKIPPED_SHARE * num_steps:
@@ -389,6 +390,11 @@ def _doubts_about_steps(
             f"{measurement.num_skipped_steps} steps, warm-up included, overflowed and were "
             "skipped; choose a smaller loss_scale"
         )
+
+
+def never_change(durations_s: Sequence[float]) -> bool:
+    """Return whether several times are the same, but for rounding."""
+    return len(durations_s) > 1 and max(durations_s) <= _SAME * min(durations_s)
 
 
 def _more_steps(spec: TrialSpec, fewest: int = 0) -> str:

@@ -148,8 +148,9 @@ def plain_line(
     if measured and result.outcome == Outcome.COMPLETED:
         line.append(f"{_speed(measured.throughput, measured.item):>18}")
         if measured.median_step_s is not None:  # a program may report one number, and no steps
-            step_ms, jitter_ms = measured.median_step_s * 1e3, (measured.jitter_s or 0) * 1e3
-            line.append(f"  step {step_ms:8.1f} ms, jitter {jitter_ms:.1f}")
+            line.append(f"  step {measured.median_step_s * 1e3:8.1f} ms")
+            if measured.jitter_s is not None:
+                line.append(f", jitter {measured.jitter_s * 1e3:.1f}")
         if result.message:
             line.append(f"  ({one_line(result.message)})")
         doubt = _doubt(result.verdict, result.verdict_reasons)

@@ -12,7 +12,9 @@ from command.curve import PrintedNumbers
 from command.measuring import REPORTED, MeasuredProgram, NothingReadError, measured_by
 from scalemark.readers.log_text import Lines as CutLines
 from scalemark.readers.opening import Reader, Reading, open_reader
+from scalemark.records.measurement import Verdict
 from tests.command.programs import run_of, spec_of
+from trainer.measured import judge
 
 STEPS = r"regex:step (?P<step>\d+)"
 RATES = r"regex:step (?P<step>\d+) rate (?P<throughput>[\d.]+)(?: (?P<item>[a-z]+)/s)?"
@@ -93,6 +95,29 @@ def test_times_that_fit_the_clock_are_believed():
     found = measured(TIMES, lines, items=8)
     assert (found.measurement.throughput, found.doubts) == (pytest.approx(16), ())
     assert found.measurement.throughput_low is None  # a time that never changes has no spread
+
+
+def test_rates_that_never_change_are_no_doubt():
+    """A bug: the rounding of their sums was taken for steps that vary too much."""
+    lines = [(0.02 * step, f"step {step} rate 800.00") for step in range(1, 301)]
+    found = measured(RATES, lines)
+    assert min(found.durations_s) < max(found.durations_s), "they differ by rounding"
+    spec = spec_of("true", RATES, num_gpus=1)
+    verdict, reasons = judge(
+        spec,
+        found.measurement,
+        found.durations_s,
+        telemetry=(),
+        num_gpus_here=0,
+        num_cores=2,
+        shares_host=False,
+        problem=None,
+    )
+    assert (verdict, reasons, found.doubts) == (Verdict.VALID, (), ())
+    assert found.note == "the speed that it printed never changes: its spread is unknown"
+    one_apart = measured(RATES, [*lines[:-1], (6.0, "step 300 rate 799.9")])
+    assert one_apart.note == ""
+    assert one_apart.measurement.throughput_low is not None
 
 
 def test_pauses_between_steps_are_told_of_beside_honest_rates():

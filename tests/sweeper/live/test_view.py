@@ -213,6 +213,8 @@ def test_a_plain_line_tells_speed_doubt_time_and_eta():
     )
     result = replace(result, verdict_reasons=("jitter 12 %", "hot"))
     assert "  (suspect: jitter 12 %, and 1 more)  took" in line_of(result)
+    unknown = replace(result, measurement=replace(result.measurement, jitter_s=None))
+    assert "  step    100.0 ms  (no profile)" in line_of(unknown)
 
 
 @pytest.mark.parametrize(
