@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalemark.readers.opening import Reading
+from scalemark.readers.words import EXAMPLES, are_of_one_kind
 from scalemark.records.measurement import ITEMS, STEPS, is_item
 from scalemark.records.trial import TrialSpec
 
@@ -101,12 +102,6 @@ class Points:
         return sums
 
 
-# words for one example of a batch; whatever a user's examples are may be called so
-_EXAMPLES = frozenset(("examples", "instances", "records", "rows", "samples", ITEMS))
-_OF_ONE_KIND = (
-    frozenset(("tokens", "words")),  # fairseq counts tokens and says words
-    _EXAMPLES | {"images", "sequences", "sentences"},
-)
 _PARTS = frozenset(("tokens", "words", "frames", "points", "atoms", STEPS))  # many in an example
 
 
@@ -184,9 +179,9 @@ def are_other(asked: str, reported: str) -> bool:
     asked, reported = _plural(asked), _plural(reported)
     if not asked or not reported or asked == reported or reported == ITEMS:
         return False
-    if any(asked in kind and reported in kind for kind in _OF_ONE_KIND):
+    if are_of_one_kind(asked, reported):
         return False
-    return reported not in _EXAMPLES or asked in _PARTS
+    return reported not in EXAMPLES or asked in _PARTS
 
 
 def _plural(item: str) -> str:

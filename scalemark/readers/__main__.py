@@ -26,6 +26,7 @@ _OF_SWEEPS = (
     "`scalemark read --sweep SWEEP SETTING...` reads the kept logs of a sweep another way:\n"
     "read=..., item=tokens, items_per_step=64*num_gpus, per_gpu=true. Others stay as they were.\n"
 )
+_SOURCES = (".py", ".ipynb", ".sh")
 _COLUMNS = ("reader", "number", "readings", "first", "last", "item", "of")
 
 
@@ -38,6 +39,11 @@ def main(
     asked = _asked(arguments, program)
     path: Path = asked.log
     try:
+        if path.suffix in _SOURCES and path.is_file():
+            raise LogError(
+                "found the source of a program; wanted what it prints, as train.log of "
+                "`python train.py > train.log 2>&1`"
+            )
         text = log_text(path)
     except LogError as error:
         why = f"{quoted(str(path))} cannot be read: {error}"
@@ -67,7 +73,8 @@ def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
         prog=program,
         description="Finds what says how fast a program trains in its output, as train.log of\n"
         "`python train.py > train.log`, and prints the arguments of scalemark sweep that read it.\n"
-        "Exits with 1 where nothing says so, or where several numbers may be the speed.",
+        "Exits with 1 where nothing says so, or where several numbers may be the speed. Tokens\n"
+        "and samples of the same steps both may: one is proposed, and how to count the other.",
         epilog="\n".join([_OF_SWEEPS, "readers:", *readers]).replace("%", "%%"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -120,6 +127,11 @@ def _advice(result: Search) -> list[str]:
         label = best.candidate.label if best.candidate else "it"
         said = [f"nothing says whether {label} or {others} is the speed of training; choose:"]
         said += [fit.overrides for fit in result.choices]
+    elif best.candidate:
+        for fit in result.fits[1:]:
+            is_alike = fit.candidate and fit.candidate.class_ == best.candidate.class_
+            if is_alike and fit.item != best.item:
+                said.append(f"to count {fit.item} instead: {fit.overrides}")
     if result.num_ranks > 1 and best.has_throughput and best.per_gpu is None:
         said.append(
             f"{result.num_ranks} ranks print it; where each counts its own items, add "

@@ -77,7 +77,8 @@ class LineCandidate:
     def is_like(self, other: "LineCandidate") -> bool:
         """Return whether nothing says which of both is the speed, and they differ."""
         apart = max(self.usual, other.usual) > columns.APART * min(self.usual, other.usual)
-        return apart and self.class_ == other.class_ and self.role.item == other.role.item
+        is_of_same = words.are_of_one_kind(self.role.item, other.role.item)
+        return apart and self.class_ == other.class_ and is_of_same
 
 
 def candidates(lines: Sequence[str]) -> list[LineCandidate]:

@@ -131,11 +131,12 @@ def _search(lines: Sequence[str], folder: Path | None) -> Search:
     most_ranks = ranks_of(lines)
     of_one_rank, num_ranks = _of_one_rank(lines, most_ranks)
     derived = candidates(list(map(without_grouping, of_one_rank)))
+    patterns = list(_by_patterns(derived, lines, most_ranks))
+    is_unsure = bool(patterns and patterns[0].like)
     fits = []
-    for reader in (
-        *_by_kinds(lines, folder, most_ranks),
-        *_by_patterns(derived, lines, most_ranks),
-    ):
+    for reader in (*_by_kinds(lines, folder, most_ranks), *patterns):
+        if is_unsure and reader.read == "json":
+            continue  # it takes the first of those that are alike
         if any(reading.has_rate or reading.step is not None for reading in reader.readings):
             fits.append(reader)
     others = [candidate for candidate in derived if not candidate.pattern]

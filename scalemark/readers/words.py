@@ -129,6 +129,12 @@ _ITEMS = (  # the plural that tables use, and other words for it
     *("transitions transition", "timesteps timestep", "items item"),
 )
 _ITEM_OF = {word: words.split()[0] for words in _ITEMS for word in words.split()}
+# words for one example of a batch; whatever a user's examples are may be called so
+EXAMPLES = _set("examples instances records rows samples items")
+_OF_ONE_KIND = (
+    _set("tokens words"),  # fairseq counts tokens and says words
+    EXAMPLES | {"images", "sequences", "sentences"},
+)
 _STEPS = _set(
     "step steps it its iter iters iteration iterations batch batches minibatch update updates"
 )
@@ -215,6 +221,11 @@ what the Trainer of Hugging Face logs beside `num_input_tokens_seen`."""
 def item_of(word: str) -> str:
     """Return the plural that tables use for an item: images for `img`; others as they are."""
     return _ITEM_OF.get(word.strip().lower(), word.strip()[:20])
+
+
+def are_of_one_kind(item: str, other: str) -> bool:
+    """Return whether a step has as many of one as of the other, as of images and samples."""
+    return item == other or any(item in kind and other in kind for kind in _OF_ONE_KIND)
 
 
 def seconds_per_step(name: str, amount: float) -> float:

@@ -175,6 +175,37 @@ def test_numbers_that_are_alike_are_left_to_the_user(capsys, snapshot):
     assert json.loads(capsys.readouterr().out)["proposed"] is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step {} loss 0.5 160.0 samples/s 320.0 images/s",
+        '{{"step": {}, "samples_per_second": 160.0, "images_per_second": 320.0}}',
+    ],
+)
+def test_samples_and_images_of_one_step_cannot_both_be_the_speed(line: str, capsys):
+    """A bug: samples were proposed, though twice as many images were counted."""
+    assert run("\n".join(map(line.format, range(8)))) == 1
+    said = capsys.readouterr().out
+    assert "nothing says whether" in said
+    assert "command.item=samples\n" in said
+    assert "command.item=images\n" in said
+
+
+def test_tokens_are_proposed_beside_samples_and_both_settings_shown(capsys):
+    lines = [f"step {n} loss 0.5 500{n} tokens/s 1{n} samples/s" for n in range(8)]
+    assert run("\n".join(lines)) == 0
+    proposed, other = capsys.readouterr().out.splitlines()[-2:]
+    assert proposed.endswith("command.item=tokens")
+    assert other.startswith("to count samples instead: 'read=regex:")
+
+
+def test_the_source_of_a_program_is_no_log(capsys):
+    """A bug: `rate = 0.5` was proposed as the speed."""
+    Path("train.py").write_text("rate = 0.5\nrate = 3.5\n")
+    assert main(["train.py"]) == 2
+    assert "found the source of a program; wanted what it prints" in capsys.readouterr().err
+
+
 @pytest.mark.integration  # a pipe of its own
 def test_a_reader_that_has_seen_enough_is_no_error():
     Path("train.log").write_text(TITAN * 100)
