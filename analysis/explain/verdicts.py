@@ -404,7 +404,7 @@ def _compute(axes: Axes, place: Environment) -> Changes:
         is_scaled = abilities.PRECISIONS[half].is_loss_scaled and not apart
         loss_scale = "dynamic" if is_scaled else "none"
         changes = {"precision": half, "loss_scale": loss_scale, "data_format": "NHWC"}
-        yield changes, "tensor cores gain much by half precision, other cores little or nothing"
+        yield changes, "half precision is much faster on tensor cores, hardly on other cores"
     if axes.get("xla", "off") == "off":
         yield {"xla": "on"}, "XLA joins kernels, and saves memory traffic"
 

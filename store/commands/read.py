@@ -302,8 +302,8 @@ def list_(
     form: As = Format.TABLE,
     as_json: Json = False,
 ) -> None:
-    """List one line per attempt, the newest last. Where none is like that the list is empty, and
-    the exit code 0.
+    """List one line per attempt, the newest last. Where nothing matches, the list is empty and the
+    exit code is 0.
     """
     form = Format.JSON if as_json else form
     if origin is not None and not origin.is_ours:
