@@ -29,6 +29,14 @@ def test_a_table_says_what_it_knows_and_no_more(plots, snapshot):
     assert ended.stdout == snapshot
 
 
+def test_a_table_without_a_model_is_titled_by_its_axes(plots):
+    """A bug: the title was `, opt=sgd`."""
+    Path("t.csv").write_text("opt,gpus,img_s\nsgd,1,100\nsgd,2,190\n")
+    meanings = ImportOptions(maps=("img_s=throughput", "gpus=num_gpus"), axes=("opt",))
+    import_files("results.db", ["t.csv"], said=meanings)
+    assert plots("table", "--origin", "elsewhere").stdout.startswith("opt=sgd\n")
+
+
 @pytest.mark.usefixtures("taken_in")
 def test_records_are_marked_with_their_origin(plots):
     rows = json.loads(plots("table", "--origin", "elsewhere", "--json").stdout)
