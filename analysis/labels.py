@@ -43,8 +43,8 @@ def full_names(results: Sequence[Result], axes: Sequence[str]) -> tuple[str, ...
 class NoSuchAxisError(StoreError):
     """None of the results reports an axis."""
 
-    def __init__(self, axis: str, known: Sequence[str]) -> None:
-        super().__init__(f"{axis}: no such axis; {nearest(axis, known)}")
+    def __init__(self, axis: str, known: Sequence[str], varied: Sequence[str]) -> None:
+        super().__init__(f"{axis}: no such axis; {nearest(axis, known, varied)}")
         self.axis = axis
 
 
@@ -52,7 +52,11 @@ def check(results: Sequence[Result], rows_by: Sequence[str], columns_by: Sequenc
     known = axes_of(results)
     for axis in (*rows_by, *columns_by):
         if axis not in known:
-            raise NoSuchAxisError(axis[:100], known)
+            varied = []
+            for name in known:
+                if len({str(result.axes.get(name)) for result in results}) > 1:
+                    varied.append(name)
+            raise NoSuchAxisError(axis[:100], known, varied)
         if (*rows_by, *columns_by).count(axis) > 1:
             raise StoreError(f"{axis}: wanted down or across, once")
 

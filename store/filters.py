@@ -103,9 +103,9 @@ def checked(text: str, what: str) -> str:
 _MOST_LISTED, _FEW_OF_MANY = 24, 8  # names
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
+def nearest(name: str, names: Sequence[str], likely: Sequence[str] = ()) -> str:
     """End a message with the nearest known name, or with all where none is near, of many with the
-    nearest of them. A free axis is known with and without its prefix.
+    likely ones, else with the nearest of them. A free axis is known with and without its prefix.
     """
     bare = [axes.bare_name(known) for known in names]
     near = difflib.get_close_matches(name, [*bare, *names], 1)
@@ -113,6 +113,9 @@ def nearest(name: str, names: Sequence[str]) -> str:
         return f"did you mean {near[0]}?"
     if len(names) <= _MOST_LISTED:
         return f"there are {', '.join(names)}"
+    if likely:
+        listed = ", ".join(map(axes.bare_name, likely[:_MOST_LISTED]))
+        return f"of {len(names)} names these vary: {listed}"
     nearest_names = difflib.get_close_matches(name, names, _FEW_OF_MANY, cutoff=0.0)
     return f"the nearest of {len(names)} names are {', '.join(nearest_names)}"
 

@@ -167,6 +167,15 @@ def test_axes_that_are_none_are_refused(rows, columns, said):
         pivot(results([(small(), 10.0)]), rows, columns)
 
 
+def test_of_many_axes_those_that_vary_are_named():
+    entries = [(small(seed=seed, num_gpus=num), 10.0) for seed in (1, 2) for num in (1, 2)]
+    with pytest.raises(
+        StoreError,
+        match=r"foo: no such axis; of \d+ names these vary: (num_gpus, seed|seed, num_gpus)$",
+    ):
+        pivot(results(entries), ("foo",))
+
+
 def test_nothing_has_no_tables():
     assert pivot([]) == []
 
