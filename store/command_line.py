@@ -1,6 +1,7 @@
 """Holds the options that commands about results share, and ends them at a StoreError."""
 
 import gc
+import inspect
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -47,7 +48,9 @@ def typer_app(commands: Mapping[str, Command], about: str = "") -> typer.Typer:
         run = getattr(import_module(module), function)
         if command.in_one_view:
             run = one_view()(run)
-        app.command(name, cls=_Command)(run)
+        summary, _, _ = inspect.cleandoc(run.__doc__ or "").partition("\n\n")
+        # of a list of commands Typer keeps the ends of lines
+        app.command(name, cls=_Command, short_help=summary.replace("\n", " "))(run)
     return app
 
 
@@ -67,9 +70,18 @@ class _Group(TyperGroup):
         except typer.TyperException as error:
             if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
                 error.message = _reworded(error.message, error.__cause__.errors()[0])
-            if ctx.parent is None:  # once, of groups within groups
-                tell_scripts(error.format_message())
-            raise
+            raise StoreError(_in_one_line(error)) from error
+
+
+def _in_one_line(error: Any) -> str:
+    """Return what Typer would put into a box, and how the command is written."""
+    message = error.format_message().removeprefix("Invalid value: ").rstrip(".")
+    message = f"{message[:1].lower()}{message[1:]}"
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return message
+    words = [context.command_path, *context.command.collect_usage_pieces(context)]
+    return f"{message}; usage: {' '.join(words)}"
 
 
 _WANTED = {  # by the type of pydantic's error

@@ -1,5 +1,6 @@
 """`--help` of every command is its text on stdout, exit code 0 and nothing else: it starts nothing and writes nothing."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,44 @@ def test_help_of_each_command_is_all_that_it_says(words: list[str], capsys, monk
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert "Usage: " in ended.stdout
     assert list(Path().iterdir()) == []
+
+
+FORMER = re.compile(
+    r"\b(store|plots|analysis|sweeper) (list|show|table|chart|report|advise|check)\b"
+)
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_help_names_commands_as_they_are_typed(words: list[str], capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert FORMER.search(run_app(capsys, monkeypatch, *words, "--help").stdout) is None
+
+
+def test_help_of_a_group_breaks_no_sentence(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    listed = run_app(capsys, monkeypatch, "db", "--help").stdout.split("Commands")[1]
+    starts = [line.strip("│╰╯╭╮─| +-")[:7].strip() for line in listed.splitlines()[1:]]
+    assert [word for word in starts if word] == list(DB)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "status mine",
+            "status: got unexpected extra argument(s) (mine); usage: scalemark status ",
+        ),
+        ("compare A", "compare: missing argument 'B'; usage: scalemark compare [OPTIONS] {A} {B} "),
+        ("show", "show: missing argument 'which'; usage: scalemark show [OPTIONS] {which}"),
+        ("judge num_gpus=1", "judge: missing option '--baseline'; usage: scalemark judge "),
+        ("list --limit", "list: option '--limit' requires an argument"),
+    ],
+)
+def test_a_wrong_use_is_answered_in_one_line(words, message, capsys, monkeypatch):
+    ended = run_app(capsys, monkeypatch, *words.split())
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith(message)
+    assert ended.stderr.count("\n") == 1
 
 
 def test_there_are_at_most_24_commands():

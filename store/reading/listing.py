@@ -342,9 +342,9 @@ def find(engine: sa.Engine, which: str) -> Target:
         return meant[0]
     if not meant:
         raise StoreError(
-            f"{shortened(which)}: no attempt or trial; wanted the number of an attempt, or "
-            f"4 hexadecimal digits or more of a trial's id; see `{listing}`; "
-            f"nor a sweep: the newest are {names}"
+            f"{shortened(which)}: no attempt, trial or sweep; wanted the number of an attempt, 4 "
+            f"hexadecimal digits or more of a trial's id, or the name of a sweep (the newest: "
+            f"{names}); see `{listing}`"
         )
     could_be = " or ".join(target.name for target in meant[:3])
     kinds = dict.fromkeys(target.column.removesuffix("_id") for target in meant)

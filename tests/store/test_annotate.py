@@ -79,7 +79,7 @@ def test_notes_are_shown_with_whatever_they_say(filled):
     [
         (["1", "--tag", " "], "db mark: an empty tag; wanted a word or more"),
         (["1", "--note", ""], "db mark: an empty note; wanted a word or more"),
-        (["77", "--tag", "x"], "db mark: 77: no attempt or trial"),
+        (["77", "--tag", "x"], "db mark: 77: no attempt, trial or sweep"),
         (
             ["first", "second", "--delete", "--yes"],
             "db mark: wanted one attempt, trial or sweep, or filters",
@@ -205,7 +205,7 @@ def test_names_with_anything_in_them_are_deleted_alone(db):
 def test_a_word_that_is_no_target_is_refused(filled):
     with pytest.raises(
         StoreError,
-        match=r"^two\\nlines: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `scalemark list --db .*`; nor a sweep: the newest are first",
+        match=r"^two\\nlines: no attempt, trial or sweep; wanted the number of an attempt, 4 hexadecimal digits or more of a trial's id, or the name of a sweep \(the newest: first",
     ):
         change.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
 

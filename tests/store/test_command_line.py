@@ -67,7 +67,10 @@ def test_a_reader_that_leaves_is_no_failure_and_hides_no_answer(called, monkeypa
     ("arguments", "error"),
     [
         (["--json"], "no such trial: as_json=True"),
-        (["--json", "--nosuch"], "No such option: --nosuch"),
+        (
+            ["--json", "--nosuch"],
+            "no such option: --nosuch; usage: scalemark refuses [OPTIONS]",
+        ),
     ],
 )
 def test_an_error_is_an_object_where_json_is_asked_for(called, capsys, arguments, error):

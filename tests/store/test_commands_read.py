@@ -208,9 +208,9 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
         (["list", "--columns", ""], "list: : no such column; the nearest of "),
         (
             ["show", "nope"],
-            "show: nope: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see `scalemark list --db ",
+            "show: nope: no attempt, trial or sweep; wanted the number of an attempt, 4 hexadecimal digits or more of a trial's id, or the name of a sweep (the newest: ",
         ),
-        (["show", "x\x1b[31m\n"], r"show: x\x1b[31m\n: no attempt or trial"),
+        (["show", "x\x1b[31m\n"], r"show: x\x1b[31m\n: no attempt, trial or sweep"),
         (["show", ""], "show: which attempt or trial? give its number"),
         (["db", "query", "SELECT\x1b"], "db query: "),
     ],

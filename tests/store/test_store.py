@@ -333,7 +333,7 @@ def test_columns_are_whole_in_a_pipe():
         (["list", "--db", "none.db"], "none.db: no such database; run a sweep first"),
         (
             ["show", "77"],
-            "77: no attempt or trial; wanted the number of an attempt, or 4 hexadecimal digits or more of a trial's id; see",
+            "77: no attempt, trial or sweep; wanted the number of an attempt, 4 hexadecimal digits or more of a trial's id, or the name of a sweep (the newest: ",
         ),
         (["list", "--sweep", "nope"], "nope: no such sweep; the newest are first"),
         (["db", "query", "DELETE FROM trials"], "readonly"),

@@ -337,7 +337,7 @@ def test_a_side_that_shared_its_host_is_noted_once(compared):
             ("strategi=ps_cpu", "strategy=ps_gpu"),
             "strategi: nothing to filter by; did you mean strategy?",
         ),
-        (("ffff", "strategy=ps_gpu"), "ffff: no attempt or trial"),
+        (("ffff", "strategy=ps_gpu"), "ffff: no attempt, trial or sweep"),
         (
             ("strategy=replicated_none", "strategy=ps_cpu"),
             "no setting in common; the closest differ in batch_size (A 2, B 16): name it on both sides, as 'strategy=replicated_none batch_size=2' 'strategy=ps_cpu batch_size=16', or run the rest",
