@@ -18,7 +18,8 @@ from store.reading.sweeps import NotRun, newest_sweeps, not_run, without_number
 Filters = Annotated[
     list[str] | None,
     typer.Argument(
-        help="As model=resnet50 'num_gpus>=4' model=vgg16,alexnet 'sweep~night*'; see scalemark list.",
+        help="As model=resnet50 'num_gpus>=4' model=vgg16,alexnet 'sweep~night*'; see scalemark "
+        "list.",
         show_default=False,
     ),
 ]
