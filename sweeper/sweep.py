@@ -243,10 +243,11 @@ class Sweep:
 
 
 def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report | None:
-    """Plan and run a sweep; None when the plan was all that was asked for.
+    """Plan and run a sweep; None when the plan was all that was asked for, and can be run.
 
     `typed` are the arguments of the command, which the database keeps, and `taken` is what an
-    earlier trial gave. Raises SweepRefusedError or StoreError before anything runs.
+    earlier trial gave. Raises SweepRefusedError or StoreError before anything runs, but after a
+    plan that was asked for is printed.
     """
     config = grid.composer.base
     name = check(config)
@@ -279,8 +280,7 @@ def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report 
             check_folders(config.store)
             check_writable(config.store.url)
         except (SweepRefusedError, StoreError) as error:
-            what = "sweep: this plan cannot be run as it is"
-            print(f"{what}: {quoted(str(error))}", file=sys.stderr)
+            raise SweepRefusedError(f"this plan cannot be run as it is: {error}") from error
         return None
     if not searches:
         return _measure(sweep, specs, left_out, typed, taken)

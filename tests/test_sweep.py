@@ -158,7 +158,7 @@ def test_the_experiments_of_transformers_are_what_they_say(
 def test_a_plan_is_printed_where_its_sweep_would_be_refused():
     Path("file").touch()
     ended = sweep("model=trivial", "sweep.dry_run=true", "store.runs_dir=file/runs")
-    assert ended.returncode == 0
+    assert ended.returncode == 2
     assert "1 attempt to run" in ended.stdout
     assert "this plan cannot be run as it is: store.runs_dir=" in ended.stderr
 
