@@ -336,7 +336,7 @@ def _canonical(name: str, value: object) -> AxisValue:
     elif isinstance(value, float):
         if math.isfinite(value):
             return whole_if_equal(value)
-        wanted = "a finite number"
+        wanted = f"a finite number; text stands in quotes, as \"+{PREFIX}{name}='{value}'\""
     raise ValueError(f"{PREFIX}{name}={str(value)[:60]}: wanted {wanted}")
 
 

@@ -42,6 +42,11 @@ _Changes = typer.Argument(
     help="What differs, as for a sweep: batch_size=128 xla=on, or +axes.ref=my-branch.",
     show_default=False,
 )
+_Baseline = typer.Option(
+    metavar="TRIAL",
+    help="The trial to beat, always given: the beginning of its id in `scalemark list`.",
+    show_default=False,
+)
 _Keep = typer.Option(
     metavar="NAME=PERCENT",
     help="No win unless this rises by less (loss=0.5%) or falls by less (acc=-1%).",
@@ -49,16 +54,14 @@ _Keep = typer.Option(
 _Budget = typer.Option(
     min=1,
     max=MOST_ATTEMPTS,
-    help="Most attempts, of both sides together.",
+    help="Most attempts, of both sides together; --dry-run says how many a win takes at least.",
     show_default=f"{USUAL_ATTEMPTS}, or {OF_ITSELF} with --aa",
 )
 
 
 def judge(
     db: Db,
-    baseline: Annotated[
-        str, typer.Option(metavar="TRIAL", help="The trial to beat: the beginning of its id.")
-    ],
+    baseline: Annotated[str, _Baseline] = "",
     changes: Annotated[list[str] | None, _Changes] = None,
     metric: Annotated[
         str, typer.Option(help="Judge by a number that the program prints, as val_loss.")
@@ -79,6 +82,8 @@ def judge(
     """Judge whether a change makes a trial better: run both in turn until that is sure. Exit codes:
     0 better, 1 not better, 2 cannot be judged, 70 an error of scalemark, 130 interrupted.
     """
+    if not baseline:
+        raise StoreError("wanted --baseline TRIAL, the trial to beat; scalemark list shows all")
     if not 0 < margin < 100:
         raise typer.BadParameter(f"--margin {margin:g}: wanted percent, more than 0 and below 100")
     if lower and metric == THROUGHPUT:

@@ -308,9 +308,9 @@ def plan(asked: Asked) -> PlannedProposal:
     planned = _planned(asked, sweep, trials, engine)
     if asked.budget < planned.least_attempts:
         raise SweepRefusedError(
-            f"--budget {asked.budget}: no gain, however large, can win with fewer than "
-            f"{planned.least_attempts} attempts (proposal {planned.place.number} of this database, "
-            f"which allows {100 * planned.place.allowed:g} % false wins); give as many or more"
+            f"--budget {asked.budget}: wanted {planned.least_attempts} or more; with fewer "
+            f"attempts no gain could win (proposal {planned.place.number} of this database, which "
+            f"allows {100 * planned.place.allowed:g} % false wins)"
         )
     return planned
 

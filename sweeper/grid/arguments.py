@@ -259,9 +259,15 @@ def _of_file(path: Path) -> Iterator[str]:
     """Yield the settings of a file, which Hydra checks as if they were typed."""
     try:
         read = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        why = f"{error.strerror}; wanted a file of settings, or a command line"
+        raise SweepRefusedError(f"command={path}: {why}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+            why = f"line {error.problem_mark.line + 1}: {error.problem}"
         raise SweepRefusedError(
-            f"command={path}: {' '.join(str(error).split())}; wanted a file of settings, where "
+            f"command={path}: {why}; wanted a file of settings, where "
             "text with braces, brackets or a colon stands in quotes, or a command line"
         ) from error
     if not isinstance(read, dict):

@@ -77,6 +77,7 @@ FLAGS = (  # of Hydra
 _SHORT_FLAGS = ("-h", "-c", "-p", "-r", "-m", "-sc", "-cp", "-cn", "-cd", "-i")
 
 
+WANTED_NAME = "wanted letters, digits, '.', '_' and '-', 100 at most"  # of a sweep
 _MOST_NAMED = 3
 _TOO_LONG = re.compile(r"\d[\d_]{4300}")  # for Python's int()
 
@@ -148,6 +149,8 @@ def explain(error: ConfigError, override: str = "") -> str:
         form = "AXIS=VALUE or AXIS=VALUE,VALUE, with other characters in quotes"
         if error.override.startswith("sweep.exclude="):
             form = "each rule in quotes, as 'sweep.exclude=[\"model=vgg16 num_gpus>=4\"]'"
+        if error.override.startswith("sweep.name="):
+            return f"{error.override}: {WANTED_NAME}"
         return problem or f"{error.override}: cannot be read; wanted {form}"
     several = re.search(r"(?:value for argument|Sweep parameters) '(.+?)'", text)
     if several:
@@ -294,6 +297,15 @@ _KINDS = {
 
 
 def _wrong_value(override: str, cause: str) -> str:
+    name = override.partition("=")[0]
+    if "is not Optional" in cause and name.lstrip("+").startswith(PREFIXES):
+        return f"{override}: null is no value; text stands in quotes, as \"{name}='null'\""
+    if "is not Optional" in cause:
+        return f"{override}: wanted a value; leave it out for its default"
+    if "ListConfig" in cause:
+        return f"{override}: wanted a list, as {name}=[a,b]"
+    if re.match("Cannot convert '(list|dict)' to string", cause):
+        return f"{override}: wanted text; with brackets or braces it stands in quotes"
     choices = re.search(r"expected one of \[(.*)\]", cause)
     if choices:
         value = override.partition("=")[2]

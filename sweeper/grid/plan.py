@@ -23,6 +23,7 @@ from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory, simulation_problem
 from sweeper.grid.compose import Cell, text_of
 from sweeper.grid.exclude import read_rules, reason_of
+from sweeper.grid.explain import WANTED_NAME
 from sweeper.loop.attempt import check_retries
 
 
@@ -265,9 +266,7 @@ def check(config: Config) -> str:
     if name is None:
         return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     if not _NAME.fullmatch(name):
-        raise SweepRefusedError(
-            f"sweep.name={name[:40]}: wanted letters, digits, '.', '_' and '-', 100 at most"
-        )
+        raise SweepRefusedError(f"sweep.name={name[:40]}: {WANTED_NAME}")
     return name
 
 

@@ -96,6 +96,11 @@ def test_a_value_that_no_table_can_show_is_refused(value):
         trial(zero=value)
 
 
+def test_a_word_that_is_read_as_no_number_is_refused_with_how_to_quote_it():
+    with pytest.raises(ValueError, match=r"""text stands in quotes, as "\+axes\.zero='nan'"$"""):
+        trial(zero=float("nan"))
+
+
 def test_each_is_a_column_of_the_table_and_of_every_view(db):
     fill(db, [(trial(zero=1, order="up"), 10.0), (small(), 20.0)])
     assert reported(db, 'SELECT "axes.zero", "axes.order" FROM trials ORDER BY 1') in (

@@ -175,6 +175,12 @@ def test_what_cannot_be_judged_is_refused_before_anything_runs(judge, snapshot):
     assert rows("SELECT count(*) FROM attempts") == [(1,)]
 
 
+def test_without_a_baseline_it_says_where_its_id_is(judge):
+    ended = judge("batch_size=128")
+    assert ended.exit_code == 2
+    assert "wanted --baseline TRIAL, the trial to beat; scalemark list shows all" in ended.stderr
+
+
 def test_a_program_that_is_not_in_this_folder_or_misspelled_is_refused(judge, monkeypatch):
     program("best", 1000.0)
     program("new", 1000.0)

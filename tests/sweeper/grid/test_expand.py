@@ -146,7 +146,7 @@ def test_a_grid_is_a_product_of_axes(lengths):
         ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),
         (
             "sweep.name=日本/語",
-            "cannot be read; wanted AXIS=VALUE or",
+            "wanted letters, digits, '.', '_' and '-', 100 at most",
         ),
         ("+axes.größe=1", "axes.größe: wanted a name of lower-case letters, digits and _"),
         ("sweep.exclude=[zero=1]", r"cannot be read; wanted each rule in quotes, as 'sweep"),

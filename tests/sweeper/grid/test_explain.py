@@ -113,12 +113,15 @@ def test_what_cannot_be_there_is_said_with_what_can(arguments, said):
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("command.item=null", "field 'command.item' is not Optional"),
-        ("command.item=[a]", "Cannot convert 'list' to string: '['a']'"),
-        ("command.uses=zero", "Invalid value assigned: str is not a ListConfig, list or tuple."),
+        ("command.item=null", "wanted a value; leave it out for its default"),
+        ("num_gpus=null", "wanted a value; leave it out for its default"),
+        ("+axes.x=null", "null is no value; text stands in quotes, as \"+axes.x='null'\""),
+        ("command.item=[a]", "wanted text; with brackets or braces it stands in quotes"),
+        ("command.uses=zero", "wanted a list, as command.uses=[a,b]"),
+        ("sweep.name=模型", "wanted letters, digits, '.', '_' and '-', 100 at most"),
     ],
 )
-def test_a_value_of_another_kind_is_named_in_the_words_of_omegaconf(argument, said):
+def test_a_value_of_another_kind_is_refused_in_plain_words(argument, said):
     register()
     with (
         initialize_config_dir(str(FOLDER), version_base=None),

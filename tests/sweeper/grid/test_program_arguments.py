@@ -115,8 +115,8 @@ def test_a_file_gives_all_settings(tmp_path):
     [
         ("python train.py\n", "wanted settings, one per line"),
         ("- run\n", "wanted settings, one per line"),
-        ("run: [\n", r"expected the node content.*line 2.*text with braces"),
-        ("run: x\nread: regex:a: (b)\n", "mapping values are not allowed here.*line 2.*text"),
+        ("run: [\n", r"line 2: expected the node content.*text with braces"),
+        ("run: x\nread: regex:a: (b)\n", "line 2: mapping values are not allowed here; .*text"),
         ("", "wanted settings"),
     ],
 )
@@ -131,9 +131,12 @@ def test_a_wrong_file_is_refused_with_what_it_has_wrong(tmp_path, text, message)
     ("text", "message"),
     [
         ("runs: python\n", "command has no setting runs; did you mean run"),
-        ("run: [python, train.py]\n", r"command.run=\[python,train.py\]: Cannot convert"),
+        (
+            "run: [python, train.py]\n",
+            r"command.run=\[python,train.py\]: wanted text; with brackets",
+        ),
         ("run: x\nshell: perhaps\n", "command.shell=perhaps: wanted true or false"),
-        ("run: x\nuses: zero\n", "command.uses=zero: .*str is not a ListConfig"),
+        ("run: x\nuses: zero\n", r"command.uses=zero: wanted a list, as command.uses=\[a,b\]"),
     ],
 )
 def test_a_wrong_setting_of_a_file_is_refused_as_if_it_was_typed(tmp_path, text, message):
@@ -171,7 +174,7 @@ def test_a_word_that_hydra_would_convert_stays_text(text):
 def test_a_missing_file_is_refused():
     with pytest.raises(
         SweepRefusedError,
-        match=r"command=none.yaml: .*No such file or directory: 'none.yaml'; wanted a file of settings",
+        match=r"command=none.yaml: No such file or directory; wanted a file of settings, or a",
     ):
         with_program(["command=none.yaml"])
 
