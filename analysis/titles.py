@@ -286,8 +286,8 @@ def unconfirmed_notes(results: Iterable[Result]) -> list[str]:
     if not which:
         return []
     return [
-        f"rates are the program's own word: {which}; command.items_per_step, with a step in its "
-        "lines, would show a constant factor"
+        f"rates are as the program printed them, and nothing confirms them: {which}; to have them "
+        "checked, print steps and give command.items_per_step"
     ]
 
 

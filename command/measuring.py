@@ -361,8 +361,8 @@ def _doubts(run: ProgramRun) -> Iterator[str]:
     printed = run.printed
     if len(printed.unusable) > 1:  # the first one often has no time to be of
         yield (
-            f"{len(printed.unusable)} rates were no numbers, as {printed.unusable[0]}; "
-            "they are left out"
+            f"{len(printed.unusable)} of the printed rates are not usable, as "
+            f"{printed.unusable[0]}; they are left out"
         )
     first_s, last_s = printed.first_arrival_s, printed.curve.last_arrival_s
     if first_s is None:
@@ -370,8 +370,8 @@ def _doubts(run: ProgramRun) -> Iterator[str]:
     silent_s = run.ended_s - last_s
     if printed.num_lines_since >= LOST_LINES and silent_s >= LOST_SHARE * (last_s - first_s):
         yield (
-            f"no number was read in the last {silent_s:.0f} of "
-            f"{run.ended_s - run.started_s:.0f} s, in "
+            f"no number was read in the last {silent_s:.1f} of "
+            f"{run.ended_s - run.started_s:.1f} s, in "
             f"which the program printed {printed.num_lines_since} lines; has its output changed?"
         )
 

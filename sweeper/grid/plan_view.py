@@ -158,7 +158,7 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
     devices = inventory.kind.counted(inventory.num_devices)
     if inventory.kind is DeviceKind.CPU_DEVICE:
         if inventory.num_devices > machine.num_cores:
-            devices += ", more than the cores that they share"
+            devices += " (more than cores)"
         return f"{where}; {devices}: {inventory.kind.meaning}"
     names = ", ".join(dict.fromkeys(gpu.name for gpu in inventory.gpus))
     if inventory.kind is DeviceKind.SIMULATED_GPU:

@@ -94,7 +94,7 @@ def test_a_rate_that_nothing_confirms_is_said_to_be_the_programs_word(
     fill_programs(trials, measured={**SEEN_FROM_OUTSIDE, **measured})
     for command in (["advise"], ["compare", "zero=0", "zero=2"], ["scaling"], ["scaling", "--all"]):
         text = analysis(*command).stdout
-        assert ("rates are the program's own word: all numbers; command.items" in text) is is_said
+        assert ("and nothing confirms them: all numbers; to have them checked" in text) is is_said
 
 
 @pytest.mark.parametrize("shown", [(), ("--all",)], ids=["screen", "all"])

@@ -120,6 +120,21 @@ def test_rates_that_never_change_are_no_doubt():
     assert one_apart.measurement.throughput_low is not None
 
 
+def test_numbers_that_end_early_are_told_of_to_a_tenth_of_a_second():
+    """A bug: 0.6 of 1.2 s were said to be the last 1 of 1 s."""
+    lines = [(0.02 * step, f"step {step} rate {800 + step % 3}") for step in range(1, 31)]
+    silent = [(0.6 + 0.02 * line, f"step {line} speed 800") for line in range(1, 31)]
+    (doubt,) = measured(RATES, [*lines, *silent]).doubts
+    assert doubt.startswith("no number was read in the last 0.6 of 1.2 s, in which")
+
+
+def test_rates_that_are_not_usable_are_counted():
+    lines = [(0.02 * step, f"step {step} rate {800 + step % 3}") for step in range(1, 31)]
+    unusable = [(0.6 + 0.02 * line, f"step {30 + line} rate 0") for line in range(1, 5)]
+    (doubt,) = measured(RATES, [*lines, *unusable], items=16).doubts
+    assert doubt == "4 of the printed rates are not usable, as 0; they are left out"
+
+
 def test_pauses_between_steps_are_told_of_beside_honest_rates():
     """It evaluates for a minute after each 20 steps of a second."""
     lines = [(step + 60.0 * (step // 20), f"step {step} time 1.0") for step in range(1, 100)]
