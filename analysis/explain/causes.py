@@ -17,6 +17,7 @@ from analysis.explain.waterfall import (
     difference,
     kernels_s,
     ms,
+    percent,
     shares_cores,
     step_s,
 )
@@ -268,7 +269,7 @@ def _waiting_for_batches(case: Case) -> Iterator[Evidence]:
     if not reads(fall.target.axes) or not share:
         return
     if all(part.causes != (Cause.INPUT,) for part in fall.parts):
-        because = f"{share:.0%} of the step is spent waiting for batches"
+        because = f"{percent(share)} of the step is spent waiting for batches"
         waited_s = share * fall.step.value
         trials = (fall.target.trial_id,)
         yield _shown(Bound.INPUT, waited_s, because, trials, is_direct=False)
@@ -280,18 +281,20 @@ def _launching(case: Case) -> Iterator[Evidence]:
     if fall.calls and fall.calls.seconds.value > 0:
         many = fall.ablations.results[Ablation.MANY_STEPS]
         share = fall.share(fall.calls.seconds.value)
-        because = f"{many.axes['steps_per_execution']} steps per call save {share:.0%} of the step"
+        because = (
+            f"{many.axes['steps_per_execution']} steps per call save {percent(share)} of the step"
+        )
         yield _launch(fall.calls, because)
     if fall.fixed:
         fixed = _without_weights(fall, fall.fixed.seconds, seen)
         share = fall.share(fixed.value)
         if share >= FIXED_FROM:
-            because = f"{share:.0%} of the step is there whatever the batch"
+            because = f"{percent(share)} of the step is there whatever the batch"
             is_direct = share >= MOSTLY_FIXED
             yield _launch(replace(fall.fixed, seconds=fixed), because, is_direct=is_direct)
     if fall.floor:
         floor = fall.floor.seconds
-        because = f"the trivial model's step is {fall.share(floor.value):.0%} of this one"
+        because = f"the trivial model's step is {percent(fall.share(floor.value))} of this one"
         # That model computes nothing, but updates its weights.
         launching = _without_weights(fall, floor, case.of_ablations.get(Ablation.FLOOR, NOTHING))
         if fall.share(floor.value) >= MOSTLY_FLOOR:
@@ -345,12 +348,10 @@ def _neighbors(case: Case) -> Iterator[Evidence]:
         if fall.ideal:
             computing_s = min(computing_s, step_s(fall.ideal).value)
         lost_s = taken * computing_s
-        share = fall.share(lost_s)
-        because = (
-            f"other programs took {taken:.0%} of the cores, which costs {share:.0%} of the step"
-        )
+        because = f"other programs took {taken:.0%} of the cores"
         trials = (fall.target.trial_id,)
-        evidence = _shown(Bound.CONTENTION, lost_s, because, trials)
+        # as if computing slowed by as much, which nothing measured
+        evidence = _shown(Bound.CONTENTION, lost_s, because, trials, is_direct=False)
         yield replace(evidence, by_neighbors=True)
 
 
@@ -367,10 +368,7 @@ def _without_neighbors(evidence: Evidence, case: Case) -> Evidence:
     saved_s = fall.step.value - max(busy_s, (1 - taken) * fall.step.value)
     if saved_s < 0.5 * evidence.seconds.value:
         return evidence
-    because = (
-        f"other programs took {taken:.0%} of the cores that make batches, which costs "
-        f"{fall.share(saved_s):.0%} of the step"
-    )
+    because = f"other programs took {taken:.0%} of the cores that make batches"
     lost = evidence.seconds.times(saved_s / evidence.seconds.value)
     trials = (fall.target.trial_id,)
     blamed = _shown(Bound.CONTENTION, lost, because, trials, is_direct=False)
@@ -391,8 +389,8 @@ def _clocks(case: Case, waited_s: float) -> Iterator[Evidence]:
     why = f" ({', '.join(reasons)})" if reasons else ""
     seconds = lost * base_s.value - waited_s
     because = (
-        f"GPUs ran {lost:.0%} below their highest clock{why}, which costs "
-        f"{fall.share(seconds):.0%} of the step"
+        f"GPUs ran {lost:.0%} below their highest clock{why}, which costs up to "
+        f"{percent(fall.share(seconds))} of the step"
     )
     bound = Bound.COMPUTE
     if alone.clock_loss is not None and lost - alone.clock_loss >= POWER_SHARED_FROM:
@@ -430,8 +428,8 @@ def _highest(seconds: Seconds) -> float:
 
 def _takes(causes: str, seconds: Seconds, fall: Waterfall) -> str:
     takes = "take" if " and " in causes else "takes"
-    return f"{causes} {takes} {fall.share(seconds.value):.0%} of the step, {ms(seconds.value)}"
+    return f"{causes} {takes} {percent(fall.share(seconds.value))} of the step, {ms(seconds.value)}"
 
 
 def _lost_to(causes: str, lost_s: float, fall: Waterfall) -> str:
-    return f"{fall.share(lost_s):.0%} of the step is lost to {causes} ({ms(lost_s)})"
+    return f"{percent(fall.share(lost_s))} of the step is lost to {causes} ({ms(lost_s)})"

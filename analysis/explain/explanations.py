@@ -15,6 +15,7 @@ from analysis.explain.waterfall import (
     Seconds,
     SlowReplicas,
     Waterfall,
+    percent,
     shares_cores,
     waterfall,
 )
@@ -146,8 +147,6 @@ def _within(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> Iterator[StepRow]
     for cause in diagnosis.causes:
         if cause.bound is causes.Bound.SLOW_REPLICA:
             yield _row(fall, "the slow replica", cause.seconds, cause.trials)
-        if cause.by_neighbors and cause.bound is diagnosis.bound:
-            yield _row(fall, "other programs", cause.seconds, cause.trials)
 
 
 def _slow_replicas(
@@ -347,13 +346,6 @@ def named(target: Result) -> str:
     return f"{model}, {how}"
 
 
-def percent(share: float) -> str:
-    """Format a share, with digits where it would else read as the threshold that it misses."""
-    if 0.095 <= share < 0.105 or 0.895 <= share < 0.905:
-        return f"{100 * share:.3g}%"
-    return f"{share:.0%}"
-
-
 def _cells(what: str, row: StepRow) -> tuple[str, ...]:
     ms = row.seconds.times(1e3)
     trials = " - ".join(trial[:ID_DIGITS] for trial in row.trials)
@@ -390,10 +382,9 @@ def _headlines(worst_first: Sequence[Explanation]) -> Iterator[str]:
     )
     counts = [f"{num} {bound}" for bound, num in bounds.items()]
     yield f"{len(worst_first)} trials: {', '.join(counts)}."
-    for explanation in worst_first:
-        if explanation.diagnosis.bound not in (None, causes.Bound.HEALTHY):
-            yield verdict(explanation)
-            return
+    held_back = [each for each in worst_first if each.diagnosis.bound is not causes.Bound.HEALTHY]
+    for explanation in sorted(held_back, key=lambda each: each.diagnosis.bound is None)[:1]:
+        yield verdict(explanation)
 
 
 def _lost(explanation: Explanation) -> float:
@@ -403,7 +394,9 @@ def _lost(explanation: Explanation) -> float:
 
 
 def _fastest_first(worst_first: Sequence[Explanation]) -> list[Explanation]:
-    """Put the fastest of each model first whose replicas train together: advice takes these."""
+    """Put the fastest of each model first whose replicas train together: advice takes these. What
+    is healthy comes last.
+    """
     fastest: dict[object, Explanation] = {}
     for explanation in worst_first:
         target = explanation.target
@@ -412,7 +405,8 @@ def _fastest_first(worst_first: Sequence[Explanation]) -> list[Explanation]:
         is_faster = known is None or (target.throughput or 0) > (known.target.throughput or 0)
         if is_faster and not target.trains_apart:
             fastest[key] = explanation
-    return [*sorted(fastest.values(), key=_lost, reverse=True), *worst_first]
+    in_order = [*sorted(fastest.values(), key=_lost, reverse=True), *worst_first]
+    return sorted(in_order, key=lambda each: each.diagnosis.bound is causes.Bound.HEALTHY)
 
 
 def _next_step(explained: Sequence[Explanation], selection: Selection) -> NextStep | None:

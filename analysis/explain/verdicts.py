@@ -139,13 +139,13 @@ def _judge_quiet(case: Case, causes: Sequence[Evidence]) -> tuple[Bound | None, 
             "independent replicas" if waterfall.shares_cores(fall.target) else "one replica alone"
         )
         return None, f"nothing to compare it with; {ideal} would tell"
-    of_ideal = f"it reaches {fall.efficiency:.0%} of the ideal"
+    of_ideal = f"it reaches {waterfall.percent(fall.efficiency)} of the ideal"
     if fall.efficiency >= HEALTHY_FROM:
         return Bound.HEALTHY, of_ideal
     why = f"{of_ideal}, and no cause alone takes 10% of the step"
     if not causes:
         return None, why
-    return causes[0].bound, f"{why}; {causes[0].because}"
+    return None, f"{why}; {causes[0].because}"
 
 
 def _unlimited_launching(case: Case, largest_s: float) -> str:
@@ -223,10 +223,8 @@ def _of_verdict(
         yield from _of_health(fall)
     elif of_bound:
         yield from _of_top(fall, of_bound[0], heavy)
-    elif bound is Bound.COMPUTE:
-        yield from _of_quiet(fall, causes)
     else:
-        yield "no cause alone takes 10% of the step"
+        yield from _of_quiet(fall, causes)
 
 
 def _of_launching(case: Case, bound: Bound, heavy: Sequence[Evidence]) -> Iterator[str]:
@@ -266,7 +264,7 @@ def _of_top(fall: waterfall.Waterfall, top: Evidence, heavy: Sequence[Evidence])
     is_whole |= _surely_s(top.bound, heavy) > 0.5 * fall.step.value
     if missing and not (top.is_direct and is_whole):
         yield f"missing to tell it from other causes: {listed(missing)}"
-    if top.by_neighbors and not top.is_direct:
+    if top.by_neighbors and not waterfall.shares_cores(fall.target):
         yield "its input may be as slow by itself: again without other programs would tell"
     elif not missing and not top.is_direct:
         yield "nothing measured it for itself"

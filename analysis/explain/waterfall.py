@@ -301,6 +301,14 @@ def ms(seconds: float) -> str:
     return f"{1e3 * seconds:.0f} ms"
 
 
+def percent(share: float) -> str:
+    """Format a share, with digits where it would else read as the threshold that it misses."""
+    if 0.095 <= share < 0.105 or 0.895 <= share < 0.905:
+        return f"{100 * share:.3g}%"
+    shown = f"{share:.0%}"
+    return "0%" if shown == "-0%" else shown
+
+
 def step_s(result: Result) -> Seconds:
     """Return the mean step time over processes, with the interval that other commands show."""
     times = _step_times(result)

@@ -164,6 +164,40 @@ def test_explained_trials_are_told_apart_and_the_best_is_gone_on_with(analysis, 
     assert analysis("explain").stdout == snapshot
 
 
+def test_what_is_held_back_goes_before_a_healthy_trial(analysis):
+    """A bug: the next step was about the fastest, which was healthy."""
+    vgg16, apart = {"model": "vgg16"}, {"variable_update": "independent"}
+    fill_gpus(
+        [
+            *around(on_gpus(1, **vgg16, **apart), 100.0),
+            *around(on_gpus(8, **vgg16, **apart), 795.0),
+            *around(on_gpus(8, **vgg16, **NCCL), 780.0),
+            *around(on_gpus(8, **vgg16, **PS), 500.0),
+        ]
+    )
+    said = analysis("explain").stdout
+    assert "2 trials: 1 communication-bound, 1 healthy." in said
+    assert said.partition("Next: ")[2].startswith("vgg16, ps_cpu on 8 GPUs")
+
+
+def test_of_trials_that_nothing_explains_the_first_says_why(analysis):
+    """Three causes that take less than 10 % each, of two trials."""
+    vgg16, apart = {"model": "vgg16"}, {"variable_update": "independent"}
+    fill_gpus(
+        [
+            *around(on_gpus(1, **vgg16, **apart), 100.0),
+            *around(on_gpus(8, **vgg16, **apart), 755.0),
+            *around(on_gpus(8, **vgg16, **NCCL), 700.0),
+            *around(on_gpus(8, **vgg16, **PS), 695.0),
+        ]
+    )
+    said = analysis("explain").stdout
+    assert "2 trials: 2 cannot tell." in said
+    assert (
+        "ps_cpu on 8 GPUs, batch_size 2, fp32: cannot tell what holds it back. It reaches" in said
+    )
+
+
 @pytest.mark.parametrize("command", ["advise", "explain"])
 def test_a_suspect_single_run_is_measured_again_first(analysis, command):
     suspect = {"verdict": Verdict.SUSPECT}
