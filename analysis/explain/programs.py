@@ -11,7 +11,7 @@ from analysis import again
 from analysis.explain.ablations import Ablation
 from analysis.explain.causes import Bound, Evidence
 from analysis.explain.explanations import Explanation, SplitStep, StepRow
-from analysis.explain.verdicts import MATTERS, against_slow, diagnosed
+from analysis.explain.verdicts import HEALTHY_FROM, MATTERS, against_slow, diagnosed
 from analysis.explain.waterfall import (
     LAUNCH_S,
     LEAST_LAUNCH_S,
@@ -21,10 +21,12 @@ from analysis.explain.waterfall import (
     SlowReplicas,
     ms,
     observed,
+    percent,
 )
 from analysis.results import Result, is_quotable
 from analysis.selection import Source
-from scalemark.records.measurement import TimedPart
+from scalemark.records.measurement import Outcome, TimedPart
+from scalemark.records.overrides import ID_DIGITS
 
 _BOUNDS = {
     TimedPart.INPUT: Bound.INPUT,
@@ -48,6 +50,7 @@ class SeenProgram:
     utilization: float | None  # of its GPUs, by NVML: 0..1
     num_busy_cores: float | None  # by its processes
     apart: str = ""  # the trial that was timed from inside
+    is_blind: bool = False  # that trial ended well, and no step of it was seen
 
     @property
     def shares(self) -> dict[str, float]:
@@ -112,6 +115,7 @@ def seen_of(target: Result, apart: Result | None, source: Source) -> SeenProgram
         utilization=_mean(gpu["utilization"] for gpu in gpus),
         num_busy_cores=_mean(cores),
         apart=apart.trial_id if apart else "",
+        is_blind=apart is not None and apart.outcome == Outcome.INVALID and not profiles,
     )
 
 
@@ -128,14 +132,16 @@ def explain(seen: SeenProgram) -> Explanation:
         bound, why = _verdict(seen, causes)
     else:
         bound, why = None, " and ".join(_from_outside(seen)) or "nothing of it is seen"
+        if _ideal(target) and (target.efficiency or 0.0) >= HEALTHY_FROM:
+            bound = Bound.HEALTHY
     remedies, missing, notes = [], {}, []
     if bound is Bound.SLOW_REPLICA:
         remedies = [against_slow(seen.slow.slow[0].replica, target.environment.device_kind)]
-    if not seen.profiles:
+    if not seen.profiles and seen.is_blind:
+        why += f"; trial {seen.apart[:ID_DIGITS]} was timed from inside, and no step was seen"
+    elif not seen.profiles:
         inside = replace(target.spec, takes_apart=True)
         missing[Ablation.TAKEN_APART] = again.command(inside, [target])
-        if seen.apart:
-            notes.append(f"trial {seen.apart[:8]} was timed from inside, and no step was seen")
     elif target.trial_id != seen.apart:
         ratio = statistics.fmean(profile["step_s"] for profile in seen.profiles) / seen.step_s
         notes.append(
@@ -253,13 +259,15 @@ def _from_outside(seen: SeenProgram) -> Iterator[str]:
         yield f"its processes kept {seen.num_busy_cores:.1f} of {num_cores} cores busy"
     ideal = _ideal(seen.target)
     if ideal:
-        yield f"it reaches {seen.target.efficiency:.0%} of {ideal}"
+        yield f"it reaches {percent(seen.target.efficiency or 0.0)} of {ideal}"
     elif seen.target.num_gpus > 1:
         yield f"its curve has no trial on {seen.target.environment.counted(1)}"
 
 
 def _doubts(seen: SeenProgram) -> Iterator[str]:
-    if len(seen.profiles) < 2:
+    if not seen.profiles:
+        yield "its steps were not seen from inside"
+    if len(seen.profiles or seen.target.repeats) < 2:
         yield "single run: sweep.repeats=3 would show how far others differ"
     if seen.shares and seen.shares[TimedPart.CORE] >= MATTERS:
         yield f"it waited for a core {seen.shares[TimedPart.CORE]:.0%} of the step"

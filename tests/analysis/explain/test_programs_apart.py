@@ -6,11 +6,12 @@ from functools import partial
 import pytest
 
 from analysis.explain import programs
+from analysis.explain.ablations import Ablation
 from analysis.explain.causes import Bound
 from analysis.explain.programs import explain_programs
 from analysis.selection import Selection, Source
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Profile, ReplicaTimes, TimedPart, Verdict
+from scalemark.records.measurement import Outcome, Profile, ReplicaTimes, TimedPart, Verdict
 from tests import filled
 from tests.analysis.commands.command import analysis as run
 from tests.analysis.gpu_box import GPU_BOX
@@ -179,5 +180,25 @@ def test_what_was_to_be_taken_apart_and_told_nothing_is_said():
     inside = replace(spec, takes_apart=True)
     fill((spec, 100.0, SEEN_FROM_OUTSIDE), (inside, 80.0, apart(None)))
     said = f"trial {inside.trial_id[:8]} was timed from inside, and no step was seen"
-    assert explained().notes == (said,)
-    assert verdict()[0] is None
+    bound, why = verdict()
+    assert (bound, why.endswith(f"; {said}")) == (None, True)
+    assert explained().missing == {}  # a bug: the same command was printed again
+
+
+def test_what_failed_before_its_steps_were_seen_is_suggested_again():
+    spec = ON_CPU()
+    failed = {"outcome": Outcome.OUT_OF_MEMORY}
+    fill((spec, 100.0, SEEN_FROM_OUTSIDE), (replace(spec, takes_apart=True), None, failed))
+    assert "no step was seen" not in verdict()[1]
+    assert "command.takes_apart=true" in explained().missing[Ablation.TAKEN_APART]
+
+
+def test_a_program_that_reaches_its_ideal_is_healthy(capsys, monkeypatch):
+    """A bug: at 2.00x on 2 devices it was `cannot tell`, and -0% was lost."""
+    fill(*[(ON_CPU(num), rate, SEEN_FROM_OUTSIDE) for num, rate in ((1, 100.0), (2, 200.2))])
+    found = explained()
+    assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.HEALTHY, "likely")
+    assert found.diagnosis.doubts[0] == "its steps were not seen from inside"
+    said = run(capsys, monkeypatch, "explain", "--all").stdout
+    assert "probably healthy" in said
+    assert "-0%" not in said
