@@ -266,6 +266,10 @@ def test_replicas_that_train_apart_are_never_advised(analysis):
     assert found["doubts"] == [
         "Left out: 1 with variable_update independent, whose replicas train a model each and not one together."
     ]
+    said = "Left out: independent, whose replicas train a model each."
+    assert said in analysis("advise").stdout  # a bug: --all alone said why the fastest was none
+    fill_gpus(around(on_gpus(4, **NCCL), 950.0), name="second")
+    assert said not in analysis("advise").stdout
 
 
 def test_a_suspect_number_is_reported(analysis):
