@@ -348,8 +348,11 @@ def named(target: Result) -> str:
 
 def _cells(what: str, row: StepRow) -> tuple[str, ...]:
     ms = row.seconds.times(1e3)
+    shown = with_interval(ms.value, ms.low, ms.high)
+    if row.share and not ms.value:  # a share of a step whose time is unknown
+        shown = "?"
     trials = " - ".join(trial[:ID_DIGITS] for trial in row.trials)
-    return what, with_interval(ms.value, ms.low, ms.high), percent(row.share), trials
+    return what, shown, percent(row.share), trials
 
 
 def _verdict_rows(worst_first: Sequence[Explanation]) -> Iterator[tuple[str, ...]]:

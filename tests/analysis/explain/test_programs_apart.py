@@ -1,5 +1,6 @@
 """A program whose steps were taken apart gets a verdict; from outside little can be told."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -191,6 +192,13 @@ def test_what_failed_before_its_steps_were_seen_is_suggested_again():
     fill((spec, 100.0, SEEN_FROM_OUTSIDE), (replace(spec, takes_apart=True), None, failed))
     assert "no step was seen" not in verdict()[1]
     assert "command.takes_apart=true" in explained().missing[Ablation.TAKEN_APART]
+
+
+def test_a_step_of_unknown_time_is_not_shown_as_nothing(capsys, monkeypatch):
+    fill((ON_CPU(), 100.0, {**SEEN_FROM_OUTSIDE, "median_step_s": None}))
+    said = run(capsys, monkeypatch, "explain").stdout
+    assert re.search(r"^= the step +\? +100%", said, re.MULTILINE)
+    assert "0.00" not in said
 
 
 def test_a_program_that_reaches_its_ideal_is_healthy(capsys, monkeypatch):
