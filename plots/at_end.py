@@ -104,6 +104,8 @@ class _Ending:
         self.paths: list[Path] = []  # of the files that were written
         self.doing = ""
         self._selection, self._folder, self._tell = selection, folder, tell
+        # of other sweeps, or of this one before it went on
+        self._earlier = {path.name for path in folder.glob("*")}
         # charts read the results once for all
         self._of_charts = PlotSource(selection=selection, command=self.command("chart"))
 
@@ -119,7 +121,7 @@ class _Ending:
 
     def tell_written(self) -> None:
         if self.paths:
-            self._tell(wrote(self.paths))
+            self._tell(wrote(self.paths, self._earlier))
 
     def print_tables(self) -> None:
         tables = varied_tables(self._of_charts.results)

@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -157,9 +157,13 @@ def write_whole(path: Path, text: str, *, makes_folder: bool = False) -> None:
         raise StoreError(f"{path}: {error.strerror}; choose another file with --out") from error
 
 
-def wrote(paths: Sequence[Path]) -> str:
-    """Return `wrote 3 files to figures/: report.html, a.png, b.png`; all are in one folder."""
+def wrote(paths: Sequence[Path], earlier: Collection[str] = ()) -> str:
+    """Return `wrote 3 files to figures/: report.html, a.png, b.png`, all of one folder, and how
+    many are in place of those that were there `earlier`.
+    """
+    num_replaced = sum(path.name in earlier for path in paths)
+    instead = f", {num_replaced} in place of earlier ones," if num_replaced else ""
     names = [path.name for path in paths[:_MOST_NAMED]]
     if len(paths) > len(names):
         names.append(f"and {len(paths) - len(names)} more")
-    return f"wrote {counted(len(paths), 'file')} to {paths[0].parent}/: {', '.join(names)}"
+    return f"wrote {counted(len(paths), 'file')}{instead} to {paths[0].parent}/: {', '.join(names)}"

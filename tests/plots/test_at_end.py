@@ -62,6 +62,17 @@ def test_a_sweep_that_went_on_is_asked_about_by_name(results, reported):
     assert reported[-1] == "ask what it means: scalemark advise"
 
 
+def test_files_that_replace_earlier_ones_are_counted(results, reported):
+    fill("results.db", [(small(model="vgg16", num_gpus=num), 9.0) for num in (1, 2)], name="second")
+    assert show(reported)
+    assert not any("in place of" in line for line in reported)
+    assert show(reported, sweep="second")
+    assert reported[-3] == (
+        "wrote 3 files, 2 in place of earlier ones, to figures/: "
+        "report.html, throughput.png, scaling-vgg16.png"
+    )
+
+
 def test_other_charts_stand_in_for_those_that_have_nothing_to_show(reported):
     fill("results.db", [(small(batch_size=batch), 100.0 + batch) for batch in (4, 8)])
     assert show(reported)
