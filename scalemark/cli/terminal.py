@@ -163,7 +163,8 @@ def print_columns(
     the cells, by row and column, that a terminal shows bold; not together with `spare`.
 
     A terminal that is too narrow gets cells folded between words, and none of the `spare` columns
-    that it has no room for; what is left out is named. A pipe gets cells folded to `piped_width`.
+    that it has no room for; what is left out is named. Where words would be cut it gets a line for
+    each cell that holds something. A pipe gets cells folded to `piped_width`.
     """
     headings = list(map(visible, columns))
     cells = [list(map(visible, row)) for row in rows]
@@ -177,6 +178,25 @@ def print_columns(
         place = headings.index(name)
         for row in (headings, *cells):
             del row[place]
+    least = _least_widths(headings, cells, _PARTS)
+    if console.is_terminal and all(headings) and sum(least) + len(least) > width + 1:
+        _print_cells(console, headings, cells)
+    else:
+        _print_table(console, headings, cells, width, right, bold)
+    if dropped:
+        reported = f"left out for width: {', '.join(dropped)}; --json has them"
+        make_console(stderr=True).print(reported, style="dim", markup=False)
+
+
+def _print_table(
+    console: Console,
+    headings: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    width: int,
+    right: Collection[str],
+    bold: Collection[tuple[int, int]],
+) -> None:
+    """Print cells below each other, folded to a width."""
     widths, gap = fitted(headings, cells, width)
     is_right = [name in right for name in headings]
     if any(headings):
@@ -193,9 +213,16 @@ def print_columns(
     for number, row in enumerate(cells):
         folds = [_lines_of(console, *part, _WORDS) for part in zip(row, widths, strict=True)]
         _print_row(console, folds, widths, gap, is_right, bold_of[number])
-    if dropped:
-        reported = f"left out for width: {', '.join(dropped)}; --json has them"
-        make_console(stderr=True).print(reported, style="dim", markup=False)
+
+
+def _print_cells(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print `heading: cell` lines, and an empty line between rows."""
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        for heading, cell in zip(headings, row, strict=True):
+            if cell:
+                console.print(f"{heading}: {cell}", markup=False)
 
 
 def _lines_of(console: Console, text: str, width: int, units: re.Pattern[str]) -> list[str]:

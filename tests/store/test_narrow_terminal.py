@@ -81,3 +81,10 @@ def test_a_wide_terminal_and_who_names_columns_get_all_of_them():
     assert [line.split() for line in on_a_terminal(80, "list", "--columns", "sweep,data")][1:] == [
         ["a_name_as_long_as_people_like", "synthetic"]
     ] * 2
+
+
+def test_where_words_would_be_cut_each_cell_has_a_line():
+    """A bug: columns of two letters, as `al` above `re`."""
+    lines = on_a_terminal(40, "list")
+    assert {"model: vgg16", "model: resnet18_cifar"} <= set(lines)
+    assert max(map(len, lines)) <= 40

@@ -90,7 +90,9 @@ ROWS = [
 
 
 @pytest.mark.parametrize("width", [88, 80, 60, 50, 30])
-def test_a_narrow_terminal_breaks_headings_then_lines_and_names_last(width, capsys, snapshot):
+def test_a_narrow_terminal_breaks_headings_then_lines_then_names_and_cuts_none(
+    width, capsys, snapshot
+):
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width)
     print_columns(console, COLUMNS, ROWS, frozenset(["batch_size"]), ["sweep"])
     shown = console.file.getvalue()
