@@ -228,11 +228,12 @@ def nothing(problem: str, spec: TrialSpec, end: ProgramEnd) -> AttemptResult:
 
 def noted(end: ProgramEnd, spec: TrialSpec, num_gpus_here: int, of_numbers: str) -> str:
     """Say what is to know of a program that was measured; empty where all is as it should be."""
-    said = [of_numbers, _left_behind(end)]
+    said = [_left_behind(end)]
     if 0 < num_gpus_here < spec.num_gpus:
         said.append(
             f"clocks and neighbors of GPUs were watched on the first of {spec.hosts} hosts only"
         )
+    said.append(of_numbers)
     return "; ".join(filter(None, said))
 
 
