@@ -68,7 +68,6 @@ def test_help_of_a_group_breaks_no_sentence(capsys, monkeypatch):
         ),
         ("compare A", "compare: missing argument 'B'; usage: scalemark compare [OPTIONS] {A} {B} "),
         ("show", "show: missing argument 'which'; usage: scalemark show [OPTIONS] {which}"),
-        ("judge num_gpus=1", "judge: missing option '--baseline'; usage: scalemark judge "),
         ("list --limit", "list: option '--limit' requires an argument"),
     ],
 )
