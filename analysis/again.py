@@ -74,7 +74,7 @@ def repeated(num_repeats: int) -> tuple[str, ...]:
     return ()
 
 
-def again(result: Result, num_repeats: int) -> str:
+def rerun_command(result: Result, num_repeats: int) -> str:
     """Return the command that runs a result's trial once more, though it is done: longer where its
     one run was too short, as its verdict asks for.
     """
@@ -94,14 +94,14 @@ def _long_enough(result: Result) -> TrialSpec:
     return spec
 
 
-def elsewhere(result: Result, num_repeats: int) -> str:
+def portable_command(result: Result, num_repeats: int) -> str:
     """Return what `again` does with every axis, for a reader who has not the database."""
     comment, of_its_code = _with_its_code(result.spec, result)
     axes = overrides(result.spec, result.environment.hardware)
     return f"{comment}{sweep([*axes, *of_its_code, *_rerun(result, num_repeats)])}"
 
 
-def filled(result: Result) -> str:
+def filled_command(result: Result) -> str:
     """Return the command line of a program's trial, ready to paste into a shell.
 
     It is empty of all other trials, and over several hosts, where each host has its own.

@@ -48,7 +48,7 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class Extrapolation:
     """A curve's throughput on more GPUs than it has."""
 
     throughput: float
@@ -57,9 +57,9 @@ class Carried:
     basis: Basis
 
 
-def carry(
+def extrapolate(
     curve: Curve, num_gpus: int, beside: Iterable[Curve] = (), fast_group: int | None = None
-) -> Carried:
+) -> Extrapolation:
     """Predict the throughput on `num_gpus`, which is more than the curve has.
 
     `beside` are curves of the same box. `fast_group` is how many GPUs reach each other by the
@@ -70,7 +70,7 @@ def carry(
     logs = {count: _log_time(curve, count) for count in counts}
     if len(counts) == 1:
         log = logs[most] + _USUAL_LOSS * doublings
-        return _carried(num_gpus, log, _ONE_COUNT_WIDTH * doublings, Basis.ONE_COUNT)
+        return _extrapolation(num_gpus, log, _ONE_COUNT_WIDTH * doublings, Basis.ONE_COUNT)
     loss = max(0.0, logs[most] - logs[counts[0]])
     width = (_LEAST_WIDTH + _WIDTH_OF_LOSS * loss) * math.sqrt(doublings)
     is_beyond = fast_group is not None and most <= fast_group < num_gpus
@@ -81,22 +81,22 @@ def carry(
     gain = (curve[most] - curve[before]) / (most - before) / (curve[before] / before)
     if gain < _LEAST_GAIN:
         log = math.log(num_gpus / curve[most])
-        return _carried(num_gpus, log, width + _NO_GAIN_WIDTH, Basis.NO_GAIN)
+        return _extrapolation(num_gpus, log, width + _NO_GAIN_WIDTH, Basis.NO_GAIN)
     if is_beyond and loss > _VISIBLE_LOSS:
         log = _fitted(_amdahl_shape, logs, num_gpus)
-        return _carried(num_gpus, log, width, Basis.SLOWER_LINKS)
+        return _extrapolation(num_gpus, log, width, Basis.SLOWER_LINKS)
     log = _weighted_median(by_rules(logs, num_gpus), _weights([*beside]))
-    return _carried(num_gpus, log, width, Basis.CURVE)
+    return _extrapolation(num_gpus, log, width, Basis.CURVE)
 
 
 def _log_time(curve: Curve, count: int) -> float:
     return math.log(count / curve[count])
 
 
-def _carried(num_gpus: int, log: float, width: float, basis: Basis) -> Carried:
+def _extrapolation(num_gpus: int, log: float, width: float, basis: Basis) -> Extrapolation:
     """Turn the log of a time into throughput, with an interval of `width` to each side."""
     throughput = num_gpus / math.exp(log)
-    return Carried(
+    return Extrapolation(
         throughput=throughput,
         low=throughput * math.exp(-width),
         high=throughput * math.exp(width),
@@ -170,7 +170,7 @@ def _weighted_median(logs: Mapping[str, float], weights: Mapping[str, float]) ->
 
 # All of these are of logs of t, over published curves.
 _USUAL_ERROR = {"linear": 0.04, "ring": 0.03, "doubling": 0.045}
-_LARGEST_ERROR = 0.15  # that counts: one stray row shall not decide
+_LARGEST_ERROR = 0.15  # that counts: one stray row must not decide
 _USUAL_LOSS = 0.03  # per doubling, of curves of which one count is known
 _ONE_COUNT_WIDTH = 0.13  # to each side, per doubling
 _LEAST_WIDTH = 0.05  # to each side
@@ -269,7 +269,7 @@ def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> P
                 below = {count: value for count, value in values.items() if count < num_gpus}
                 if below:
                     of_box.append(below)
-        carried = asdict(carry(smaller, num_gpus, of_box, _fast_group(curve, num_gpus)))
+        carried = asdict(extrapolate(smaller, num_gpus, of_box, _fast_group(curve, num_gpus)))
     first = curve.first
     return Prediction(
         environment=curve.environment.key,
@@ -305,7 +305,7 @@ def _why_not(curve: KnownCurve, smaller: Mapping[int, float], num_gpus: int) -> 
     if environment.device_kind is DeviceKind.CPU_DEVICE:
         return "CPU devices share the cores of one machine: measure on GPUs"
     if curve.first.counts_steps:
-        return "steps are counted, and a step may be larger on more GPUs: say items_per_step"
+        return "steps are counted, and a step may be larger on more GPUs: set items_per_step"
     if not smaller:
         return f"no trial of this curve has fewer than {num_gpus} GPUs: measure one"
     most = max(smaller)

@@ -80,7 +80,7 @@ def _caught(work: Callable[[], AttemptResult]) -> tuple[AttemptResult, int]:
 
 def preload() -> None:
     """Ask git once, and import all readers, for all that are forked from this process."""
-    start.load()
+    start.warm_caches()
     for kind in KINDS:
         about(kind)
 

@@ -26,28 +26,28 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def descendants(but: Collection[int] = ()) -> list[psutil.Process]:
+def descendants(spared: Collection[int] = ()) -> list[psutil.Process]:
     """Return all that descend from this process, but these, which start no others."""
     below = psutil.Process().children(recursive=True)
-    return [child for child in below if child.pid not in but]
+    return [child for child in below if child.pid not in spared]
 
 
-def signal_all(which: signal.Signals, but: Collection[int] = ()) -> None:
+def signal_all(which: signal.Signals, spared: Collection[int] = ()) -> None:
     """Send a signal to every descendant, but these."""
-    for child in descendants(but):
+    for child in descendants(spared):
         if not _is_zombie(child):
             with suppress(psutil.Error):
                 child.send_signal(which)  # not to another that has its number by now
 
 
-def end_all(but: Collection[int] = (), within_s: float = END_WITHIN_S) -> list[str]:
+def end_all(spared: Collection[int] = (), within_s: float = END_WITHIN_S) -> list[str]:
     """Kill all descendants but these, and wait for them; return the commands of what was running.
 
     A program of another user, as sudo starts it, cannot be killed, and is given up after a while.
     """
     until_s = time.monotonic() + within_s
     commands: dict[int, str] = {}
-    while left := descendants(but):
+    while left := descendants(spared):
         is_running = False
         for child in left:
             if _is_zombie(child):
@@ -64,14 +64,14 @@ def end_all(but: Collection[int] = (), within_s: float = END_WITHIN_S) -> list[s
     return list(commands.values())
 
 
-def living(but: Collection[int] = ()) -> list[psutil.Process]:
+def living(spared: Collection[int] = ()) -> list[psutil.Process]:
     """Return the descendants that run, but these.
 
     Adopted ones that have ended are let go of; their CPU seconds become this process's. What such
     a one had started meanwhile the same look may have missed, so another follows.
     """
     while True:
-        below = descendants(but)
+        below = descendants(spared)
         running = [child for child in below if not _is_zombie(child)]
         let_go = [child for child in below if child not in running and _reap(child)]
         if running or not let_go:

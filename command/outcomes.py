@@ -158,9 +158,7 @@ def ended(outcome: Outcome, message: str) -> AttemptResult:
 
 
 class CrashedError(Exception):
-    """Raised for a program that a signal has ended, and no line says why: it may end well when it
-    is tried again.
-    """
+    """Raised for a program that a signal has ended, and no line says why: a retry may succeed."""
 
 
 _KILLED = re.compile(  # as shells, launchers and Python tell of a child that SIGKILL has ended
@@ -176,7 +174,7 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
     shares the host.
     Raises CrashedError.
     """
-    if end.was_told_to:
+    if end.was_interrupted:
         return ended(Outcome.INTERRUPTED, "interrupted")
     if end.exit_code == 0:
         return None
@@ -214,7 +212,7 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
     return ended(Outcome.FAILED, message)
 
 
-def nothing(problem: str, spec: TrialSpec, end: ProgramEnd) -> AttemptResult:
+def no_number(problem: str, spec: TrialSpec, end: ProgramEnd) -> AttemptResult:
     """Return the result of a program that ended well without a number that counts."""
     hint = ""
     if problem == NO_NUMBER and end.last_lines:
@@ -226,7 +224,7 @@ def nothing(problem: str, spec: TrialSpec, end: ProgramEnd) -> AttemptResult:
     return ended(Outcome.INVALID, "\n".join([message, LAST_LINES, *shown]))
 
 
-def noted(end: ProgramEnd, spec: TrialSpec, num_gpus_here: int, of_numbers: str) -> str:
+def completion_note(end: ProgramEnd, spec: TrialSpec, num_gpus_here: int, of_numbers: str) -> str:
     """Say what is to know of a program that was measured; empty where all is as it should be."""
     said = [_left_behind(end)]
     if 0 < num_gpus_here < spec.num_gpus:

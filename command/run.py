@@ -60,7 +60,7 @@ def run(
         raise UnsupportedTrialError(str(error)) from error
     program = start.program_of(spec, folder.path, os.environ, own)
     # before the start: lines are stamped when they are read, and it may ask git for long
-    doubt = start.write(program, folder)
+    doubt = start.record_software(program, folder)
     with ExitStack() as stack:
         ours = _guarded(program, folder, own, stack)
         signals = Signals()
@@ -136,7 +136,7 @@ def _follow(
             with suppress(ProcessLookupError):  # it has ended already
                 resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
         output = Output(reading, log, listener)
-        ended = Watch(process, output, signals, but=ours).until_it_ends(started_s, num_kills)
+        ended = Watch(process, output, signals, spared=ours).until_it_ends(started_s, num_kills)
         end_all.pop_all()
         return ended
 
@@ -261,7 +261,7 @@ def _result(
         )
         measured = measured_by(run, items_per_step)
     except NothingReadError as error:
-        return outcomes.nothing(str(error), spec, ended), ()
+        return outcomes.no_number(str(error), spec, ended), ()
     figures = _with_utilization(measured.measurement, spec, folder)
     seen = telemetry.summarize(folder.telemetry, *measured.window_s)
     problem = None
@@ -286,7 +286,7 @@ def _result(
         verdict, reasons = measurement.Verdict.SUSPECT, (*doubts, *reasons)
     result = measurement.AttemptResult(
         outcome=measurement.Outcome.INVALID if problem else measurement.Outcome.COMPLETED,
-        message=problem or outcomes.noted(ended, spec, watched.num_gpus, measured.note),
+        message=problem or outcomes.completion_note(ended, spec, watched.num_gpus, measured.note),
         measurement=figures,
         verdict=verdict,
         verdict_reasons=reasons,

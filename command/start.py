@@ -169,7 +169,7 @@ def _not_started(file: str, error: OSError) -> str:
     return f"{file} cannot be started: {error.strerror}"
 
 
-def write(program: Program, folder: RunFolder) -> str:
+def record_software(program: Program, folder: RunFolder) -> str:
     """Find and write it; return what is not known of it, empty for nothing.
 
     What asks git and the interpreter has ended afterwards.
@@ -184,7 +184,7 @@ def write(program: Program, folder: RunFolder) -> str:
     return program_software.doubt(program.software_words, described)
 
 
-def load() -> None:
+def warm_caches() -> None:
     """Ask now, so that processes forked from this one need not."""
     _of_checkout()
     own_version()

@@ -165,7 +165,7 @@ class ProgramEnd:
     exit_code: int  # -N: by signal N
     started_s: float  # on the monotonic clock
     ended_s: float
-    was_told_to: bool  # by a signal to this process
+    was_interrupted: bool  # by a signal to this process
     left_behind: tuple[str, ...]  # commands of what it had started and did not end
     last_lines: tuple[str, ...]
     num_kernel_kills: int  # in this control group, before the program was started
@@ -201,8 +201,8 @@ class Watch:
     process: subprocess.Popen[bytes]
     output: Output
     signals: Signals
-    but: Sequence[int]  # processes that are not its own
-    was_told_to: bool = False
+    spared: Sequence[int]  # processes that are not its own
+    was_interrupted: bool = False
     kill_at_s: float | None = None
     looked_s: float = 0.0
 
@@ -225,7 +225,7 @@ class Watch:
             exit_code=exit_code,
             started_s=started_s,
             ended_s=ended_s,
-            was_told_to=self.was_told_to,
+            was_interrupted=self.was_interrupted,
             left_behind=tuple(left_behind),
             last_lines=tuple(self.output.last_lines),
             num_kernel_kills=num_kernel_kills,
@@ -240,7 +240,7 @@ class Watch:
             if self.signals.descriptor in ready:
                 self._obey(now_s)
             if self.kill_at_s is not None and now_s >= self.kill_at_s:
-                children.signal_all(signal.SIGKILL, self.but)
+                children.signal_all(signal.SIGKILL, self.spared)
                 self.kill_at_s = now_s + KILL_AFTER_S
             if ended in ready:
                 ended_s = min(ended_s, now_s)
@@ -267,23 +267,23 @@ class Watch:
     def _obey(self, now_s: float) -> None:
         """Pass signals on: SIGINT to the program's group, as a terminal does, others to all."""
         for which in self.signals.take():
-            self.was_told_to = True
+            self.was_interrupted = True
             if which == signal.SIGINT:
                 with suppress(ProcessLookupError):
                     os.killpg(self.process.pid, which)
             else:
-                children.signal_all(which, self.but)
+                children.signal_all(which, self.spared)
                 self.kill_at_s = self.kill_at_s or now_s + KILL_AFTER_S
 
     def _end_the_rest(self) -> list[str]:
         """Give what the program had started a moment to end, then kill it."""
-        until_s = time.monotonic() + (0.0 if self.was_told_to else LEFT_BEHIND_S)
+        until_s = time.monotonic() + (0.0 if self.was_interrupted else LEFT_BEHIND_S)
         while time.monotonic() < until_s:
-            if not children.living(self.but):
+            if not children.living(self.spared):
                 return []
             self.output.read_what_is_there(until_s)
             time.sleep(0.01)
-        return children.end_all(self.but)
+        return children.end_all(self.spared)
 
 
 LEAST_INTERVAL_S = 0.5
@@ -333,11 +333,11 @@ class Looks:
 
 
 class Moments:
-    """Looks at all processes of a program now and then. `but` are ours: they are not counted."""
+    """Looks at all processes of a program now and then. `spared` are ours: they are not counted."""
 
-    def __init__(self, but: Collection[int]) -> None:
+    def __init__(self, spared: Collection[int]) -> None:
         self._peak_bytes = 0
-        self._but = but
+        self.spared = spared
         self._own_s = _ended_children_s()  # of what this process had run before
         self._began_s = time.monotonic()
         self._due_s = 0.0
@@ -351,7 +351,7 @@ class Moments:
     def look(self) -> None:
         """Count now. It takes 10 us per process of the host."""
         start_s = time.thread_time()  # of this thread: waiting for a busy core is no cost
-        self._note(children.descendants(self._but))
+        self._note(children.descendants(self.spared))
         cost_s = time.thread_time() - start_s
         end_s = time.monotonic()
         interval_s = max(

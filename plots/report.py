@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from analysis import badges
 from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
-from analysis.again import again, elsewhere
+from analysis.again import portable_command, rerun_command
 from analysis.labels import axes_of
 from analysis.options import what_is_left
 from analysis.pivot import varied_tables
@@ -347,7 +347,7 @@ def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> Iterator[
             outcome, message, log = _end_of(attempt)
             yield Fact(name=f"attempt {attempt['attempt']}", text=f"{outcome}: {message} ({log})")
     if result.environment.origin.is_ours:
-        command = (again if is_short else elsewhere)(result, len(result.repeats))
+        command = (rerun_command if is_short else portable_command)(result, len(result.repeats))
         yield Fact(name="run it again", text=command, is_code=True)
     else:
         yield Fact(name="source", text=made_with(result.environment))

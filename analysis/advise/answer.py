@@ -312,7 +312,7 @@ def _answer(
     return replace(
         answer,
         certainty=ranking.certainty if is_judged else None,
-        command=again.filled(pick),
+        command=again.filled_command(pick),
         in_your_code=_in_your_code(pick),
         explain=_explain(source.selection, question, pick),
     )
@@ -410,7 +410,7 @@ def next_step(answers: Sequence[Recommendation], left: NotRun | None = None) -> 
         # nothing else is worth a trial before
         if answer.pick is not None and is_worth_again(answer.pick, answer.question.able):
             why = f"measure {prefix}{described(answer.pick)} again, it is one suspect run"
-            return NextStep(why=why, commands=(again.again(answer.pick, REPEATS),))
+            return NextStep(why=why, commands=(again.rerun_command(answer.pick, REPEATS),))
     # the first of each is its cheapest
     trials = [(prefix, answer) for prefix, answer in named if answer.next_trials]
     if trials:
@@ -470,6 +470,6 @@ def _unclear(question: Question, ranking: Ranking) -> NextStep:
             f"measure {described(result)} again while nothing else runs, for its repeats "
             "contradict each other"
         )
-        command = again.again(result, max(REPEATS, len(result.repeats)))
+        command = again.rerun_command(result, max(REPEATS, len(result.repeats)))
         return NextStep(why=why, commands=(command,))
     return NextStep(why=f"take any of them, {shown}; more repeats would hardly tell them apart")

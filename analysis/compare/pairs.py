@@ -89,7 +89,7 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
     for axis in free:
         followers.update(FOLLOWERS.get(axis, ()))
     if not followers <= free:
-        loose = _match(*_left(a, b, pairs), free | followers, anywhere=anywhere)
+        loose = _match(*_unpaired(a, b, pairs), free | followers, anywhere=anywhere)
         if loose:
             free, pairs = free | followers, [*pairs, *loose]
     different = [pair for pair in pairs if not _share_attempts(*pair)]
@@ -100,7 +100,7 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
                 "strategy=ps_cpu and strategy=ps_gpu"
             )
         raise StoreError(_why_none(a, b, free))
-    only_a, only_b = _left(a, b, pairs)
+    only_a, only_b = _unpaired(a, b, pairs)
     rows = _rows(different, _fixed(a.results, b.results, free), a, b)
     return Comparison(rows=tuple(rows), only_a=only_a, only_b=only_b)
 
@@ -196,7 +196,7 @@ def _rows(
         values = {(of_a.axes["model"], of_a.axes.get(axis)) for of_a, _ in pairs}
         if axis not in STRATEGY_AXES and (axis in _USUAL or len(values) > len(models)):
             shown.append(axis)
-    ordered = sorted(pairs, key=lambda pair: _place(pair[0]))
+    ordered = sorted(pairs, key=lambda pair: _sort_key(pair[0]))
     environments = _environment_names([result for result, _ in ordered])
     for of_a, of_b in ordered:
         # a table that was imported need not say them
@@ -205,7 +205,7 @@ def _rows(
         }
         if len(environments) > 1:
             setting["environment"] = environments[of_a.environment.key]
-        compared = _apart(of_a.axes, of_b.axes, axes_of([of_a, of_b]))
+        compared = _differing_axes(of_a.axes, of_b.axes, axes_of([of_a, of_b]))
         name_a, name_b = _names(of_a, of_b, compared, a, b)
         judgement, more, to_run = _judged(of_a, of_b)
         yield PairRow(
@@ -259,7 +259,7 @@ def _differ_in_code_alone(a: Environment, b: Environment) -> bool:
     """Return whether they are one environment, or one but for the code of a program."""
     if a.key == b.key:
         return True
-    apart = set(_apart(a.software, b.software, {**a.software, **b.software}))
+    apart = set(_differing_axes(a.software, b.software, {**a.software, **b.software}))
     is_alike = (a.machine, a.shares_host) == (b.machine, b.shares_host)
     return is_alike and CODE in apart and apart <= {CODE, COMMIT}
 
@@ -295,7 +295,9 @@ def _name(result: Result, axes: Sequence[str]) -> str:
     return " ".join(names)
 
 
-def _apart(a: Mapping[str, object], b: Mapping[str, object], axes: Iterable[str]) -> list[str]:
+def _differing_axes(
+    a: Mapping[str, object], b: Mapping[str, object], axes: Iterable[str]
+) -> list[str]:
     return [axis for axis in axes if a.get(axis) != b.get(axis)]
 
 
@@ -310,7 +312,7 @@ def _environment_names(results: Sequence[Result]) -> dict[str, str]:
     return dict(zip(by_key, differing(facts), strict=True))
 
 
-def _place(result: Result) -> tuple[object, ...]:
+def _sort_key(result: Result) -> tuple[object, ...]:
     """Return the key to sort pairs by: also by the free axes of which a strategy is the name."""
     own = natural(result.strategy) if result.is_named_by_free_axes else ()
     return str(result.axes["model"]), result.num_gpus, own
@@ -334,7 +336,7 @@ def _environments(of_a: Result, of_b: Result) -> Iterator[str]:
         yield "the machine or its software is not quite the same"
 
 
-def _left(
+def _unpaired(
     a: ComparedSide, b: ComparedSide, pairs: _Pairs
 ) -> tuple[tuple[Result, ...], tuple[Result, ...]]:
     """Return the results of both sides that are in no pair."""
@@ -390,5 +392,5 @@ def _closest(
     candidates = []
     for here in of_a[:_MOST_TRIED]:
         for there in of_b[:_MOST_TRIED]:
-            candidates.append((_apart(here, there, there), here, there))
+            candidates.append((_differing_axes(here, there, there), here, there))
     return min(candidates, key=lambda each: ("model" in each[0], len(each[0])))

@@ -423,7 +423,7 @@ def _next_step(explained: Sequence[Explanation], selection: Selection) -> NextSt
         of_which = f"{named(target)}: " if len(explained) > 1 else ""
         if again.is_worth_again(target, targets):
             why = f"{of_which}measure it again, it is one suspect run"
-            return NextStep(why=why, commands=(again.again(target, _REPEATS),))
+            return NextStep(why=why, commands=(again.rerun_command(target, _REPEATS),))
         for remedy in explanation.remedies:
             why = f"{of_which}try {remedy.change}, for {remedy.why}"
             if remedy.command:

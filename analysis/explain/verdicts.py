@@ -44,7 +44,7 @@ from scalemark.records.switches import unknown_to
 from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import listed
 
-# of the step: the performance guide's own example of launch gaps worth mending has so much
+# of the step: as much as the launch gaps that the performance guide calls worth fixing
 MATTERS = 0.10
 HEALTHY_FROM = 0.90  # of the ideal
 NEARLY = 0.9  # of the largest: a second so near is as likely
@@ -66,7 +66,7 @@ class Diagnosis:
     bound: Bound | None  # None: cannot tell
     confidence: Confidence
     why: str  # a part of a sentence
-    doubts: tuple[str, ...]  # why it is not surer, the first to be said first
+    doubts: tuple[str, ...]  # why it is not surer, most important first
     causes: tuple[Evidence, ...]  # all that may hold it back, largest first
 
 
@@ -78,9 +78,9 @@ def diagnose(case: Case) -> Diagnosis:
         if case.fall.share(cause.seconds.value) >= MATTERS:
             heavy.append(cause)
     bound, why = _judge(case, heavy) if heavy else _judge_quiet(case, causes)
-    doubts = list(_of_trials(case))
+    doubts = list(_doubts_about_trials(case))
     if bound is not None:
-        doubts += _of_verdict(case, bound, causes, heavy)
+        doubts += _doubts_about_verdict(case, bound, causes, heavy)
     return diagnosed(bound, why, doubts, causes)
 
 
@@ -188,7 +188,7 @@ def _at_most(seconds: waterfall.Seconds) -> float:
     return 1.5 * seconds.value
 
 
-def _of_trials(case: Case) -> Iterator[str]:
+def _doubts_about_trials(case: Case) -> Iterator[str]:
     """Yield what is wrong with the trials that were subtracted."""
     results = case.fall.ablations.results
     if case.fall.target.environment.origin is Origin.PUBLISHED:
@@ -201,12 +201,12 @@ def _of_trials(case: Case) -> Iterator[str]:
             yield f"{ablation} is suspect: {seen.doubts[0]}"
 
 
-def _of_verdict(
+def _doubts_about_verdict(
     case: Case, bound: Bound, causes: Sequence[Evidence], heavy: Sequence[Evidence]
 ) -> Iterator[str]:
     """Yield why a verdict is not sure, as parts of sentences."""
     fall = case.fall
-    yield from _of_launching(case, bound, heavy)
+    yield from _doubts_about_launching(case, bound, heavy)
     taken = case.seen.cores_taken or 0.0
     is_touched = bound in (Bound.INPUT, Bound.LAUNCH)
     if waterfall.shares_cores(fall.target):
@@ -220,14 +220,14 @@ def _of_verdict(
             yield "the one replica fetches its variables from the CPU, which counts as its compute"
     of_bound = [cause for cause in heavy if cause.bound is bound]
     if bound is Bound.HEALTHY:
-        yield from _of_health(fall)
+        yield from _doubts_about_health(fall)
     elif of_bound:
-        yield from _of_top(fall, of_bound[0], heavy)
+        yield from _doubts_about_top(fall, of_bound[0], heavy)
     else:
-        yield from _of_quiet(fall, causes)
+        yield from _doubts_about_quiet(fall, causes)
 
 
-def _of_launching(case: Case, bound: Bound, heavy: Sequence[Evidence]) -> Iterator[str]:
+def _doubts_about_launching(case: Case, bound: Bound, heavy: Sequence[Evidence]) -> Iterator[str]:
     """Yield what launching may take, unless it is little, or less than the verdict's cause."""
     fall = case.fall
     surely_s = _surely_s(bound, heavy)
@@ -256,7 +256,9 @@ def _surely_s(bound: Bound | None, heavy: Sequence[Evidence]) -> float:
     return 0.0
 
 
-def _of_top(fall: waterfall.Waterfall, top: Evidence, heavy: Sequence[Evidence]) -> Iterator[str]:
+def _doubts_about_top(
+    fall: waterfall.Waterfall, top: Evidence, heavy: Sequence[Evidence]
+) -> Iterator[str]:
     missing = [str(name) for name in fall.ablations.missing if name in ablations.ABLATION_ORDER]
     # Nothing larger may be hidden in what the waterfall stands on.
     is_whole = fall.target.num_gpus == 1
@@ -275,7 +277,7 @@ def _of_top(fall: waterfall.Waterfall, top: Evidence, heavy: Sequence[Evidence])
             yield f"{other.bound or UNNAMED} may be as large"
 
 
-def _of_health(fall: waterfall.Waterfall) -> Iterator[str]:
+def _doubts_about_health(fall: waterfall.Waterfall) -> Iterator[str]:
     assert fall.ideal is not None  # nothing is healthy without it
     lost = waterfall.difference(fall.target, fall.ideal)
     if lost.is_conclusive and fall.share(lost.high or 0.0) > MATTERS:
@@ -284,7 +286,7 @@ def _of_health(fall: waterfall.Waterfall) -> Iterator[str]:
         yield "one replica was measured with its input alone, which may hold that back, too"
 
 
-def _of_quiet(fall: waterfall.Waterfall, causes: Sequence[Evidence]) -> Iterator[str]:
+def _doubts_about_quiet(fall: waterfall.Waterfall, causes: Sequence[Evidence]) -> Iterator[str]:
     """Yield causes that seem to take less than what matters, but whose intervals reach it."""
     known = [(" or ".join(part.causes), part.seconds) for part in fall.parts]
     known += [(str(cause.bound), cause.seconds) for cause in causes if cause.bound]

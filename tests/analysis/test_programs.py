@@ -121,7 +121,7 @@ def test_a_command_line_has_variables_and_quotes(changes, filled):
     spec = program(2, command="run --zero {zero} --gpus {gpus}", **changes)
     fill_programs([(spec, 100.0)])
     (result,) = load(Selection(db="results.db"))
-    assert again.filled(result) == filled
+    assert again.filled_command(result) == filled
 
 
 def test_values_are_in_the_order_of_their_numbers(analysis):

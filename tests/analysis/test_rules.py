@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from analysis.predict import Basis, by_rules, carry
+from analysis.predict import Basis, by_rules, extrapolate
 
 
 def efficient(*shares: float, counts: tuple[int, ...] = (1, 2, 4, 8)) -> dict[int, float]:
@@ -19,7 +19,7 @@ def by_rule(rule: str, curve: dict[int, float], num_gpus: int) -> float:
 
 
 def test_a_perfect_curve_stays_perfect():
-    carried = carry(efficient(1, 1, 1), 8)
+    carried = extrapolate(efficient(1, 1, 1), 8)
     assert (carried.throughput, carried.basis) == (pytest.approx(800), Basis.CURVE)
     assert carried.low < 800 < carried.high
 
@@ -46,8 +46,8 @@ def test_a_rule_that_other_curves_of_the_box_follow_weighs_more():
     curve = efficient(1, 0.9, 0.85)
     falling = [efficient(1, 0.9, 0.81), efficient(1, 0.8, 0.64), efficient(1, 0.7, 0.49)]
     flat = [efficient(1, 0.9, 0.9), efficient(1, 0.8, 0.8), efficient(1, 0.7, 0.7)]
-    assert carry(curve, 8, falling).throughput < carry(curve, 8).throughput
-    assert carry(curve, 8, flat).throughput > carry(curve, 8).throughput
+    assert extrapolate(curve, 8, falling).throughput < extrapolate(curve, 8).throughput
+    assert extrapolate(curve, 8, flat).throughput > extrapolate(curve, 8).throughput
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_rule_that_other_curves_of_the_box_follow_weighs_more():
 )
 def test_a_loss_grows_with_each_gpu_beyond_the_fastest_links(curve, num_gpus, fast_group, basis):
     known = {n: v for n, v in curve.items() if n < num_gpus}
-    carried = carry(known, num_gpus, (), fast_group)
+    carried = extrapolate(known, num_gpus, (), fast_group)
     assert carried.basis == basis
     if basis is Basis.SLOWER_LINKS:
         assert carried.throughput < by_rule("doubling", known, num_gpus)
@@ -70,25 +70,25 @@ def test_a_loss_grows_with_each_gpu_beyond_the_fastest_links(curve, num_gpus, fa
 
 def test_beyond_the_fastest_links_a_curve_follows_amdahl():
     curve = {n: 100 * n / (0.95 + 0.05 * n) for n in (1, 2, 4)}
-    carried = carry(curve, 8, (), 4)
+    carried = extrapolate(curve, 8, (), 4)
     assert (carried.throughput, carried.basis) == (pytest.approx(800 / 1.35), Basis.SLOWER_LINKS)
 
 
 def test_intervals_are_wider_beyond_the_fastest_links_even_where_nothing_is_lost():
-    near, beyond = (carry(efficient(1, 0.99, 0.98), 8, (), group) for group in (None, 4))
+    near, beyond = (extrapolate(efficient(1, 0.99, 0.98), 8, (), group) for group in (None, 4))
     assert beyond.high / beyond.low > 1.5 * near.high / near.low
 
 
 def test_gpus_after_those_that_added_nothing_add_nothing():
     """alexnet on 1 to 4 V100 of tensorflow/benchmarks#359, which had 31 % of the ideal on 6."""
     curve = efficient(1, 1.014, 0.964, 0.748, counts=(1, 2, 3, 4))
-    carried = carry(curve, 6)
+    carried = extrapolate(curve, 6)
     assert (carried.throughput, carried.basis) == (pytest.approx(curve[4]), Basis.NO_GAIN)
     assert carried.low < 100 * 6 * 0.305
 
 
 def test_one_count_loses_what_curves_usually_lose():
-    carried = carry({1: 100.0}, 8)
+    carried = extrapolate({1: 100.0}, 8)
     assert carried.basis is Basis.ONE_COUNT
     assert 700 < carried.throughput < 740
     assert carried.low < 550
@@ -99,9 +99,9 @@ def test_an_interval_is_wider_the_more_a_curve_has_lost_and_the_further_it_is_ca
     widths = [
         carried.high / carried.low
         for carried in (
-            carry(efficient(1, 0.99, 0.98), 8),
-            carry(efficient(1, 0.9, 0.8), 8),
-            carry(efficient(1, 0.9, 0.8), 16),
+            extrapolate(efficient(1, 0.99, 0.98), 8),
+            extrapolate(efficient(1, 0.9, 0.8), 8),
+            extrapolate(efficient(1, 0.9, 0.8), 16),
         )
     ]
     assert widths == sorted(widths)
