@@ -79,4 +79,4 @@ def test_a_command_that_changes_something_tells_it_in_json(capsys, monkeypatch, 
 
 def test_what_is_no_number_is_told_so_and_not_that_it_is_too_large(capsys, monkeypatch):
     ended = run_app(capsys, monkeypatch, "guard", "--min-change", "nan")
-    assert (ended.exit_code, "nan; wanted a number " in ended.stderr) == (2, True)
+    assert (ended.exit_code, "nan; wanted a number; usage: " in ended.stderr) == (2, True)
