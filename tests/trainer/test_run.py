@@ -52,7 +52,7 @@ from trainer import run
 def no_room(*_):
     raise tf.errors.ResourceExhaustedError(None, None, "no room for the weights")
 
-run.time_replicas = no_room
+run.op_placement.time_replicas = no_room
 folder = RunFolder(Path(sys.argv[1]))
 found = run.run(TrialSpec.from_json(folder.trial.read_text()), folder)
 print(found.outcome, found.measurement.num_steps, found.replica_times, found.message, sep="; ")

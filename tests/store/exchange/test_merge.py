@@ -263,7 +263,7 @@ def foreign(path: str) -> None:
         (lambda path: changed(path, "UPDATE database_info SET value = '1' WHERE name = 'schema'"), "b.db: "),
         (cut_off, "b.db: "),
         (orphaned, "b.db: damaged (attempts rowid 1: the row of machines that it names is not there"),
-        (impossible, "b.db: damaged (CHECK constraint failed in measurements); "),
+        (impossible, "b.db: CHECK constraint failed in measurements; it is damaged: "),
         (other_spec, "b.db: damaged (trials "),
         (foreign, "b.db: a database of another program (it has recipes)"),
         (lambda path: Path(path).write_text("hello"), "b.db: file is not a database"),

@@ -186,7 +186,10 @@ def test_composing_a_cell_changes_no_other_cell(composer):
         ("num_gpus=???", "num_gpus: missing; give it a value"),
         ("batch_size=1.5", "batch_size=1.5: wanted a whole number or auto"),
         ("staged_vars=maybe", "staged_vars=maybe: wanted true or false"),
-        ("sweep.exclude=num_gpus", r"sweep\.exclude=num_gpus: .* str is not a ListConfig, list"),
+        (
+            "sweep.exclude=num_gpus",
+            r"sweep\.exclude=num_gpus: wanted a list, as sweep\.exclude=\[a,b\]",
+        ),
         ("batch_size=${num_gpu}", "num_gpu"),
     ],
 )
