@@ -219,9 +219,15 @@ def copy_whole(path: Path, to: Path, progress: Progress = silent) -> None:
 
 def _check_pages(connection: sqlite3.Connection, path: Path) -> None:
     """Raise StoreError, or the driver's error, where a page of this database is damaged."""
+    damage = _first_damage(connection)
+    if damage:
+        raise StoreError(f"{path}: {damage}; {IF_DAMAGED}")
+
+
+def _first_damage(connection: sqlite3.Connection) -> str:
+    """Return what SQLite finds first on the pages; empty for nothing. Raises the driver's error."""
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise StoreError(f"{path}: {' '.join(verdict.split())}; {IF_DAMAGED}")
+    return "" if verdict == "ok" else " ".join(verdict.split())
 
 
 def end_if_interrupted(error: object) -> None:
@@ -364,13 +370,13 @@ class _StillThere:
         uri = f"{self._path.absolute().as_uri()}?mode=ro"
         try:
             with closing(sqlite3.connect(uri, uri=True)) as connection:
-                (what,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                damage = _first_damage(connection)
         except sqlite3.DatabaseError as error:
             if not _has_code(error, *_OF_DAMAGE):
                 raise  # it is locked, or cannot be read just now
-            what = str(error)
-        if what != "ok":
-            raise self._lost(f"cut off or overwritten ({' '.join(what.split())})")
+            damage = str(error)
+        if damage:
+            raise self._lost(f"cut off or overwritten ({damage})")
 
     def _lost(self, how: str) -> LostDatabaseError:
         return LostDatabaseError(

@@ -80,7 +80,7 @@ class Channel:
 
     def send(self, kind: str, **values: Any) -> None:
         line = MARK + json.dumps({"kind": kind, **values}).encode() + b"\n"
-        with suppress(OSError):  # nobody reads it: that is noticed where messages come from
+        with suppress(OSError):  # nobody reads it any more; `messages` notices that
             while line:
                 line = line[os.write(self._outgoing, line) :]
 

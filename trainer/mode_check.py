@@ -156,7 +156,7 @@ LOGICAL_GPU_BYTES = 4 * 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What is checked: the mode with these changes."""
+    """A row of the table of checks: a mode with some axes changed."""
 
     changes: dict[str, Any]  # fields of TrialSpec
     bound: float | None = None  # of the difference from one device; without, replicas are compared

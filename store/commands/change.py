@@ -152,7 +152,7 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> sa.Colu
 
 
 def _ask_to_delete(engine: sa.Engine, chosen: sa.ColumnElement[bool], *, yes: bool) -> None:
-    """Say how many attempts it is about; nobody is asked about none."""
+    """Say how many attempts would be deleted, and ask; where there are none, ask nobody."""
     counts = sa.select(sa.func.count(), sa.func.count(AttemptRow.trial_id.distinct()))
     with reading(engine) as connection:
         num, num_trials = connection.execute(counts.where(chosen)).one()
