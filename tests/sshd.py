@@ -1,4 +1,7 @@
-"""Servers of ssh on loopback that stand for hosts: each has a port, a key and locks of its own."""
+"""Servers of ssh on loopback that stand for hosts: each has a port, a key and locks of its own.
+
+Their home is empty: a host killed while the shell's start files run could leave a lock of theirs.
+"""
 
 import os
 import shutil
@@ -21,7 +24,7 @@ StrictModes no
 UsePAM no
 PermitRootLogin yes
 PasswordAuthentication no
-SetEnv SCALEMARK_LOCK_DIR={folder}/locks-{name}
+SetEnv SCALEMARK_LOCK_DIR={folder}/locks-{name} HOME={folder}
 """
 CLIENT = """\
 Host {name}
