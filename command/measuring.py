@@ -144,9 +144,7 @@ def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
         return calls
     fit = printed.curve.items_by_means(calls.arrivals_s[0])
     span_s = calls.arrivals_s[-1] - calls.arrivals_s[0]
-    widest = math.inf
-    if span_s > 0:
-        widest = max(WIDEST_APART, STAMPED_WITHIN_S / span_s)
+    widest = _widest(WIDEST_APART, span_s)
     if fit is None or (not fit.is_mean and fit.misfit <= widest):
         if printed.curve.are_rates_mixed:
             raise NothingReadError(
@@ -154,13 +152,22 @@ def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
             )
         return calls
     if fit.is_mean:  # but for rounding, all lines agree
-        widest = max(WIDEST_MISFIT, STAMPED_WITHIN_S / span_s)
+        widest = _widest(WIDEST_MISFIT, span_s)
     if fit.misfit > widest:
         raise NothingReadError(
             f"its rates and the time between its lines are {fit.misfit:.0%} of the run apart; "
             "`scalemark read LOG` shows its other numbers"
         )
     return printed.curve.calls(fit.items_per_step, by_lines=True)
+
+
+def _widest(share: float, span_s: float) -> float:
+    """Return by what share of their span lines may deny rates: more where they came within little
+    time, as each is seen late.
+    """
+    if span_s <= 0:
+        return math.inf
+    return max(share, STAMPED_WITHIN_S / span_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +230,9 @@ def _refuse_wrong_items(
             "give command.items_per_step=1 where they are, or print items per second"
         )
     items = window.calls.items_per_step or 1.0
-    is_part = items < FEW_ITEMS and abs(items - max(1, round(items))) > WIDEST_APART * items
+    span_s = window.calls.arrivals_s[-1] - window.calls.arrivals_s[0]
+    widest = _widest(WIDEST_APART, span_s)
+    is_part = items < FEW_ITEMS and abs(items - max(1, round(items))) > widest * items
     if asked is None and window.calls.is_fitted and is_part:
         raise NothingReadError(
             f"by its rates and the time between its lines a step has {items:.3g} items, so that it "
