@@ -231,7 +231,7 @@ _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r"[,;|\t\n{}\[\]]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?%)")
-_IS_NAME = re.compile(r"['\"]?\s*[:=]")
+_IS_NAME = re.compile(r"[\w/]*['\"]?\s*[:=]")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
 _UNIT_BEFORE = re.compile(r"^\S*/\S+\s*(?=\($)")  # of the number before, as `img/s/GPU (`
 _OF_NUMBER_BEFORE = re.compile(r"^[A-Za-z]+/s(?:ec)?\s+")

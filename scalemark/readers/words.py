@@ -150,6 +150,7 @@ _GPU = _set(
 )
 _SEVERAL_GPUS = _set("node host machine thread")  # a rate of one is neither of all nor of a GPU
 _TIME = _set("time duration elapsed cost latency timing seconds secs sec ms s avg dt t take takes")
+_NAMED_TIME = _set("time duration latency timing dt took")  # time_this_iter_s is in seconds
 _BARE_TIMES = (
     *({"time"}, {"seconds"}, {"dt"}, {"time", "ms"}, {"time", "s"}, {"time", "sec"}),
     *({"took"}, {"duration"}, {"duration", "ms"}, {"duration", "s"}, {"time", "seconds"}),
@@ -387,7 +388,8 @@ def _numerator(words: Sequence[str]) -> str | None:
         while after < len(words) and (words[after] in ("per", "train") or words[after] in _GPU):
             after += 1
         is_seconds = after < len(words) and SECONDS.get(words[after]) == 1.0
-        if is_seconds and not (name == "steps" and words[:place] == ["time"]):
+        is_time = name == "steps" and "per" not in words and _NAMED_TIME.intersection(words[:place])
+        if is_seconds and not is_time:
             return name
     return None
 

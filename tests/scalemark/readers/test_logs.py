@@ -158,6 +158,8 @@ UNFAMILIAR = [  # forms that programs print, with made-up numbers
     ("step 10: loss 2.3 (350ms)", None, 0.35, "", None, 10),
     ("step: 7, s/it: 0.25, loss: 2.1", None, 0.25, "", None, 7),
     ("num_env_steps_sampled_throughput_per_sec: 1234.5", 1234.5, None, "", None, None),
+    ("time_this_iter_s: 2.79", None, 2.79, "", None, None),  # RLlib
+    ("step=7 train/time_step_s=0.25 train/data_time_s=0.01", None, 0.25, "", None, 7),
     ("tgs (tokens/gpu/second)=3228.48, step=3", 3228.48, None, "tokens", True, 3),
     ('    "train_samples_per_sec": 523.2,', 523.2, None, "samples", None, None),
     (
