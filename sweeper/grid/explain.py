@@ -163,6 +163,9 @@ def explain(error: ConfigError, override: str = "") -> str:
             shown = f"conf/{name}"
         named = re.search(r"full_key: (\S+)", file[2])
         where = f"{shown}: {named[1]}" if named else shown
+        group = re.search(r"str is not a subclass of (\w+)Config. value: (.+)", file[2])
+        if group and group[1].lower() in _GROUPS:
+            return f"{where}: write `- override /{group[1].lower()}: {group[2]}` below defaults"
         return f"{where}: {_first_line(file[2])}"
     merged = re.search(r"Error merging override (.*)", text)
     if merged and not override:

@@ -178,5 +178,5 @@ def test_a_file_of_ones_own_that_gives_a_group_one_value_is_named_with_it(tmp_pa
         compose("config", overrides=["experiment=mine", own], return_hydra_config=True)
     GlobalHydra.instance().clear()
     assert explain(raised.value) == (
-        "experiment/mine.yaml: Merge error: str is not a subclass of ModelConfig. value: trivial"
+        "experiment/mine.yaml: write `- override /model: trivial` below defaults"
     )
