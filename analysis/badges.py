@@ -38,13 +38,18 @@ def of_result(result: Result) -> list[str]:
         doubts.append("single run")
     if _is_wide(result) or has_two_modes(result.repeats):
         doubts.append("noisy")
-    if result.efficiency is not None and result.efficiency > _MOST_EFFICIENT:
+    if is_superlinear(result):
         doubts.append("superlinear")
     if result.failed:
         doubts.append("failures")
     if result.was_busy:
         doubts.append("machine busy")
     return doubts
+
+
+def is_superlinear(result: Result) -> bool:
+    efficiency = result.efficiency
+    return efficiency is not None and efficiency > _MOST_EFFICIENT
 
 
 def _is_wide(result: Result) -> bool:

@@ -79,9 +79,9 @@ def varying(results: Sequence[Result], axes: Sequence[str]) -> list[str]:
         if result.is_named_by_free_axes:  # labels leave out what a strategy names
             free.update(result.strategy_axes)
     different = []
-    rows = [result.axes for result in results]
-    for axis in axes:
-        values = [row.get(axis) for row in rows]
+    # row by row, since memory holds the axes of a trial beside each other
+    rows = [tuple(map(result.axes.get, axes)) for result in results]
+    for axis, values in zip(axes, zip(*rows, strict=True), strict=True):
         is_constant = values.count(values[0]) == len(values) and len(set(map(type, values))) == 1
         if not is_constant or axis in free or axis in _OF_OTHER_AXES:
             different.append(axis)
@@ -125,19 +125,32 @@ def labels_of(
     With `num_gpus` among the axes they need not be. A strategy does not repeat the free axes that
     are `pivoted`: down, across and in the title they are labels of their own.
     """
-    has_batch = "batch_size" in axes and "num_gpus" not in axes
-    has_micro = "gradient_accumulation" in axes and "num_gpus" not in axes
-    labels = []
-    for result in results:
-        values = [result.hosts if axis == "hosts" else result.axes.get(axis) for axis in axes]
-        if "strategy" in axes and result.is_of_program:
-            values[axes.index("strategy")] = _strategy_beside(result, pivoted)
-        if has_batch and result.axes.get("scaling") == "strong":
-            values[axes.index("batch_size")] = global_batch(result)
-        if has_micro and keeps_micro_batches(result):
-            values[axes.index("gradient_accumulation")] = micro_batches(result)
-        labels.append(tuple(values))
-    return labels
+    if not axes:
+        return [()] * len(results)
+    columns = [_column(results, axis, pivoted, "num_gpus" in axes) for axis in axes]
+    return list(zip(*columns, strict=True))
+
+
+def _column(
+    results: Sequence[Result], axis: str, pivoted: Collection[str], has_num_gpus: bool
+) -> list[Any]:
+    """Return the value of one axis in each result's label."""
+    if axis == "hosts":
+        return [result.hosts for result in results]
+    values = [result.axes.get(axis) for result in results]
+    if axis == "strategy":
+        for place, result in enumerate(results):
+            if result.is_of_program:
+                values[place] = _strategy_beside(result, pivoted)
+    elif axis == "batch_size" and not has_num_gpus:
+        for place, result in enumerate(results):
+            if result.axes.get("scaling") == "strong":
+                values[place] = global_batch(result)
+    elif axis == "gradient_accumulation" and not has_num_gpus:
+        for place, result in enumerate(results):
+            if keeps_micro_batches(result):
+                values[place] = micro_batches(result)
+    return values
 
 
 def _strategy_beside(result: Result, pivoted: Collection[str]) -> str:

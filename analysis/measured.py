@@ -16,8 +16,6 @@ from analysis.results import (
     Gpus,
     Result,
     is_quotable,
-    metrics_of,
-    usage_of,
     with_baselines,
 )
 from scalemark.host.software import COMMIT, DIRTY, OF_PROGRAM, facts
@@ -362,14 +360,13 @@ def _result(
         low=low,
         high=high,
         doubts=_doubts_of(quotable),
-        was_busy=any(_was_busy(trial, attempt) for attempt in quotable),
+        was_busy=_was_busy(trial, quotable),
         is_settled=all(attempt["steady"] for attempt in quotable),
         item=quotable[0]["item"] if quotable else item,
         is_reported=any(attempt["reported"] for attempt in quotable),
-        is_unconfirmed=any(_is_unconfirmed(trial, attempt) for attempt in quotable),
+        is_unconfirmed=_is_unconfirmed(trial, quotable),
         is_on_one_machine=_is_on_one_machine(of_trial[0]),
-        usage=usage_of(quotable),
-        metrics=metrics_of(quotable),
+        quotable=quotable,
         out_of_race=out_of_race,
         found_by=found_by,
     )
@@ -380,19 +377,26 @@ def _outcome(attempt: Mapping[str, Any]) -> str:
     return str(Outcome.INVALID if attempt["outcome"] == Outcome.COMPLETED else attempt["outcome"])
 
 
-def _is_unconfirmed(trial: Mapping[str, Any], attempt: Mapping[str, Any]) -> bool:
+def _is_unconfirmed(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether only the program says how many items a step has, or it prints no steps."""
-    if trial["engine"] != Engine.command or attempt["reported"] or attempt["item"] == STEPS:
+    if trial["engine"] != Engine.command:
         return False
-    return not trial.get("items_per_step") or attempt["median_step_s"] is None
+    for attempt in attempts:
+        is_counted = trial.get("items_per_step") and attempt["median_step_s"] is not None
+        if not (is_counted or attempt["reported"] or attempt["item"] == STEPS):
+            return True
+    return False
 
 
-def _was_busy(trial: Mapping[str, Any], attempt: Mapping[str, Any]) -> bool:
+def _was_busy(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether its machine had other work, as verdicts of it say."""
-    most = MAX_FOREIGN_SHARE * attempt["machine"]["num_cores"]
-    is_taken = (attempt["cores_taken_by_others"] or 0.0) > most
     is_on_cpu = trial["device_kind"] == DeviceKind.CPU_DEVICE  # on GPUs it hardly matters
-    return bool(attempt["shares_host"]) or (is_on_cpu and is_taken)
+    for attempt in attempts:
+        taken = attempt["cores_taken_by_others"] or 0.0
+        most = MAX_FOREIGN_SHARE * attempt["machine"]["num_cores"]
+        if attempt["shares_host"] or (is_on_cpu and taken > most):
+            return True
+    return False
 
 
 def _doubts_of(attempts: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

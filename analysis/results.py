@@ -30,9 +30,6 @@ class Usage:
     optimizer_state_bytes: int | None = None  # the same
 
 
-UNKNOWN = Usage()
-
-
 def metrics_of(attempts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
     """Return by name the numbers that all repeats of a trial have beside their speed."""
     metrics: dict[str, list[float]] = defaultdict(list)
@@ -198,10 +195,20 @@ class Result:
     is_on_one_machine: bool = False  # its hosts, more than one, were processes of one machine
     out_of_race: str = ""  # why a race ran no more repeats of it; empty where none put it out
     of_other_sweeps: int = 0  # repeats by others than the sweep that was asked for, if one was
-    usage: Usage = UNKNOWN  # of its devices, by the completed repeats
-    metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # see metrics_of
+    # the attempts behind `repeats`, as `store.reading.queries.measured` has them
+    quotable: Sequence[Mapping[str, Any]] = ()
     # settings by which a sweep finds it: its database, its hardware where it ran on several
     found_by: tuple[str, ...] = ()
+
+    @property
+    def usage(self) -> Usage:
+        """Return the figures of its devices, by the completed repeats."""
+        return usage_of(self.quotable)
+
+    @property
+    def metrics(self) -> dict[str, tuple[float, ...]]:
+        """Return by name the numbers that all repeats have beside their speed."""
+        return metrics_of(self.quotable)
 
     @property
     def strategy(self) -> str:
@@ -332,9 +339,10 @@ class Result:
         None where steps are counted: where each GPU keeps its batch, a perfect one is 1 / N by
         steps, so a loss cannot be told from a larger step.
         """
-        if self.speed_up is None or self.baseline is None or self.counts_steps:
+        speed_up = self.speed_up
+        if speed_up is None or self.baseline is None or self.counts_steps:
             return None
-        return self.speed_up * self.baseline.num_gpus / self.num_gpus
+        return speed_up * self.baseline.num_gpus / self.num_gpus
 
     def facts(self) -> dict[str, Any]:
         """Return what --json prints of it."""

@@ -133,8 +133,7 @@ def _figure(result: Result, name: str, shared: Collection[str]) -> str:
     text = quantity(name).text(result)
     if not text or name not in _RELATIVE:
         return text
-    is_superlinear = "superlinear" in badges.of_result(result)
-    if is_superlinear or set(result.speed_up_doubts).difference(shared):
+    if badges.is_superlinear(result) or set(result.speed_up_doubts).difference(shared):
         return f"{text}{SUSPECT}"
     return text
 

@@ -155,7 +155,7 @@ def run(commands: Mapping[str, Command], *, program: str = "scalemark", about: s
     OPENED.clear()
     begin_answer()
     # of hundreds of thousands of results a quarter of the time would go into looking for garbage
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(1_000_000, 50, 100)
     try:
         try:
             chosen(prog_name=program)

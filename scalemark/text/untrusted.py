@@ -182,6 +182,8 @@ _RULES: tuple[_Rule, ...] = (
         MASK,
     ),
 )
+_SIGNS = {sign for signs, *_ in _RULES for sign in signs}.union(_WORDS)
+_ANY_SIGN = re.compile("|".join(map(re.escape, sorted(_SIGNS))))  # thousands of cells have none
 _URL_ALONE = re.compile(r"(:/{1,2}[^\s/@:]*+):(.*)", re.DOTALL)
 
 
@@ -197,6 +199,8 @@ def without_secrets(text: str) -> str:
     `Authorization:`, `://user:`) or by its shape. In running text it ends with a space.
     """
     lowered = text.lower()
+    if not _ANY_SIGN.search(lowered):
+        return text
     for signs, pattern, masked_as in _RULES:
         if any(sign in lowered for sign in signs):
             text = pattern.sub(masked_as, text)

@@ -110,7 +110,11 @@ _OF_AN_ATTEMPT = {
         MeasurementRow,
         "throughput throughput_low throughput_high median_step_s cores_taken_by_others verdict "
         "steady item reported mfu variable_bytes optimizer_state_bytes peak_device_memory_bytes "
-        "peak_host_memory_bytes last_loss metrics",
+        "peak_host_memory_bytes last_loss",
+    ),
+    # of most attempts JSON's null, which would be read anew for each of hundreds of thousands
+    "metrics": sa.case(
+        (sa.cast(MeasurementRow.metrics, sa.Text) != "null", MeasurementRow.metrics)
     ),
     "verdict_reasons": sa.case(
         (MeasurementRow.verdict == Verdict.SUSPECT, MeasurementRow.verdict_reasons)
