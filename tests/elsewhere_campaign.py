@@ -183,19 +183,13 @@ def on_ray(
         time.sleep(5.0)
         cluster.start("b")
 
-    def restart_cluster() -> None:
-        for node in ray_cluster.NODES:
-            cluster.kill(node)
-        for node in ray_cluster.NODES:
-            cluster.start(node)
-
     address = f"launcher.ray.address={cluster.address}"
     return Campaign(
         folder,
         ("launcher=ray", address, "launcher.ray.num_hosts=3"),
         num_trials,
         faults,
-        {"kill a node": kill_node, "restart the cluster": restart_cluster},
+        {"kill a node": kill_node, "restart the cluster": cluster.restart},
     )
 
 
@@ -211,8 +205,8 @@ def main() -> None:
             os.environ["SLURM_CONF"] = str(cluster.config)
             campaign = on_slurm(cluster, folder, asked.trials, FAULTS["slurm"])
         elif asked.engine == "ray":
-            nodes, variables = stack.enter_context(ray_cluster.cluster())
-            os.environ.update(variables)
+            nodes = stack.enter_context(ray_cluster.cluster())
+            os.environ.update(ray_cluster.VARIABLES)
             campaign = on_ray(nodes, folder, asked.trials, FAULTS["ray"])
         else:
             hosts = stack.enter_context(sshd.hosts(folder, ("a", "b")))

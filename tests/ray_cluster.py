@@ -6,9 +6,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.slurm import until
@@ -33,6 +33,7 @@ class Cluster:
 
     folder: Path
     port: int
+    down: set[str] = field(default_factory=lambda: set(NODES))
 
     @property
     def address(self) -> str:
@@ -45,18 +46,32 @@ class Cluster:
             role.append(f"--temp-dir={self.folder}")
         ray = [str(Path(sys.executable).with_name("ray")), "start", *role]
         own = {**os.environ, **VARIABLES, MARK: f"{self.folder}/{node}"}
+        own |= {
+            "SCALEMARK_LOCK_DIR": f"{self.folder}/locks",
+            "SCALEMARK_CACHE": f"{self.folder}/cache",
+        }
         own.pop("RAY_ADDRESS", None)
         subprocess.run(
             [*ray, *RESOURCES],
+            cwd=self.folder,
             env=own,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
         )
+        self.down.discard(node)
+
+    def restart(self) -> None:
+        """Begin anew: all nodes, with a head that knows of nothing before."""
+        for node in NODES:
+            self.kill(node)
+        for node in NODES:
+            self.start(node)
 
     def kill(self, node: str) -> None:
         """As if its power had gone: Ray's processes there, and what they run."""
         until(lambda: not self._kill(f"{MARK}={self.folder}/{node}"))
+        self.down.add(node)
 
     def running(self) -> list[int]:
         """Process ids of trainers that Ray's workers run."""
@@ -83,15 +98,15 @@ class Cluster:
 
 
 @contextmanager
-def cluster() -> Iterator[tuple[Cluster, Mapping[str, str]]]:
-    """Start one; gives what else a driver needs in its environment."""
+def cluster() -> Iterator[Cluster]:
+    """Start one; a driver needs VARIABLES in its environment."""
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
         with socket.create_server(("127.0.0.1", 0)) as free:
             started = Cluster(Path(folder), free.getsockname()[1])
         try:
             for node in NODES:
                 started.start(node)
-            yield started, VARIABLES
+            yield started
         finally:
             for node in reversed(NODES):
                 started.kill(node)
