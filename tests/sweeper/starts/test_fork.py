@@ -294,15 +294,10 @@ def test_where_forking_cannot_be_attempts_are_spawned_and_marked_so(
     assert process.start == Placement.from_json(folder.placement.read_text()).start == "spawn"
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        small(free=(("env.TF_ENABLE_ONEDNN_OPTS", "0"),)),
-        small(num_gpus=2, all_reduce="none", xla="auto"),
-        small(free=(("env.TF_NUM_INTEROP_THREADS", "1"),)),
-    ],
-)
-def test_a_real_trial_is_the_same_forked_and_spawned(tmp_path, spec):
+def test_a_real_trial_is_the_same_forked_and_spawned(tmp_path):
+    """With a variable read at import, one read by the first session, and a flag of the compiler."""
+    variables = {"env.TF_ENABLE_ONEDNN_OPTS": "0", "env.TF_NUM_INTEROP_THREADS": "1"}
+    spec = small(num_gpus=2, all_reduce="none", xla="auto", free=tuple(variables.items()))
     with closing(Fork()) as fork, closing(Spawn()) as spawn:
         forked, spawned = (
             _run_trial(start, tmp_path / start.name, spec) for start in (fork, spawn)
