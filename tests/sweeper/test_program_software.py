@@ -71,5 +71,7 @@ def test_a_program_that_is_not_there_is_refused_before_anything_runs(command, pr
 def test_programs_that_only_an_attempt_can_find_are_left_to_it():
     shell = spec_of("my_function a.py; none", shell=True)
     later = spec_of("{run_dir}/made_by_another x.py")
-    for spec in (shell, later, spec_of("python -m module"), spec_of("env python nothere.py")):
-        described(spec)
+    left = (shell, spec_of("python -m module"), spec_of("env python nothere.py"))
+    assert [described(spec)[1] for spec in left] == [[], [], []]
+    (doubt,) = described(later)[1]
+    assert doubt.startswith("`x.py`: the Python that runs it was not found")
