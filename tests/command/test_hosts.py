@@ -59,12 +59,14 @@ for step in range(40):
     print(f"step {step} rate 1000", flush=True)
     time.sleep(0.01)
 """
-SAVES = f"""{STEPS}
-if sys.argv[1] == "1":
-    while not Path("ended-0").exists():
-        time.sleep(0.01)
-    time.sleep(1.5)
-    print("saved", flush=True)
+LATE = f"""{STEPS}
+import os, signal
+while sys.argv[1] == "1" and not Path(os.environ["SCALEMARK_RUN_DIR"], "result.json").exists():
+    time.sleep(0.01)
+"""
+SAVES = f"""{LATE}
+time.sleep(0.5)
+print("saved", flush=True)
 Path("ended-" + sys.argv[1]).touch()
 """
 
@@ -76,16 +78,12 @@ def test_other_hosts_may_finish_after_the_first():
     assert Path("ended-1").exists()
 
 
-FAILS_LATE = f"""{STEPS}
-import os, signal
+FAILS_LATE = f"""{LATE}
 if sys.argv[1] == "1":
-    while not Path("ended-0").exists():
-        time.sleep(0.01)
-    time.sleep(1)
+    time.sleep(1)  # the first has its result, and ends
     if sys.argv[-1] == "signal":
         os.kill(os.getpid(), signal.SIGABRT)
     raise ValueError("cannot save")
-Path("ended-" + sys.argv[1]).touch()
 """
 
 

@@ -1,8 +1,10 @@
 """Four sweeps write into one PostgreSQL database whose server is restarted five times: nothing is lost, and who waits says so."""
 
+import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,14 +15,15 @@ from store.reading import queries
 from store.writer import Writer
 from tests import postgresql
 from tests.conftest import PROJECT
+from tests.slurm import until
 from tests.tables import asked
 
 pytestmark = pytest.mark.integration
 
-NUM_SWEEPS, NUM_RESTARTS, NUM_ATTEMPTS, WITHIN_S = 4, 5, 48, 300.0
+NUM_SWEEPS, NUM_RESTARTS, NUM_ATTEMPTS, WITHIN_S = 4, 5, 24, 900.0
 SWEEP = [
     *(sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", "engine=simulated"),
-    *("hardware=dgx1_p100", "strategy=replicated_nccl", "num_gpus=1,2,4", "sweep.repeats=16"),
+    *("hardware=dgx1_p100", "strategy=replicated_nccl", "num_gpus=1,2,4", "sweep.repeats=8"),
 ]
 MODELS = ("resnet50", "vgg16", "alexnet", "inception3")  # no sweep finds its trials finished
 ONCE = "SELECT trial_id, repeat, count(*) AS num FROM attempts WHERE outcome = 'completed' GROUP BY trial_id, repeat"
@@ -35,6 +38,10 @@ def num_recorded(url: str) -> int:
         return 0
 
 
+def all_said() -> str:
+    return "".join(Path(f"{model}.txt").read_text() for model in MODELS)
+
+
 def test_four_sweeps_lose_nothing_when_their_server_is_restarted_five_times():
     programs = postgresql.needed_programs(postgresql.find_programs(), in_ci=False)
     with postgresql.server(programs) as server, postgresql.new_database(server) as url:
@@ -42,24 +49,21 @@ def test_four_sweeps_lose_nothing_when_their_server_is_restarted_five_times():
         sweeps = []
         for model in MODELS:
             command = [*SWEEP, f"model={model}", f"sweep.name={model}", f"store.url='{url}'"]
-            sweeps.append(
-                subprocess.Popen(
-                    [*command, f"store.runs_dir={model}"], stderr=subprocess.PIPE, text=True
-                )
-            )
+            with Path(f"{model}.txt").open("w") as said:
+                sweeps.append(subprocess.Popen([*command, f"store.runs_dir={model}"], stderr=said))
         gives_up_s = time.monotonic() + WITHIN_S
         for number in range(NUM_RESTARTS):
             wanted = (1 + number) * NUM_SWEEPS * NUM_ATTEMPTS // (NUM_RESTARTS + 2)
             while num_recorded(url) < wanted:
                 assert time.monotonic() < gives_up_s
-                assert not any(sweep.poll() for sweep in sweeps), sweeps[0].communicate()
+                assert not any(sweep.poll() for sweep in sweeps), all_said()
                 time.sleep(0.1)
             postgresql.stop(server, "immediate" if number % 2 else "fast")
-            time.sleep(0.5 if number else 9.0)  # so that some try to write meanwhile
+            if number == 0:  # some try to write meanwhile
+                until(lambda: re.search("is the server there.*; trying again", all_said()))
+            time.sleep(0.5)
             postgresql.start(server)
-        ended = [sweep.communicate(timeout=WITHIN_S)[1] for sweep in sweeps]
-        assert [sweep.returncode for sweep in sweeps] == [0] * NUM_SWEEPS, ended
-        assert any("is the server there" in text and "; trying again" in text for text in ended)
+        assert [sweep.wait(WITHIN_S) for sweep in sweeps] == [0] * NUM_SWEEPS, all_said()
         engine = open_for_reading(url)
         once = queries.rows(engine, ONCE)
         assert [row["num"] for row in once] == [1] * (NUM_SWEEPS * NUM_ATTEMPTS)
