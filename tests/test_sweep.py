@@ -19,6 +19,7 @@ import yaml
 
 from tests.conftest import PROJECT
 from tests.filled import fill
+from tests.ran import ran
 from tests.slurm import until
 from tests.specs import small
 from tests.sweeper.processes import PATIENCE_S, assert_gone
@@ -38,13 +39,11 @@ WAITS = "907"  # of one that waits for a file `go`
 
 
 def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*REAL, *arguments], capture_output=True, text=True, check=False)
+    return ran([*REAL, *arguments])
 
 
 def scripted(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SCRIPTED, "model=trivial", *arguments], capture_output=True, text=True, check=False
-    )
+    return ran([*SCRIPTED, "model=trivial", *arguments])
 
 
 def outcomes(database: str = "results.db") -> list[str]:
@@ -289,33 +288,23 @@ def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
     assert outcomes() == ["completed"]
 
 
-def test_a_variable_that_is_no_utf_8_is_stored_and_rebuilt():
+def rebuilt(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return ran([sys.executable, "-m", "scalemark", "db", "rebuild", "runs", *arguments])
+
+
+def test_a_variable_and_a_reason_that_are_no_utf_8_are_stored_and_rebuilt():
     variables = {**os.environb, b"NCCL_TOPO_FILE": b"caf\xe9"}
-    ended = subprocess.run(
-        [*SCRIPTED, "model=trivial"], env=variables, capture_output=True, text=True, check=False
-    )
+    command = [*map(os.fsencode, SCRIPTED), b"model=trivial", b"sweep.reason='the caf\xe9'"]
+    ended = ran(command, env=variables)
     assert ended.returncode == 0, ended.stderr
-    rebuild = [sys.executable, "-m", "scalemark", "db", "rebuild", "runs", "--db", "rebuilt.db"]
-    rebuilt = subprocess.run(rebuild, capture_output=True, text=True, check=False)
-    assert (rebuilt.returncode, outcomes("rebuilt.db")) == (0, ["completed"]), rebuilt.stderr
+    again = rebuilt("--db", "rebuilt.db")
+    assert (again.returncode, outcomes("rebuilt.db")) == (0, ["completed"]), again.stderr
     for database in ("results.db", "rebuilt.db"):
         with closing(sqlite3.connect(database)) as connection:
             ((description,),) = connection.execute("SELECT description FROM environments")
+            ((reason,),) = connection.execute("SELECT reason FROM sweeps")
         assert json.loads(description)["variables"]["NCCL_TOPO_FILE"] == r"caf\udce9"
-
-
-def test_a_reason_that_is_no_utf_8_is_stored_and_rebuilt():
-    command = [*map(os.fsencode, SCRIPTED), b"model=trivial", b"sweep.reason='the caf\xe9'"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    rebuild = [sys.executable, "-m", "scalemark", "db", "rebuild", "runs", "--db", "rebuilt.db"]
-    rebuilt = subprocess.run(rebuild, capture_output=True, text=True, check=False)
-    assert (rebuilt.returncode, outcomes("rebuilt.db")) == (0, ["completed"]), rebuilt.stderr
-    for database in ("results.db", "rebuilt.db"):
-        with closing(sqlite3.connect(database)) as connection:
-            assert connection.execute("SELECT reason FROM sweeps").fetchall() == [
-                (r"the caf\udce9",)
-            ]
+        assert reason == r"the caf\udce9"
 
 
 def test_a_trial_that_takes_too_long_is_ended():
@@ -480,13 +469,8 @@ def test_a_database_damaged_meanwhile_ends_the_sweep(strike):
     Path("results.db").rename("damaged.db")
     for end in ("-wal", "-shm"):
         Path(f"results.db{end}").unlink(missing_ok=True)
-    rebuilt = subprocess.run(
-        [sys.executable, "-m", "scalemark", "db", "rebuild", "runs"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert rebuilt.returncode == 0, rebuilt.stderr
+    again = rebuilt()
+    assert again.returncode == 0, again.stderr
     assert outcomes()[0] == "completed"
 
 
@@ -496,9 +480,7 @@ def test_a_database_damaged_meanwhile_ends_the_sweep(strike):
 )
 def test_a_reader_who_has_read_enough_is_no_error(arguments):
     command = f"{shlex.join([*REAL, *arguments])} | head -1"
-    ended = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
-    )
+    ended = ran(["bash", "-o", "pipefail", "-c", command])
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
@@ -535,12 +517,7 @@ def test_a_sweep_is_seen_from_another_terminal():
     command = [*SCRIPTED, "model=trivial", f"seed={ENDLESS}", "sweep.name=mine"]
     process = psutil.Popen(command, stderr=subprocess.DEVNULL)
     _wait_for_trainer(process)
-    status = [sys.executable, "-m", "scalemark", "status", "--json"]
-    (running,) = json.loads(
-        subprocess.run(
-            status, capture_output=True, text=True, check=True, env=_with_project()
-        ).stdout
-    )
+    (running,) = _status()
     assert (running["sweep"], running["state"], running["counts"]["running"]) == (
         "mine",
         "running",
@@ -549,11 +526,7 @@ def test_a_sweep_is_seen_from_another_terminal():
     assert running["running"][0]["label"].startswith("trivial-replicated_none-x1 ")
     process.kill()
     process.wait()
-    (killed,) = json.loads(
-        subprocess.run(
-            status, capture_output=True, text=True, check=True, env=_with_project()
-        ).stdout
-    )
+    (killed,) = _status()
     assert (killed["state"], killed["counts"]["running"], killed["counts"]["pending"]) == (
         "killed",
         0,
@@ -562,8 +535,9 @@ def test_a_sweep_is_seen_from_another_terminal():
     assert killed["notes"][0].startswith("killed; what is left is run by: python ")
 
 
-def _with_project() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(PROJECT)}
+def _status() -> list[dict]:
+    command = [sys.executable, "-m", "scalemark", "status", "--json"]
+    return json.loads(ran(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}).stdout)
 
 
 def test_a_killed_sweep_leaves_no_process():
