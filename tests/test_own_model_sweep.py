@@ -1,5 +1,6 @@
 """A sweep of a model of the user's own, from the command line to tables, pictures and answers."""
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -37,24 +38,24 @@ def rows(query: str) -> list[tuple[object, ...]]:
 
 def test_two_versions_of_a_file_are_swept_and_never_mixed(monkeypatch):
     reference = written(TOKENS, "nets/my_model.py")
-    grid = [f"model={reference}", "num_gpus=1,2", "strategy=replicated_none,ps_cpu", *TINY]
+    grid = [f"model={reference}", "num_gpus=1,2", "strategy=ps_cpu", *TINY]
     first = sweep(*grid)
     assert first.returncode == 0, first.stderr
-    assert "4 completed" in first.stderr
+    assert "2 completed" in first.stderr
     assert sweep(*grid).returncode == 0
-    assert rows("SELECT count(*) FROM attempts") == [(4,)]  # done already
+    assert rows("SELECT count(*) FROM attempts") == [(2,)]  # done already
 
     written(TOKENS.replace("Dense(8", "Dense(9"), "nets/my_model.py")
     changed = sweep(*grid)
     assert changed.returncode == 0, changed.stderr
-    assert "4 completed" in changed.stderr
-    assert rows("SELECT count(*) FROM attempts") == [(8,)]
+    assert "2 completed" in changed.stderr
+    assert rows("SELECT count(*) FROM attempts") == [(4,)]
 
     folders = [path.name for path in Path("runs").glob("*/nets_my_model.py_build-*")]
-    assert len(folders) == 8
+    assert len(folders) == 4
     tables = answer(monkeypatch, "table")
     assert tables.count("nets/my_model.py:build (model_digest ") == 2
-    assert "cells: tokens/s (speed-up)" in tables
+    assert re.search(r"\bdevices +tokens/s .*speed-up", tables)
     drawn = answer(monkeypatch, "chart", "--chart", "scaling")
     pictures = sorted(path.name for path in Path("figures").glob("scaling-*_build*.png"))
     assert len(pictures) == 2, drawn

@@ -69,22 +69,18 @@ def test_another_thread_is_refused():
 def test_a_sweep_on_cpu_devices_gives_its_results(capfd):
     before = list(sys.argv)
     quick = ("num_steps=4", "min_warm_up_steps=2", "min_window_s=0", "store.url=own.db")
-    results = scalemark.sweep(
-        "model=trivial", "num_gpus=1,2", "strategy=ps_cpu,replicated_none", *quick
-    )
+    results = scalemark.sweep("model=trivial", "strategy=ps_cpu", "num_gpus=1,2", *quick)
     frame = results.trials()
     assert frame[["strategy", "num_gpus", "outcome", "device_kind"]].to_numpy().tolist() == [
         ["ps_cpu", 1, "completed", "cpu_device"],
         ["ps_cpu", 2, "completed", "cpu_device"],
-        ["replicated_none", 1, "completed", "cpu_device"],
-        ["replicated_none", 2, "completed", "cpu_device"],
     ]
     assert (frame["throughput"] > 0).all()
-    assert "4 completed; results in own.db" in capfd.readouterr().err
+    assert "2 completed; results in own.db" in capfd.readouterr().err
     assert sys.argv == before
     with closing(sqlite3.connect("own.db")) as connection:
         ((command,),) = connection.execute("SELECT command FROM sweeps").fetchall()
-    assert command.startswith("sweep.py model=trivial num_gpus=1,2 ")
+    assert command.startswith("sweep.py model=trivial strategy=ps_cpu num_gpus=1,2 ")
 
 
 @pytest.mark.integration

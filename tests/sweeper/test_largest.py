@@ -144,10 +144,10 @@ def test_a_search_that_was_killed_tries_nothing_twice():
 
 def test_bad_programs_are_said_as_what_they_are():
     done = program(
-        "+axes.mbs=max(1,8)",
+        "+axes.mbs=max(4,6)",
         "+axes.limit=5",
         "+axes.mood=hangs,varies,fails",
-        *("launcher.timeout_s=5", "launcher.grace_s=0.2", "sweep.repeats=2"),
+        *("launcher.timeout_s=20", "launcher.grace_s=0.2", "sweep.repeats=2"),
     )
     assert done.returncode == 1
     assert " 1 5 " in frontier(done.stdout, cell="mood=hangs"), done.stderr
