@@ -35,7 +35,7 @@ from store.reading.queries import Row
 from store.schema import SweepRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Selection:
     """A choice of results, as the command line makes it."""
 
@@ -67,18 +67,15 @@ class Selection:
                 f"{beside}"
             )
 
-    @property
+    @cached_property
     def trial_filters(self) -> list[str]:
         """Filters that choose what is shown, and leave medians and baselines alone."""
-        return self._filters(of_trials=True)
+        return [text for text in self.filters if text not in self.attempt_filters]
 
-    @property
+    @cached_property
     def attempt_filters(self) -> list[str]:
-        return self._filters(of_trials=False)
-
-    def _filters(self, *, of_trials: bool) -> list[str]:
         both = zip(self.filters, parsed(self.filters), strict=True)
-        return [text for text, condition in both if is_of_trials(condition) is of_trials]
+        return [text for text, condition in both if not is_of_trials(condition)]
 
     @property
     def asked(self) -> str:
@@ -88,7 +85,7 @@ class Selection:
             return f"--sweep {self.sweep} {filters}".rstrip()
         return filters
 
-    @property
+    @cached_property
     def notes(self) -> tuple[str, ...]:
         """Notes that belong to every number that is found."""
         if not self.origin.is_ours or not self.attempt_filters:
@@ -101,7 +98,7 @@ class Selection:
         """Say which origin was taken; empty where there is no other."""
         return origin_note(self.origin, self.newest, self.others)
 
-    @property
+    @cached_property
     def show_command(self) -> str:
         """The command, without a password, that shows an attempt whose number follows."""
         return f"{typed('show')} {command_line(self.named_db)}".rstrip()
@@ -149,7 +146,9 @@ def choose(
     if not selection.origin.is_ours:
         return selection
     with reading(open_for_reading(db)) as connection:
-        if origin is None and sweep is None and references.is_all(connection):
+        is_usual = origin is None and sweep is None
+        has_tables = is_usual and references.has_any(connection)
+        if has_tables and not queries.num_attempts(connection):
             return replace(selection, origin=Origin.ELSEWHERE)
         names = full_names(connection, filters)
         selection = replace(selection, filters=tuple(names))
@@ -162,7 +161,7 @@ def choose(
             there = newest_first(connection, (), sweep=sweep)
             return replace(selection, origin=next(map(Origin, there), selection.origin))
         newest, *others = map(Origin, sweeps)
-        if not filters and sweep is None and references.has_any(connection):
+        if has_tables and not filters:
             others.append(Origin.ELSEWHERE)
     return replace(selection, origin=newest, newest=sweeps[newest], others=tuple(others))
 
