@@ -77,7 +77,7 @@ def tell_all_sweeps(selection: Selection) -> None:
     if not selection.origin.is_ours or selection.sweep is not None or selection.filters:
         return
     with reading(open_for_reading(selection.db)) as connection:
-        names = newest_sweeps(connection, selection.origin, most=2)
+        names = newest_sweeps(connection, 2, selection.origin)
     if len(names) > 1:
         tell(f"of all sweeps; --sweep {visible(names[0])} has the newest alone")
 

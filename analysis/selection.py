@@ -27,12 +27,12 @@ from store.database import (
     reading,
 )
 from store.errors import StoreError
-from store.filters import is_of_trials, parsed
+from store.filters import attempt_ids, is_of_trials, parsed
 from store.reading import listing, queries, references, sweeps
 from store.reading.earlier import raced_out
 from store.reading.listing import full_names, newest_first, origin_note
 from store.reading.queries import Row
-from store.schema import SweepRow
+from store.schema import AttemptRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +236,8 @@ def _ours(selection: Selection) -> tuple[list[Result], list[Row]]:
             asked = queries.asked_for(connection, selection.sweep)
             results = belonging(results, attempts, asked)
         if selection.trial_filters:
-            chosen = queries.chosen_trials(connection, selection.trial_filters)
+            which = AttemptRow.id.in_(attempt_ids(selection.trial_filters))
+            chosen = set(connection.scalars(sa.select(AttemptRow.trial_id).where(which)))
             results = [result for result in results if result.trial_id in chosen]
         wanted = [result for result in results if result.environment.origin is selection.origin]
         if not wanted:
@@ -378,8 +379,7 @@ def newest(db: str, baseline: BaselineRule = BaselineRule.SAME) -> Newest | None
     of_all = choose(db, (), None, None)
     engine = open_for_reading(db)
     with reading(engine) as connection:
-        names = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(_MOST_LOOKED_AT)
-        newest_first = list(connection.scalars(names))
+        newest_first = sweeps.newest_sweeps(connection, _MOST_LOOKED_AT)
     everything: dict[Origin, Source] = {}
     failed: Newest | None = None
     for place, name in enumerate(newest_first):

@@ -20,7 +20,7 @@ from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from store.database import open_for_reading, reading
 from store.errors import LostDatabaseError
-from store.reading.sweeps import newest_sweep
+from store.reading.sweeps import newest_sweeps
 
 MOST_TABLES = 30
 # the first of these that have something to show; the report has all that a sweep tells
@@ -46,7 +46,7 @@ def show(url: str, sweep: str, folder: Path, tell: Tell, origin: Origin = Origin
                 if ending.num_charts < MOST_CHARTS:
                     ending.attempt(f"chart {name}", partial(ending.draw, name))
         with reading(open_for_reading(url)) as connection:
-            is_newest = newest_sweep(connection) == sweep
+            is_newest = newest_sweeps(connection, 1) == [sweep]
     except LostDatabaseError as error:
         ending.tell_written()
         tell(f"sweep: nothing more is drawn: {in_words(error)}")

@@ -17,7 +17,6 @@ from scalemark.text.wording import counted
 from store import rebuild as rebuilding
 from store.command_line import Db, Json, ask
 from store.database import (
-    check_writable,
     locate,
     open_existing,
     open_for_reading,
@@ -69,7 +68,6 @@ def mark(
     if [adds, delete, restore].count(True) != 1:
         raise StoreError("wanted tags and a note, or --delete, or --restore")
     open_for_reading(db).dispose()  # nobody marks what is in a database that is not there
-    check_writable(db)
     engine = open_for_writing(db)
     if adds:
         if len(what) != 1:

@@ -191,14 +191,6 @@ def asked_for(connection: sa.Connection, sweep: str) -> SweepTrials:
     )
 
 
-def chosen_trials(connection: sa.Connection, filters: Sequence[str]) -> set[str]:
-    """Return the ids of trials that have an attempt for which the filters hold. Raises StoreError
-    for an unknown filter.
-    """
-    chosen = AttemptRow.id.in_(attempt_ids(filters))
-    return set(connection.scalars(sa.select(AttemptRow.trial_id).distinct().where(chosen)))
-
-
 def steps(engine: sa.Engine, attempt_ids: Sequence[int]) -> dict[int, list[StepSample]]:
     """Return every call of the training function in order, warm-up included, of those of these
     attempts that stepped.

@@ -271,18 +271,16 @@ def _left_s(connection: sa.Connection, sweep_id: int) -> float | None:
     return left_s
 
 
-def newest_sweep(connection: sa.Connection) -> str | None:
-    """Return the name of the sweep that was made last, whatever its origin."""
-    return connection.scalar(sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(1))
-
-
-def newest_sweeps(connection: sa.Connection, origin: str, most: int) -> list[str]:
-    """Return the names of the sweeps that asked for trials of an origin, the newest first."""
-    is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU
-    of_origin = is_simulated if origin == Origin.SIMULATED else ~is_simulated
-    asked = sa.select(SweepTrialRow.sweep_id).join(TrialRow, TrialRow.id == SweepTrialRow.trial_id)
-    chosen = SweepRow.id.in_(asked.where(of_origin))
-    names = sa.select(SweepRow.name).where(chosen).order_by(SweepRow.id.desc()).limit(most)
+def newest_sweeps(connection: sa.Connection, most: int, origin: str | None = None) -> list[str]:
+    """Return the names of the sweeps made last, the newest first; with `origin` of those that asked
+    for trials of it.
+    """
+    names = sa.select(SweepRow.name).order_by(SweepRow.id.desc()).limit(most)
+    if origin is not None:
+        is_simulated = TrialRow.device_kind == DeviceKind.SIMULATED_GPU
+        of_origin = is_simulated if origin == Origin.SIMULATED else ~is_simulated
+        asked = sa.select(SweepTrialRow.sweep_id).join(TrialRow)
+        names = names.where(SweepRow.id.in_(asked.where(of_origin)))
     return list(connection.scalars(names))
 
 
