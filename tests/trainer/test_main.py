@@ -216,8 +216,9 @@ def test_a_trial_of_which_every_step_overflowed_is_invalid(run):
     assert "every step overflowed and was skipped" in folder.read_result().message
 
 
-def test_nccl_without_gpus_is_unsupported(run):
-    exit_code, folder = run(small(all_reduce="nccl", num_gpus=2))
+@pytest.mark.parametrize("variable_update", ["replicated", "process_per_gpu"])
+def test_nccl_without_gpus_is_unsupported(run, variable_update):
+    exit_code, folder = run(small(variable_update=variable_update, all_reduce="nccl", num_gpus=2))
     assert exit_code == 3
     assert folder.read_result().outcome == Outcome.UNSUPPORTED
     assert "one physical GPU per replica" in folder.read_result().message

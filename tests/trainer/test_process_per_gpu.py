@@ -1,17 +1,14 @@
 """A process per replica on one host trains as one device would, and its trial is of one host."""
 
 import json
-import sys
 from dataclasses import replace
 
 import pytest
 
 from scalemark.records.measurement import Outcome
-from tests.conftest import PROJECT
-from tests.ran import ran
 from tests.specs import small
-from tests.sweeper.starts.test_fork import make_folder
-from tests.trainer.test_selfcheck import run
+from tests.trainer import test_selfcheck
+from tests.trainer.test_main import fork, run  # noqa: F401 - fixtures
 from trainer import UnsupportedTrialError
 from trainer.own_rank import as_asked, with_processes
 
@@ -34,11 +31,10 @@ def test_a_process_per_gpu_over_several_hosts_is_refused():
 
 @pytest.mark.integration
 def test_the_selfcheck_proves_every_process_exact():
-    modes = ("process_per_gpu_ring", "process_per_gpu_nccl")
-    ended = run("--modes", *modes, "--devices", "cpu_device", "--json")
+    mode = ("--modes", "process_per_gpu_ring")
+    ended = test_selfcheck.run(*mode, "--devices", "cpu_device", "--json")
     assert ended.returncode == 0, ended.stderr
-    checks = json.loads(ended.stdout)["checks"]
-    ring = [check for check in checks if check["mode"] == "process_per_gpu_ring"]
+    ring = json.loads(ended.stdout)["checks"]
     assert [(check["options"], check["outcome"]) for check in ring] == [
         ("-", "passed"),
         ("steps_per_execution=3", "passed"),
@@ -47,20 +43,15 @@ def test_the_selfcheck_proves_every_process_exact():
         ("gradient_accumulation=4", "passed"),
     ]
     assert max(check["difference"] for check in ring) < 1e-6
-    (refused,) = (check for check in checks if check["mode"] == "process_per_gpu_nccl")
-    assert "these replicas are CPU devices" in refused["problem"]
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("num_packs", "num_sent"), [(0, 1), (4, 2)])
-def test_a_trial_starts_its_processes_and_ends_with_them(tmp_path, num_packs, num_sent):
+def test_a_trial_starts_its_processes_and_ends_with_them(run, num_packs, num_sent):  # noqa: F811
     """All its gradients are less than a bucket; of four packs one is the largest tensor."""
-    folder = make_folder(tmp_path / "run", "")
     asked = replace(PER_GPU, gradient_repacking=num_packs)
-    folder.trial.write_text(asked.to_json())
-    command = [sys.executable, "-m", "trainer", str(folder.trial), str(folder.path)]
-    ended = ran(command, cwd=PROJECT)
-    assert ended.returncode == 0, ended.stderr
+    exit_code, folder = run(asked)
+    assert exit_code == 0, folder.log.read_text()
     result = folder.read_result()
     assert result.outcome == Outcome.COMPLETED
     assert result.op_placement["reduction"] == {"CollectiveReduceV2 @ worker-0 CPU:0": num_sent}
