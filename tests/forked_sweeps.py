@@ -1,17 +1,48 @@
-"""`python tests/forked_sweeps.py < commands.json`: runs many sweep.py one after another in forks of one process.
+"""Runs sweep.py in forks of one process: what a short command takes is importing mostly, which is done once here.
 
-Reads [[FOLDER, [ARGUMENT, ...]], ...] and leaves in each folder's neighbor FOLDER.json the exit code and what was said. What a
-short command takes is importing mostly, which is done once here.
+`ran(SCRIPT, ARGUMENT, ...)` gives what `subprocess.run` gives of `python SCRIPT ARGUMENT ...`, in the folder and with the
+variables of the test.
 """
 
+import atexit
 import json
 import os
 import runpy
+import subprocess
 import sys
 import traceback
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 PROJECT = Path(__file__).resolve().parent.parent
+REAL = str(PROJECT / "sweep.py")
+SCRIPTED = str(PROJECT / "tests" / "tiny_sweep.py")  # trials of tests/tiny_trainer.py, no charts
+
+
+def ran(script: str, *arguments: str, cwd: str = ".") -> subprocess.CompletedProcess[str]:
+    server = _server()
+    assert server.stdin
+    assert server.stdout
+    with TemporaryDirectory() as folder:
+        paths = [Path(folder, name) for name in ("stdout", "stderr")]
+        order: dict[str, object] = {"argv": [script, *arguments], "cwd": str(Path(cwd).resolve())}
+        order |= {"environment": dict(os.environ), "streams": list(map(str, paths))}
+        server.stdin.write(f"{json.dumps(order)}\n")
+        server.stdin.flush()
+        exit_code = int(server.stdout.readline())
+        stdout, stderr = (path.read_text() for path in paths)
+    return subprocess.CompletedProcess([script, *arguments], exit_code, stdout, stderr)
+
+
+@cache
+def _server() -> subprocess.Popen[str]:
+    server = subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    atexit.register(server.wait)
+    atexit.register(server.kill)  # the end of its input may not come: a forked child has it, too
+    return server
 
 
 def main() -> None:
@@ -20,25 +51,27 @@ def main() -> None:
     import sweeper.grid.compose
     import sweeper.sweep  # noqa: F401
 
-    for folder, arguments in json.load(sys.stdin):
-        log = Path(f"{folder}.stderr")
+    for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            _run(folder, log, arguments)
+            _run(**json.loads(line))
         _, status = os.waitpid(pid, 0)
-        reported = {"returncode": os.waitstatus_to_exitcode(status), "stderr": log.read_text()}
-        Path(f"{folder}.json").write_text(json.dumps(reported))
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _run(folder: str, log: Path, arguments: list[str]) -> None:
+def _run(argv: list[str], cwd: str, environment: dict[str, str], streams: list[str]) -> None:
     """In the fork: never returns."""
     exit_code = 1
     try:
-        os.chdir(folder)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), 2)
-        sys.argv = [str(PROJECT / "sweep.py"), *arguments]
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        os.chdir(cwd)
+        os.environ.clear()
+        os.environ.update(environment)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, path in enumerate(streams, start=1):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+        sys.argv = argv
+        sys.path[0] = str(PROJECT)
+        runpy.run_path(argv[0], run_name="__main__")
     except SystemExit as ended:
         exit_code = int(ended.code or 0)
     except BaseException:

@@ -126,7 +126,7 @@ def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster,
     for name, overrides in launchers.items():
         # a warm-up takes as many steps as it needs to settle: ten that are measured are enough
         own = (f"store.url={name}.db", f"store.runs_dir=runs-{name}", "min_warm_up_steps=0")
-        ended = sweep(*OVER_TWO, *own, *overrides, script="sweep.py")
+        ended = sweep(*OVER_TWO, *own, *overrides, script=forked_sweeps.REAL)
         assert ended.returncode == 0, ended.stderr
         # of the run folder: the database keeps changes of the loss in ten thousandths
         (trial,) = Path(f"runs-{name}").rglob("trial.json")
@@ -195,19 +195,23 @@ def test_a_ray_task_that_waits_is_lost_when_the_head_is_started_anew(nodes):
     """A bug: it waited for ever, and with it the sweep; then there is no head, and it is refused."""
     asked = {"address": nodes.address, "action": "run", "gpus": 0, "cpus": 64, "bundle": None}
     task = [sys.executable, "-m", "sweeper.ray_task", json.dumps(asked), "true"]
-    with subprocess.Popen(task, cwd=PROJECT, stderr=subprocess.PIPE, text=True) as waiting:
-        watched = psutil.Process(waiting.pid)
-        until(
-            lambda: (
-                nodes.port in [each.raddr[1] for each in watched.net_connections() if each.raddr]
+    # or Ray itself gives up, and ends the process, before the head of a busy machine is there again
+    patient = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "300"}
+    with subprocess.Popen(
+        task, cwd=PROJECT, stderr=subprocess.PIPE, text=True, env=patient
+    ) as waiting:
+        logs = nodes.folder / "session_latest" / "logs"
+        until(  # it asks for an actor that no node has room for
+            lambda: any(
+                "PENDING_CREATION" in log.read_text()
+                for log in logs.glob(f"python-core-driver-*_{waiting.pid}.log")
             )
         )
-        time.sleep(2)  # it asks for an actor that no node has room for
         for node in ray_cluster.NODES:
             nodes.kill(node)
         nodes.start("head")
         _, said = waiting.communicate(timeout=120)
-    assert waiting.returncode == LOST
+    assert waiting.returncode == LOST, said
     assert said.startswith("unable to connect to the program by Ray: ")
     nodes.kill("head")
     ended = sweep(*by_ray(nodes))
@@ -272,10 +276,9 @@ def by_prefix(words: str, *overrides: str) -> subprocess.CompletedProcess[str]:
     """
     path = f"{Path.cwd()}/{{host}}:{os.environ['PATH']}"
     prefix = f"launcher.prefix.command='env PATH={path} MALLOC_ARENA_MAX=2'"
-    command = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", *HARDWARE]
     there = ["launcher=prefix", "launcher.hosts=[a,b]", prefix]
     program = [f"command={words}", READ, "min_warm_up_steps=1"]
-    return ran([*command, *there, *program, *overrides])
+    return forked_sweeps.ran(forked_sweeps.SCRIPTED, "-m", *HARDWARE, *there, *program, *overrides)
 
 
 def program_there(name: str, **text_of: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked_sweeps
 from tests.conftest import PROJECT
 from tests.own_models import TOKENS, written
 from tests.ran import ran
@@ -22,7 +23,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run(str(PROJECT / "sweep.py"), "-m", *arguments)
+    return forked_sweeps.ran(forked_sweeps.REAL, "-m", *arguments)
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:

@@ -4,23 +4,16 @@ import json
 import re
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from sweeper.devices.host_lock import HostLock
-from tests.conftest import PROJECT
-from tests.ran import ran
+from tests.forked_sweeps import REAL, SCRIPTED, ran
 
 pytestmark = pytest.mark.integration
 
-SWEEP = [
-    sys.executable,
-    str(PROJECT / "tests" / "tiny_sweep.py"),
-    "engine=simulated",
-]  # its charts are not drawn
 GRID = [
     "-m",
     "hardware=dgx1_p100",
@@ -33,7 +26,7 @@ GRID = [
 
 def sweep(*arguments: str, into: str = ".") -> subprocess.CompletedProcess[str]:
     Path(into).mkdir(exist_ok=True)
-    return ran([*SWEEP, *arguments], cwd=into)
+    return ran(SCRIPTED, "engine=simulated", *arguments, cwd=into)
 
 
 def rows(query: str, database: str = "results.db") -> list[tuple[object, ...]]:
@@ -75,7 +68,7 @@ def test_a_simulated_grid_is_stored_with_a_process_per_repeat():
     assert re.search(
         r"\b3 attempts to run; expected: .+ one after another\n", again.stdout
     )  # by those that are stored
-    real = ran([*SWEEP[:2], "hardware=cpu", "model=resnet50", "sweep.dry_run=true"], cwd="forked")
+    real = ran(SCRIPTED, "hardware=cpu", "model=resnet50", "sweep.dry_run=true", cwd="forked")
     assert "no recorded durations of such trials on this machine: no estimate" in real.stdout
 
 
@@ -142,20 +135,9 @@ REFUSED = {
 
 
 def test_what_cannot_be_simulated_is_refused_with_the_way_out():
-    for folder in REFUSED:
+    for folder, (arguments, said) in REFUSED.items():
         Path(folder).mkdir()
-    commands = [
-        [str(Path(folder).resolve()), ["engine=simulated", *arguments]]
-        for folder, (arguments, _) in REFUSED.items()
-    ]
-    subprocess.run(
-        [sys.executable, str(PROJECT / "tests" / "forked_sweeps.py")],
-        input=json.dumps(commands),
-        text=True,
-        check=True,
-    )
-    for folder, (_, reported) in REFUSED.items():
-        ended = json.loads(Path(f"{folder}.json").read_text())
-        assert ended["returncode"] == 2, ended
-        assert reported in ended["stderr"]
+        ended = ran(REAL, "engine=simulated", *arguments, cwd=folder)
+        assert ended.returncode == 2, ended
+        assert said in ended.stderr
         assert not list(Path(folder).iterdir()), "nothing was begun"

@@ -17,6 +17,7 @@ import psutil
 import pytest
 import yaml
 
+from tests import forked_sweeps
 from tests.conftest import PROJECT
 from tests.filled import fill
 from tests.ran import ran
@@ -29,11 +30,8 @@ pytestmark = pytest.mark.integration
 TINY = ["model=trivial", "num_steps=3", "min_warm_up_steps=1"]
 SIMULATED = ["model=trivial", "engine=simulated", "hardware=p100_pcie_8"]
 
-REAL = [sys.executable, str(PROJECT / "sweep.py")]
-SCRIPTED = [
-    sys.executable,
-    str(PROJECT / "tests" / "tiny_sweep.py"),
-]  # with trials of tests/tiny_trainer.py, and no charts
+REAL = [sys.executable, forked_sweeps.REAL]
+SCRIPTED = [sys.executable, forked_sweeps.SCRIPTED]
 ENDLESS = "903"  # the seed of a scripted trial that takes steps until it is ended
 WAITS = "907"  # of one that waits for a file `go`
 
@@ -43,7 +41,7 @@ def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def scripted(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return ran([*SCRIPTED, "model=trivial", *arguments])
+    return forked_sweeps.ran(forked_sweeps.SCRIPTED, "model=trivial", *arguments)
 
 
 def outcomes(database: str = "results.db") -> list[str]:
@@ -672,35 +670,18 @@ WRONG = [
 ]
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what was answered to each: N.json, and in N/ what the command left there."""
-    folder = tmp_path_factory.mktemp("answers")
-    for number in range(len(WRONG)):
-        (folder / str(number)).mkdir()
-        with (
-            closing(sqlite3.connect(folder / str(number) / "foreign.db")) as connection,
-            connection,
-        ):
-            connection.execute("CREATE TABLE theirs (id)")
-    commands = json.dumps(
-        [(str(folder / str(number)), arguments) for number, (arguments, _) in enumerate(WRONG)]
-    )
-    program = [sys.executable, str(PROJECT / "tests" / "forked_sweeps.py")]
-    subprocess.run(program, input=commands, text=True, check=True)
-    return folder
-
-
 @pytest.mark.parametrize(
-    "number", range(len(WRONG)), ids=[" ".join(arguments) for arguments, _ in WRONG]
+    ("arguments", "said"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG]
 )
-def test_a_wrong_command_is_answered_in_one_line_before_anything_runs(answers, number):
-    ended = json.loads((answers / f"{number}.json").read_text())
-    assert ended["returncode"] == 2
-    assert WRONG[number][1] in ended["stderr"]
-    assert len(ended["stderr"].splitlines()) <= 3
-    assert "Traceback" not in ended["stderr"]
-    assert {path.name for path in (answers / str(number)).iterdir()} == {"foreign.db"}
+def test_a_wrong_command_is_answered_in_one_line_before_anything_runs(arguments, said):
+    with closing(sqlite3.connect("foreign.db")) as connection, connection:
+        connection.execute("CREATE TABLE theirs (id)")
+    ended = forked_sweeps.ran(forked_sweeps.REAL, *arguments)
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert len(ended.stderr.splitlines()) <= 3
+    assert "Traceback" not in ended.stderr
+    assert {path.name for path in Path().iterdir()} == {"foreign.db"}
 
 
 def test_a_corrupt_data_folder_is_refused_with_the_file_named():

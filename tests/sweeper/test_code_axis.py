@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from store.database import open_for_reading
-from tests.conftest import PROJECT
+from tests.forked_sweeps import SCRIPTED, ran
 from tests.scalemark.host.test_refs import commit, git
 
 PROGRAM = """
@@ -26,8 +26,7 @@ for step in range(12):
 
 def sweep(*arguments: str) -> subprocess.CompletedProcess:
     given = (f"command={sys.executable} train.py", "read=regex:images/sec: ([0-9.]+)")
-    words = [sys.executable, str(PROJECT / "tests/tiny_sweep.py"), *given, "hardware=cpu"]
-    return subprocess.run([*words, *arguments], capture_output=True, text=True, check=False)
+    return ran(SCRIPTED, *given, "hardware=cpu", *arguments)
 
 
 def compare(*sides: str) -> subprocess.CompletedProcess:
@@ -61,9 +60,9 @@ def commits(tmp_path, monkeypatch):
 @pytest.mark.integration
 def test_commits_are_measured_and_compared_by_their_refs(commits):
     old, new = commits
-    ran = sweep("+axes.ref=main,HEAD~1")
-    assert ran.returncode == 0, ran.stderr
-    assert "changes that are not committed in" in ran.stderr
+    swept = sweep("+axes.ref=main,HEAD~1")
+    assert swept.returncode == 0, swept.stderr
+    assert "changes that are not committed in" in swept.stderr
     with open_for_reading("results.db").connect() as connection:
         rows = connection.execute(
             sa.text(

@@ -14,12 +14,11 @@ import pytest
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import Hardware
 from simulator.costs.step import costs
-from tests.conftest import PROJECT
-from tests.ran import ran
+from tests.forked_sweeps import SCRIPTED, ran
 
 pytestmark = pytest.mark.integration
 
-TINY = [sys.executable, str(PROJECT / "tests/tiny_sweep.py"), "sweep.name=s"]
+TINY = [sys.executable, SCRIPTED, "sweep.name=s"]
 PROGRAM = """
 import os, pathlib, sys, time
 batch, limit, mood = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -39,7 +38,7 @@ OUT_OF_MEMORY = 902  # a seed of tests.tiny_trainer, whose batches are 4 at most
 
 
 def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return ran([*TINY, *arguments])
+    return ran(SCRIPTED, "sweep.name=s", *arguments)
 
 
 def program(*arguments: str) -> subprocess.CompletedProcess[str]:

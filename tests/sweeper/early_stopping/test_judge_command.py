@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sweeper.early_stopping import judge as judging
+from tests import forked_sweeps
 from tests.app import Ended, run_app
 from tests.conftest import PROJECT
 from tests.docs.test_llms import fields_of_json
@@ -39,8 +40,7 @@ for step in range(1, 21):
 
 def sweep(*arguments: str) -> str:
     """Run one trial, and return the beginning of its id."""
-    command = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = forked_sweeps.ran(forked_sweeps.SCRIPTED, *arguments)
     assert ended.returncode == 0, ended.stderr
     return str(rows("SELECT trial_id FROM attempts ORDER BY id DESC LIMIT 1")[0][0])[:8]
 
