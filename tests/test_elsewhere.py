@@ -5,16 +5,14 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
-import psutil
 import pytest
 
 from scalemark.run_folder import RunFolder
 from sweeper.elsewhere import LOST
-from tests import elsewhere_campaign, ray_cluster, sshd
+from tests import elsewhere_campaign, forked_sweeps, ray_cluster, sshd
 from tests.conftest import PROJECT
 from tests.needed import needed
 from tests.ran import ran
@@ -52,9 +50,10 @@ def nodes(ray_nodes, monkeypatch):
     return ray_nodes
 
 
-def sweep(*overrides: str, script: str = "tests/tiny_sweep.py") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(PROJECT / script), "-m", *TINY, *overrides]
-    return ran(command)
+def sweep(
+    *overrides: str, script: str = forked_sweeps.SCRIPTED
+) -> subprocess.CompletedProcess[str]:
+    return forked_sweeps.ran(script, "-m", *TINY, *overrides)
 
 
 def run_to_its_end(campaign: elsewhere_campaign.Campaign) -> None:
