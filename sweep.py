@@ -29,7 +29,13 @@ from simulator.costs.box import profiles
 from store.database import own_command
 from store.errors import StoreError
 from sweeper import SweepRefusedError
-from sweeper.grid.arguments import Taken, with_expressions, with_program, with_trial
+from sweeper.grid.arguments import (
+    Taken,
+    with_expressions,
+    with_program,
+    with_trial,
+    without_gone,
+)
 from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null
 from sweeper.report import Report, in_lines
@@ -101,7 +107,7 @@ def run(arguments: list[str], begin: Begin | None = None) -> Report | None:
 def _run(typed: list[str], begin: Begin | None) -> Report | None:
     """Have Hydra run what the arguments ask for."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
-    asked, taken = with_trial(typed)
+    asked, taken = with_trial(without_gone(typed))
     register()
     sys.argv[1:] = with_program(with_expressions(_without_multirun(asked)))
 

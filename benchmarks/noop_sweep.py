@@ -47,7 +47,7 @@ def run_noop_sweep(num_attempts: int) -> int:
         HydraConfig.instance().set_config(base)
         composer = Composer(hydra.config_loader, base)
         seeds = [*TINY, f"seed=range(1,{num_attempts + 1})"]
-        cells = expand(seeds, num_attempts, hydra.config_loader)
+        cells = expand(seeds, hydra.config_loader)
         report = sweep.run(Grid(cells=cells, composer=composer), ())
     assert report is not None
     return report.ran.states[State.COMPLETED]

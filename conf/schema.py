@@ -19,10 +19,7 @@ from scalemark.records.trial import AXES, PROGRAM_AXES
 from simulator.costs.box import Hardware
 
 # Enums, because OmegaConf takes no Literal; only their names matter.
-Invalid = Enum("Invalid", ["skip", "error"])
 Start = Enum("Start", ["fork", "spawn"])
-OnFailure = Enum("OnFailure", ["continue", "stop"])
-OnInterrupt = Enum("OnInterrupt", ["stop", "finish"])
 PlanFormat = Enum("PlanFormat", ["table", "json"])
 
 
@@ -121,9 +118,6 @@ class LauncherConfig:
     orphan_timeout_s: float = setting(
         "seconds without this process after which an attempt on another host ends", default=60.0
     )
-    rank_start_timeout_s: float = setting(
-        "seconds until each process of a distributed trial must be reachable", default=300.0
-    )
     rank_timeout_s: float = setting(
         "heartbeat timeout of each process of a distributed trial, in seconds", default=30.0
     )
@@ -149,7 +143,6 @@ class RetryConfig:
 
     crashed: int = setting("retries after an end without a result, as by a signal", default=1)
     failed: int = setting("retries after an error of the program", default=0)
-    disturbed: int = setting("retries after other programs computed on the trial's GPUs", default=1)
 
 
 def _profile_config() -> type:
@@ -192,28 +185,16 @@ class SweepConfig:
 
     name: str | None = setting("name of the sweep; null = the time it started", default=None)
     reason: str = setting("why it is run, for the record", default="")
-    invalid: Invalid = setting(
-        "meaningless cells of a grid: skip lists them, error refuses the sweep",
-        default=Invalid.skip,
-    )
     exclude: list[str] = setting(
         'trials to leave out, as "model=vgg16,alexnet num_gpus>=4"', default=[]
     )
-    max_trials: int = setting("a larger grid is refused", default=10000)
     repeats: int = setting("fresh processes per trial, in random order", default=1)
-    seed: int = setting("seed of that order", default=1)
     race: bool = setting(
         "leave out repeats that could hardly change which strategy leads (docs/sweeps.md)",
         default=False,
     )
     margin: float = setting(
         "share by which batch_size=max stays below the largest batch that runs", default=0.0
-    )
-    on_failure: OnFailure = setting(
-        "after a failed trial go on with the others, or stop", default=OnFailure["continue"]
-    )
-    on_interrupt: OnInterrupt = setting(
-        "at the first Ctrl-C stop what is running, or let it finish", default=OnInterrupt.stop
     )
     rerun: bool = setting("run finished trials again", default=False)
     dry_run: bool = setting("print the plan and stop", default=False)

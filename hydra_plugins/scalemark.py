@@ -41,7 +41,7 @@ class ScalemarkSweeper(Sweeper):
         axes: dict[str, Any] = {}
         for setting in ("params", "grids", "variants"):
             axes[setting] = OmegaConf.to_container(self._axes[setting], resolve=True)
-        cells = expand(arguments, composer.base.sweep.max_trials, self._loader, **axes)
+        cells = expand(arguments, self._loader, **axes)
         return self._task_function(Grid(cells=cells, composer=composer))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median
 
-from conf.schema import OnFailure, SweepConfig
+from conf.schema import SweepConfig
 from scalemark.cli.terminal import make_console, print_columns
 from scalemark.records.axes import Engine, bare_name
 from scalemark.records.measurement import Outcome, unit_of
@@ -87,14 +87,13 @@ class Searching:
         return not self._next_trials()
 
     def _settings(self, name: str) -> SweepConfig:
-        """Return the settings of a round: a failure is an answer, and ends nothing."""
+        """Return the settings of a round."""
         looks_for_best = any(search.goal is SearchGoal.BEST for search in self.searches)
         return replace(
             self._sweep,
             name=f"{name[: 100 - len(SEARCH)]}{SEARCH}",
             repeats=self._sweep.repeats if looks_for_best else 1,
             rerun=False,
-            on_failure=OnFailure["continue"],
         )
 
     def _next_trials(self) -> list[TrialSpec]:

@@ -632,7 +632,7 @@ WRONG = [
     ),
     (
         ["-m", "seed=range(1,100000001)"],
-        "a grid of 100,000,000 cells, sweep.max_trials=10000; raise that if you mean it",
+        "a grid of 100,000,000 cells: wanted 100,000 at most; run a part of it at a time",
     ),
     (["-m", "seed=range(9,1)"], "an empty axis"),
     (["sweep.exclude=['num_gpu>1']"], "did you mean num_gpus?"),
@@ -647,8 +647,8 @@ WRONG = [
     (["strategy=ps_cpu", "all_reduce=none"], "give either"),
     (["launcher.start_timeout_s=0"], "launcher.start_timeout_s=0: wanted 0.001 seconds or more"),
     (
-        ["launcher.rank_start_timeout_s=0"],
-        "launcher.rank_start_timeout_s=0: wanted 0.001 seconds or more",
+        ["launcher.start_timeout_s=0"],
+        "launcher.start_timeout_s=0: wanted 0.001 seconds or more",
     ),
     (
         ["launcher.rank_timeout_s=3"],

@@ -230,8 +230,7 @@ class Pulses:
         what = "could not be reached"
         if pulse.joins:
             what = "had not met the others"
-        limit = f"launcher.rank_start_timeout_s={self._limits.start_timeout_s:g}"
-        return f"{what} within {limit}"
+        return f"{what} within {self._limits.start_timeout_s:g} s"
 
     def _read(self, rank: Rank) -> str:
         """Read a heartbeat; empty when there is none yet, or it cannot be read."""

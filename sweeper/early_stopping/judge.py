@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from conf.schema import Config, Invalid
+from conf.schema import Config
 from scalemark.abilities import LOCAL
 from scalemark.host.own_code import import_ours, typed
 from scalemark.records.axes import Engine
@@ -459,9 +459,7 @@ def _baseline_grid(asked: Asked) -> tuple[Config, Grid]:
     if len(settings) == len(asked.changes) and not asked.aa:
         raise SweepRefusedError("no change: name what differs from the baseline, as batch_size=128")
     grid = _grid([f"{SETTING}={asked.baseline}", *settings])
-    config = grid.composer.base
-    config.sweep.invalid = Invalid["error"]
-    return config, grid
+    return grid.composer.base, grid
 
 
 def _two_trials(asked: Asked, sweep: Sweep, baseline_grid: Grid) -> Mapping[JudgedSide, TrialSpec]:
@@ -509,14 +507,14 @@ def _grid(arguments: list[str]) -> Grid:
 
 
 def _resolved(grid: Grid, sweep: Sweep) -> TrialSpec:
-    settings = sweep.config.sweep
-    specs, _ = resolve_grid(grid.cells, grid.composer.compose, sweep.inventory, settings)
-    if len(specs) > 1:
+    if len(grid.cells) > 1:
         raise SweepRefusedError(
-            f"{len(specs)} trials; a proposal is one change, with one value per axis: judge one "
-            "after another"
+            f"{len(grid.cells)} trials; a proposal is one change, with one value per axis: judge "
+            "one after another"
         )
-    return specs[0]
+    settings = sweep.config.sweep
+    (spec,), _ = resolve_grid(grid.cells, grid.composer.compose, sweep.inventory, settings)
+    return spec
 
 
 @contextmanager

@@ -3,6 +3,7 @@ people type it, as `command="python train.py {zero}"`.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,23 @@ from sweeper import SweepRefusedError
 _MOST_NAMED = 3
 SEARCH = re.compile(r"(max|best)\([-\d,.\s]*\)", re.ASCII)
 """A value that is looked for."""
+
+_GONE = (
+    *("sweep.invalid", "sweep.max_trials", "sweep.seed", "sweep.on_failure", "sweep.on_interrupt"),
+    *("retry.disturbed", "launcher.rank_start_timeout_s"),
+)
+"""Settings of earlier versions, which commands in databases and scripts may name."""
+
+
+def without_gone(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without settings that are gone, and name these."""
+    kept = []
+    for argument in arguments:
+        if argument.partition("=")[0] in _GONE:
+            print(f"sweep: {argument}: this setting is gone, and left out", file=sys.stderr)
+        else:
+            kept.append(argument)
+    return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ from sweeper.grid.explain import explain, no_such_axis, settings_of, variable_pr
 
 # settings, not axes
 WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")
+MOST_CELLS = 100_000
 # axis -> a sweep as on the command line, one value, or a list of values
 Params = Mapping[str, object]
 
@@ -62,7 +63,6 @@ def text_of(cell: Cell) -> str:
 
 def expand(
     arguments: Sequence[str],
-    max_trials: int,
     loader: ConfigLoader | None = None,
     *,
     params: Params = MappingProxyType({}),
@@ -75,7 +75,7 @@ def expand(
     spanned together with params and arguments, and `variants`, with each of which every cell is
     made once: one value per axis, which win over arguments. `loader` finds what a glob matches.
 
-    Raises SweepRefusedError for what no grid of at most `max_trials` cells can be made of.
+    Raises SweepRefusedError for what no grid of at most MOST_CELLS can be made of.
     """
     parser = OverridesParser.create(loader)
     named = _last_of_each(_parse(parser, arguments))
@@ -92,10 +92,10 @@ def expand(
     num_cells = 0
     for axes in axes_of_grids:
         num_cells += math.prod(map(_num_values, axes.values())) * len(cells_of_variants)
-    if num_cells > max_trials:
+    if num_cells > MOST_CELLS:
         raise SweepRefusedError(
-            f"a grid of {counted(num_cells, 'cell')}, sweep.max_trials={max_trials}; raise that "
-            "if you mean it"
+            f"a grid of {counted(num_cells, 'cell')}: wanted {MOST_CELLS:,} at most; run a part of "
+            "it at a time"
         )
     cells: dict[Cell, None] = {}  # in order, and each once
     for axes in axes_of_grids:

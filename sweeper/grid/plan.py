@@ -88,8 +88,7 @@ def resolve_grid(
     """Return the distinct trials of a grid in its order, and the cells left out, with the reason.
 
     Raises SweepRefusedError for a value or model that nothing defines, for a rule of sweep.exclude
-    that is none, for a grid of which nothing is left, and with sweep.invalid=error for any cell
-    that means nothing.
+    that is none, and for a grid of which nothing is left.
     """
     keys = {choice.text.partition("=")[0].lstrip("+") for cell in cells for choice in cell}
     rules = read_rules(sweep.exclude, set(filter(free_axes.is_free, keys)))
@@ -125,8 +124,6 @@ def resolve_grid(
                 f"{text_of(cell)}: another cell reads the same trial another way, and a trial is "
                 "read in one; leave one out, or give it another command.name"
             )
-    if refused and sweep.invalid.name == "error":
-        raise SweepRefusedError(_refusal(refused))
     if refused and not specs:
         raise SweepRefusedError(_refusal(refused))
     if left_out and not specs:
@@ -226,7 +223,6 @@ _LEAST = {
     "start_timeout_s": (0.001, "seconds"),
     "step_timeout_s": (0.001, "seconds"),
     "grace_s": (0.001, "seconds"),
-    "rank_start_timeout_s": (0.001, "seconds"),
     "orphan_timeout_s": (10.0, "seconds"),  # a sign of life comes every two
     "rank_timeout_s": (5.0, "seconds"),  # a rank that is well gives a sign of life every two
     "host_memory_gib": (0.001, "GiB"),

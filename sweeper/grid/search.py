@@ -114,7 +114,7 @@ def resolve_searches(
         try:
             specs, refused = resolve_grid(made, compose, inventory, sweep)
         except SweepRefusedError as error:
-            if len(cells) == 1 or sweep.invalid.name == "error":
+            if len(cells) == 1:
                 raise
             left_out.append((text_of(cell), str(error)))
             continue

@@ -363,7 +363,7 @@ who was not this sweep."""
 
 
 DISTURBED = "disturbed"
-"""Another one: completed, while other programs computed on its GPUs."""
+"""Another one: completed, while other programs computed on its GPUs; tried again once."""
 
 
 def check_retries(retry: RetryConfig) -> None:
@@ -384,7 +384,7 @@ def disturbances_of(result: AttemptResult) -> list[str]:
 
 
 def ended_so(outcome: Outcome, *, crashed: bool, disturbed: bool = False) -> str:
-    """Return how an attempt ended: as a setting of `retry.*` names it, or else its outcome.
+    """Return how an attempt ended: CRASHED, DISTURBED, or else its outcome.
 
     `crashed` is as `sweeper.loop.attempt.Judged` has it, `disturbed` as `disturbances_of` says.
     """
@@ -401,5 +401,7 @@ def is_tried_again(retry: RetryConfig, ended: str, num_ended: int) -> bool:
     """
     if ended == Outcome.INTERRUPTED:  # its host was lost; the next command tries it again
         return num_ended <= MOST_RETRIES
+    if ended == DISTURBED:
+        return num_ended == 1
     most_retries: int = getattr(retry, ended, 0)  # it has no setting for other ends
     return num_ended <= most_retries

@@ -23,6 +23,9 @@ from sweeper.loop.recording import Recorder
 from sweeper.loop.supervision import Shared
 from sweeper.starts import environment
 
+RANK_START_S = 300.0
+"""Until each process of a distributed trial must be reachable; or until the first step must be."""
+
 
 class Starter:
     """Starts one attempt at a time: `given` waits for what starts it."""
@@ -48,7 +51,8 @@ class Starter:
         limits = None
         if jobs_of(repeat.trial.spec):
             limits = RankLimits(
-                start_timeout_s=launcher.rank_start_timeout_s, timeout_s=launcher.rank_timeout_s
+                start_timeout_s=min(RANK_START_S, launcher.start_timeout_s),
+                timeout_s=launcher.rank_timeout_s,
             )
         folder = self._tools.folders.make(
             repeat.trial, repeat.open.repeat, number, placement, started_at, limits

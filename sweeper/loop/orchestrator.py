@@ -27,7 +27,6 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from conf.schema import OnInterrupt
 from scalemark.host.processes import wait_readable
 from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import counted
@@ -61,7 +60,7 @@ class Orchestrator:
         expected_s: Callable[[TrialSpec], float | None] = lambda _: None,
         contests: Sequence[Contest] = (),
     ) -> None:
-        ledger, tell, clock, sweep = tools.ledger, tools.tell, tools.clock, policy.sweep
+        ledger, tell, clock = tools.ledger, tools.tell, tools.clock
         slots = tools.slots
         self._tools, self._policy = tools, policy
         self._runs: dict[Attempt, Given] = {}  # that run now
@@ -72,7 +71,7 @@ class Orchestrator:
         for contest in contests:
             completed.update(contest.num_completed)
         repeats = planned_repeats(ledger.open_repeats(), trials, expected_s, completed, slots.width)
-        self._backlog = Backlog(repeats, slots.num_devices, seed=sweep.seed, packs=slots.packs)
+        self._backlog = Backlog(repeats, slots.num_devices, seed=1, packs=slots.packs)
         self._eta = Eta(slots.num_devices, slots.most_at_once, clock)
         shared = Shared(
             tools=tools,
@@ -163,13 +162,11 @@ class Orchestrator:
         if asked == self._num_obeyed:
             return
         self._num_obeyed = asked
-        at_once, doing = asked > 1, "waiting for"
-        if at_once or self._policy.sweep.on_interrupt is OnInterrupt.stop:
-            doing = "ending"
-            self._end_all(at_once=at_once)
+        at_once = asked > 1
+        self._end_all(at_once=at_once)
         if self._runs and not at_once:
             attempts = counted(len(self._runs), "running attempt")
-            self._tools.tell(f"{doing} {attempts}{self._tools.stop.hint}")
+            self._tools.tell(f"ending {attempts}{self._tools.stop.hint}")
 
     def _end_all(self, *, at_once: bool) -> None:
         for attempt in self._runs:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from conf.schema import OnFailure
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import AttemptResult, Outcome, State, Verdict
 from scalemark.records.trial import TrialSpec
@@ -104,14 +103,10 @@ class Recorder:
             self._record_failure(repeat, result, f"{finished.run_dir}/log.txt")
 
     def _record_failure(self, repeat: Repeat, result: AttemptResult, log: str) -> None:
-        """Note that a repeat is not tried again, and stop the sweep where that follows."""
+        """Note that a repeat is not tried again, and stop where a program cannot be read."""
         self.ran.failures.append(
             Failure(label=repeat.trial.label, ended=result.outcome, why=result.message, log=log)
         )
-        stops = self._shared.policy.sweep.on_failure is OnFailure.stop
-        if stops and not self._stopping.is_stopping:
-            self._stopping.starts_no_more = True
-            self._progress.note("sweep.on_failure=stop: nothing more is started")
         is_first = self.ran.states.total() == 1 and repeat.open.num_attempts == 1
         if is_first and self._backlog.waiting() and self._is_unread(repeat, result):
             self._stopping.starts_no_more = True

@@ -90,7 +90,7 @@ class Stopping:
 
     def __init__(self, stop: Stop, running: Sized, tell: Callable[[str], object]) -> None:
         self.stop = stop
-        self.starts_no_more = False  # with sweep.on_failure=stop, or when GPUs stay in use
+        self.starts_no_more = False  # a program is not read, or GPUs stay in use
         self.failure: StoreError | SweepRefusedError | None = None  # results cannot be written
         self._running, self._tell = running, tell
 

@@ -39,7 +39,7 @@ def test_every_setting_of_a_sweep_stands_there_with_its_default():
     text = help_text(settings, shows_all=True)
     assert all(line.help for line in settings())
     assert "  sweep.repeats=1                 fresh processes per trial" in text
-    assert "(skip, error)" in text
+    assert "(fork, spawn)" in text
     assert "  store.url=results.db" in text
     assert "  sweep.exclude=[]" in text
     assert max(map(len, text.splitlines())) <= WIDTH

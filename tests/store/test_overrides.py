@@ -39,7 +39,7 @@ def planned():
 
         def plan(arguments: list[str], kind: DeviceKind, num_devices: int = 64) -> list[TrialSpec]:
             found = []
-            for cell in expand(arguments, 10_000, loader):
+            for cell in expand(arguments, loader):
                 try:
                     found.append(
                         resolve(

@@ -46,9 +46,8 @@ class World:
         **settings,
     ) -> None:
         sweep = SweepConfig(repeats=repeats, **settings.pop("sweep", {}))
-        launcher = LauncherConfig(
-            name="local", start=Start.fork, grace_s=0.3, **settings.pop("launcher", {})
-        )
+        own = {"grace_s": 0.3, **settings.pop("launcher", {})}
+        launcher = LauncherConfig(name="local", start=Start.fork, **own)
         writer = Writer("results.db")
         stack.callback(writer.close)
         key = software.key(software.describe())

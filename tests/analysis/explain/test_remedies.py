@@ -54,7 +54,7 @@ def run():
     with composing() as (composer, loader):
 
         def run(command, target, kind):
-            (cell,) = expand(arguments(command, [target]), 1, loader)
+            (cell,) = expand(arguments(command, [target]), loader)
             return resolve(
                 composer.compose(cell), kind, 8, (9, 0) if kind is DeviceKind.GPU else None
             )

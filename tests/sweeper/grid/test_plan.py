@@ -2,7 +2,7 @@
 
 import pytest
 
-from conf.schema import Invalid, SweepConfig
+from conf.schema import SweepConfig
 from scalemark.host import files
 from scalemark.records.machine import DeviceKind, Gpu
 from sweeper import SweepRefusedError
@@ -118,15 +118,6 @@ def test_what_means_nothing_is_an_error_when_asked_for_alone():
         resolve(("strategy=replicated_nccl",))
 
 
-def test_what_means_nothing_is_an_error_when_the_user_says_so():
-    with pytest.raises(SweepRefusedError, match="NCCL"):
-        resolve(
-            ("strategy=replicated_nccl",),
-            ("strategy=ps_cpu",),
-            sweep=SweepConfig(invalid=Invalid.error),
-        )
-
-
 def test_a_grid_of_which_nothing_is_left_says_how_many_reasons_there_are():
     with pytest.raises(
         SweepRefusedError,
@@ -135,8 +126,8 @@ def test_a_grid_of_which_nothing_is_left_says_how_many_reasons_there_are():
         resolve(("num_gpus=0",), ("num_gpus=99",))
 
 
-def test_a_rule_leaves_out_also_where_invalid_is_an_error():
-    sweep = SweepConfig(exclude=["num_gpus>=2 model=resnet50"], invalid=Invalid.error)
+def test_a_rule_leaves_out_the_trials_for_which_all_of_it_holds():
+    sweep = SweepConfig(exclude=["num_gpus>=2 model=resnet50"])
     specs, left_out = resolve(
         ("num_gpus=1",), ("num_gpus=4",), ("model=vgg16", "num_gpus=2"), sweep=sweep
     )

@@ -9,7 +9,7 @@ from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper import SweepRefusedError
-from sweeper.grid.arguments import with_expressions, with_program
+from sweeper.grid.arguments import with_expressions, with_program, without_gone
 from sweeper.grid.compose import expand
 from tests.command.programs import spec_of
 from tests.composing import composing
@@ -143,7 +143,7 @@ def test_a_wrong_setting_of_a_file_is_refused_as_if_it_was_typed(tmp_path, text,
     path = tmp_path / "wrong.yaml"
     path.write_text(text)
     with composing() as (composer, loader):
-        (cell,) = expand(with_program([f"command={path}"]), 10, loader)
+        (cell,) = expand(with_program([f"command={path}"]), loader)
         with pytest.raises(SweepRefusedError, match=message):
             composer.compose(cell)
 
@@ -201,3 +201,11 @@ def test_all_strategies_are_those_of_one_host_that_share_what_they_learn():
     chosen = argument.removeprefix("strategy=").split(",")
     assert {"ps_cpu", "mirrored", "sharded", "process_per_gpu_ring"} <= set(chosen)
     assert not {"independent", "distributed_ps", "multi_worker_mirrored_ring"} & set(chosen)
+
+
+def test_a_setting_of_an_earlier_version_is_left_out_and_named(capsys):
+    assert without_gone(["-m", "sweep.seed=2", "seed=2", "retry.disturbed=0"]) == ["-m", "seed=2"]
+    assert capsys.readouterr().err == (
+        "sweep: sweep.seed=2: this setting is gone, and left out\n"
+        "sweep: retry.disturbed=0: this setting is gone, and left out\n"
+    )

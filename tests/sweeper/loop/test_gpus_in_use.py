@@ -4,7 +4,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from conf.schema import RetryConfig
 from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.measurement import State, Verdict
 from sweeper.devices.host_lock import Lock
@@ -145,13 +144,6 @@ def test_after_the_last_retry_a_disturbed_attempt_counts(stack, box):
     loop = Loop(stack, [trial(1, seed=1)], {1: Script(disturbed=9)}, inventory=FOUR)
     assert loop.run() == {State.COMPLETED: 1}
     assert loop.ledger.attempts == {1: 2}
-
-
-def test_disturbed_attempts_need_not_be_tried_again(stack, box):
-    never = RetryConfig(disturbed=0)
-    loop = Loop(stack, [trial(1, seed=1)], {1: Script(disturbed=9)}, inventory=FOUR, retry=never)
-    assert loop.run() == {State.COMPLETED: 1}
-    assert loop.ledger.attempts == {1: 1}
 
 
 def test_a_retry_waits_until_the_gpu_is_free_again(stack, box):

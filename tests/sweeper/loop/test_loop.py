@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from conf.schema import OnFailure, OnInterrupt, RetryConfig
+from conf.schema import RetryConfig
 from scalemark.records.measurement import Outcome, State
 from store.errors import LockedError
 from sweeper.early_stopping import contests
@@ -78,14 +78,10 @@ def test_an_attempt_without_a_first_step_has_hung(stack):
     assert 30.0 <= loop.clock.now_s < 32.0
 
 
-@pytest.mark.parametrize(
-    ("choice", "state"),
-    [(OnInterrupt.stop, State.INTERRUPTED), (OnInterrupt.finish, State.COMPLETED)],
-)
-def test_a_stop_ends_or_finishes_what_runs_and_starts_no_more(stack, choice, state):
-    loop = Loop(stack, [ONE, TWO], sweep={"on_interrupt": choice})
+def test_a_stop_ends_what_runs_and_starts_no_more(stack):
+    loop = Loop(stack, [ONE, TWO])
     loop.at[3.0] = lambda: loop.stop.ask(1)
-    assert loop.run() == {state: 1}
+    assert loop.run() == {State.INTERRUPTED: 1}
     assert (loop.orchestrator.num_left, loop.ledger.ended) == (1, False)
     assert loop.orchestrator.was_interrupted
 
@@ -95,17 +91,6 @@ def test_a_second_stop_kills(stack):
     loop.at |= {3.0: lambda: loop.stop.ask(1), 4.0: lambda: loop.stop.ask(2)}
     assert loop.run() == {State.INTERRUPTED: 1}
     assert loop.clock.now_s < 6.0
-
-
-def test_a_failure_stops_the_sweep_if_the_user_says_so(stack):
-    loop = Loop(
-        stack,
-        [ONE, small(seed=1, num_gpus=2)],
-        {1: Script(outcome=Outcome.FAILED)},
-        sweep={"on_failure": OnFailure.stop},
-    )
-    assert loop.run() == {State.FAILED: 1}
-    assert loop.notes.texts == ["sweep.on_failure=stop: nothing more is started"]
 
 
 def test_a_first_trial_without_a_number_stops_the_sweep_and_asks(stack):

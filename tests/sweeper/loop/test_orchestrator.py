@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from conf.schema import OnInterrupt
 from scalemark.host import software
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, SweepRecord
 from scalemark.records.measurement import AttemptResult, Outcome, State
@@ -186,9 +185,9 @@ def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
     other.claim(other.open_repeats()[0], NOON)  # and it never comes to an end
     world = World(
         stack,
-        [small(seed=1), small(seed=903)],
+        [small(seed=1), small(seed=904)],
         clock=clock,
-        sweep={"on_interrupt": OnInterrupt.finish},
+        launcher={"grace_s": 60.0},
     )
     _when_running(
         lambda: (

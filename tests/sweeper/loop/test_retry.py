@@ -39,24 +39,23 @@ def test_an_interrupt_by_somebody_else_counts_as_a_crash():
 
 @pytest.mark.parametrize("outcome", sorted(set(Outcome) - {Outcome.INTERRUPTED, Outcome.FAILED}))
 def test_what_ended_otherwise_is_never_tried_again(outcome):
-    assert num_attempts(RetryConfig(crashed=9, failed=9, disturbed=9), outcome) == 1
+    assert num_attempts(RetryConfig(crashed=9, failed=9), outcome) == 1
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_an_error_of_the_program_is_tried_again_as_often_as_its_setting_says(count):
-    retry = RetryConfig(crashed=9, failed=count, disturbed=9)
+    retry = RetryConfig(crashed=9, failed=count)
     assert num_attempts(retry, Outcome.FAILED) == 1 + count
 
 
-def test_what_completed_while_others_used_its_gpus_is_tried_once_more_by_default():
+def test_what_completed_while_others_used_its_gpus_is_tried_once_more():
     ended = ended_so(Outcome.COMPLETED, crashed=False, disturbed=True)
     assert is_tried_again(RetryConfig(), ended, 1)
     assert not is_tried_again(RetryConfig(), ended, 2)
-    assert not is_tried_again(RetryConfig(disturbed=0), ended, 1)
     assert ended_so(Outcome.FAILED, crashed=False, disturbed=True) == "failed"
 
 
-@pytest.mark.parametrize("setting", ["crashed", "failed", "disturbed"])
+@pytest.mark.parametrize("setting", ["crashed", "failed"])
 @pytest.mark.parametrize("count", [-1, 101])
 def test_counts_that_cannot_be_are_refused_by_name(setting, count):
     with pytest.raises(
@@ -67,4 +66,4 @@ def test_counts_that_cannot_be_are_refused_by_name(setting, count):
 
 def test_counts_that_can_be_are_not_refused():
     check_retries(RetryConfig())
-    check_retries(RetryConfig(crashed=100, disturbed=0))
+    check_retries(RetryConfig(crashed=100, failed=0))

@@ -221,9 +221,7 @@ def test_a_stopped_rank_hangs_the_trial_and_is_named(begin):
 
 def test_a_rank_that_never_starts_hangs_the_trial_at_its_deadline(begin):
     trial = begin(f"name == 'ps-0' and wait()\n{SERVE}", limits=RankLimits(start_timeout_s=1))
-    reported = (
-        "rank ps-0 could not be reached within launcher.rank_start_timeout_s=1; see log-ps-0.txt"
-    )
+    reported = "rank ps-0 could not be reached within 1 s; see log-ps-0.txt"
     assert trial.outcome() == (6, Outcome.HUNG, reported)
 
 
