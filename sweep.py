@@ -31,13 +31,14 @@ from store.errors import StoreError
 from sweeper import SweepRefusedError
 from sweeper.grid.arguments import (
     Taken,
+    of_today,
     with_expressions,
     with_program,
     with_trial,
-    without_gone,
 )
 from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null
+from sweeper.grid.plan import FIGURES
 from sweeper.report import Report, in_lines
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
@@ -107,7 +108,7 @@ def run(arguments: list[str], begin: Begin | None = None) -> Report | None:
 def _run(typed: list[str], begin: Begin | None) -> Report | None:
     """Have Hydra run what the arguments ask for."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
-    asked, taken = with_trial(without_gone(typed))
+    asked, taken = with_trial(of_today(typed))
     register()
     sys.argv[1:] = with_program(with_expressions(_without_multirun(asked)))
 
@@ -189,7 +190,7 @@ def _draw(report: Report) -> bool | None:
 
     try:
         origin = Origin.SIMULATED if report.is_simulated else Origin.MEASURED
-        return at_end.show(report.store_url, report.name, report.figures_dir, _say, origin)
+        return at_end.show(report.store_url, report.name, FIGURES, _say, origin)
     except KeyboardInterrupt:
         return None
 

@@ -15,24 +15,6 @@ from scalemark.text.wording import counted
 from store.database import open_for_reading, own_command, reading
 from store.reading.sweeps import NotRun, newest_sweeps, not_run, without_number
 
-Filters = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="As model=resnet50 'num_gpus>=4' model=vgg16,alexnet 'sweep~night*'; see scalemark "
-        "list.",
-        show_default=False,
-    ),
-]
-Sweep = Annotated[str | None, typer.Option(help="Only the trials this sweep asked for.")]
-OriginOption = Annotated[
-    Origin | None,
-    typer.Option(
-        "--origin",
-        help="Numbers that we measured or simulated, those that others published, or those of "
-        "tables, which were measured elsewhere.",
-        show_default="that of the newest sweep that matches",
-    ),
-]
 All = Annotated[bool, typer.Option("--all", help="Everything that is known, at length.")]
 SourceOption = Annotated[
     str | None,

@@ -114,6 +114,12 @@ class LauncherConfig:
         "memory limit of an attempt on a host, shared by its processes; null = none", default=None
     )
     hosts: list[str] = setting("hosts of launcher=ssh and prefix, as [a,b]", default=[])
+    num_hosts: int = setting(
+        "hosts of a Slurm or Ray cluster to use at once; inside a job all of its nodes", default=1
+    )
+    options: list[str] = setting(
+        'more options of srun and salloc, or of ssh, as ["-p2222"]', default=[]
+    )
     python: str | None = setting("Python on other hosts; null = at this one's path", default=None)
     orphan_timeout_s: float = setting(
         "seconds without this process after which an attempt on another host ends", default=60.0
@@ -184,7 +190,6 @@ class SweepConfig:
     """The grid as a whole."""
 
     name: str | None = setting("name of the sweep; null = the time it started", default=None)
-    reason: str = setting("why it is run, for the record", default="")
     exclude: list[str] = setting(
         'trials to leave out, as "model=vgg16,alexnet num_gpus>=4"', default=[]
     )
@@ -210,7 +215,6 @@ class StoreConfig:
         default="${oc.env:SCALEMARK_DB,results.db}",
     )
     runs_dir: str = setting("folder of run folders", default="runs")
-    figures_dir: str = setting("folder of charts and the report", default="figures")
 
 
 @dataclass

@@ -19,7 +19,7 @@ from plots.source import PictureFormat, PlotSource, command, in_words, write_who
 from scalemark.cli.terminal import shown
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import quoted, visible
-from store.command_line import Db, Json
+from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.errors import StoreError
 
 _DOWN = ("strategy", "num_gpus", "model")
@@ -45,13 +45,13 @@ _Form = typer.Option(
 
 def table(
     db: Db,
-    filters: options.Filters = None,
-    sweep: options.Sweep = None,
+    filters: Filters = None,
+    sweep: Sweep = None,
     rows: Annotated[str | None, _Rows] = None,
     columns: Annotated[str | None, _Columns] = None,
     show: Annotated[str | None, _Show] = None,
     baseline: options.BaselineOption = BaselineRule.SAME,
-    origin: options.OriginOption = None,
+    origin: OriginOption = None,
     source: options.SourceOption = None,
     form: Annotated[str | None, _Form] = None,
     as_json: Json = False,
@@ -118,9 +118,9 @@ _Formats = typer.Option("--format", help="Kind of files; may be repeated.", show
 
 def chart(
     db: Db,
-    filters: options.Filters = None,
-    sweep: options.Sweep = None,
-    origin: options.OriginOption = None,
+    filters: Filters = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
     published: options.SourceOption = None,
     baseline: options.BaselineOption = BaselineRule.SAME,
     charts: Annotated[list[str] | None, _Chart] = None,
@@ -168,9 +168,9 @@ def chart(
 
 def report(
     db: Db,
-    filters: options.Filters = None,
-    sweep: options.Sweep = None,
-    origin: options.OriginOption = None,
+    filters: Filters = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
     published: options.SourceOption = None,
     baseline: options.BaselineOption = BaselineRule.SAME,
     out: Annotated[

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from scalemark.cli import entry_point
 from scalemark.cli.commands import COMMANDS, DB, USAGE, Command
 from scalemark.cli.terminal import begin_answer, reader_may_leave, silence, tell_scripts
+from scalemark.records.references import Origin
 from scalemark.text.untrusted import quoted_lines, visible
 from scalemark.text.wording import did_you_mean
 from store.database import OPENED, default_url, one_view
@@ -31,6 +32,23 @@ Db = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
+Filters = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="As model=resnet50 'num_gpus>=4' model=vgg16,alexnet 'model!=vgg16' 'sweep~night*'.",
+        show_default=False,
+    ),
+]
+Sweep = Annotated[str | None, typer.Option(help="Only the trials this sweep asked for.")]
+OriginOption = Annotated[
+    Origin | None,
+    typer.Option(
+        "--origin",
+        help="Numbers that we measured or simulated, those that others published, or those of "
+        "tables, which were measured elsewhere.",
+        show_default="that of the newest sweep that matches",
+    ),
+]
 
 
 def typer_app(commands: Mapping[str, Command], about: str = "") -> typer.Typer:
@@ -115,16 +133,6 @@ def _without_types(options: list[Any]) -> list[Any]:
         if getattr(option, "is_flag", False) and option.metavar is None:
             option.metavar = ""
     return options
-
-
-def ask(what: str, *, yes: bool) -> None:
-    """Return when a person at the terminal agrees, or `yes` was given. Raises StoreError."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise StoreError(f"{what}, and nobody is there to ask; say so with --yes")
-    if not typer.confirm(f"{what}: do it?", err=True):
-        raise StoreError("nothing was changed")
 
 
 def run_db(program: str = "scalemark db") -> int:

@@ -34,7 +34,7 @@ from scalemark.records.measurement import ITEMS, STEPS
 from scalemark.records.references import Reference, ReferenceKind, Rejected, published
 from scalemark.text.untrusted import masked, quoted
 from scalemark.text.wording import listed, shortened
-from store.database import open_existing, open_for_writing, reading, writing
+from store.database import open_for_writing, reading, writing
 from store.errors import StoreError
 from store.filters import nearest
 from store.rows import add_references
@@ -111,11 +111,9 @@ def import_files(
     url: str,
     paths: Sequence[str],
     said: ImportOptions | None = None,
-    *,
-    dry_run: bool = False,
     progress: Progress = silent,
 ) -> Imported:
-    """Add the figures of tables to the database at `url`; with `dry_run` nothing is added.
+    """Add the figures of tables to the database at `url`.
 
     Raises StoreError for a file that is no table, or is not understood, before anything is added.
     """
@@ -125,11 +123,10 @@ def import_files(
     for path in paths:
         table = read_table(path)
         of_tables.append(figures(table, understood(table, options), options, added.rejected))
-    engine = open_existing(url) if dry_run else open_for_writing(url)
+    engine = open_for_writing(url)
     known = {reference.key for reference in published()}
-    if engine is not None:
-        with reading(engine) as connection:
-            known.update(connection.scalars(sa.select(ReferenceRow.key)))
+    with reading(engine) as connection:
+        known.update(connection.scalars(sa.select(ReferenceRow.key)))
     references = chain.from_iterable(of_tables)
     num = 0
     while piece := list(islice(references, _AT_ONCE)):
@@ -140,15 +137,14 @@ def import_files(
             if reference.key not in known:
                 new[reference.key] = reference
         known.update(new)
-        if new and not dry_run and engine is not None:
+        if new:
             with writing(engine) as connection:
                 add_references(connection, new.values())
         num_cited = sum(figure.origin != ReferenceKind.TABLE for figure in new.values())
         added.num_references += num_cited
         added.num_elsewhere += len(new) - num_cited
         added.num_known += len(piece) - len(new)
-    if engine is not None:
-        engine.dispose()
+    engine.dispose()
     return added
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import IO, Annotated, Any
+from typing import IO, Any
 
 import typer
 from rich.console import Console
@@ -38,8 +38,6 @@ from sweeper.devices.nvml import GpuUsers, said_in_use
 from sweeper.starts import environment
 
 NUM_CPU_DEVICES = 2
-MOST_CPU_DEVICES = 16
-_KINDS = {"auto": "auto", "gpu": str(DeviceKind.GPU), "cpu": str(DeviceKind.CPU_DEVICE)}
 _TRY_AGAIN_S = 1.0
 _INCOMPLETE = 1
 STALL_S = 300.0  # without another figure: a library hangs, as NCCL may
@@ -50,41 +48,22 @@ COMMAND = own_code.module_command("trainer.probing")
 _UNKNOWN = "-"
 
 
-def probe(
-    devices: Annotated[
-        int | None,
-        typer.Option(help=f"How many: all GPUs by default, or {NUM_CPU_DEVICES} CPU devices."),
-    ] = None,
-    hardware: Annotated[str, typer.Option(help="auto, gpu or cpu, as of a sweep.")] = "auto",
-    as_json: Json = False,
-) -> None:
+def probe(as_json: Json = False) -> None:
     """Measure what the devices of this machine and the links between them can do: matrix products,
     copies, all-reduces. The newest is kept for explanations.
     """
     try:
-        if hardware not in _KINDS:
-            raise SweepRefusedError(f"--hardware {hardware}: wanted {', '.join(_KINDS)}")
-        config = HardwareConfig(device_kind=_KINDS[hardware])
+        config = HardwareConfig(device_kind="auto")
         machine = describe_machine(config)
         inventory = take_inventory(machine, config)
-        num_devices = _num_devices(devices, inventory)
+        num_devices = inventory.most_gpus_per_trial
+        if inventory.kind is DeviceKind.CPU_DEVICE:
+            num_devices = NUM_CPU_DEVICES
         _measure_and_keep(machine, inventory, num_devices, as_json=as_json)
     except SweepRefusedError as error:
         raise StoreError(str(error)) from error
     except KeyboardInterrupt:
         raise typer.Exit(entry_point.INTERRUPTED) from None
-
-
-def _num_devices(wanted: int | None, inventory: Inventory) -> int:
-    usual = most = inventory.most_gpus_per_trial
-    if inventory.kind is DeviceKind.CPU_DEVICE:
-        usual, most = NUM_CPU_DEVICES, MOST_CPU_DEVICES
-    if wanted is None:
-        return usual
-    if not 1 <= wanted <= most:
-        counted = inventory.kind.counted(most)
-        raise SweepRefusedError(f"--devices {wanted}: wanted 1 to {most}, for there are {counted}")
-    return wanted
 
 
 def _measure_and_keep(

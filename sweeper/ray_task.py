@@ -5,10 +5,10 @@
     └─ dies ────────────── dies ──► Ray ends ─────── its pipes close ────────────► ends
 ```
 
-`python -m sweeper.ray_task '{"address": "auto", "action": "run", "gpus": 2, "cpus": 8}' PROGRAM
-ARGUMENT...`. For a trial over several hosts the action `reserve` holds a placement group of so many
-"hosts" while PROGRAM runs on this host, with the group and the addresses of its hosts in variables;
-below it `run` with a "bundle" runs there. Without an action it prints the hosts.
+`python -m sweeper.ray_task '{"action": "run", "gpus": 2, "cpus": 8}' PROGRAM ARGUMENT...`. For a
+trial over several hosts the action `reserve` holds a placement group of so many "hosts" while
+PROGRAM runs on this host, with the group and the addresses of its hosts in variables; below it
+`run` with a "bundle" runs there. Without an action it prints the hosts.
 """
 
 import contextlib
@@ -145,7 +145,7 @@ def _connected(asked: dict[str, Any], argv: Sequence[str]) -> int:
     try:
         ray: Any = import_module("ray")
         ray.init(
-            address=asked["address"],
+            address="auto",  # RAY_ADDRESS, or the cluster of this host
             namespace="scalemark",
             log_to_driver=False,
             logging_level=logging.ERROR,

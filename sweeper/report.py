@@ -91,7 +91,6 @@ class Report:
 
     name: str
     store_url: str
-    figures_dir: Path
     is_simulated: bool
     num_finished_earlier: int  # trials that needed no attempt
     ran: Ran

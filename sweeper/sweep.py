@@ -23,7 +23,7 @@ from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import storable
-from scalemark.text.untrusted import command_line, quoted, without_secrets
+from scalemark.text.untrusted import command_line, quoted
 from scalemark.text.wording import counted
 from store.database import check_writable, file_of, open_existing, reading
 from store.errors import StoreError
@@ -65,6 +65,7 @@ class Sweep:
                 f"newer (here {platform.release()}), and a container that allows it"
             ) from error
         self.config, self.name = config, name
+        self.reason = ""  # why `judge` runs it, for the record
         self._launcher = launchers.load(config, name)
         self.machine, self.inventory = self._launcher.machine, self._launcher.inventory
         self._software = self._launcher.software
@@ -215,7 +216,7 @@ class Sweep:
         settings = self.config.sweep
         return NewSweep(
             name=self.name,
-            reason=storable(without_secrets(settings.reason)),
+            reason=self.reason,
             command=storable(command_line(command)),
             started_at=datetime.now(UTC),
             trials=plan.specs,
@@ -324,7 +325,6 @@ def _measure(
     return Report(
         name=name,
         store_url=config.store.url,
-        figures_dir=Path(config.store.figures_dir),
         is_simulated=sweep.inventory.kind is DeviceKind.SIMULATED_GPU,
         num_finished_earlier=sum(trial.num_repeats == 0 for trial in planned.plan.trials),
         ran=runner.ran,

@@ -153,7 +153,7 @@ def on_slurm(
 
     return Campaign(
         folder,
-        ("launcher=slurm", "launcher.slurm.num_hosts=4", "launcher.slurm.partition=main"),
+        ("launcher=slurm", "launcher.num_hosts=4", "launcher.slurm.partition=main"),
         num_trials,
         faults,
         {"kill a node": kill_node, "preempt": preempt},
@@ -168,7 +168,7 @@ def on_ssh(hosts: sshd.Hosts, folder: Path, num_trials: int, faults: Sequence[st
         time.sleep(5.0)
         hosts.start("b")
 
-    options = (f"launcher.ssh.options={hosts.options}", "launcher.hosts=[a,b]")
+    options = (f"launcher.options={hosts.options}", "launcher.hosts=[a,b]")
     overrides = ("launcher=ssh", *options)
     return Campaign(folder, overrides, num_trials, faults, {"kill a host": kill_host})
 
@@ -183,10 +183,9 @@ def on_ray(
         time.sleep(5.0)
         cluster.start("b")
 
-    address = f"launcher.ray.address={cluster.address}"
     return Campaign(
         folder,
-        ("launcher=ray", address, "launcher.ray.num_hosts=3"),
+        ("launcher=ray", "launcher.num_hosts=3"),
         num_trials,
         faults,
         {"kill a node": kill_node, "restart the cluster": cluster.restart},
@@ -206,7 +205,7 @@ def main() -> None:
             campaign = on_slurm(cluster, folder, asked.trials, FAULTS["slurm"])
         elif asked.engine == "ray":
             nodes = stack.enter_context(ray_cluster.cluster())
-            os.environ.update(ray_cluster.VARIABLES)
+            os.environ.update(nodes.variables)
             campaign = on_ray(nodes, folder, asked.trials, FAULTS["ray"])
         else:
             hosts = stack.enter_context(sshd.hosts(folder, ("a", "b")))

@@ -39,6 +39,10 @@ class Cluster:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def variables(self) -> dict[str, str]:
+        return {**VARIABLES, "RAY_ADDRESS": self.address}
+
     def start(self, node: str) -> None:
         role = ["--address", self.address]
         if node == "head":
@@ -99,7 +103,7 @@ class Cluster:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Start one; a driver needs VARIABLES in its environment."""
+    """Start one; a driver needs its variables in its environment."""
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
         with socket.create_server(("127.0.0.1", 0)) as free:
             started = Cluster(Path(folder), free.getsockname()[1])

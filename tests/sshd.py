@@ -46,7 +46,7 @@ class Hosts:
 
     @property
     def options(self) -> str:
-        """What launcher.ssh.options is to be."""
+        """What launcher.options is to be."""
         return f"[-F{self.folder}/config]"
 
     def start(self, name: str) -> None:

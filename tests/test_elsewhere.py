@@ -43,7 +43,7 @@ def ray_nodes():
 @pytest.fixture
 def nodes(ray_nodes, monkeypatch):
     """The Ray cluster, with all its nodes."""
-    for name, value in ray_cluster.VARIABLES.items():
+    for name, value in ray_nodes.variables.items():
         monkeypatch.setenv(name, value)
     if ray_nodes.down:
         ray_nodes.restart()
@@ -62,11 +62,7 @@ def run_to_its_end(campaign: elsewhere_campaign.Campaign) -> None:
 
 
 def by_ssh(hosts: sshd.Hosts) -> list[str]:
-    return ["launcher=ssh", f"launcher.ssh.options={hosts.options}", "launcher.hosts=[a,b]"]
-
-
-def by_ray(nodes: ray_cluster.Cluster, *overrides: str) -> list[str]:
-    return ["launcher=ray", f"launcher.ray.address={nodes.address}", *overrides]
+    return ["launcher=ssh", f"launcher.options={hosts.options}", "launcher.hosts=[a,b]"]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +114,9 @@ def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster,
     losses = {}
     launchers = {
         "local": [],
-        "slurm": ["launcher=slurm", "launcher.slurm.num_hosts=2"],
+        "slurm": ["launcher=slurm", "launcher.num_hosts=2"],
         "ssh": by_ssh(ssh_hosts),
-        "ray": by_ray(nodes, "launcher.ray.num_hosts=2"),
+        "ray": ["launcher=ray", "launcher.num_hosts=2"],
     }
     for name, overrides in launchers.items():
         # a warm-up takes as many steps as it needs to settle: ten that are measured are enough
@@ -140,7 +136,7 @@ def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster,
     [
         (["launcher.slurm.partition=nope"], "no such partition; there are high, main"),
         (
-            ["launcher.slurm.num_hosts=5"],
+            ["launcher.num_hosts=5"],
             "num_hosts=5: 4 hosts of the default partition are up",
         ),
         (["launcher.slurm.time_min=61"], "time_min=61: wanted 1 to 60 minutes"),
@@ -171,18 +167,18 @@ def test_a_sweep_inside_a_job_has_steps_of_it_on_all_its_nodes(slurm_cluster):
 
 def test_what_a_ray_cluster_cannot_give_is_refused_at_once(nodes):
     for overrides, said in [
-        (["launcher.ray.num_hosts=4"], "num_hosts=4: 3 hosts of the Ray cluster are up"),
+        (["launcher.num_hosts=4"], "num_hosts=4: 3 hosts of the Ray cluster are up"),
         (["num_gpus=8"], "num_gpus=8"),
         (["launcher.python=/nowhere/python"], "/nowhere/python"),
     ]:
-        ended = sweep(*by_ray(nodes, *overrides))
+        ended = sweep("launcher=ray", *overrides)
         assert ended.returncode == 2
         assert said in ended.stderr
         assert "Traceback" not in ended.stderr
 
 
 def test_a_program_of_a_ray_task_has_gpus_of_its_own_and_its_exit_status(nodes):
-    asked = {"address": nodes.address, "action": "run", "gpus": 2, "cpus": 0, "bundle": None}
+    asked = {"action": "run", "gpus": 2, "cpus": 0, "bundle": None}
     task = [sys.executable, "-m", "sweeper.ray_task", json.dumps(asked)]
     program = ["sh", "-c", "cat; echo $CUDA_VISIBLE_DEVICES >&2; exit 7"]
     ended = ran([*task, *program], input="in\n" * 100_000, cwd=PROJECT)
@@ -192,7 +188,7 @@ def test_a_program_of_a_ray_task_has_gpus_of_its_own_and_its_exit_status(nodes):
 
 def test_a_ray_task_that_waits_is_lost_when_the_head_is_started_anew(nodes):
     """A bug: it waited for ever, and with it the sweep; then there is no head, and it is refused."""
-    asked = {"address": nodes.address, "action": "run", "gpus": 0, "cpus": 64, "bundle": None}
+    asked = {"action": "run", "gpus": 0, "cpus": 64, "bundle": None}
     task = [sys.executable, "-m", "sweeper.ray_task", json.dumps(asked), "true"]
     # or Ray itself gives up, and ends the process, before the head of a busy machine is there again
     patient = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "300"}
@@ -213,7 +209,7 @@ def test_a_ray_task_that_waits_is_lost_when_the_head_is_started_anew(nodes):
     assert waiting.returncode == LOST, said
     assert said.startswith("unable to connect to the program by Ray: ")
     nodes.kill("head")
-    ended = sweep(*by_ray(nodes))
+    ended = sweep("launcher=ray")
     assert ended.returncode == 2
     assert "`ray start --head` starts one" in ended.stderr
 

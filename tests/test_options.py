@@ -14,7 +14,7 @@ from tests.filled import fill
 from tests.specs import small
 
 WITHOUT_DATABASE = {"probe"}
-OF_FILES_AND_TABLES = {"chart", "table", "list", "db query"}
+OF_FILES_AND_TABLES = {"chart", "table", "list"}
 
 
 def commands_of(words: dict[str, Command], prefix: str = "") -> dict[str, click.Command]:
@@ -65,7 +65,7 @@ TRIAL = small().trial_id[:4]
         (["db", "mark", TRIAL, "--tag", "good"], {"target", "tags_added"}),
         (["db", "mark", TRIAL, "--untag", "good"], {"target", "tags_taken_away"}),
         (["db", "mark", "1", "--note", "a word"], {"target", "notes_added"}),
-        (["db", "mark", TRIAL, "--delete", "--yes"], {"deleted"}),
+        (["db", "mark", TRIAL, "--delete"], {"deleted"}),
         (["db", "mark", "1", "--restore"], {"restored"}),
         (["db", "import", "--remove", "source=mine"], {"removed", "kept"}),
     ],

@@ -140,6 +140,6 @@ def test_a_sweep_that_found_its_trials_finished_is_the_newest_that_matches(run):
 def test_deleted_attempts_have_an_origin_too(run):
     fill_with(DeviceKind.GPU)
     fill_with(DeviceKind.SIMULATED_GPU)
-    run("db mark 1 --delete --yes")
+    run("db mark 1 --delete")
     (row,) = json.loads(run("list --json --deleted").stdout)
     assert row["attempt"] == 1

@@ -290,9 +290,9 @@ def rebuilt(*arguments: str) -> subprocess.CompletedProcess[str]:
     return ran([sys.executable, "-m", "scalemark", "db", "rebuild", "runs", *arguments])
 
 
-def test_a_variable_and_a_reason_that_are_no_utf_8_are_stored_and_rebuilt():
+def test_a_variable_and_a_command_that_are_no_utf_8_are_stored_and_rebuilt():
     variables = {**os.environb, b"NCCL_TOPO_FILE": b"caf\xe9"}
-    command = [*map(os.fsencode, SCRIPTED), b"model=trivial", b"sweep.reason='the caf\xe9'"]
+    command = [*map(os.fsencode, SCRIPTED), b"model=trivial", b"hydra.job.name='the caf\xe9'"]
     ended = ran(command, env=variables)
     assert ended.returncode == 0, ended.stderr
     again = rebuilt("--db", "rebuilt.db")
@@ -300,9 +300,9 @@ def test_a_variable_and_a_reason_that_are_no_utf_8_are_stored_and_rebuilt():
     for database in ("results.db", "rebuilt.db"):
         with closing(sqlite3.connect(database)) as connection:
             ((description,),) = connection.execute("SELECT description FROM environments")
-            ((reason,),) = connection.execute("SELECT reason FROM sweeps")
+            ((command,),) = connection.execute("SELECT command FROM sweeps")
         assert json.loads(description)["variables"]["NCCL_TOPO_FILE"] == r"caf\udce9"
-        assert reason == r"the caf\udce9"
+        assert r"the caf\udce9" in command
 
 
 def test_a_trial_that_takes_too_long_is_ended():
@@ -491,13 +491,13 @@ def test_output_that_cannot_be_written_is_said_in_one_line():
 
 
 def test_no_secret_of_the_command_is_stored_or_printed():
-    reason = "sweep.reason='see postgresql://me:hidden@host/db'"
-    ended = scripted("-m", "strategy=ps_cpu,replicated_nccl", reason)
+    secret = "hydra.job.name='see postgresql://me:hidden@host/db'"
+    ended = scripted("-m", "strategy=ps_cpu,replicated_nccl", secret)
     assert ended.returncode == 0, ended.stderr
     assert "hidden" not in ended.stderr + ended.stdout
     with sqlite3.connect("results.db") as connection:
-        ((reason,),) = connection.execute("SELECT reason FROM sweeps")
-    assert reason == "see postgresql://me:***@host/db"
+        ((command,),) = connection.execute("SELECT command FROM sweeps")
+    assert "see postgresql://me:***@host/db" in command
     connection.close()
     holding = [
         path for path in Path().rglob("*") if path.is_file() and b"hidden" in path.read_bytes()

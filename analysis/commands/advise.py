@@ -10,14 +10,14 @@ from analysis.advise import advise_words as words
 from analysis.advise.answer import Recommendation, recommend
 from analysis.screen import Screen, say, say_command, say_foot, say_table, show
 from scalemark.cli.terminal import make_console, print_json
-from store.command_line import Db, Json
+from store.command_line import Db, Filters, Json, OriginOption, Sweep
 
 
 def advise(
     db: Db,
-    filters: options.Filters = None,
-    sweep: options.Sweep = None,
-    origin: options.OriginOption = None,
+    filters: Filters = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
     source: options.SourceOption = None,
     shows_all: options.All = False,
     as_json: Json = False,

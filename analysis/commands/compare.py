@@ -20,7 +20,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.records.measurement import Outcome
 from scalemark.text.wording import counted, shortened
-from store.command_line import Db, Json
+from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.errors import StoreError
 
 _MOST_COMMANDS = 2
@@ -42,9 +42,9 @@ def compare(
         typer.Argument(metavar="B", help="What A is compared with."),
     ],
     db: Db,
-    filters: options.Filters = None,
-    sweep: options.Sweep = None,
-    origin: options.OriginOption = None,
+    filters: Filters = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
     show: Annotated[
         str | None, typer.Option(help="Also numbers that programs printed, as loss,accuracy.")
     ] = None,

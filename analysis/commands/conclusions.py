@@ -18,7 +18,7 @@ from scalemark.records.measurement import NOISE, read_injected
 from scalemark.records.trial import STRATEGY_AXES
 from scalemark.stats.welch import Relation, known_ratio_interval, relation_by
 from scalemark.text.wording import counted, listed
-from store.command_line import Db, Json
+from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.errors import StoreError
 from store.filters import parsed
 
@@ -235,9 +235,9 @@ _VERBS = {
 
 def conclusions(
     db: Db,
-    filters: options.Filters = None,
-    sweep: options.Sweep = None,
-    origin: options.OriginOption = None,
+    filters: Filters = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
     as_json: Json = False,
 ) -> None:
     """Say which published conclusions hold for the results; --json has the pairs behind each."""

@@ -20,7 +20,7 @@ from scalemark.host.own_code import typed
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
-from store.command_line import Db, Json
+from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.database import own_command
 from store.errors import StoreError
 from store.filters import ID_BEGINNING, begins_id
@@ -32,10 +32,10 @@ Trial = Annotated[
 
 def explain(
     db: Db,
-    filters: options.Filters = None,
+    filters: Filters = None,
     trial: Trial = None,
-    sweep: options.Sweep = None,
-    origin: options.OriginOption = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
     source: options.SourceOption = None,
     shows_all: options.All = False,
     as_json: Json = False,

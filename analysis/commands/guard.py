@@ -1,8 +1,6 @@
 """`scalemark guard`: which trials changed their throughput over nights, when, and what else did."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import date
 from itertools import product
 from typing import Annotated, Any
 
@@ -11,20 +9,18 @@ import typer
 from analysis.guard.changes import COLUMNS, Change, ChangeState, cells_of, changes, headline, notes
 from analysis.guard.histories import Record, histories
 from analysis.guard.scan import LEAST
-from analysis.options import Filters, OriginOption, Sweep, select
+from analysis.options import select
 from analysis.screen import say, say_command
 from analysis.selection import Selection
 from scalemark.cli import terminal
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import command_line
 from scalemark.text.wording import as_typed
-from store.command_line import Db, Json
-from store.errors import StoreError
+from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.filters import escaped
 from store.reading.sweeps import ACCEPTED
 
 _REGRESSED = 1  # exit code
-_ACCEPTED = "--accepted"
 # of a change, by --json
 _PRINTED = (
     *("state", "after", "earliest", "latest", "found", "groups", "machines", "causes", "sweeps"),
@@ -37,22 +33,6 @@ def guard(
     filters: Filters = None,
     sweep: Sweep = None,
     origin: OriginOption = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            help="Only changes from this night on, as 2026-03-14; older ones are known.",
-            show_default="all",
-        ),
-    ] = None,
-    accepted: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATE",
-            help="The levels of this night are intended: regressions up to it are accepted.",
-            show_default="none",
-        ),
-    ] = None,
     min_change: Annotated[
         float,
         typer.Option(metavar="PERCENT", help="Smaller changes are no alarm.", min=0, max=90),
@@ -63,41 +43,21 @@ def guard(
 
     Exit code 1 while there is a regression that has not recovered and that nobody accepted.
     """
-    first_day, accepted_day = _day("--since", since), _day(_ACCEPTED, accepted)
     chosen = select(db, filters, sweep, origin)
     records = histories(chosen)
-    shown = []
-    for change in changes(records, min_change / 100):
-        if accepted_day and change.first <= accepted_day and change.state is ChangeState.REGRESSION:
-            change = replace(change, accepted=f"{_ACCEPTED} {accepted_day}")
-        if first_day is None or change.first >= first_day:
-            shown.append(change)
+    shown = list(changes(records, min_change / 100))
     with terminal.reader_may_leave():
         if as_json:
             terminal.print_json(_answer(chosen, records, shown))
         else:
-            _print(chosen, records, shown, first_day)
+            _print(chosen, records, shown)
     if any(change.state is ChangeState.REGRESSION for change in shown):
         raise typer.Exit(_REGRESSED)
 
 
-def _day(option: str, text: str | None) -> date | None:
-    if text is None:
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise StoreError(f"{option} {text}: no date; wanted one as 2026-03-14") from None
-
-
-def _print(
-    chosen: Selection,
-    records: Sequence[Record],
-    shown: Sequence[Change],
-    since: date | None,
-) -> None:
+def _print(chosen: Selection, records: Sequence[Record], shown: Sequence[Change]) -> None:
     console = terminal.make_console()
-    say(console, headline(shown, records, since), "bold")
+    say(console, headline(shown, records), "bold")
     if shown:
         console.print()
         names_machines = len({record.machine for record in records}) > 1

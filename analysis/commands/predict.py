@@ -16,7 +16,7 @@ from analysis.predict import predict as predicted
 from scalemark.cli.commands import USAGE
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.text.wording import as_typed, counted, listed, natural, shortened
-from store.command_line import Db, Json
+from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.errors import StoreError
 
 ToOption = Annotated[
@@ -42,10 +42,10 @@ _MOST_NAMED = 6  # predictions that a doubt or reason names
 
 def predict(
     db: Db,
-    filters: options.Filters = None,
+    filters: Filters = None,
     to: ToOption = None,
-    sweep: options.Sweep = None,
-    origin: options.OriginOption = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
     source: options.SourceOption = None,
     as_json: Json = False,
 ) -> None:

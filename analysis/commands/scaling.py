@@ -12,16 +12,16 @@ from analysis.selection import Source
 from analysis.titles import reported_notes, table_facts, title, unconfirmed_notes
 from scalemark.cli.terminal import make_console, print_columns, print_json, reading_width
 from scalemark.text.wording import counted
-from store.command_line import Db, Json
+from store.command_line import Db, Filters, Json, OriginOption, Sweep
 
 _MOST_ROWS = 12
 
 
 def scaling(
     db: Db,
-    filters: options.Filters = None,
-    sweep: options.Sweep = None,
-    origin: options.OriginOption = None,
+    filters: Filters = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
     source: options.SourceOption = None,
     baseline: options.BaselineOption = BaselineRule.SAME,
     shows_all: options.All = False,

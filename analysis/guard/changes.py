@@ -26,7 +26,7 @@ class ChangeState(StrEnum):
     """The state of a change, as it is reported."""
 
     REGRESSION = "regression"  # it is slower, and nobody accepted that
-    ACCEPTED = "accepted"  # slower, and a sweep of that night or later has the tag, or was named
+    ACCEPTED = "accepted"  # slower, and a sweep of that night or later has the tag
     RECOVERED = "recovered"  # slower, and faster again later
     IMPROVEMENT = "improvement"
 
@@ -49,7 +49,7 @@ class Change:
     causes: tuple[str, ...]  # what else changed meanwhile, as `driver 550.1 -> 560.2`
     sweeps: tuple[str, ...] = ()  # that began in the most likely first night
     sides: tuple[Night, Night]  # surely before and surely after it, to compare
-    accepted: str = ""  # the sweep that has the tag, or the option that accepts it
+    accepted: str = ""  # the sweep that has the tag
     recovered: date | None = None
 
     @property
@@ -272,7 +272,7 @@ COLUMNS = ("since", "change [95 % CI]", "trials", "of", "what changed then", "st
 _MOST_NAMED = 3
 
 
-def headline(changes: Sequence[Change], records: Sequence[Record], since: date | None) -> str:
+def headline(changes: Sequence[Change], records: Sequence[Record]) -> str:
     """Return the answer in one sentence."""
     numbers = Counter(change.state for change in changes)
     parts = [counted(numbers[ChangeState.REGRESSION], "regression")]
@@ -283,9 +283,8 @@ def headline(changes: Sequence[Change], records: Sequence[Record], since: date |
         parts.append(counted(numbers[ChangeState.IMPROVEMENT], "improvement"))
     days = [night.day for record in records for night in record.nights]
     num_trials = sum(len(record.cells) for record in records)
-    when = f" since {since}" if since else ""
     return (
-        f"{', '.join(parts)}{when}, in {counted(len(set(days)), 'night')} of "
+        f"{', '.join(parts)}, in {counted(len(set(days)), 'night')} of "
         f"{counted(num_trials, 'trial')} ({min(days)} .. {max(days)})."
     )
 

@@ -162,10 +162,10 @@ def limited(limit_s: float) -> Iterator[None]:
 
 @contextmanager
 def program(
-    command: Sequence[str], log: Path, variables: Mapping[str, str]
+    command: Sequence[str], log: Path, variables: Mapping[str, str], folder: Path = PROJECT
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program with its output in a log. What still runs at the end is interrupted, then
-    killed.
+    """Run a program in a folder, with its output in a log. What still runs at the end is
+    interrupted, then killed.
 
     It has a session of its own: Ctrl-C reaches it once, from here.
     """
@@ -173,7 +173,7 @@ def program(
     with log.open("wb") as file:
         process = subprocess.Popen(
             command,
-            cwd=PROJECT,
+            cwd=folder,
             env=variables,
             stdin=subprocess.DEVNULL,
             stdout=file,

@@ -109,10 +109,9 @@ def sweep(
         "retry.crashed=0",  # a crash shall be seen
         f"store.url={kit.database}",
         f"store.runs_dir={kit.runs}",
-        f"store.figures_dir={kit.folder / 'figures'}",
     ]
     seen: set[Path] = set()
-    with program(command, log, {**os.environ, **(variables or {})}) as process:
+    with program(command, log, {**os.environ, **(variables or {})}, kit.folder) as process:
         is_over = False
         while not is_over:
             with suppress(subprocess.TimeoutExpired):

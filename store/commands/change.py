@@ -15,7 +15,7 @@ from scalemark.records.references import Rejected
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store import rebuild as rebuilding
-from store.command_line import Db, Json, ask
+from store.command_line import Db, Json
 from store.database import (
     locate,
     open_existing,
@@ -58,7 +58,6 @@ def mark(
     note: Annotated[str | None, _Note] = None,
     delete: Annotated[bool, _Delete] = False,
     restore: Annotated[bool, _Restore] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
     as_json: Json = False,
 ) -> None:
     """Tag, annotate, delete or restore attempts, a trial or a sweep. Nothing that was measured is
@@ -81,7 +80,6 @@ def mark(
     chosen = choose(engine, what, deleted=restore)
     at, done = None, "restored"
     if delete:
-        _ask_to_delete(engine, chosen, yes=yes)
         at, done = datetime.now(UTC), "deleted"
     num = set_deleted(engine, chosen, at)
     if as_json:
@@ -147,16 +145,6 @@ def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> sa.Colu
             "wanted one attempt, trial or sweep, or filters, as model=resnet50 'num_gpus>=4'"
         )
     return sa.and_(listing.find(engine, words[0]).has_attempt(), deleted_at(deleted))
-
-
-def _ask_to_delete(engine: sa.Engine, chosen: sa.ColumnElement[bool], *, yes: bool) -> None:
-    """Say how many attempts would be deleted, and ask; where there are none, ask nobody."""
-    counts = sa.select(sa.func.count(), sa.func.count(AttemptRow.trial_id.distinct()))
-    with reading(engine) as connection:
-        num, num_trials = connection.execute(counts.where(chosen)).one()
-    if num:
-        attempts, trials = counted(num, "attempt"), counted(num_trials, "trial")
-        ask(f"{attempts} of {trials} would be deleted", yes=yes)
 
 
 def set_deleted(engine: sa.Engine, chosen: sa.ColumnElement[bool], at: datetime | None) -> int:
@@ -262,7 +250,6 @@ _DecimalComma = typer.Option(
     show_default="asked for where a table leaves it open",
 )
 _Remove = typer.Option("--remove", help="Take figures out again, as source=results.csv.")
-_DryRun = typer.Option("--dry-run", help="Change nothing, say what would be done.")
 
 
 def import_(
@@ -272,7 +259,6 @@ def import_(
     ],
     db: Db,
     remove: Annotated[bool, _Remove] = False,
-    dry_run: Annotated[bool, _DryRun] = False,
     maps: Annotated[list[str] | None, _Map] = None,
     axes: Annotated[list[str] | None, _Axis] = None,
     constants: Annotated[list[str] | None, _Set] = None,
@@ -299,11 +285,11 @@ def import_(
         per_gpu=per_gpu,
     )
     with shown() as progress:
-        added = import_files(db, paths, said, dry_run=dry_run, progress=progress)
+        added = import_files(db, paths, said, progress=progress)
     if as_json:
         print_json(added)
     else:
-        _print_added(added, db, would="would be " if dry_run else "")
+        _print_added(added, db)
     if added.rejected:
         raise typer.Exit(SOME_REJECTED)
 
@@ -320,16 +306,16 @@ def _constants(given: Sequence[str]) -> dict[str, str]:
     return constants
 
 
-def _print_added(added: Imported, db: str, would: str) -> None:
+def _print_added(added: Imported, db: str) -> None:
     """Print what became of all figures, the first rejected ones on stderr."""
     done = []
     if added.num_references:
-        done.append(f"{counted(added.num_references, 'reference')} {would}imported")
+        done.append(f"{counted(added.num_references, 'reference')} imported")
     if added.num_elsewhere:
-        done.append(f"{counted(added.num_elsewhere, 'row')} {would}imported as measured elsewhere")
+        done.append(f"{counted(added.num_elsewhere, 'row')} imported as measured elsewhere")
     if added.num_known:
         done.append(f"{added.num_known:,} were there already")
-    print("; ".join(done) or f"nothing {would}imported")
+    print("; ".join(done) or "nothing imported")
     if added.num_elsewhere:
         print(f"shown by: {own_command(db, 'table', '--origin', 'elsewhere')}")
     _print_rejected(added.rejected)

@@ -35,7 +35,7 @@ from scalemark.records.references import Origin, ReferenceKind
 from scalemark.records.validation import LARGEST_INTEGER
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import CsvLines, did_you_mean, guarded
-from store.command_line import Db, Json
+from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.database import locate, open_existing, open_for_reading, own_command, reading
 from store.errors import StoreError
 from store.filters import ID_BEGINNING
@@ -246,13 +246,6 @@ def _table(console: Console, title: str, rows: Sequence[Row] | None) -> None:
         print_columns(console, list(rows[0]), lines)
 
 
-Filters = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="As model=resnet50 'num_gpus>=4' model=vgg16,alexnet 'model!=vgg16' 'sweep~night*'.",
-        show_default=False,
-    ),
-]
 As = Annotated[Format, typer.Option("--format", help="How rows are written.")]
 
 NEWEST = 200
@@ -273,10 +266,6 @@ _USUALLY: Mapping[str, int | str | None] = {
 """Columns that tables leave out where no attempt has another value, or any."""
 
 
-_Origin = typer.Option(
-    help="Measured or simulated attempts; or the figures of others, with their sources.",
-    show_default="those of the newest sweep that matches",
-)
 _Deleted = typer.Option("--deleted", help="Those that are deleted, instead of those that count.")
 _Limit = typer.Option(
     min=0,
@@ -293,8 +282,8 @@ _Columns = typer.Option(
 def list_(
     db: Db,
     filters: Filters = None,
-    sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
-    origin: Annotated[Origin | None, _Origin] = None,
+    sweep: Sweep = None,
+    origin: OriginOption = None,
     deleted: Annotated[bool, _Deleted] = False,
     limit: Annotated[int | None, _Limit] = None,
     sort: Annotated[str | None, _Sort] = None,
@@ -417,12 +406,11 @@ def show(
 def query(
     sql: Annotated[str, typer.Argument(help="A SELECT statement; nothing can be changed.")],
     db: Db,
-    form: As = Format.TABLE,
     as_json: Json = False,
 ) -> None:
     """Run a SELECT; the views `throughput` and `scaling` are a good beginning."""
     with queried(open_for_reading(db), sql) as (columns, rows):
-        write(Format.JSON if as_json else form, columns, rows)
+        write(Format.JSON if as_json else Format.TABLE, columns, rows)
 
 
 def _of_one_origin(

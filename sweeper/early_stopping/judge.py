@@ -325,7 +325,7 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
     settings = sweep.config.sweep
     settings.rerun = True
     settings.repeats = max(trial.num_repeats for trial in to_run)
-    settings.reason = f"judge {asked.words}"
+    sweep.reason = f"judge {asked.words}"
     with ExitStack() as stack:
         writer = open_writer(asked.db)
         stack.callback(writer.close)

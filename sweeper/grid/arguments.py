@@ -35,21 +35,39 @@ _MOST_NAMED = 3
 SEARCH = re.compile(r"(max|best)\([-\d,.\s]*\)", re.ASCII)
 """A value that is looked for."""
 
+_RENAMED = {
+    "launcher.ray.num_hosts": "launcher.num_hosts",
+    "launcher.slurm.num_hosts": "launcher.num_hosts",
+    "launcher.slurm.options": "launcher.options",
+    "launcher.ssh.options": "launcher.options",
+}
+"""Settings of earlier versions, which commands in databases and scripts may name."""
 _GONE = (
     *("sweep.invalid", "sweep.max_trials", "sweep.seed", "sweep.on_failure", "sweep.on_interrupt"),
-    *("retry.disturbed", "launcher.rank_start_timeout_s"),
+    *("sweep.reason", "retry.disturbed", "launcher.rank_start_timeout_s", "store.figures_dir"),
 )
-"""Settings of earlier versions, which commands in databases and scripts may name."""
 
 
-def without_gone(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without settings that are gone, and name these."""
+def of_today(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the names of today, without settings that are gone, and say so.
+
+    Raises SweepRefusedError for one without which another cluster would be used.
+    """
     kept = []
     for argument in arguments:
-        if argument.partition("=")[0] in _GONE:
-            print(f"sweep: {argument}: this setting is gone, and left out", file=sys.stderr)
-        else:
+        name, _, value = argument.partition("=")
+        if name == "launcher.ray.address":
+            raise SweepRefusedError(
+                f"{argument}: this setting is gone; write RAY_ADDRESS={value} before the command"
+            )
+        today = "gone, and left out"
+        if name in _RENAMED:
+            kept.append(f"{_RENAMED[name]}={value}")
+            today = f"{_RENAMED[name]} now"
+        elif name not in _GONE:
             kept.append(argument)
+            continue
+        print(f"sweep: {untrusted.masked(argument)}: this setting is {today}", file=sys.stderr)
     return kept
 
 

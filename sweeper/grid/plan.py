@@ -214,6 +214,8 @@ def _refusal(left_out: Sequence[tuple[str, str]]) -> str:
     return f"{reasons[0]} (and {more} for {len(left_out)} cells left out)"
 
 
+FIGURES = Path("figures")
+"""The folder of charts and the report, below the current one."""
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
 MOST_REPEATS = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -268,8 +270,8 @@ def check(config: Config) -> str:
 
 def check_folders(store: StoreConfig) -> None:
     """Raise SweepRefusedError for folders that a sweep cannot write to."""
-    for setting in ("runs_dir", "figures_dir"):
-        _check_folder(setting, Path(getattr(store, setting)).expanduser().resolve())
+    _check_folder("store.runs_dir=", Path(store.runs_dir).expanduser().resolve())
+    _check_folder("charts and the report go to ", FIGURES.resolve())
 
 
 def _check_hardware(config: Config) -> None:
@@ -310,7 +312,12 @@ def _check_heeded(launcher: LauncherConfig) -> None:
     heeded_by: dict[str, tuple[str, ...]] = {
         name: (name,) for name, abilities in LAUNCHERS.items() if abilities.settings
     }
-    heeded_by |= {"hosts": ("prefix", "ssh"), "python": tuple(sorted({*LAUNCHERS} - {LOCAL}))}
+    heeded_by |= {
+        "hosts": ("prefix", "ssh"),
+        "num_hosts": ("ray", "slurm"),
+        "options": ("slurm", "ssh"),
+        "python": tuple(sorted({*LAUNCHERS} - {LOCAL})),
+    }
     for setting, launchers in heeded_by.items():
         is_set = getattr(launcher, setting) != getattr(defaults, setting)
         if is_set and launcher.name not in launchers:
@@ -320,7 +327,7 @@ def _check_heeded(launcher: LauncherConfig) -> None:
             )
 
 
-def _check_folder(setting: str, folder: Path) -> None:
+def _check_folder(where: str, folder: Path) -> None:
     """Refuse a folder that cannot be written to: better now than after hours of trials."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free_bytes = shutil.disk_usage(existing).free
@@ -335,4 +342,4 @@ def _check_folder(setting: str, folder: Path) -> None:
         )
     else:
         return
-    raise SweepRefusedError(f"store.{setting}={folder}: {problem}")
+    raise SweepRefusedError(f"{where}{folder}: {problem}")

@@ -289,10 +289,10 @@ class Launcher:
         """Return how many GPUs each of so many hosts has, of those that are up with these counts;
         None = CPU devices are used. Raises SweepRefusedError.
         """
-        launcher, wanted = self.config.launcher.name, self.config.hardware.device_kind
+        wanted = self.config.hardware.device_kind
         if not 1 <= num_hosts <= len(counts):
             raise SweepRefusedError(
-                f"launcher.{launcher}.num_hosts={num_hosts}: {len(counts)} hosts of {where} are "
+                f"launcher.num_hosts={num_hosts}: {len(counts)} hosts of {where} are "
                 "up; ask for 1 or more, up to that"
             )
         most = sorted(counts, reverse=True)[num_hosts - 1]

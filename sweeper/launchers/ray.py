@@ -1,28 +1,16 @@
 """`launcher=ray`: attempts are tasks of a Ray cluster; over several hosts, of a placement group.
 
-Start the sweep on a host of the cluster. Ray chooses hosts and GPUs; `sweeper.ray_task` is the
-command that runs its arguments there.
+Start the sweep on a host of the cluster, or with RAY_ADDRESS=HOST:PORT. Ray chooses hosts and GPUs;
+`sweeper.ray_task` is the command that runs its arguments there.
 """
 
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from scalemark.abilities import LauncherAbilities, setting
+from scalemark.abilities import LauncherAbilities
 
-
-@dataclass
-class RaySettings:
-    """`launcher.ray.*`"""
-
-    num_hosts: int = setting("hosts to use at once", default=1)
-    address: str = setting(
-        "of the cluster, HOST:PORT; auto = RAY_ADDRESS, or the cluster of this host", default="auto"
-    )
-
-
-ABILITIES = LauncherAbilities(settings=RaySettings)
+ABILITIES = LauncherAbilities(settings=None)
 
 from importlib.util import find_spec
 
@@ -37,7 +25,7 @@ class Launcher(prefix.Launcher):
     """Asks for whole hosts, unless trials share them: Ray counts the CPUs, too."""
 
     engine_chooses = True
-    more_hosts = "raise launcher.ray.num_hosts"
+    more_hosts = "raise launcher.num_hosts"
 
     def find_hosts(self) -> tuple[Sequence[str], int | None]:
         if find_spec("ray") is None:
@@ -45,7 +33,7 @@ class Launcher(prefix.Launcher):
                 "launcher=ray: Ray is not installed here; install the version that the cluster "
                 f"runs, as `{sys.executable} -m pip install 'ray>=2.55,<3'`"
             )
-        nodes, num_hosts = self._nodes(), self.config.launcher.ray.num_hosts
+        nodes, num_hosts = self._nodes(), self.config.launcher.num_hosts
         gpus = self.gpus_of_each([node["gpus"] for node in nodes], num_hosts, "the Ray cluster")
         self._gpus = gpus or 0
         cpus = [node["cpus"] for node in nodes if node["gpus"] >= self._gpus]
@@ -77,19 +65,15 @@ class Launcher(prefix.Launcher):
         if self.config.launcher.share_host and num_gpus:
             num_cpus = self._cpus * num_gpus // self._gpus
         asked = {"action": action, "gpus": num_gpus, "cpus": num_cpus, **more}
-        asked["address"] = self.config.launcher.ray.address
         return module_command("sweeper.ray_task", json.dumps(asked))
 
     def _nodes(self) -> list[dict[str, int]]:
         """Return the CPUs and GPUs of each node. Raises SweepRefusedError."""
-        address = self.config.launcher.ray.address
-        who = f"launcher.ray.address={address}"
-        command = module_command("sweeper.ray_task", json.dumps({"address": address}))
-        ended = prefix.ask(command, f"{who}: the Ray cluster")
+        ended = prefix.ask(module_command("sweeper.ray_task", "{}"), "launcher=ray: the cluster")
         if ended.returncode:
             said = (ended.stderr.strip().splitlines() or ["no answer"])[-1]
             raise SweepRefusedError(
-                f"{who}: {said}; start the sweep on a host of the cluster, with its Ray and "
+                f"launcher=ray: {said}; start the sweep on a host of the cluster, with its Ray and "
                 "RAY_AUTH_MODE (`ray start --head` starts one)"
             )
         nodes: list[dict[str, int]] = json.loads(ended.stdout.splitlines()[-1])

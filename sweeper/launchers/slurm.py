@@ -20,14 +20,12 @@ from scalemark.abilities import LauncherAbilities, setting
 class SlurmSettings:
     """`launcher.slurm.*`"""
 
-    num_hosts: int = setting("hosts to use at once; inside a job all of its nodes", default=1)
     partition: str | None = setting("partition; null = the cluster's default", default=None)
     account: str | None = setting("account to charge; null = the user's default", default=None)
     constraint: str | None = setting("features that nodes must have; null = any", default=None)
     time_min: int | None = setting(
         "minutes that an attempt's job may take; null = the partition's", default=None
     )
-    options: list[str] = setting('more options of srun and salloc, as "--qos=long"', default=[])
 
 
 ABILITIES = LauncherAbilities(settings=SlurmSettings)
@@ -62,7 +60,7 @@ class Launcher(prefix.Launcher):
 
     engine_chooses = True
     ends = ENDS
-    more_hosts = "raise launcher.slurm.num_hosts"
+    more_hosts = "raise launcher.num_hosts"
 
     def find_hosts(self) -> tuple[Sequence[str], int | None]:
         for program in PROGRAMS:
@@ -73,9 +71,10 @@ class Launcher(prefix.Launcher):
                 )
         gpus: dict[str, int] = {}
         settings = self.config.launcher.slurm
-        for name in ("num_hosts", "time_min"):
-            if (value := getattr(settings, name)) is not None and value < 1:
-                raise SweepRefusedError(f"launcher.slurm.{name}={value}: wanted 1 or more")
+        if settings.time_min is not None and settings.time_min < 1:
+            raise SweepRefusedError(
+                f"launcher.slurm.time_min={settings.time_min}: wanted 1 or more"
+            )
         if own := os.environ.get("SLURM_JOB_NODELIST"):
             for name, _, _, _, gres in _nodes(f"--nodes={own}"):
                 gpus[name] = num_gpus(gres)
@@ -104,7 +103,7 @@ class Launcher(prefix.Launcher):
                 f"launcher.slurm.time_min={settings.time_min}: wanted 1 to {limit_min:g} minutes, "
                 f"which {where} allows"
             )
-        num_hosts = settings.num_hosts
+        num_hosts = self.config.launcher.num_hosts
         return [""] * num_hosts, self.gpus_of_each(list(gpus.values()), num_hosts, where)
 
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
@@ -115,7 +114,7 @@ class Launcher(prefix.Launcher):
         step.append("--exact" if self.config.launcher.share_host else "--overlap")
         if num_gpus:
             step.append(f"--gres=gpu:{num_gpus}")
-        return (*task, *step, *self.config.launcher.slurm.options)
+        return (*task, *step, *self.config.launcher.options)
 
     def reservation(self, spec: TrialSpec) -> tuple[str, ...]:
         if self.hosts[0]:
@@ -145,7 +144,7 @@ class Launcher(prefix.Launcher):
         options = [f"--{name}={value}" for name, value in asked.items() if value is not None]
         if not self.config.launcher.share_host:
             options.append("--exclusive")
-        return (*options, *settings.options)
+        return (*options, *self.config.launcher.options)
 
 
 def _nodes(of: str) -> list[list[str]]:

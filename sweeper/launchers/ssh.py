@@ -1,18 +1,8 @@
 """`launcher=ssh`: attempts run on hosts that ssh reaches without a password."""
 
-from dataclasses import dataclass
+from scalemark.abilities import LauncherAbilities
 
-from scalemark.abilities import LauncherAbilities, setting
-
-
-@dataclass
-class SshSettings:
-    """`launcher.ssh.*`"""
-
-    options: list[str] = setting('options of ssh, as ["-p2222"]', default=[])
-
-
-ABILITIES = LauncherAbilities(settings=SshSettings)
+ABILITIES = LauncherAbilities(settings=None)
 
 from collections.abc import Sequence
 
@@ -38,11 +28,11 @@ class Launcher(prefix.Launcher):
         return super().find_hosts()
 
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
-        return ("ssh", *self.config.launcher.ssh.options, *OPTIONS, host, "{command}")
+        return ("ssh", *self.config.launcher.options, *OPTIONS, host, "{command}")
 
     def address(self, host: str) -> str:
         """Return the host name that ssh's configuration has for this host."""
-        shown = prefix.ask(["ssh", "-G", *self.config.launcher.ssh.options, host], "launcher=ssh")
+        shown = prefix.ask(["ssh", "-G", *self.config.launcher.options, host], "launcher=ssh")
         for line in shown.stdout.splitlines():
             if line.startswith("hostname "):
                 return line.split()[1]

@@ -32,7 +32,7 @@ def test_every_setting_of_a_sweep_stands_there_with_its_default():
     for group, record in groups:
         own = {f"{group}.{one.name}" for one in fields(record)}
         # what a file of conf/launcher/ says, and what has settings below it
-        groups_of = {f"launcher.{name}" for name in ("name", "prefix", "ray", "slurm", "ssh")}
+        groups_of = {f"launcher.{name}" for name in ("name", "prefix", "slurm")}
         assert own - names <= groups_of
     assert not {f"injected.{name}" for name in INJECTED} & names
     assert {"launcher.timeout_s", "launcher.slurm.account", "data.dir", "store.url"} <= names

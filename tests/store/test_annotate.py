@@ -81,18 +81,14 @@ def test_notes_are_shown_with_whatever_they_say(filled):
         (["1", "--note", ""], "db mark: an empty note; wanted a word or more"),
         (["77", "--tag", "x"], "db mark: 77: no attempt, trial or sweep"),
         (
-            ["first", "second", "--delete", "--yes"],
+            ["first", "second", "--delete"],
             "db mark: wanted one attempt, trial or sweep, or filters",
         ),
         (
-            ["num_gpu=1", "--delete", "--yes"],
+            ["num_gpu=1", "--delete"],
             "db mark: num_gpu: nothing to filter by; did you mean num_gpus?",
         ),
-        (["num_gpus=1", "first", "--delete", "--yes"], "db mark: first: no operator found"),
-        (
-            ["model=trivial", "--delete"],
-            "db mark: 3 attempts of 2 trials would be deleted, and nobody is there to ask; say so with --yes",
-        ),
+        (["num_gpus=1", "first", "--delete"], "db mark: first: no operator found"),
         (["1", "--tag", "x", "--db", "none.db"], "db mark: none.db: no such database"),
     ],
 )
@@ -113,12 +109,12 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
     trial_id = small().trial_id
     engine = open_for_reading(filled)
     assert (
-        mark(filled, "attempt=1", "--delete", "--yes").stdout
+        mark(filled, "attempt=1", "--delete").stdout
         == f"1 deleted; `scalemark db mark attempt=1 --restore --db {shlex.quote(filled)}` brings them back\n"
     )
     assert earlier.num_completed(engine, MACHINE.key, SOFTWARE_KEY)[trial_id] == 1
-    assert mark(filled, trial_id, "--delete", "--yes").stdout.startswith("1 deleted")
-    assert mark(filled, trial_id, "--delete", "--yes").stdout == "0 deleted\n"
+    assert mark(filled, trial_id, "--delete").stdout.startswith("1 deleted")
+    assert mark(filled, trial_id, "--delete").stdout == "0 deleted\n"
     assert [row["attempt"] for row in list_attempts(engine)] == [3]
     assert earlier.num_completed(engine, MACHINE.key, SOFTWARE_KEY) == {
         small(num_gpus=2).trial_id: 1
@@ -143,7 +139,7 @@ def test_deleted_attempts_count_nowhere_until_they_are_restored(filled):
 
 
 def test_a_sweep_measures_deleted_attempts_anew(filled):
-    assert mark(filled, "num_gpus=1", "--delete", "--yes").returncode == 0
+    assert mark(filled, "num_gpus=1", "--delete").returncode == 0
     writer = Writer(filled)
     completed = earlier.num_completed(writer.engine, MACHINE.key, SOFTWARE_KEY)
     wanted = {spec: 2 - completed.get(spec.trial_id, 0) for spec in (small(), small(num_gpus=2))}

@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "query": ("db", "query", "SELECT * FROM attempts"),
     "tag": ("db", "mark", "1", "--tag", "good"),
     "note": ("db", "mark", "1", "--note", "good"),
-    "delete": ("db", "mark", "first", "--delete", "--yes"),
+    "delete": ("db", "mark", "first", "--delete"),
     "restore": ("db", "mark", "first", "--restore"),
     "import": ("db", "import", "in.csv"),
     "merge": ("db", "merge", "other.db"),

@@ -188,7 +188,7 @@ def test_what_is_masked_already_stays_as_it_is(text):
         "sweep.py store.url=/data/a@b:c/results.db store.runs_dir=runs data.dir=/mnt/secrets/set",
         "sweep.py store.url=sqlite:////data/results.db",
         "scalemark list software_key=0123456789abcdef gpu_thread_mode=gpu_private",
-        "sweep.py store.url=postgresql://me@host:5432/db 'sweep.reason=disk-usage of the author'",
+        "sweep.py store.url=postgresql://me@host:5432/db 'hydra.job.name=disk-usage of the author'",
         "sweep.py store.url=postgresql://postgres@/results?host=/run/postgresql num_passes=2 two_pass_fit=true",
         "git clone ssh://git@github.com/x && curl https://host:8080/path?to=3",
         "sweep.py -m 'hydra.sweeper.grids=[{model:\"glob(resnet*)\",num_gpus:[1,2]},{model:vgg16}]'",

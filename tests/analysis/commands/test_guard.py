@@ -137,7 +137,7 @@ def test_the_next_step_names_values_as_filters_read_them(analysis, value):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--since", "2026-01-22"), ("model=trivial",), ("--min-change", "15"), ("sweep~night-?",)],
+    [("model=trivial",), ("--min-change", "15"), ("sweep~night-?",)],
 )
 def test_nothing_new_to_look_at_is_exit_code_0(nights, analysis, arguments):
     ended = analysis("guard", *arguments)
@@ -160,12 +160,6 @@ def test_one_night_says_that_more_are_needed(analysis, snapshot):
     ended = analysis("guard")
     assert ended.exit_code == 0
     assert ended.stdout == snapshot
-
-
-def test_a_date_that_is_none_is_refused(nights, analysis):
-    ended = analysis("guard", "--since", "yesterday")
-    assert ended.exit_code == 2
-    assert "--since yesterday: no date; wanted one as 2026-03-14" in ended.stderr
 
 
 def test_published_figures_have_no_history(nights, analysis):
@@ -232,17 +226,6 @@ def test_rows_of_one_night_are_repeats_at_whatever_time(analysis):
         (found,) = json.loads(analysis("scaling", "--json", *asked).stdout)
         (point,) = found["curves"][0]["points"]
         assert point["repeats"] == [99, 101]
-
-
-def test_a_regression_is_accepted_by_its_night(nights, analysis):
-    ended = analysis("guard", "--accepted", "2026-01-21", "--json")
-    assert ended.exit_code == 0
-    found = change_of(ended)
-    assert (found["state"], found["accepted"]) == ("accepted", "--accepted 2026-01-21")
-    assert analysis("guard", "--accepted", "2026-01-20").exit_code == 1
-    refused = analysis("guard", "--accepted", "soon")
-    assert refused.exit_code == 2
-    assert "--accepted soon: no date; wanted one as 2026-03-14" in refused.stderr
 
 
 def test_of_two_regressions_one_is_compared_and_accepted(analysis):

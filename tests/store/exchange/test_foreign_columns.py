@@ -1,6 +1,5 @@
 """The columns of a table of other programs get their meaning, and its rows are kept as measured elsewhere."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -232,14 +231,6 @@ def test_the_command_takes_a_table_in_and_says_what_it_did(snapshot):
     ended = store(*arguments, "--axis", "optimizer", "--ignore", "seed")
     assert ended.returncode == 1
     assert f"{asked.stderr}---\n{ended.stdout}---\n{ended.stderr}" == snapshot
-
-
-def test_a_table_is_tried_and_left_out(db):
-    write(RESULTS + "4,x,sgd,1\n")
-    arguments = ["db", "import", "results.csv", "--db", db, "--map", MAPS[0], "--map", MAPS[1]]
-    ended = store(*arguments, "--axis", "optimizer", "--ignore", "seed", "--dry-run", "--json")
-    assert json.loads(ended.stdout)["num_elsewhere"] == 4
-    assert asked(measured_elsewhere, open_for_reading(db)) == []
 
 
 def test_constants_of_the_command_are_pairs(db):

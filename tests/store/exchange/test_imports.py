@@ -6,8 +6,6 @@ import pytest
 
 from store.errors import StoreError
 from store.imports import import_files
-from tests.filled import fill
-from tests.specs import small
 from tests.store.command import store
 
 
@@ -32,18 +30,6 @@ def test_what_cannot_be_imported_is_refused_before_anything_is(make, reason):
 
 
 ROWS = "num_gpus,throughput\n1,5\n2,x\n"
-
-
-def test_a_dry_run_says_what_would_be_done_and_changes_nothing():
-    Path("in.csv").write_text(ROWS)
-    arguments = ("db", "import", "in.csv", "--db", "r.db", "--dry-run")
-    expected = "1 row would be imported as measured elsewhere\n"
-    assert store(*arguments).stdout.startswith(expected)
-    assert not Path("r.db").exists()
-    fill("r.db", [(small(), 100.0)])
-    before = Path("r.db").read_bytes()
-    assert store(*arguments).stdout.startswith(expected)
-    assert Path("r.db").read_bytes() == before
 
 
 def test_the_first_twenty_rejected_rows_are_shown():

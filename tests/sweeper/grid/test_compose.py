@@ -59,8 +59,8 @@ OVERRIDES = [
     "batch_size=16",
     "batch_size=${num_gpus}",
     "batch_size='${oc.select:num_gpus}'",
-    "seed='${${sweep.reason}}'",
-    "sweep.reason=num_gpus",
+    "seed='${${store.runs_dir}}'",
+    "store.runs_dir=num_gpus",
     "learning_rate=0.5",
     "learning_rate=1e-3",
     "learning_rate=1",
@@ -109,7 +109,7 @@ OVERRIDES = [
 @example(texts=["retry={crashed:3}", "retry.crashed=2"])
 @example(texts=["num_gpus=1", "batch_size=${num_gpus}", "num_gpus=4"])
 @example(texts=["batch_size=16", "experiment=following", "num_gpus=4"])
-@example(texts=["sweep.reason=num_gpus", "num_gpus=4", "seed='${${sweep.reason}}'"])
+@example(texts=["store.runs_dir=num_gpus", "num_gpus=4", "seed='${${store.runs_dir}}'"])
 @example(texts=["++retry.failed=5", "retry.crashed=2", "retry={failed:0}"])
 @example(texts=["data=photos", "data.dir=/tmp/a", 'data.dir="${.name}"'])
 def test_a_cell_is_composed_as_stock_hydra_composes_it(composer, texts):

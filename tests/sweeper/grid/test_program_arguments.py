@@ -9,7 +9,7 @@ from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper import SweepRefusedError
-from sweeper.grid.arguments import with_expressions, with_program, without_gone
+from sweeper.grid.arguments import of_today, with_expressions, with_program
 from sweeper.grid.compose import expand
 from tests.command.programs import spec_of
 from tests.composing import composing
@@ -81,7 +81,7 @@ def test_an_engine_that_runs_no_program_is_refused(engine):
 
 
 def test_other_commands_stay_as_they_are():
-    arguments = ["-m", "model=resnet50,vgg16", "sweep.reason=read=this", "+axes.zero=1,2"]
+    arguments = ["-m", "model=resnet50,vgg16", "store.runs_dir=read=this", "+axes.zero=1,2"]
     assert with_program(arguments) == arguments
 
 
@@ -203,9 +203,11 @@ def test_all_strategies_are_those_of_one_host_that_share_what_they_learn():
     assert not {"independent", "distributed_ps", "multi_worker_mirrored_ring"} & set(chosen)
 
 
-def test_a_setting_of_an_earlier_version_is_left_out_and_named(capsys):
-    assert without_gone(["-m", "sweep.seed=2", "seed=2", "retry.disturbed=0"]) == ["-m", "seed=2"]
+def test_a_setting_of_an_earlier_version_is_renamed_or_left_out(capsys):
+    assert of_today(["-m", "sweep.seed=2", "seed=2", "launcher.ray.num_hosts=4"]) == [
+        *("-m", "seed=2", "launcher.num_hosts=4"),
+    ]
     assert capsys.readouterr().err == (
         "sweep: sweep.seed=2: this setting is gone, and left out\n"
-        "sweep: retry.disturbed=0: this setting is gone, and left out\n"
+        "sweep: launcher.ray.num_hosts=4: this setting is launcher.num_hosts now\n"
     )

@@ -85,7 +85,7 @@ def test_words_that_a_command_cannot_have_are_refused(launcher_of, word):
 def test_options_of_a_user_win_over_our_own(launcher_of):
     """ssh keeps the first value that it is given."""
     launcher = launcher_of({})
-    launcher.config.launcher.ssh.options = ["-oConnectTimeout=60"]
+    launcher.config.launcher.options = ["-oConnectTimeout=60"]
     words = ssh.Launcher.prefix(launcher, "a", 0)
     assert words.index("-oConnectTimeout=60") < words.index("-oConnectTimeout=10")
 

@@ -18,7 +18,7 @@ import pytest
 
 from scalemark.host import software
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, SweepRecord
-from scalemark.records.measurement import AttemptResult, Outcome, State
+from scalemark.records.measurement import AttemptResult, Doing, Outcome, State
 from scalemark.run_folder import RunFolder
 from store.database import open_for_reading
 from store.reading import queries
@@ -195,7 +195,6 @@ def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
             time.sleep(2),
             os.kill(os.getpid(), signal.SIGINT),
         ),
-        stepping=True,
     )
     assert world.run() == {State.INTERRUPTED: 1}
     assert world.orchestrator.num_left == 1
@@ -291,12 +290,13 @@ def test_only_ctrl_c_is_a_second_request_to_stop(signals, times):
     assert stop.times_asked == times
 
 
-def _when_running(then, *, stepping: bool) -> None:
-    """Call it from another thread once an attempt runs, and has taken steps."""
+def _when_running(then) -> None:
+    """Call it from another thread once an attempt says that it takes steps."""
 
     def wait() -> None:
-        reported = "steps.jsonl" if stepping else "environment.json"
-        while not any(path.stat().st_size for path in Path("runs").glob(f"*/*/{reported}")):
+        while not any(
+            Doing.STEPPING in path.read_text() for path in Path("runs").glob("*/*/doing.txt")
+        ):
             time.sleep(0.01)
         then()
 
