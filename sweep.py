@@ -28,7 +28,7 @@ from scalemark.text.untrusted import masked, quoted_lines
 from simulator.costs.box import profiles
 from store.database import own_command
 from store.errors import StoreError
-from sweeper import SweepRefusedError
+from sweeper import FIGURES, SweepRefusedError
 from sweeper.grid.arguments import (
     Taken,
     of_today,
@@ -38,7 +38,6 @@ from sweeper.grid.arguments import (
 )
 from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null
-from sweeper.grid.plan import FIGURES
 from sweeper.report import Report, in_lines
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED

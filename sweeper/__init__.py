@@ -2,6 +2,11 @@
 TensorFlow.
 """
 
+from pathlib import Path
+
+FIGURES = Path("figures")
+"""The folder of charts and the report, below the current one."""
+
 
 class SweepRefusedError(Exception):
     """Something the user asked for cannot be. The text says what was found, what was wanted, and

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
-from enum import Enum, auto
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -238,12 +237,7 @@ def _choices(override: types.Override, parser: OverridesParser) -> list[GridChoi
 
 
 _WORD = re.compile(r"\w+")
-
-
-class _Kind(Enum):
-    GROUP = auto()  # choices of config groups
-    VALUE = auto()  # AXIS=VALUE with nothing unusual about it
-    ODD = auto()  # lists, dicts, additions, deletions, Hydra's own settings
+_AXES_AND_GROUPS = Config.__dataclass_fields__
 
 
 class _Composed:
@@ -272,29 +266,24 @@ class Composer:
         # without sweeps: the settings of the whole sweep
         self.base = typed(without_hydra(copy.deepcopy(base)))
         self._composed: dict[Cell, _Composed] = {}
-        self._kinds: dict[GridChoice, _Kind] = {}
-        self._groups: dict[str, bool] = {}
+        self._plain: dict[GridChoice, bool] = {}
         self._holders: dict[str, bool] = {}
 
     def compose(self, cell: Cell) -> Config:
         """Raises SweepRefusedError, naming the override and the nearest choice."""
         for choice in cell:
-            if choice not in self._kinds:
-                self._kinds[choice] = self._look_at(choice)
-        kinds = [self._kinds[choice] for choice in cell]
+            if choice not in self._plain:
+                self._plain[choice] = self._is_plain(choice)
         keys = {choice.override.key_or_group for choice in cell}
         # of interpolations, and of what is given in two ways, Hydra alone knows what becomes
         if len(keys) < len(cell) or any("${" in choice.text for choice in cell):
             return self._wholly_stock(cell)
-        groups = [choice for choice, kind in zip(cell, kinds, strict=True) if kind is _Kind.GROUP]
+        others = tuple(choice for choice in cell if not self._plain[choice])
         # words of keys that cannot be set one by one
-        entangled = set(self._stock(tuple(groups)).mentioned)
-        for choice, kind in zip(cell, kinds, strict=True):
-            if kind is _Kind.ODD:
-                entangled.add(_words(choice)[0])
+        entangled = {*self._stock(others).mentioned, *(_words(choice)[0] for choice in others)}
         by_hydra, singly = [], []
-        for choice, kind in zip(cell, kinds, strict=True):
-            if kind is _Kind.VALUE and entangled.isdisjoint(_words(choice)):
+        for choice in cell:
+            if self._plain[choice] and entangled.isdisjoint(_words(choice)):
                 singly.append(choice)
             else:
                 by_hydra.append(choice)
@@ -313,27 +302,28 @@ class Composer:
         except OmegaConfBaseException as error:
             raise SweepRefusedError(explain(error)) from error
 
-    def _look_at(self, choice: GridChoice) -> _Kind:
+    def _is_plain(self, choice: GridChoice) -> bool:
+        """Return whether it is AXIS=VALUE with nothing unusual about it: no group, no list, no
+        deletion, no setting of Hydra's own.
+        """
         override = choice.override
         key = override.key_or_group
-        if key not in self._groups:
-            # asked of the sources: the loader would copy its whole repository to answer
-            self._groups[key] = any(
-                source.is_group(key) and source.list(key, ObjectType.CONFIG)
-                for source in self._loader.get_sources()
-            )
-        if self._groups[key]:
-            return _Kind.GROUP
-        is_free_axis = is_free(key)
+        group, _, name = key.rpartition(".")
+        is_known = is_free(key) or name in (settings_of(group) if group else _AXES_AND_GROUPS)
         is_added = override.is_add() or override.is_force_add()
-        if is_added and not is_free_axis and not _is_setting(key):
+        if is_added and not is_known and not self._is_group(key):
             raise SweepRefusedError(no_such_axis(key))
-        usual = types.OverrideType.ADD if is_free_axis else types.OverrideType.CHANGE
-        if override.type is not usual or override.package is not None or key.startswith("hydra"):
-            return _Kind.ODD
-        if isinstance(override.value(), list | dict) or self._holds_more(key):
-            return _Kind.ODD
-        return _Kind.VALUE
+        usual = types.OverrideType.ADD if is_free(key) else types.OverrideType.CHANGE
+        if not is_known or override.type is not usual or override.package is not None:
+            return False
+        return not isinstance(override.value(), list | dict) and not self._holds_more(key)
+
+    def _is_group(self, key: str) -> bool:
+        # asked of the sources: the loader would copy its whole repository to answer
+        sources = self._loader.get_sources()
+        return any(
+            source.is_group(key) and source.list(key, ObjectType.CONFIG) for source in sources
+        )
 
     def _holds_more(self, key: str) -> bool:
         """Return whether a key is no leaf, as `data` with its data.dir."""
@@ -414,9 +404,3 @@ def without_hydra(config: DictConfig) -> DictConfig:
     with flag_override(config, ["struct", "readonly"], False):
         config.pop("hydra")
     return config
-
-
-def _is_setting(key: str) -> bool:
-    """Return whether ++ would change it, and not add it."""
-    group, _, name = key.rpartition(".")
-    return name in (settings_of(group) if group else Config.__dataclass_fields__)

@@ -19,7 +19,7 @@ from scalemark.records import axes as free_axes
 from scalemark.records import switches
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, width_name
 from scalemark.text.wording import counted
-from sweeper import SweepRefusedError
+from sweeper import FIGURES, SweepRefusedError
 from sweeper.devices.machine import Inventory, simulation_problem
 from sweeper.grid.compose import Cell, text_of
 from sweeper.grid.exclude import read_rules, reason_of
@@ -214,8 +214,6 @@ def _refusal(left_out: Sequence[tuple[str, str]]) -> str:
     return f"{reasons[0]} (and {more} for {len(left_out)} cells left out)"
 
 
-FIGURES = Path("figures")
-"""The folder of charts and the report, below the current one."""
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
 MOST_REPEATS = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
