@@ -321,7 +321,12 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
     Raises SweepRefusedError or StoreError.
     """
     asked, sweep = planned.asked, planned.sweep
-    to_run = _most_runs(planned)
+    trials = planned.trials
+    most = stopping_rule.most_runs(planned.runs, asked.budget)
+    to_run = tuple(PlannedTrial(spec=trials[side], num_repeats=most[side]) for side in trials)
+    if asked.aa:
+        baseline = trials[JudgedSide.BASELINE]
+        to_run = (PlannedTrial(spec=baseline, num_repeats=asked.budget),)
     settings = sweep.config.sweep
     settings.rerun = True
     settings.repeats = max(trial.num_repeats for trial in to_run)
@@ -358,15 +363,6 @@ def judge(planned: PlannedProposal, command: Sequence[str]) -> JudgeAnswer:
         failures=tuple(failure.line for failure in runner.ran.failures),
         parity=parity,
     )
-
-
-def _most_runs(planned: PlannedProposal) -> tuple[PlannedTrial, ...]:
-    """Return both trials with the most runs that each may take; of one against itself the one."""
-    budget, trials = planned.asked.budget, planned.trials
-    if planned.asked.aa:
-        return (PlannedTrial(spec=trials[JudgedSide.BASELINE], num_repeats=budget),)
-    most = stopping_rule.most_runs(planned.runs, budget)
-    return tuple(PlannedTrial(spec=trials[side], num_repeats=most[side]) for side in trials)
 
 
 def _parity(planned: PlannedProposal, proposal: Proposal, engine: sa.Engine) -> str:

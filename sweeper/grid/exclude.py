@@ -5,9 +5,8 @@ compares axes with each other is an expression: "tp*pp > num_gpus"; "global_batc
 leaves out what is not 0.
 """
 
-import operator
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from scalemark.abilities import choices_of
@@ -15,17 +14,12 @@ from scalemark.program.expression import ExpressionError, bare, is_computed, nam
 from scalemark.records import axes as free_axes
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.text.wording import as_typed, did_you_mean
+from store.filters import ORDERS
 from sweeper import SweepRefusedError
 from sweeper.grid.explain import among
 
 _CONDITION = re.compile(r"(?P<axis>[^=!<>]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_ORDER: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _TYPES = {axis.name: axis.type.__name__ for axis in AXES.values()} | {"strategy": "str"}
 
 
@@ -43,11 +37,11 @@ class Condition:
         if value is None and free_axes.is_env_variable(self.axis):
             value = free_axes.INHERITED
         number = _number(as_typed(value))
-        if self.sign in _ORDER:
+        if self.sign in ORDERS:
             bound = _number(self.values[0])
             if number is None or bound is None:
                 return False
-            return _ORDER[self.sign](number, bound)
+            return bool(ORDERS[self.sign](number, bound))
         is_among = as_typed(value) in self.values
         if number is not None:
             is_among = number in map(_number, self.values)
@@ -84,8 +78,11 @@ def read_rules(texts: Sequence[str], free: Collection[str] = ()) -> list[Rule]:
     naming the nearest axis or value.
     """
     rules = []
+    known = {*_TYPES, *map(free_axes.bare_name, free)}
     for text in texts:
-        if _is_expression(text, free):
+        has_condition = any(map(_CONDITION.fullmatch, text.split()))
+        # it computes with axes, or compares them, rather than with values
+        if is_computed(text) and (not has_condition or len(known.intersection(names(text))) > 1):
             rules.append(Rule(text=text))
             continue
         conditions = tuple(_condition(part, free) for part in text.split())
@@ -95,15 +92,6 @@ def read_rules(texts: Sequence[str], free: Collection[str] = ()) -> list[Rule]:
             )
         rules.append(Rule(text=text, conditions=conditions))
     return rules
-
-
-def _is_expression(text: str, free: Collection[str]) -> bool:
-    """Return whether a rule computes with axes, or compares them, rather than with values."""
-    if not is_computed(text):
-        return False
-    known = {*_TYPES, *map(free_axes.bare_name, free)}
-    named = names(text)
-    return len(known.intersection(named)) > 1 or not any(map(_CONDITION.fullmatch, text.split()))
 
 
 def _condition(text: str, free: Collection[str]) -> Condition:
@@ -130,7 +118,7 @@ def _condition(text: str, free: Collection[str]) -> Condition:
             f"called {free_axes.PREFIX}{axis}; all others: {', '.join(sorted(_TYPES))}"
         )
     kind = _TYPES[axis]
-    if sign in _ORDER and (kind not in ("int", "float") or len(values) > 1):
+    if sign in ORDERS and (kind not in ("int", "float") or len(values) > 1):
         raise _refused(
             f"{text}: {sign} compares a number with one number; for others there are = and !="
         )
