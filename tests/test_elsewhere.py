@@ -205,7 +205,7 @@ def test_a_ray_task_that_waits_is_lost_when_the_head_is_started_anew(nodes):
         for node in ray_cluster.NODES:
             nodes.kill(node)
         nodes.start("head")
-        _, said = waiting.communicate(timeout=120)
+        _, said = waiting.communicate(timeout=300)
     assert waiting.returncode == LOST, said
     assert said.startswith("unable to connect to the program by Ray: ")
     nodes.kill("head")

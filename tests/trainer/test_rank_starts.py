@@ -186,6 +186,6 @@ def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(tmp_pa
     until(lambda: doing_text(folder, folder.read_trial()) == "waiting for its host")
     assert not (folder.path / ".tokenworker-0").exists()
     held.close()
-    assert supervisor.wait(60) == 0, folder.log.read_text()
+    assert supervisor.wait(300) == 0, folder.log.read_text()
     assert not folder.waits_for_host()
     assert Ranks(folder).outcome() == (Outcome.COMPLETED, "")

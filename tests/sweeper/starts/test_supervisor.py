@@ -107,7 +107,7 @@ time.sleep(600)
     orchestrator.kill()
     orchestrator.wait()
     orchestrator.stdout.close()
-    assert group.wait(60) == -9
+    assert group.wait(300) == -9
     assert_gone(pid)
 
 
