@@ -302,7 +302,7 @@ def test_a_variable_and_a_command_that_are_no_utf_8_are_stored_and_rebuilt():
             ((description,),) = connection.execute("SELECT description FROM environments")
             ((command,),) = connection.execute("SELECT command FROM sweeps")
         assert json.loads(description)["variables"]["NCCL_TOPO_FILE"] == r"caf\udce9"
-        assert r"the caf\udce9" in command
+        assert r"the caf\U0000dce9" in command
 
 
 def test_a_trial_that_takes_too_long_is_ended():
