@@ -141,11 +141,6 @@ def _without_multirun(arguments: Sequence[str]) -> list[str]:
     flags = {argument.split("=")[0] for argument in arguments}
     if "--resolve" in flags and not flags & {"--cfg", "-c", "--help", "-h"}:
         raise SweepRefusedError("--resolve: goes with --cfg job only")
-    if "--experimental-rerun" in flags:
-        raise SweepRefusedError(
-            "--experimental-rerun: no run is kept that way; repeat the command, finished "
-            "trials are kept"
-        )
     shows = bool(flags & set(_SHOWING))
     dropped = _MODES if shows else _MULTIRUN
     kept = [argument for argument in arguments if argument not in dropped]

@@ -642,7 +642,7 @@ WRONG = [
         "more than one value, and --cfg shows one trial",
     ),
     (["--resolve"], "--resolve: goes with --cfg job only"),
-    (["--experimental-rerun", "x"], "repeat the command"),
+    (["--experimental-rerun", "x"], "--experimental-rerun: no such flag; "),
     (["model.name=../evil"], "a fact of the files in conf/model/"),
     (["strategy=ps_cpu", "all_reduce=none"], "give either"),
     (["launcher.start_timeout_s=0"], "launcher.start_timeout_s=0: wanted 0.001 seconds or more"),

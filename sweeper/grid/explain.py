@@ -72,7 +72,7 @@ _STORE = ("db", "database", "store")  # what people write for store.url
 FLAGS = (  # of Hydra
     *("--help", "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run"),
     *("--multirun", "--shell-completion", "--config-path", "--config-name", "--config-dir"),
-    *("--experimental-rerun", "--info"),
+    "--info",
 )
 _SHORT_FLAGS = ("-h", "-c", "-p", "-r", "-m", "-sc", "-cp", "-cn", "-cd", "-i")
 
