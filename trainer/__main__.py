@@ -18,7 +18,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import trainer
-from scalemark.abilities import distributed, rank_jobs
+from scalemark.abilities import rank_jobs
 from scalemark.host import processes
 from scalemark.records import switches
 from scalemark.records.attempt import RANK_LOST, Cluster, Rank
@@ -44,10 +44,6 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
     except trainer.UnsupportedTrialError as error:
         # Whose folder it is is unknown: of a distributed trial it may be worker 0's.
         return _refuse(error, None if is_distributed else folder)
-    try:
-        _check_hosts(spec)
-    except trainer.UnsupportedTrialError as error:
-        return _refuse(error, folder if own is None or own.leads else None)
     if own is None and is_distributed:
         return supervision.look_after(supervision.job(spec, folder))
     return _take_part(spec, folder, own)
@@ -71,18 +67,6 @@ def preload() -> None:
     for module in walk_packages(trainer.__path__, "trainer."):
         if not module.name.endswith(("__main__", ".fork_server")):
             import_module(module.name)
-
-
-def _check_hosts(spec: TrialSpec) -> None:
-    """Refuse what a sweep would refuse: the spec, or the command of a rank, may be hand-written.
-
-    Raises UnsupportedTrialError.
-    """
-    if spec.hosts > 1 and not rank_jobs(spec.variable_update):
-        raise trainer.UnsupportedTrialError(
-            f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; choose "
-            f"variable_update={', '.join(distributed())}"
-        )
 
 
 def _take_part(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:

@@ -15,6 +15,7 @@ are scattered last message first, as the backward pass brings them.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
@@ -23,8 +24,8 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer import UnsupportedTrialError
-from trainer.devices import Devices
-from trainer.model_tower import Batch
+from trainer.devices import Devices, on_each
+from trainer.model_tower import Batch, read_where_it_is
 from trainer.towers import AllReduce, Optimizer, Placed, Tower, TowerResult, run_explicit_towers
 
 
@@ -79,27 +80,26 @@ class GradientPacks:
         shapes = [gradient.shape for gradient in gradients[0]]
         sizes = [shape.num_elements() for shape in shapes]
         packs = cuts(sizes, self.num_packs) if self.num_packs else []
-        messages = []
-        for device, of_replica in zip(devices, gradients, strict=True):
-            with tf.device(device), tf.name_scope("pack"):
-                packed = pack(of_replica, packs) if packs else list(of_replica)
-                if self.compact:
-                    packed = [tf.cast(message, tf.float16) for message in packed]
-                messages.append(packed)
-        by_message = [
-            self.all_reduce.sum(copies, index)
-            for index, copies in enumerate(zip(*messages, strict=True))
-        ]
+
+        def packed(of_replica: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+            messages = pack(of_replica, packs) if packs else list(of_replica)
+            return cast(messages, tf.float16) if self.compact else messages
+
+        def unpacked(received: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+            messages = cast(received, tf.float32) if self.compact else list(received)
+            return unpack(messages, packs, shapes) if packs else messages
+
+        with tf.name_scope("pack"):
+            messages = on_each(devices, packed, gradients)
         sums = []
-        for device, received in zip(
-            receivers or devices, zip(*by_message, strict=True), strict=True
-        ):
-            with tf.device(device), tf.name_scope("unpack"):
-                whole = list(received)
-                if self.compact:
-                    whole = [tf.cast(message, tf.float32) for message in whole]
-                sums.append(unpack(whole, packs, shapes) if packs else whole)
-        return sums
+        for index, copies in enumerate(zip(*messages, strict=True)):
+            sums.append(self.all_reduce.sum(copies, index))
+        with tf.name_scope("unpack"):
+            return on_each(receivers or devices, unpacked, zip(*sums, strict=True))
+
+
+def cast(tensors: Sequence[tf.Tensor], dtype: tf.DType) -> list[tf.Tensor]:
+    return [tf.cast(tensor, dtype) for tensor in tensors]
 
 
 def parts_of(tensors: Sequence[tf.Tensor], pieces: Sequence[Piece]) -> list[tf.Tensor]:
@@ -164,10 +164,7 @@ class CollectiveGroup:
         self.devices, self._hint = tuple(devices), hint
         self._key = next(_groups)
         # one per device: its collectives run in the order of the graph; without, they deadlock
-        self._tokens = []
-        for device in devices:
-            with tf.device(device):
-                self._tokens.append(tf.Variable(0.0))
+        self._tokens = on_each(devices, lambda: tf.Variable(0.0))
 
     def reduce(self, copies: Sequence[tf.Tensor], key: int) -> list[tf.Tensor]:
         """Sum on every device."""
@@ -189,11 +186,9 @@ class CollectiveGroup:
 
         @tf.function(autograph=False)
         def in_order_of_ranks() -> tf.Tensor:
-            numbers = []
-            for number, device in enumerate(self.devices):
-                with tf.device(device):
-                    numbers.append(tf.constant([float(number)]))
-            return self.gather(numbers, key)[0]
+            numbers = map(float, range(len(self.devices)))
+            parts = on_each(self.devices, lambda number: tf.constant([number]), numbers)
+            return self.gather(parts, key)[0]
 
         by_rank = [int(number) for number in in_order_of_ranks().numpy()]
         return [by_rank.index(number) for number in range(len(self.devices))]
@@ -269,13 +264,11 @@ class RingExchange(_Collectives):
         with tf.name_scope("reduce"):
             totals = self._group.reduce(rows, _KINDS * index + 1)
         length = rows[0].shape[0] // len(rows)
-        sums = []
-        for device, number, total in zip(
-            self._group.devices, self.shard_numbers, totals, strict=True
-        ):
-            with tf.device(device):
-                sums.append(total[number * length : (number + 1) * length])
-        return sums
+
+        def own_part(number: int, total: tf.Tensor) -> tf.Tensor:
+            return total[number * length : (number + 1) * length]
+
+        return on_each(self._group.devices, own_part, self.shard_numbers, totals)
 
 
 def nccl(devices: Devices) -> NcclExchange:
@@ -329,25 +322,18 @@ class EqualShards:
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
         gathered = []
         for index, of_replicas in enumerate(zip(*self._shards, strict=True)):
-            shards = []
-            for placed in of_replicas:
-                with tf.device(placed.variable.device):
-                    shards.append(placed.variable.read_value())
+            shards = [read_where_it_is(placed.variable) for placed in of_replicas]
             gathered.append(self._exchange.gather(shards, _FIRST + index))
-        weights = []
-        for device, rows in zip(self._devices.replicas, zip(*gathered, strict=True), strict=True):
-            with tf.device(device), tf.name_scope("gather"):
-                weights.append(self._row.unpacked(rows))
+        rows = zip(*gathered, strict=True)
+        with tf.name_scope("gather"):
+            weights = on_each(self._devices.replicas, self._row.unpacked, rows)
         return run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
-        rows = []
-        for device, of_replica in zip(self._devices.replicas, gradients, strict=True):
-            with tf.device(device), tf.name_scope("pack"):
-                packed = self._row.packed(of_replica)
-                if self._compact:
-                    packed = [tf.cast(row, tf.float16) for row in packed]
-                rows.append(packed)
+        with tf.name_scope("pack"):
+            rows = on_each(self._devices.replicas, self._row.packed, gradients)
+            if self._compact:
+                rows = on_each(self._devices.replicas, partial(cast, dtype=tf.float16), rows)
         updates: list[tuple[Placed, tf.Tensor]] = []
         for index in reversed(range(self._row.num_messages)):
             sums = self._exchange.scatter(
@@ -402,10 +388,7 @@ def _check_order(exchange: RowExchange, devices: Devices) -> None:
 
     @tf.function(autograph=False)
     def summed_and_gathered() -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        rows = []
-        for device in devices.replicas:
-            with tf.device(device):
-                rows.append(tf.constant(numbers))
+        rows = on_each(devices.replicas, lambda: tf.constant(numbers))
         sums = exchange.scatter(rows, 0)
         return sums, exchange.gather(sums, 0)
 

@@ -5,10 +5,10 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import SupportsFloat, TypeVar
+from typing import Any, SupportsFloat, TypeVar
 
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -269,9 +269,7 @@ def synchronize(devices: Devices) -> None:
     TensorFlow's own wait knows this process's devices alone.
     """
     if devices.lockstep:  # among workers that it may not talk to
-        for replica in devices.replicas:
-            with tf.device(replica):
-                tf.raw_ops.SyncDevice()
+        on_each(devices.replicas, tf.raw_ops.SyncDevice)
         return
     tf.test.experimental.sync_devices()
     for replica in set(devices.replicas) - set(devices.own_replicas):
@@ -280,14 +278,16 @@ def synchronize(devices: Devices) -> None:
 
 
 @contextmanager
-def naming_lost_ranks(cluster: Cluster) -> Iterator[None]:
-    """Raise LostRankError for errors in the block when ranks of this cluster have ended.
+def naming_lost_ranks(cluster: Cluster | None) -> Iterator[None]:
+    """Raise LostRankError for errors in the block when ranks of this cluster, if any, have ended.
 
     TensorFlow's own text may name a rank that only heard of it.
     """
     try:
         yield
     except tf.errors.OpError as error:
+        if cluster is None:
+            raise
         lost = _lost(cluster, LOSE_S if isinstance(error, _LOSSES) else 0.0)
         if not lost:
             raise
@@ -350,6 +350,15 @@ def _refusal(address: str) -> OSError | None:
     except OSError as error:
         return error
     return None
+
+
+def on_each(devices: Iterable[str], make: Callable[..., Each], *lists: Iterable[Any]) -> list[Each]:
+    """Return what `make` returns on each device, given the device's entries of all lists."""
+    made = []
+    for device, *entries in zip(devices, *lists, strict=True):
+        with tf.device(device):
+            made.append(make(*entries))
+    return made
 
 
 def host_of(device: str) -> str:

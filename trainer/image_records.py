@@ -20,7 +20,7 @@ from tensorflow.python.data.ops.multi_device_iterator_ops import OwnedMultiDevic
 from scalemark.host import files
 from scalemark.records.trial import TrialSpec
 from trainer import BadDataError, UnsupportedTrialError
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 from trainer.model_tower import Batch
 
 
@@ -63,12 +63,8 @@ class ReplicaFeed:
         return self._iterator.get_next()
 
     def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
-        steps = []
-        for device, (images, labels) in zip(self._replicas, batches, strict=True):
-            with tf.device(device):
-                # by a slice: TensorFlow's gather has no GPU kernel for uint8
-                steps.append((images[index], labels[index]))
-        return steps
+        # by a slice: TensorFlow's gather has no GPU kernel for uint8
+        return on_each(self._replicas, lambda batch: (batch[0][index], batch[1][index]), batches)
 
 
 def _stacked(batches: tf.data.Dataset, num_steps: int, num_replicas: int) -> tf.data.Dataset:
@@ -101,7 +97,7 @@ SHARDS_AT_ONCE = 8
 SHUFFLE_BUFFER = 2048  # records: 230 MB of ImageNet, and more than a set of our own holds
 
 
-class ImageRecords:
+class ImageRecords(ReplicaFeed):
     """The shards of one folder, as an input of the towers."""
 
     def __init__(self, folder: Path, spec: TrialSpec, devices: Devices) -> None:
@@ -118,19 +114,16 @@ class ImageRecords:
                 num_parallel_calls=tf.data.AUTOTUNE,
                 deterministic=True,
             )
-        self._feed = ReplicaFeed(images, spec, devices)
+        super().__init__(images, spec, devices)
 
     def next(self) -> list[Batch]:
         """Raises BadDataError, with the folder and what TensorFlow says."""
         try:
-            return self._feed.next()
+            return super().next()
         except tf.errors.ResourceExhaustedError:
             raise
         except tf.errors.OpError as error:
             raise BadDataError(f"data.dir={self._folder}: {_reported(error)}") from error
-
-    def at(self, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
-        return self._feed.at(batches, index)
 
 
 def _reported(error: tf.errors.OpError) -> str:
@@ -182,7 +175,10 @@ def image_and_label(
         image = tf.image.resize(_random_crop(encoded, boxes, seeds[0]), size) / 255.0
         image = 255.0 * tf.clip_by_value(_flipped_and_colored(image, seeds[1]), 0.0, 1.0)
     else:
-        image = tf.image.resize(_central_square(encoded), size)
+        whole = tf.io.extract_jpeg_shape(encoded)[:2]
+        side = tf.reduce_min(whole)  # of the largest central square
+        square = _decoded(encoded, (whole - side) // 2, tf.stack([side, side]))
+        image = tf.image.resize(square, size)
     return tf.ensure_shape(as_bytes(image), (*size, 3)), label
 
 
@@ -215,13 +211,6 @@ def _random_crop(encoded: tf.Tensor, boxes: tf.Tensor, seed: tf.Tensor) -> tf.Te
         use_image_if_no_bounding_boxes=True,
     )
     return _decoded(encoded, begin[:2], size[:2])
-
-
-def _central_square(encoded: tf.Tensor) -> tf.Tensor:
-    """Decode the largest central square."""
-    size = tf.io.extract_jpeg_shape(encoded)[:2]
-    side = tf.reduce_min(size)
-    return _decoded(encoded, (size - side) // 2, tf.stack([side, side]))
 
 
 def _decoded(encoded: tf.Tensor, begin: tf.Tensor, size: tf.Tensor) -> tf.Tensor:

@@ -237,24 +237,12 @@ def _takes_strided_images(tensor: nn.Tensor) -> bool:
 def _convolution(
     layer: nn.Conv, kind: type[keras.layers.Conv2D] = keras.layers.Conv2D
 ) -> keras.Layer:
+    windows = layer.kernel, layer.strides, layer.padding
+    after = {"activation": layer.activation, "use_bias": layer.bias}
     if layer.depthwise:
-        return keras.layers.DepthwiseConv2D(
-            layer.kernel,
-            layer.strides,
-            layer.padding,
-            activation=layer.activation,
-            use_bias=layer.bias,
-            depthwise_initializer="he_normal",
-        )
-    return kind(
-        layer.filters,
-        layer.kernel,
-        layer.strides,
-        layer.padding,
-        activation=layer.activation,
-        use_bias=layer.bias,
-        kernel_initializer="he_normal",
-    )
+        initial = {"depthwise_initializer": "he_normal"}
+        return keras.layers.DepthwiseConv2D(*windows, **after, **initial)
+    return kind(layer.filters, *windows, **after, kernel_initializer="he_normal")
 
 
 def _dense(layer: nn.Dense) -> keras.Layer:

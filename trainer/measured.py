@@ -64,10 +64,6 @@ class Timed:
     window_s: float  # first measured step to devices idle after the last
     cpu_s: float | None  # CPU seconds of the process in the window; None where not known
 
-    @property
-    def window_end_s(self) -> float:
-        return self.window_start_s + self.window_s
-
     def measured(self) -> list[StepSample]:
         return [sample for sample in self.samples if sample.phase == Phase.MEASURE]
 
@@ -324,8 +320,8 @@ def judge(
     telemetry: Sequence[GpuTelemetry],
     num_gpus_here: int,
     num_cores: int,
-    shares_host: bool,
-    problem: str | None,
+    shares_host: bool = False,
+    problem: str | None = None,
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict and every reason to doubt the measurement.
 

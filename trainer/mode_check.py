@@ -26,7 +26,7 @@ from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import telling_line
 from trainer import devices, keras_model, own_process, own_rank, run
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 from trainer.model_tower import Batch
 from trainer.own_rank import Flags, OwnRank, start_beat
 from trainer.selfcheck import ONE_DEVICE, Bench, Check, bench_file, checks_file
@@ -138,11 +138,7 @@ def split(batches: Sequence[WholeBatch], devices: Devices) -> list[Batch]:
 
 def at(devices: Devices, batches: list[Batch], index: tf.Tensor) -> list[Batch]:
     """Implement `trainer.towers.Input.at`."""
-    chosen = []
-    for device, (images, labels) in zip(devices.replicas, batches, strict=True):
-        with tf.device(device):
-            chosen.append((images[index], labels[index]))
-    return chosen
+    return on_each(devices.replicas, lambda batch: (batch[0][index], batch[1][index]), batches)
 
 
 NUM_STEPS = 3

@@ -42,7 +42,7 @@ from tensorflow.python.framework.auto_control_deps import AutomaticControlDepend
 
 from scalemark.abilities import OPTIMIZERS
 from scalemark.records.trial import TrialSpec
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 from trainer.keras_model import Template
 
 # inputs and labels; of our models images (B, H, W, 3), uint8 where they are real and else float32,
@@ -54,10 +54,7 @@ class Losses:
     """The last loss of each replica, on its device, and the mean of the call before on the host."""
 
     def __init__(self, devices: Devices) -> None:
-        self._last = []
-        for device in devices.replicas:
-            with tf.device(device):
-                self._last.append(tf.Variable(0.0))
+        self._last = on_each(devices.replicas, lambda: tf.Variable(0.0))
         self.host = devices.host
         with tf.device(self.host):
             self._before = tf.Variable(0.0)

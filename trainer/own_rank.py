@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import NoReturn
 
-from scalemark.abilities import VARIABLE_UPDATES, distributed, jobs_of
+from scalemark.abilities import VARIABLE_UPDATES, distributed, jobs_of, rank_jobs
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import EXIT_CODES, Outcome
@@ -174,9 +174,15 @@ def _split(hosts: str) -> tuple[str, ...]:
 def with_processes(spec: TrialSpec) -> TrialSpec:
     """Return the trial as its ranks take it: each process stands for a host of one replica.
 
-    Raises UnsupportedTrialError for a trial over several real hosts.
+    Raises UnsupportedTrialError for a way of one host over several real ones, as a sweep refuses
+    it: the spec may be hand-written.
     """
     if not _has_processes(spec):
+        if spec.hosts > 1 and not rank_jobs(spec.variable_update):
+            raise UnsupportedTrialError(
+                f"hosts={spec.hosts}: variable_update={spec.variable_update} is of one host; "
+                f"choose variable_update={', '.join(distributed())}"
+            )
         return spec
     if spec.hosts not in (1, spec.num_gpus):
         raise UnsupportedTrialError(

@@ -32,7 +32,8 @@ from scalemark.text.untrusted import telling_line
 from trainer import UnsupportedTrialError, own_process
 from trainer import devices as devices_of
 from trainer.all_reduces import nccl, ring
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
+from trainer.model_tower import read_where_it_is
 from trainer.watching import telemetry
 from trainer.watching.utilization import fastest_s, peak_flops_per_s
 
@@ -174,23 +175,12 @@ def _all_reduce(devices: Devices, num_bytes: int) -> Figure:
 
 def _reduction(devices: Devices, num_bytes: int) -> Callable[[], Sequence[tf.Tensor]]:
     all_reduce = _ALL_REDUCES[devices.kind].create(devices)
-    copies = []
-    for device in devices.replicas:
-        with tf.device(device):
-            copies.append(tf.Variable(_values(num_bytes)))
+    copies = on_each(devices.replicas, lambda: tf.Variable(_values(num_bytes)))
 
     @tf.function(autograph=False, jit_compile=False)
     def reduce() -> list[tf.Tensor]:
-        read = []
-        for device, copy in zip(devices.replicas, copies, strict=True):
-            with tf.device(device):
-                read.append(copy.read_value())
-        sums = all_reduce.sum(read, 0)
-        ends = []
-        for device, total in zip(devices.replicas, sums, strict=True):
-            with tf.device(device):
-                ends.append(total[:1])
-        return ends
+        sums = all_reduce.sum(list(map(read_where_it_is, copies)), 0)
+        return on_each(devices.replicas, lambda total: total[:1], sums)
 
     return reduce
 

@@ -73,8 +73,6 @@ def run(
     worker 0. A trial that did not do what its spec says is invalid and keeps its measurement as
     evidence. Raises UnsupportedTrialError, LostRankError, or what TensorFlow raises.
     """
-    if cluster is None:
-        return _run(spec, folder, given, None)
     with devices.naming_lost_ranks(cluster):
         return _run(spec, folder, given, cluster)
 
@@ -96,7 +94,8 @@ def _run(
         folder.write(folder.doing, Doing.PROFILING)
 
         measurement = _measurement(spec, training, first, timed, taken)
-        seen = telemetry.summarize(folder.telemetry, timed.window_start_s, timed.window_end_s)
+        start_s = timed.window_start_s
+        seen = telemetry.summarize(folder.telemetry, start_s, start_s + timed.window_s)
         of_example = training.template.items_per_example
         measurement = utilization.with_utilization(
             measurement, spec, of_example, trial_devices, folder, cluster, seen
@@ -194,7 +193,7 @@ def _measure(
     cluster: Cluster | None,
 ) -> tuple[measured.Timed, float | None]:
     """Warm up and take the measured steps; return them and the cores that others took meanwhile."""
-    own_cpu_s = telemetry.clock_of_trial(cluster)
+    own_cpu_s = telemetry.cpu_of_ranks_s if cluster else telemetry.own_cpu_s
     window: list[telemetry.HostMoment] = []
     with _steps_file(folder) as add_sample:
         timed = measured.run_steps(
@@ -358,9 +357,13 @@ def build(
         template = _template(spec, model)
         initial = [np.asarray(variable) for variable in template.model.trainable_variables]
     optimizer = towers.load("optimizers", spec.optimizer).create(spec)
-    update = towers.load("variable_updates", spec.variable_update).create(
-        spec, initial, trial_devices, optimizer
-    )
+    kind = towers.load("variable_updates", spec.variable_update)
+    if spec.all_reduce not in kind.ABILITIES.all_reduces:
+        raise trainer.UnsupportedTrialError(
+            f"all_reduce={spec.all_reduce}: variable_update={spec.variable_update} has "
+            f"{', '.join(kind.ABILITIES.all_reduces)}"
+        )
+    update = kind.create(spec, initial, trial_devices, optimizer)
     return Training(
         devices=trial_devices,
         update=update,
@@ -443,7 +446,11 @@ def _steps_file(folder: RunFolder) -> Iterator[Callable[[StepSample], None]]:
 
 
 def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> AttemptResult:
-    """Return once worker 0 says that all is done; a rank that serves never returns."""
+    """Return once worker 0 says that all is done; a rank that serves never returns.
+
+    Call once, before TensorFlow touches any device. Raises UnsupportedTrialError when fewer GPUs
+    are visible than the host has replicas, LostRankError when the port is taken.
+    """
 
     def on_ready() -> None:
         own_process.end_at_signals()
@@ -458,26 +465,17 @@ def accompany(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> AttemptResult
         num_calls = trial_devices.lockstep.follow(lambda: training.towers.step(data.next()))
         print(f"{own.rank.name} took {num_calls * spec.steps_per_execution} steps")
         return AttemptResult(outcome=Outcome.COMPLETED, message="")
-    serve(spec, own.cluster, own.rank, on_ready)
-
-
-def serve(spec: TrialSpec, cluster: Cluster, rank: Rank, on_ready: Callable[[], None]) -> NoReturn:
-    """Make this rank's devices, listen on its port of `cluster`, call `on_ready` once it can be
-    reached, and wait for an end.
-
-    Call once, before TensorFlow touches any device; only a signal ends it. Raises
-    UnsupportedTrialError when fewer GPUs are visible than the host has replicas, LostRankError when
-    the port is taken.
-    """
-    if rank.job_name == "worker":
+    if own.rank.job_name == "worker":
         devices.claim_own(spec)
     else:
         devices.claim(DeviceKind.CPU_DEVICE, 0)
-    serve_claimed(cluster, rank, on_ready)
+    serve_claimed(own.cluster, own.rank, on_ready)
 
 
 def serve_claimed(cluster: Cluster, rank: Rank, on_ready: Callable[[], None]) -> NoReturn:
-    """Serve the devices that this process has claimed."""
+    """Listen on this rank's port of `cluster`, call `on_ready` once the devices that were claimed
+    can be reached, and wait for a signal. Raises LostRankError when the port is taken.
+    """
     with devices.naming_taken_port(cluster, rank):
         _server = tf.distribute.Server(
             devices.cluster_spec(cluster),

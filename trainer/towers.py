@@ -33,8 +33,9 @@ import tensorflow as tf
 from scalemark.abilities import names
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
+from simulator.costs.exchange import owners_of
 from trainer import UnsupportedTrialError, model_tower
-from trainer.devices import Devices, host_of
+from trainer.devices import Devices, host_of, on_each
 from trainer.keras_model import Template
 from trainer.model_tower import Batch, Losses, LossScale, ModelTower, Step
 
@@ -397,24 +398,14 @@ def owners(spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices) -> 
 
 def least_loaded(values: Sequence[np.ndarray], places: Sequence[str]) -> list[str]:
     """Place each value, in order, where the fewest bytes are so far."""
-    load = dict.fromkeys(places, 0)
-    owners = []
-    for value in values:
-        owner = min(load, key=load.__getitem__)
-        load[owner] += value.nbytes
-        owners.append(owner)
-    return owners
+    numbers = owners_of([value.nbytes for value in values], len(places))
+    return [places[number] for number in numbers]
 
 
 def on_hosts(variable: tf.Variable, hosts: Sequence[Devices]) -> list[tf.Tensor]:
     """Copy its value to the CPU of every host."""
-    with tf.device(variable.device):
-        value = variable.read_value()
-    copies = []
-    for host in hosts:
-        with tf.device(host.host):
-            copies.append(tf.identity(value))
-    return copies
+    value = model_tower.read_where_it_is(variable)
+    return on_each([host.host for host in hosts], lambda: tf.identity(value))
 
 
 def met_on(device: str, parts: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -452,6 +443,14 @@ class SharedVariables:
     def weights(self, replica: int) -> list[np.ndarray]:
         return [placed.variable.numpy() for placed in self._shared]
 
+    def _fetched(self, replica: int, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Return the weights that a replica computes on, given those that it fetches now."""
+        with tf.device(self._devices.replicas[replica]):
+            fetched = [tf.identity(value) for value in values]
+            if self._staging:
+                return self._staging.exchange(replica, fetched)
+            return fetched
+
     def placed(self) -> Iterator[Placed]:
         yield from self._shared
         if self._staging:
@@ -465,7 +464,11 @@ class Staging:
     """
 
     def __init__(self, initial: Sequence[np.ndarray], devices: Devices) -> None:
-        self._staged = [_variables(initial, device) for device in devices.replicas]
+
+        def variables() -> list[tf.Variable]:
+            return [tf.Variable(value, dtype=tf.float32, trainable=False) for value in initial]
+
+        self._staged = on_each(devices.replicas, variables)
 
     def exchange(self, replica: int, fetched: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Return this step's weights, and keep those fetched now for the next."""
@@ -478,8 +481,3 @@ class Staging:
         """Yield the weights that wait, which no optimizer updates."""
         for variable in chain.from_iterable(self._staged):
             yield Placed(variable, [])
-
-
-def _variables(values: Sequence[np.ndarray], device: str) -> list[tf.Variable]:
-    with tf.device(device):
-        return [tf.Variable(value, dtype=tf.float32, trainable=False) for value in values]

@@ -489,11 +489,16 @@ def test_nccl_is_refused_without_a_physical_gpu_per_replica(
         build(small(num_gpus=2, variable_update=variable_update, all_reduce="nccl"), devices)
 
 
-def test_mirrored_refuses_an_all_reduce_that_tf_distribute_does_not_have(make_devices):
-    with pytest.raises(
-        UnsupportedTrialError, match=r"all_reduce=psgpu: tf\.distribute has collective, none, pscpu"
-    ):
-        build(small(num_gpus=2, variable_update="mirrored", all_reduce="psgpu"), make_devices(2))
+@pytest.mark.parametrize(
+    ("variable_update", "has"),
+    [("mirrored", "collective, nccl, ring, none"), ("sharded", "none, nccl, ring")],
+)
+def test_an_all_reduce_that_a_variable_update_lacks_is_refused(make_devices, variable_update, has):
+    """A bug: sharded took any other name for none."""
+    wanted = f"all_reduce=psgpu: variable_update={variable_update} has {has}"
+    spec = small(num_gpus=2, variable_update=variable_update, all_reduce="psgpu")
+    with pytest.raises(UnsupportedTrialError, match=wanted):
+        build(spec, make_devices(2))
 
 
 def test_each_variable_goes_to_the_least_loaded_gpu(make_devices):

@@ -33,7 +33,7 @@ ABILITIES = AllReduceAbilities(sends=sends)
 import tensorflow as tf
 
 from trainer.all_reduces.pscpu import copies_on
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 
 
 def create(devices: Devices) -> "HierarchicalCopy":
@@ -50,13 +50,11 @@ class HierarchicalCopy:
         half = len(copies) // 2
         groups = [range(half), range(half, len(copies))]
         mains = [self.reduction_devices[group[index % len(group)]] for group in groups]
-        partial = []
-        for main, group in zip(mains, groups, strict=True):
-            with tf.device(main), tf.name_scope("reduce"):
-                partial.append(tf.add_n([copies[replica] for replica in group]))
+        of_groups = [copies[:half], copies[half:]]
+        with tf.name_scope("reduce"):
+            partial = on_each(mains, tf.add_n, of_groups)
+            totals = on_each(mains, lambda: tf.add_n(partial))
         sums = []
-        for main, group in zip(mains, groups, strict=True):
-            with tf.device(main), tf.name_scope("reduce"):
-                total = tf.add_n(partial)
+        for group, total in zip(groups, totals, strict=True):
             sums += copies_on([self.reduction_devices[replica] for replica in group], total)
         return sums

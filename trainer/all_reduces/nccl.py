@@ -1,6 +1,7 @@
 """Sums every gradient on all GPUs at once by NCCL, which needs one physical GPU per replica."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 
 from scalemark.abilities import AllReduceAbilities, Traffic
@@ -17,7 +18,7 @@ ABILITIES = AllReduceAbilities(
 
 import tensorflow as tf
 
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 
 _builds = count()  # names are shared by all graphs of the process
 
@@ -38,15 +39,11 @@ class Nccl:
         self._name = f"scalemark_{next(_builds)}"
 
     def sum(self, copies: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
-        sums = []
-        for device, copy in zip(self.reduction_devices, copies, strict=True):
-            with tf.device(device), tf.name_scope("reduce"):
-                sums.append(
-                    tf.raw_ops.NcclAllReduce(
-                        input=copy,
-                        reduction="sum",
-                        num_devices=len(copies),
-                        shared_name=f"{self._name}_{index}",
-                    )
-                )
-        return sums
+        all_reduce = partial(
+            tf.raw_ops.NcclAllReduce,
+            reduction="sum",
+            num_devices=len(copies),
+            shared_name=f"{self._name}_{index}",
+        )
+        with tf.name_scope("reduce"):
+            return on_each(self.reduction_devices, lambda copy: all_reduce(input=copy), copies)

@@ -17,7 +17,7 @@ ABILITIES = AllReduceAbilities(sends=sends)
 
 import tensorflow as tf
 
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 
 
 def create(devices: Devices) -> "SumOnOneDevice":
@@ -43,8 +43,4 @@ class SumOnOneDevice:
 
 def copies_on(devices: Sequence[str], value: tf.Tensor) -> list[tf.Tensor]:
     """Copy a tensor to each device."""
-    copies = []
-    for device in devices:
-        with tf.device(device):
-            copies.append(tf.identity(value))
-    return copies
+    return on_each(devices, lambda: tf.identity(value))

@@ -20,7 +20,7 @@ ABILITIES = AllReduceAbilities(sends=sends)
 
 import tensorflow as tf
 
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 
 
 def create(devices: Devices) -> "Shuffle":
@@ -38,16 +38,7 @@ class Shuffle:
         shape = copies[0].shape
         num = len(devices)
         sizes = [len(range(shard, shape.num_elements(), num)) for shard in range(num)]
-        pieces = []
-        for device, copy in zip(devices, copies, strict=True):
-            with tf.device(device):
-                pieces.append(tf.split(tf.reshape(copy, [-1]), sizes))
-        summed = []
-        for device, shards in zip(devices, zip(*pieces, strict=True), strict=True):
-            with tf.device(device), tf.name_scope("reduce"):
-                summed.append(tf.add_n(shards))
-        gathered = []
-        for device in devices:
-            with tf.device(device):
-                gathered.append(tf.reshape(tf.concat(summed, 0), shape))
-        return gathered
+        pieces = on_each(devices, lambda copy: tf.split(tf.reshape(copy, [-1]), sizes), copies)
+        with tf.name_scope("reduce"):
+            summed = on_each(devices, tf.add_n, zip(*pieces, strict=True))
+        return on_each(devices, lambda: tf.reshape(tf.concat(summed, 0), shape))

@@ -31,11 +31,10 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer import UnsupportedTrialError
 from trainer.all_reduces import nccl
 from trainer.all_reduces.pscpu import copies_on
 from trainer.collectives import GradientPacks
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 from trainer.towers import AllReduce, Optimizer
 from trainer.variable_updates.replicated import Replicated
 
@@ -44,10 +43,6 @@ def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> Replicated:
     """Raise UnsupportedTrialError for nccl on what is no physical GPU."""
-    if spec.all_reduce not in _ALL_REDUCES:
-        raise UnsupportedTrialError(
-            f"all_reduce={spec.all_reduce}: distributed_all_reduce has {', '.join(_ALL_REDUCES)}"
-        )
     all_reduce = _ALL_REDUCES[spec.all_reduce](devices)
     return Replicated(
         initial,
@@ -79,20 +74,17 @@ class ChunkedRing:
         devices = self.reduction_devices
         num, shape = len(devices), copies[0].shape
         sizes = [len(range(chunk, shape.num_elements(), num)) for chunk in range(num)]
-        pieces = []
-        for device, copy in zip(devices, copies, strict=True):
-            with tf.device(device):
-                pieces.append(tf.split(tf.reshape(copy, [-1]), sizes))
+        pieces = on_each(devices, lambda copy: tf.split(tf.reshape(copy, [-1]), sizes), copies)
         received = []
         for chunk in range(num):
             if sizes[chunk]:
                 total = self.sum_chunk(chunk - 1, [own[chunk] for own in pieces])
                 received.append(self.copy_chunk(chunk - 1, total))
-        sums = []
-        for device, chunks in zip(devices, zip(*received, strict=True), strict=True):
-            with tf.device(device):
-                sums.append(tf.reshape(tf.concat(chunks, 0), shape))
-        return sums
+
+        def joined(chunks: Sequence[tf.Tensor]) -> tf.Tensor:
+            return tf.reshape(tf.concat(chunks, 0), shape)
+
+        return on_each(devices, joined, zip(*received, strict=True))
 
     def sum_chunk(self, last: int, pieces: Sequence[tf.Tensor]) -> tf.Tensor:
         """Sum one piece of every replica around the ring, and end on the replica `last`."""
@@ -144,8 +136,7 @@ class NcclWithinHosts:
         return everywhere
 
 
-def _ring(devices: Devices) -> AllReduce:
-    return ChunkedRing(devices.replicas)
-
-
-_ALL_REDUCES: dict[str, Callable[[Devices], AllReduce]] = {"ring": _ring, "nccl": NcclWithinHosts}
+_ALL_REDUCES: dict[str, Callable[[Devices], AllReduce]] = {
+    "ring": lambda devices: ChunkedRing(devices.replicas),
+    "nccl": NcclWithinHosts,
+}

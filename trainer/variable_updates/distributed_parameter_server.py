@@ -54,31 +54,16 @@ class DistributedParameterServer(towers.SharedVariables):
         on_hosts = [towers.on_hosts(placed.variable, hosts) for placed in self._shared]
         weights: list[list[tf.Tensor]] = []
         for host, fetched in zip(hosts, zip(*on_hosts, strict=True), strict=True):
-            for device in host.replicas:
-                weights.append(self._weights_on(device, len(weights), fetched))
+            for _ in host.replicas:
+                weights.append(self._fetched(len(weights), fetched))
         return towers.run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(
         self, gradients: Sequence[Sequence[tf.Tensor]]
     ) -> list[tuple[towers.Placed, tf.Tensor]]:
+        hosts = [host.host for host in self._devices.by_host]
         updates = []
         for placed, copies in zip(self._shared, zip(*gradients, strict=True), strict=True):
-            owner = placed.variable.device
-            total = towers.met_on(owner, self._sums_of_hosts(copies))
-            updates.append((placed, total))
+            sums = list(map(towers.met_on, hosts, self._devices.split_by_host(copies)))
+            updates.append((placed, towers.met_on(placed.variable.device, sums)))
         return updates
-
-    def _weights_on(
-        self, device: str, replica: int, fetched: Sequence[tf.Tensor]
-    ) -> list[tf.Tensor]:
-        if not self._staging:
-            return list(fetched)
-        with tf.device(device):
-            return self._staging.exchange(replica, [tf.identity(value) for value in fetched])
-
-    def _sums_of_hosts(self, copies: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        sums = []
-        of_hosts = self._devices.split_by_host(copies)
-        for host, own in zip(self._devices.by_host, of_hosts, strict=True):
-            sums.append(towers.met_on(host.host, own))
-        return sums

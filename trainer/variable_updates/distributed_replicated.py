@@ -29,8 +29,8 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer import towers
 from trainer.collectives import GradientPacks
-from trainer.devices import Devices
-from trainer.model_tower import Batch
+from trainer.devices import Devices, on_each
+from trainer.model_tower import Batch, read_where_it_is
 from trainer.towers import Optimizer, Placed, Tower, TowerResult, load, run_explicit_towers
 
 
@@ -100,19 +100,13 @@ class DistributedReplicated:
 
     def _master(self, value: np.ndarray, owner: str, optimizer: Optimizer) -> Master:
         placed = Placed.create(value, owner, optimizer)
-        copies: list[list[tf.Variable]] = []
+        copies = []
         for host in self._hosts:
-            copies.append([])
-            for device in host.replicas:
-                with tf.device(device):
-                    copies[-1].append(tf.Variable(value, dtype=tf.float32))
+            copies.append(on_each(host.replicas, lambda: tf.Variable(value, dtype=tf.float32)))
         return Master(placed.variable, placed.slots, self._hosts, copies)
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
-        weights = []
-        for device, copies in zip(self._devices.replicas, self._copies(), strict=True):
-            with tf.device(device):
-                weights.append([variable.read_value() for variable in copies])
+        weights = [list(map(read_where_it_is, copies)) for copies in self._copies()]
         return run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:

@@ -10,6 +10,7 @@ carries (N - 1) / N of the gradients and of the weights each way, as in distribu
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from scalemark.abilities import Sends, VariableUpdateAbilities
 
@@ -28,9 +29,8 @@ import numpy as np
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
-from trainer import UnsupportedTrialError
 from trainer.collectives import EqualShards
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 from trainer.towers import Optimizer
 from trainer.variable_updates.distributed_all_reduce import ChunkedRing
 
@@ -38,13 +38,8 @@ from trainer.variable_updates.distributed_all_reduce import ChunkedRing
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> EqualShards:
-    """Raise UnsupportedTrialError for a single replica, and for another way than the ring."""
+    """Raise UnsupportedTrialError for a single replica."""
     devices.check_enough_replicas(ABILITIES.least_replicas, spec.variable_update)
-    if spec.all_reduce not in ABILITIES.all_reduces:
-        raise UnsupportedTrialError(
-            f"all_reduce={spec.all_reduce}: variable_update={spec.variable_update} has "
-            f"{', '.join(ABILITIES.all_reduces)}"
-        )
     return EqualShards(spec, initial, devices, optimizer, ShardRing(devices))
 
 
@@ -58,10 +53,8 @@ class ShardRing:
         self.shard_numbers: Sequence[int] = range(len(devices.replicas))
 
     def scatter(self, rows: Sequence[tf.Tensor], index: int) -> list[tf.Tensor]:
-        pieces = []
-        for device, row in zip(self._ring.reduction_devices, rows, strict=True):
-            with tf.device(device):
-                pieces.append(tf.split(row, len(rows)))
+        devices = self._ring.reduction_devices
+        pieces = on_each(devices, lambda row: tf.split(row, len(rows)), rows)
         return [
             self._ring.sum_chunk(number, [own[number] for own in pieces])
             for number in self.shard_numbers
@@ -71,10 +64,6 @@ class ShardRing:
         received = []
         for number, shard in enumerate(shards):
             received.append(self._ring.copy_chunk(number, shard))
-        rows = []
-        for device, parts in zip(
-            self._ring.reduction_devices, zip(*received, strict=True), strict=True
-        ):
-            with tf.device(device), tf.name_scope("gather"):
-                rows.append(tf.concat(parts, 0))
-        return rows
+        parts = zip(*received, strict=True)
+        with tf.name_scope("gather"):
+            return on_each(self._ring.reduction_devices, partial(tf.concat, axis=0), parts)

@@ -29,7 +29,7 @@ from tensorflow.python.distribute.values import PerReplica
 
 from scalemark.records.trial import TrialSpec
 from trainer import UnsupportedTrialError
-from trainer.devices import Devices
+from trainer.devices import Devices, on_each
 from trainer.model_tower import Batch
 from trainer.towers import Optimizer, Placed, Tower, TowerResult
 
@@ -40,11 +40,7 @@ _strategies = count(1)  # collective keys must differ within the process
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> "Mirrored":
-    """Raise UnsupportedTrialError for an all-reduce that tf.distribute does not have."""
-    if spec.all_reduce not in _ALL_REDUCES:
-        raise UnsupportedTrialError(
-            f"all_reduce={spec.all_reduce}: tf.distribute has {', '.join(_ALL_REDUCES)}"
-        )
+    """Raise UnsupportedTrialError for nccl without GPUs, and for what would be summed wrongly."""
     reduction = _ALL_REDUCES[spec.all_reduce](devices, spec.gradient_repacking)
     strategy = _strategy(devices, reduction.ops)
     return Mirrored(strategy, initial, devices, optimizer, reduction.op, reduction.devices)
@@ -66,14 +62,12 @@ class Mirrored:
         self._options = tf.distribute.experimental.CommunicationOptions()
         with self._strategy.scope():
             self._variables = [tf.Variable(value, dtype=tf.float32) for value in initial]
-        self._copies = []
-        for replica, device in enumerate(devices.replicas):
-            copies = []
-            with tf.device(device):
-                for mirrored in self._variables:
-                    own = mirrored.values[replica]
-                    copies.append(Placed(own, optimizer.create_slots(own)))
-            self._copies.append(copies)
+
+        def placed(replica: int) -> list[Placed]:
+            own = [mirrored.values[replica] for mirrored in self._variables]
+            return [Placed(copy, optimizer.create_slots(copy)) for copy in own]
+
+        self._copies = on_each(devices.replicas, placed, range(len(devices.replicas)))
         self.num_summed = devices.num_all
         self.update_devices = devices.replicas
         self.reduction_devices = reduction_devices

@@ -177,10 +177,11 @@ class MultiWorkerMirrored(Mirrored):
         with tf.device(self._host):
             # once per worker
             said = [self._lockstep.say(), *[tf.constant(0.0, tf.float64)] * (self._num_local - 1)]
-        messages = []
-        for loss, words in zip(losses, said, strict=True):
-            with tf.device(loss.device):
-                messages.append(tf.stack([tf.cast(loss, tf.float64), words]))
+
+        def message(loss: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+            return tf.stack([tf.cast(loss, tf.float64), words])
+
+        messages = devices_of.on_each([loss.device for loss in losses], message, losses, said)
         with tf.device(self._host):
             of_replicas = PerReplica(tuple(messages))
             total = self._strategy.reduce(tf.distribute.ReduceOp.SUM, of_replicas, axis=None)

@@ -31,7 +31,7 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer import towers
 from trainer.devices import Devices
-from trainer.model_tower import Batch
+from trainer.model_tower import Batch, read_where_it_is
 
 
 def create(
@@ -50,17 +50,10 @@ class ParameterServer(towers.SharedVariables):
     reduction_ops = ("AddN",)
 
     def run_towers(self, tower: towers.Tower, batches: Sequence[Batch]) -> list[towers.TowerResult]:
-        shared = []
-        for placed in self._shared:
-            with tf.device(placed.variable.device):
-                shared.append(placed.variable.read_value())
+        shared = [read_where_it_is(placed.variable) for placed in self._shared]
         weights = []
-        for replica, device in enumerate(self._devices.replicas):
-            with tf.device(device):
-                fetched = [tf.identity(value) for value in shared]
-                weights.append(
-                    self._staging.exchange(replica, fetched) if self._staging else fetched
-                )
+        for replica in range(len(self._devices.replicas)):
+            weights.append(self._fetched(replica, shared))
         return towers.run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(

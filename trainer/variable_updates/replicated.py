@@ -35,7 +35,7 @@ import tensorflow as tf
 from scalemark.records.trial import TrialSpec
 from trainer.collectives import GradientPacks
 from trainer.devices import Devices
-from trainer.model_tower import Batch
+from trainer.model_tower import Batch, read_where_it_is
 from trainer.towers import Optimizer, Placed, Tower, TowerResult, load, run_explicit_towers
 
 
@@ -70,9 +70,8 @@ class Replicated:
 
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
         weights = []
-        for device, copies in zip(self._devices.replicas, self._copies, strict=True):
-            with tf.device(device):
-                weights.append([placed.variable.read_value() for placed in copies])
+        for copies in self._copies:
+            weights.append([read_where_it_is(placed.variable) for placed in copies])
         return run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:

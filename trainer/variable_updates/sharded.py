@@ -19,6 +19,7 @@ ring are TensorFlow's collectives, which want shards of equal size: see
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from scalemark.abilities import Sends, VariableUpdateAbilities
 
@@ -38,9 +39,9 @@ import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer import collectives, towers
-from trainer.collectives import EqualShards, GradientPacks, Piece, RowExchange
-from trainer.devices import Devices
-from trainer.model_tower import Batch
+from trainer.collectives import EqualShards, GradientPacks, Piece, RowExchange, parts_of
+from trainer.devices import Devices, on_each
+from trainer.model_tower import Batch, read_where_it_is
 from trainer.towers import Optimizer, Placed, Tower, TowerResult, VariableUpdate
 
 _EXCHANGES: dict[str, Callable[[Devices], RowExchange]] = {
@@ -81,10 +82,18 @@ class Sharded:
     def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
         parts: list[list[tf.Tensor]] = [[] for _ in self._shapes]
         for shard in self._shards:
-            with tf.device(shard.owner):
-                for piece, placed in zip(shard.pieces, shard.placed, strict=True):
-                    parts[piece.tensor].append(placed.variable.read_value())
-        weights = [self._gathered(device, parts) for device in self._devices.replicas]
+            for piece, placed in zip(shard.pieces, shard.placed, strict=True):
+                parts[piece.tensor].append(read_where_it_is(placed.variable))
+
+        def gathered() -> list[tf.Tensor]:
+            """Return all variables; only those that are cut are copied once more."""
+            return [
+                tf.reshape(collectives.whole_of(own), shape)
+                for own, shape in zip(parts, self._shapes, strict=True)
+            ]
+
+        with tf.name_scope("gather"):
+            weights = on_each(self._devices.replicas, gathered)
         return towers.run_explicit_towers(tower, batches, weights, self._devices)
 
     def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
@@ -107,14 +116,6 @@ class Sharded:
     def placed(self) -> Iterator[Placed]:
         for shard in self._shards:
             yield from shard.placed
-
-    def _gathered(self, device: str, parts: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
-        """Return all variables on this replica; only those that are cut are copied once more."""
-        weights = []
-        with tf.device(device), tf.name_scope("gather"):
-            for own, shape in zip(parts, self._shapes, strict=True):
-                weights.append(tf.reshape(collectives.whole_of(own), shape))
-        return weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +146,7 @@ class _Shard:
         self, gradients: Sequence[Sequence[tf.Tensor]], replicas: Sequence[str]
     ) -> list[tf.Tensor]:
         """gradients[replica][variable] in, the sum of each piece out, at the owner."""
-        parts = []
-        for device, of_replica in zip(replicas, gradients, strict=True):
-            with tf.device(device):
-                parts.append(collectives.parts_of(of_replica, self.pieces))
+        parts = on_each(replicas, partial(parts_of, pieces=self.pieces), gradients)
         (sums,) = self.packs.sum(parts, replicas, receivers=(self.owner,))
         return sums
 

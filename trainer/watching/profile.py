@@ -300,34 +300,11 @@ class _Host:
                         self._input_parts.add(part)
                 elif span.name == "ExecutorState::Process":
                     span.part = plane.stats(span).get("_c")
-                elif span.name == "ExecutorState::ProcessAsync::Start":
-                    stats = plane.stats(span)
-                    self._add_op(stats["name"], stats["kernel_type"], span, around, is_input, stats)
                 else:
-                    match = _OP.match(span.name)
-                    if match:
-                        stats = plane.stats(span) if match[2] == "_Send" else {}
-                        self._add_op(match[1], match[2], span, around, is_input, stats)
-
-    def _add_op(
-        self,
-        name: str,
-        op: str,
-        span: _Span,
-        around: list[_Span],
-        is_input: bool,
-        stats: dict[str, Any],
-    ) -> None:
-        ends = (stats["from"], stats["to"]) if "from" in stats and "to" in stats else ()
-        event = Event(
-            name=name,
-            op=op,
-            start_ps=span.start_ps,
-            end_ps=span.end_ps,
-            ends=ends,
-            is_input=is_input,
-        )
-        self._ops.append((event, _innermost_part(around)))
+                    op = _host_op(plane, span)
+                    if op is not None:
+                        event = replace(op, is_input=is_input)
+                        self._ops.append((event, _innermost_part(around)))
 
     def events(self) -> list[Event]:
         """Return the ops; those of a called function are input where its call is."""
@@ -341,6 +318,23 @@ class _Host:
                 part = self._callers.get(part)
             events.append(replace(event, is_input=is_input))
         return events
+
+
+def _host_op(plane: _Plane, span: _Span) -> Event | None:
+    """Return the op that an event of a thread is, if it is one."""
+    if span.name == "ExecutorState::ProcessAsync::Start":
+        stats = plane.stats(span)
+        return _event(stats["name"], stats["kernel_type"], span, stats)
+    match = _OP.match(span.name)
+    if match is None:
+        return None
+    stats = plane.stats(span) if match[2] == "_Send" else {}
+    return _event(match[1], match[2], span, stats)
+
+
+def _event(name: str, op: str, span: _Span, stats: dict[str, Any]) -> Event:
+    ends = tuple(str(stats[end]) for end in ("from", "to") if end in stats)
+    return Event(name=name, op=op, start_ps=span.start_ps, end_ps=span.end_ps, ends=ends)
 
 
 def _innermost_part(around: list[_Span]) -> int | None:
@@ -361,12 +355,5 @@ def _gpu_events(plane: _Plane, gpu: str) -> Iterator[Event]:
                 continue
             tf_op = str(stats.get("tf_op", ""))
             match = _OP.match(tf_op)
-            yield Event(
-                name=match[1] if match else tf_op,
-                op=match[2] if match else "",
-                start_ps=span.start_ps,
-                end_ps=span.end_ps,
-                kernel=span.name,
-                gpu=gpu,
-                ends=tuple(str(stats[name]) for name in ("from", "to") if name in stats),
-            )
+            name, op = match.groups() if match else (tf_op, "")
+            yield replace(_event(name, op, span, stats), kernel=span.name, gpu=gpu)

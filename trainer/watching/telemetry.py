@@ -76,11 +76,6 @@ def cpu_of_ranks_s() -> float:
     return seconds
 
 
-def clock_of_trial(cluster: Cluster | None) -> Callable[[], float]:
-    """Return the clock of the CPU seconds of a trial's processes on this host."""
-    return cpu_of_ranks_s if cluster else own_cpu_s
-
-
 def now(own_cpu: Callable[[], float] = own_cpu_s, stat: Path = _STAT) -> HostMoment:
     try:
         cpus = os.sched_getaffinity(0)
