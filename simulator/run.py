@@ -7,7 +7,7 @@ import json
 import math
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -91,16 +91,7 @@ def _played(
     faults = spec.injected_values
     folder.write(folder.doing, Doing.STEPPING)
     factor = process_factor(random, faults)
-    samples: list[StepSample] = []
-
-    def hang() -> None:
-        _write_steps(folder, samples)
-        print("simulated: hangs, for injected.hang=1", file=sys.stderr, flush=True)
-        while True:
-            signal.pause()
-
-    timed = _play(spec, truth, factor, random, samples.append, hang)
-    _write_steps(folder, samples)
+    timed = _play(spec, folder, truth, factor, random)
     folder.write(folder.doing, Doing.PROFILING)
     measurement = _measurement(spec, hardware, truth, timed)
     telemetry = _telemetry(spec, folder, machine, hardware, truth)
@@ -108,14 +99,7 @@ def _played(
     parts = asdict(truth) | {f"injected.{name}": value for name, value in faults.items()}
     parts["process_factor"] = factor
     verdict, reasons = measured.judge(
-        spec,
-        measurement,
-        timed.step_durations_s(),
-        telemetry,
-        spec.num_gpus,
-        hardware.num_cores,
-        shares_host=False,
-        problem=None,
+        spec, measurement, timed.step_durations_s(), telemetry, spec.num_gpus, hardware.num_cores
     )
     return AttemptResult(
         outcome=Outcome.COMPLETED,
@@ -130,14 +114,9 @@ def _played(
 
 
 def _play(
-    spec: TrialSpec,
-    truth: Costs,
-    factor: float,
-    random: np.random.Generator,
-    on_sample: Callable[[StepSample], None],
-    hang: Callable[[], None],
+    spec: TrialSpec, folder: RunFolder, truth: Costs, factor: float, random: np.random.Generator
 ) -> measured.Timed:
-    """Play the steps of one process; `hang` is called half-way, where that is injected."""
+    """Play the steps of one process, and write them; hang half-way, where that is injected."""
     faults = spec.injected_values
     effort = measured.Effort(
         min_warm_up_steps=spec.min_warm_up_steps,
@@ -151,6 +130,7 @@ def _play(
     hangs_after = math.inf
     if faults.get("hang"):
         hangs_after = spec.min_warm_up_steps + num_steps // 2
+    samples: list[StepSample] = []
     warming = iter(WARMING)
     num_played = 0
     now_s = call_factor = 0.0
@@ -167,18 +147,23 @@ def _play(
         now_s += truth.busy_s * call_factor
         num_played += spec.steps_per_execution
         if num_played >= hangs_after:
-            hang()
+            _write_steps(folder, samples)
+            print("simulated: hangs, for injected.hang=1", file=sys.stderr, flush=True)
+            while True:
+                signal.pause()
         return math.nan
 
-    return measured.run_steps(
+    timed = measured.run_steps(
         next_batch=next_batch,
         step=step,
         synchronize=lambda: None,
         effort=effort,
-        on_sample=on_sample,
+        on_sample=samples.append,
         clock=lambda: now_s,
         cpu_clock=lambda: 0.0,
     )
+    _write_steps(folder, samples)
+    return timed
 
 
 def process_factor(random: np.random.Generator, injected: Mapping[str, float]) -> float:

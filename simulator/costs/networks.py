@@ -84,6 +84,7 @@ class UnknownNetworkError(ValueError):
     """Raised for a model that nothing defines; the message names those that are defined."""
 
 
+@cache
 def network(
     model: str,
     image_px: int | None = None,
@@ -94,26 +95,22 @@ def network(
 
     Raises UnknownNetworkError, and ValueError for an image that is too small for the network.
     """
-    if model in models.definitions():
-        return _counted(model, image_px, num_classes, seq_len)
+    known = models.definitions()
     if is_own(model):
         raise UnknownNetworkError(
             f"model={model}: the cost model does not know the layers of a model of your own"
         )
-    hint = did_you_mean(model, models.definitions(), f"known are {', '.join(models.definitions())}")
-    raise UnknownNetworkError(f"model={model}: its layers are not known to the cost model; {hint}")
-
-
-@cache
-def _counted(
-    name: str, image_px: int | None, num_classes: int | None, seq_len: int | None
-) -> Network:
-    sizes = dict(models.published_sizes(name))
+    if model not in known:
+        hint = did_you_mean(model, known, f"known are {', '.join(known)}")
+        raise UnknownNetworkError(
+            f"model={model}: its layers are not known to the cost model; {hint}"
+        )
+    sizes = dict(models.published_sizes(model))
     asked = {"image_px": image_px, "num_classes": num_classes, "seq_len": seq_len}
     for axis, size in asked.items():
         if size and axis in sizes:
             sizes[axis] = size
-    return count(models.define(name, **sizes), name, sizes)
+    return count(models.define(model, **sizes), model, sizes)
 
 
 def count(
