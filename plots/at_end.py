@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -106,8 +107,8 @@ class _Ending:
         self._selection, self._folder, self._tell = selection, folder, tell
         # of other sweeps, or of this one before it went on
         self._earlier = {path.name for path in folder.glob("*")}
-        # charts read the results once for all
-        self._of_charts = PlotSource(selection=selection, command=self.command("chart"))
+        # tables, report and charts read the results once for all
+        self._source = PlotSource(selection=selection, command=self.command("chart"))
 
     def attempt(self, what: str, make: Callable[[], None]) -> None:
         """Make one part; a failure is reported with the command that makes the part again."""
@@ -124,7 +125,7 @@ class _Ending:
             self._tell(wrote(self.paths, self._earlier))
 
     def print_tables(self) -> None:
-        tables = varied_tables(self._of_charts.results)
+        tables = varied_tables(self._source.results)
         try:
             laid_out = document(tables[:MOST_TABLES], self._selection, failed=self._failed)
             chosen(None)(laid_out, sys.stdout)
@@ -142,7 +143,9 @@ class _Ending:
         from plots.report import render  # here, because it takes its time to import
 
         self._folder.mkdir(parents=True, exist_ok=True)
-        source = PlotSource(selection=self._selection, command=self.command("report"))
+        source = replace(
+            self._source, command=self.command("report"), read_already=self._source.results
+        )
         page = render(source, datetime.now(UTC), failed=self._failed)
         path = self._folder / f"{source.file_name('report')}.html"
         write_whole(path, page)
@@ -152,9 +155,8 @@ class _Ending:
         from plots import drawing
 
         num_before = len(self.paths)
-        for path in drawing.draw(
-            self._of_charts, self._folder, [chart], passed_over=self._passed_over
-        ):
+        drawn = drawing.draw(self._source, self._folder, [chart], passed_over=self._passed_over)
+        for path in drawn:
             self.paths.append(path)
         self.num_charts += len(self.paths) > num_before
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -29,9 +28,9 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from analysis import badges, titles
 from analysis.labels import NoSuchAxisError
 from analysis.pivot import Table
-from analysis.results import Environment, Result
+from analysis.results import Result, with_number
 from plots import charts
-from plots.source import Failed, PictureFormat, PlotSource, draft_of, stop
+from plots.source import Failed, PictureFormat, PlotSource, draft_of, environments_of, stop
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted, safe_name
@@ -52,16 +51,12 @@ GROUND, INK = "#FFFFFF", "#1A1A1A"
 FAINT = "#6B6B6B"  # grid, footers, the ideal line
 
 
-def series_color(index: int) -> str:
-    return SERIES[index % len(SERIES)]
-
-
 def series_style(index: int) -> dict[str, Any]:
     """Return the style of the series of this number for `Axes.plot`; styles differ also in grey
     and beyond the number of colors.
     """
     return {
-        "color": series_color(index),
+        "color": SERIES[index % len(SERIES)],
         "marker": MARKERS[index % len(MARKERS)],
         "linestyle": DASHES[index // len(SERIES) % len(DASHES)],
     }
@@ -158,14 +153,6 @@ def label(name: str) -> str:
     return "\n".join(line.strip() for line in lines if line.strip())
 
 
-def details(results: Sequence[Result]) -> list[str]:
-    """Return what must be known of all numbers in a picture, in full."""
-    notes: list[str] = []
-    for environment in _environments(results):
-        notes += titles.environment_notes(environment)
-    return list(dict.fromkeys([*notes, *titles.result_notes(results)]))
-
-
 def drawable(text: str) -> str:
     """Escape controls, and characters that the font lacks."""
     known = _letters()
@@ -187,13 +174,9 @@ def _wrapped(text: str, width_in: float, size_pt: float) -> str:
     return "\n".join(textwrap.wrap(drawable(text), letters))
 
 
-def _environments(results: Sequence[Result]) -> list[Environment]:
-    return list(dict.fromkeys(map(attrgetter("environment"), results)))
-
-
 def _badges(results: Sequence[Result]) -> list[str]:
     words: list[str] = []
-    for environment in _environments(results):
+    for environment in environments_of(results):
         of_environment = badges.of_environment(environment)
         if not environment.origin.is_ours:  # the source is named with the word
             of_environment[0] = environment.versions
@@ -206,23 +189,22 @@ def _badges(results: Sequence[Result]) -> list[str]:
         words.append("reported by the program")
     if titles.sweep_notes(results):
         words.append("repeats of other sweeps included")
-    if any(result.failed and result.throughput is not None for result in results):
+    if any(result.failed for result in with_number(results)):
         words.append("some repeats have no number")
     return list(dict.fromkeys(words))
 
 
 def _machine(results: Sequence[Result]) -> str:
     """Return the machine without what its badge says."""
-    machines = []
-    for environment in _environments(results):
+    machines = set()
+    for environment in environments_of(results):
         text = environment.machine.removesuffix(f", {environment.devices}")
         if environment.origin is Origin.SIMULATED:
             text = text.removeprefix("simulated ").removesuffix(", by a cost model")
-        machines.append(text)
-    different = list(dict.fromkeys(machines))
-    if len(different) == 1:
-        return different[0]
-    return counted(len(different), "machine")
+        machines.add(text)
+    if len(machines) == 1:
+        return machines.pop()
+    return counted(len(machines), "machine")
 
 
 def small_title(axes: Axes, text: str) -> None:
@@ -380,7 +362,11 @@ def finish(picture: Picture) -> Figure:
 
 def described(source: PlotSource, picture: Picture) -> str:
     """Return everything that must be known of the numbers in a picture, a line each."""
-    notes = [*details(picture.results), *picture.about, *source.selection.notes]
+    notes: list[str] = []
+    for environment in environments_of(picture.results):
+        notes += titles.environment_notes(environment)
+    notes = list(dict.fromkeys([*notes, *titles.result_notes(picture.results)]))
+    notes += [*picture.about, *source.selection.notes]
     return "\n".join([*notes, source.stored_in, f"made by: {source.command}"])
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from analysis import badges, titles
+from analysis.labels import axes_of
 from analysis.pivot import Cell, RowRank, Table
 from analysis.results import BaselineRule, Environment, Result, items_per_step, with_number
 from analysis.selection import Selection
@@ -227,9 +228,13 @@ def shared_doubts(results: Sequence[Result]) -> tuple[str, ...]:
     numbers = with_number(results)
     if len(numbers) < 2 or not numbers[0].environment.origin.is_ours:
         return ()
-    first, *others = numbers
-    shared = set(first.doubts).intersection(*(result.doubts for result in others))
-    return tuple(reason for reason in first.doubts if reason in shared)
+    return tuple(_in_all([result.doubts for result in numbers]))
+
+
+def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
+    """Return what stands in every list, in the order of the first."""
+    shared = set(lists[0]).intersection(*lists)
+    return list(filter(shared.__contains__, lists[0]))
 
 
 def _own_doubts(result: Result, shared: Collection[str]) -> list[str]:
@@ -481,12 +486,11 @@ def document(
         alone = replace(layouts[0], notes=(*layouts[0].notes, *foot))
         return Document(heading="", doubts=above, tables=(alone,), notes=())
     heading, named = _named_apart([layout.table for layout in layouts])
-    once = set(layouts[0].notes).intersection(*(layout.notes for layout in layouts))
+    shared = _in_all([layout.notes for layout in layouts])
     shown = []
     for layout, title in zip(layouts, named, strict=True):
-        own = tuple(line for line in layout.notes if line not in once)
+        own = tuple(line for line in layout.notes if line not in shared)
         shown.append(replace(layout, title=title, notes=own))
-    shared = [line for line in layouts[0].notes if line in once]
     return Document(heading=heading, doubts=above, tables=tuple(shown), notes=(*shared, *foot))
 
 
@@ -626,6 +630,21 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
     for symbol, meaning in MEANINGS.items():
         if symbol in texts:
             yield f"{symbol}: {meaning}"
+
+
+_AXES = ("model", "strategy", "num_gpus", "hosts", "batch_size", "precision")
+
+
+def varied_axes(results: Sequence[Result]) -> list[str]:
+    """Return the axes that differ between trials, the usual ones first."""
+    named = {"id", "curve"}.union(*(result.strategy_axes for result in results))
+    varied = []
+    for axis in dict.fromkeys((*_AXES, *axes_of(results))):
+        values = {str(result.axes.get(axis)) for result in results}
+        is_usual = len(values) > 1 or axis in ("model", "strategy", "num_gpus")
+        if is_usual and axis not in named:
+            varied.append(axis)
+    return varied
 
 
 def common_setting(tables: Sequence[Table]) -> dict[str, object]:

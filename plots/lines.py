@@ -1,10 +1,11 @@
 """Charts of lines, a figure per model."""
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -29,6 +30,8 @@ from plots.layout import MEANINGS, SYMBOLS
 from plots.source import PlotSource
 from scalemark.records.axes import is_env_variable
 from scalemark.records.measurement import Outcome
+
+T = TypeVar("T")
 
 BARS = "bars: 95 % CI"
 RUNS = "dots: single repeats"
@@ -86,24 +89,34 @@ def draw_lines(source: PlotSource, chart: LineChart) -> Iterator[Picture]:
         raise NothingToShow(chart.lack, len(tables) - len(able), len(tables))
 
 
+def of_row(table: Table, row: Label) -> list[Result]:
+    """Return the results of a row, in the order of the columns."""
+    results = []
+    for column in table.columns:
+        if (row, column) in table.cells:
+            results.append(table.cells[row, column].result)
+    return results
+
+
 def _longest(table: Table, chart: LineChart) -> int:
-    rows = [row for (row, _), cell in table.cells.items() if chart.point(cell.result)]
-    return max((rows.count(row) for row in rows), default=0)
+    num_points = []
+    for row in table.rows:
+        num_points.append(sum(map(bool, map(chart.point, of_row(table, row)))))
+    return max(num_points)
 
 
 def line_name(table: Table, row: Label) -> str:
     """Return the name of a line, as `ps_cpu over 2 hosts, fp16`."""
-    results = [cell.result for (label, _), cell in table.cells.items() if label == row]
     if all(axis in ("strategy", "hosts") or is_env_variable(axis) for axis in table.rows_by):
-        return results[0].line
+        return of_row(table, row)[0].line
     return short_title(table, table.rows_by, row)
 
 
 def looks_of(names: Sequence[str], source: PlotSource) -> dict[str, int]:
     """Return the number of the look of each line: strategies look alike in every chart."""
-    if all(name in source.looks for name in names):
+    if source.looks.keys() >= set(names):
         return {name: source.looks[name] for name in names}
-    return {name: number for number, name in enumerate(names)}
+    return dict(zip(names, itertools.count()))
 
 
 def _picture(table: Table, name: str, source: PlotSource, chart: LineChart) -> Picture:
@@ -112,7 +125,7 @@ def _picture(table: Table, name: str, source: PlotSource, chart: LineChart) -> P
     for panel in shown:
         lines |= panel.lines
     looks = looks_of(list(lines), source)
-    names = sorted(lines, key=lambda name: -_fastest(lines[name]))
+    names = sorted(lines, key=lambda name: -fastest(lines[name]))
     is_single = len(shown) == 1
     height_in, columns = _SMALL_PANEL_IN, 2
     if is_single:
@@ -137,8 +150,8 @@ def _picture(table: Table, name: str, source: PlotSource, chart: LineChart) -> P
         x_label = drawing.label(x_label)
     for axes in grid[-2:]:
         axes.set_xlabel(x_label)
-    others = [name for name in handles if name not in lines]
-    drawing.add_legend(figure, {name: handles[name] for name in (*names, *others)})
+    # the ideal line comes last
+    drawing.add_legend(figure, {name: handles[name] for name in (*names, *handles)})
     return Picture(
         name=name,
         figure=figure,
@@ -155,10 +168,7 @@ def _panels(table: Table, chart: LineChart) -> tuple[list[_Panel], list[str]]:
     place = _line_axis(table)
     others = [axis for number, axis in enumerate(table.rows_by) if number != place]
     for row in table.rows:
-        results = []
-        for column in table.columns:
-            if cell := table.cells.get((row, column)):
-                results.append(cell.result)
+        results = of_row(table, row)
         results.sort(key=lambda result: int(result.axes[chart.along] or 0))
         if len(table.rows) <= MOST_LINES:
             grouped[""][line_name(table, row)] = results
@@ -167,25 +177,24 @@ def _panels(table: Table, chart: LineChart) -> tuple[list[_Panel], list[str]]:
         key = short_title(table, others, rest) if others else ""
         name = short_title(table, table.rows_by[place : place + 1], row[place : place + 1])
         grouped[key][name] = results
-    speeds = {key: max(map(_fastest, lines.values())) for key, lines in grouped.items()}
-    best = best_of(speeds, MOST_PANELS)
+    best = best_of(grouped, lambda lines: max(map(fastest, lines.values())), MOST_PANELS)
     notes = []
     if len(best) < len(grouped):
         notes.append(f"not drawn: {len(grouped) - len(best)} slower settings of {len(grouped)}")
     shown = []
     for key in best:
         lines = grouped[key]
-        kept = best_of({name: _fastest(results) for name, results in lines.items()}, MOST_LINES)
+        kept = best_of(lines, fastest, MOST_LINES)
         if len(kept) < len(lines):
             notes.append(f"not drawn: {len(lines) - len(kept)} slower lines of {len(lines)}")
-        shown.append(_Panel(title=key, lines={name: lines[name] for name in kept}))
+        shown.append(_Panel(title=key, lines=kept))
     return shown, notes
 
 
-def best_of(speeds: Mapping[str, float], most: int) -> list[str]:
-    """Return so many names at most, the fastest, in their order."""
-    fastest = sorted(speeds, key=lambda name: -speeds[name])[:most]
-    return [name for name in speeds if name in fastest]
+def best_of(every: Mapping[str, T], speed: Callable[[T], float], most: int) -> dict[str, T]:
+    """Return so many of them at most, the fastest, in their order."""
+    names = sorted(every, key=lambda name: -speed(every[name]))[:most]
+    return {name: value for name, value in every.items() if name in names}
 
 
 def _line_axis(table: Table) -> int:
@@ -196,7 +205,7 @@ def _line_axis(table: Table) -> int:
     return num_values.index(max(num_values))
 
 
-def _fastest(results: Sequence[Result]) -> float:
+def fastest(results: Sequence[Result]) -> float:
     return max((result.throughput or 0.0 for result in results), default=0.0)
 
 

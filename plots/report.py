@@ -4,10 +4,12 @@ import base64
 import hashlib
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -20,14 +22,21 @@ from analysis import badges
 from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
 from analysis.again import portable_command, rerun_command
-from analysis.labels import axes_of
 from analysis.options import what_is_left
 from analysis.pivot import varied_tables
-from analysis.results import Environment, Result, is_quotable
+from analysis.results import Environment, Result, is_quotable, with_number
 from analysis.screen import Screen
 from analysis.titles import environment_notes, made_with, number
-from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document
-from plots.source import Failed, PictureFormat, PlotSource, attempted, in_words, stop
+from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document, varied_axes
+from plots.source import (
+    Failed,
+    PictureFormat,
+    PlotSource,
+    attempted,
+    environments_of,
+    in_words,
+    stop,
+)
 from scalemark.host.own_code import own_version
 from scalemark.records.measurement import Outcome, StepSample, Verdict
 from scalemark.text.untrusted import quoted_lines, visible
@@ -40,17 +49,7 @@ _MOST_PICTURES = 6
 _MOST_PICTURE_BYTES = 160_000  # of all of them
 _MOST_WITH_STEPS = 150  # trials: of more the page has no steps, and shorter commands
 _MOST_POINTS = 20  # of the steps of a trial
-_MOST_LISTED = 20  # attempts below one message
 _STEPS_WIDTH, _STEPS_HEIGHT = 300, 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """A line on the page of a trial."""
-
-    name: str
-    text: str
-    is_code: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +59,12 @@ class Trial:
     key: str
     name: str
     cells: tuple[str, ...]  # below `Page.columns`
-    facts: tuple[Fact, ...]
+    facts: tuple[tuple[str, str], ...]  # name and text of each line of its page
     steps: Markup  # a picture of the steps of its newest process; empty without
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportPicture:
-    """A chart as an address that holds all of it."""
-
-    title: str
-    address: Markup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureRow:
-    """Attempts that did not complete, for one reason."""
-
-    outcome: str
-    message: Markup  # with its lines
-    attempts: tuple[tuple[str, str, str], ...]  # key and name of the trial, and the log
-    num_more: int
+# outcome and message, with its lines -> key and name of the trial, and the log, of each attempt
+Failures = dict[tuple[str, Markup], list[tuple[str, str, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +80,10 @@ class Page:
     screen: Screen | None  # the answer as `advise` prints it
     doubts: tuple[str, ...]  # badges of all numbers
     document: Document | None
-    pictures: tuple[ReportPicture, ...]
+    pictures: tuple[tuple[str, Markup], ...]  # title, and an address that holds all of a chart
     columns: tuple[str, ...]
     trials: tuple[Trial, ...]
-    failures: tuple[FailureRow, ...]
-    num_failed: int
+    failures: Failures  # of attempts that did not complete
     left_out: tuple[tuple[str, tuple[str, ...]], ...]  # cells of the grid, by reason
     environments: tuple[str, ...]
     sweeps: tuple[Row, ...]
@@ -143,7 +127,6 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
         missing.append(f"{part}: {in_words(error)}")
 
     results, selection = source.results, source.selection
-    is_ours = selection.origin.is_ours
 
     def answered() -> Screen:
         return screen(recommend(source), what_is_left(selection.db, selection.sweep))
@@ -151,15 +134,14 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
     def laid_out() -> Document:
         return document(varied_tables(results), selection, failed=lack)
 
-    environments = list(dict.fromkeys(result.environment for result in results))
-    attempts = source.attempts if is_ours else {}
-    doubts: dict[str, None] = {}
-    for environment in environments:
-        doubts.update(dict.fromkeys(badges.of_environment(environment)))
-    failures = attempted("failures", lambda: _failures(results, attempts), lack) or []
+    environments = environments_of(results)
+    doubts = dict.fromkeys(chain.from_iterable(map(badges.of_environment, environments)))
+    attempts: Mapping[int, Row] = {}
     sweeps: list[Row] = []
-    if is_ours:
+    if selection.origin.is_ours:
+        attempts = source.attempts
         sweeps = attempted("sweeps", lambda: source.sweeps, lack) or []
+    varied = varied_axes(results)
     return Page(
         title=_title(results, environments),
         made_at=f"{now:%Y-%m-%d %H:%M:%S} UTC",
@@ -170,10 +152,9 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
         doubts=tuple(badges.foot([doubt]) for doubt in doubts),
         document=attempted("tables", laid_out, lack),
         pictures=tuple(_pictures(source, lack)),
-        columns=_columns(results),
-        trials=tuple(attempted("trials", lambda: _trials(source, attempts), lack) or ()),
-        failures=tuple(failures),
-        num_failed=sum(len(failure.attempts) + failure.num_more for failure in failures),
+        columns=_columns(results, varied),
+        trials=tuple(attempted("trials", lambda: _trials(source, attempts, varied), lack) or ()),
+        failures=attempted("failures", lambda: _failures(results, attempts), lack) or {},
         left_out=tuple(_left_out(sweeps).items()),
         environments=tuple("; ".join(environment_notes(place)) for place in environments),
         sweeps=tuple(sweeps),
@@ -182,26 +163,26 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
 
 
 def _title(results: Sequence[Result], environments: Sequence[Environment]) -> str:
-    models = _shortly([str(result.axes["model"]) for result in results], "model")
-    hosts = _shortly([environment.host for environment in environments], "machine")
-    kinds = dict.fromkeys(environment.devices for environment in environments)
+    models = _shortly([result.axes["model"] for result in results], "model")
+    hosts = _shortly(map(attrgetter("host"), environments), "machine")
+    kinds = dict.fromkeys(map(attrgetter("devices"), environments))
     return f"{models} on {hosts} ({' and '.join(kinds)})"
 
 
-def _shortly(names: Sequence[str], what: str) -> str:
-    different = list(dict.fromkeys(names))
+def _shortly(names: Iterable[object], what: str) -> str:
+    different = list(dict.fromkeys(map(str, names)))
     if len(different) <= 4:
         return ", ".join(different)
     return counted(len(different), what)
 
 
-def _pictures(source: PlotSource, lack: Failed) -> list[ReportPicture]:
+def _pictures(source: PlotSource, lack: Failed) -> list[tuple[str, Markup]]:
     """Draw the charts as SVG. An image in an address runs no script and loads nothing."""
     import matplotlib  # here, because it is slow to import
 
     from plots.drawing import NothingToShow, chart, finish, settings, write
 
-    shown: list[ReportPicture] = []
+    shown: list[tuple[str, Markup]] = []
     num_bytes = 0
 
     def draw(name: str) -> None:
@@ -218,7 +199,7 @@ def _pictures(source: PlotSource, lack: Failed) -> list[ReportPicture]:
                 if num_bytes + len(text) < _MOST_PICTURE_BYTES:
                     num_bytes += len(text)
                     address = Markup(f"data:image/svg+xml,{text}")
-                    shown.append(ReportPicture(title=str(figure.get_label()), address=address))
+                    shown.append((str(figure.get_label()), address))
         except NothingToShow:  # of some or all settings: tables have them
             return
 
@@ -249,42 +230,22 @@ def _small(svg: bytes) -> str:
     return text.replace('"', "'").replace("<svg", _FONT, 1)
 
 
-_AXES = ("model", "strategy", "num_gpus", "hosts", "batch_size", "precision")
-
-
-def _varied(results: Sequence[Result]) -> list[str]:
-    """Return the axes that differ between trials, the usual ones first."""
-    named = {"id", "curve"}.union(*(result.strategy_axes for result in results))
-    varied = []
-    for axis in dict.fromkeys((*_AXES, *axes_of(results))):
-        values = {str(result.axes.get(axis)) for result in results}
-        is_usual = len(values) > 1 or axis in ("model", "strategy", "num_gpus")
-        if is_usual and axis not in named:
-            varied.append(axis)
-    return varied
-
-
-def _columns(results: Sequence[Result]) -> tuple[str, ...]:
-    units = {result.unit for result in results if result.throughput is not None}
-    unit = units.pop() if len(units) == 1 else "throughput"
-    kinds = {result.environment.devices for result in results}
-    columns = _varied(results)
-    if len(kinds) == 1:
-        columns[columns.index("num_gpus")] = kinds.pop()
-    else:
-        columns[columns.index("num_gpus")] = "devices"
+def _columns(results: Sequence[Result], varied: Sequence[str]) -> tuple[str, ...]:
+    units = set(map(attrgetter("unit"), with_number(results)))
+    kinds = set(map(attrgetter("devices"), environments_of(results)))
+    columns = list(varied)
+    columns[columns.index("num_gpus")] = kinds.pop() if len(kinds) == 1 else "devices"
     if _has_machines(results):
         columns.append("machine")
-    return (*columns, unit, "speed-up", "doubts")
+    return (*columns, units.pop() if len(units) == 1 else "throughput", "speed-up", "doubts")
 
 
 def _has_machines(results: Sequence[Result]) -> bool:
-    return len({result.environment.key for result in results}) > 1
+    return len(set(map(attrgetter("key"), environments_of(results)))) > 1
 
 
-def _trials(source: PlotSource, attempts: Mapping[int, Row]) -> list[Trial]:
+def _trials(source: PlotSource, attempts: Mapping[int, Row], varied: Sequence[str]) -> list[Trial]:
     results = source.results
-    varied = _varied(results)
     has_machines = _has_machines(results)
     is_short = len(results) > _MOST_WITH_STEPS
     samples: Mapping[int, Sequence[StepSample]] = {}
@@ -324,12 +285,12 @@ def _text(result: Result, quantity: str) -> str:
     return QUANTITIES[quantity].text(result)
 
 
-def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> Iterator[Fact]:
+def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> Iterator[tuple[str, str]]:
     if result.throughput is not None:
         text = f"{_text(result, THROUGHPUT)} {_text(result, 'interval')}"
-        yield Fact(name=result.unit, text=text.strip())
+        yield result.unit, text.strip()
     if len(result.repeats) > 1:
-        yield Fact(name="repeats", text=", ".join(map(number, result.repeats)))
+        yield "repeats", ", ".join(map(number, result.repeats))
     if result.speed_up is not None and result.baseline is not None:
         against = f"{result.baseline.strategy} on {result.baseline.width}"
         text = f"{result.speed_up:.2f}x of {against}"
@@ -337,20 +298,21 @@ def _facts(result: Result, attempts: Sequence[Row], is_short: bool) -> Iterator[
             text += " (in doubt)"
         if result.efficiency is not None:
             text += f", an efficiency of {result.efficiency:.0%}"
-        yield Fact(name="speed-up", text=text)
+        yield "speed-up", text
     if result.usage.mfu is not None:
-        yield Fact(name="MFU", text=_text(result, "mfu"))
+        yield "MFU", _text(result, "mfu")
     for reason in _reasons(attempts):
-        yield Fact(name="in doubt", text=reason)
+        yield "in doubt", reason
     for attempt in attempts:
         if attempt["outcome"] != Outcome.COMPLETED:
             outcome, message, log = _end_of(attempt)
-            yield Fact(name=f"attempt {attempt['attempt']}", text=f"{outcome}: {message} ({log})")
+            yield f"attempt {attempt['attempt']}", f"{outcome}: {message} ({log})"
     if result.environment.origin.is_ours:
-        command = (rerun_command if is_short else portable_command)(result, len(result.repeats))
-        yield Fact(name="run it again", text=command, is_code=True)
+        command_of = rerun_command if is_short else portable_command
+        command = visible(command_of(result, len(result.repeats)))
+        yield "run it again", Markup("<code>{}</code>").format(command)
     else:
-        yield Fact(name="source", text=made_with(result.environment))
+        yield "source", made_with(result.environment)
 
 
 def _end_of(attempt: Row) -> tuple[str, str, str]:
@@ -391,26 +353,17 @@ def _drawn_steps(steps: Sequence[StepSample]) -> Markup:
     )
 
 
-def _failures(results: Sequence[Result], attempts: Mapping[int, Row]) -> list[FailureRow]:
+def _failures(results: Sequence[Result], attempts: Mapping[int, Row]) -> Failures:
     """Group attempts that did not complete by outcome and message."""
-    grouped: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
+    grouped: Failures = {}
     for place, result in enumerate(results):
         for attempt_id in result.attempt_ids:
             attempt = attempts[attempt_id]
             if attempt["outcome"] != Outcome.COMPLETED:
                 outcome, message, log = _end_of(attempt)
                 row = (f"t{place}", _name(result), log)
-                grouped.setdefault((outcome, message), []).append(row)
-    failures = []
-    for (outcome, message), of_reason in grouped.items():
-        failure = FailureRow(
-            outcome=outcome,
-            message=escape(quoted_lines(message)),
-            attempts=tuple(of_reason[:_MOST_LISTED]),
-            num_more=max(len(of_reason) - _MOST_LISTED, 0),
-        )
-        failures.append(failure)
-    return failures
+                grouped.setdefault((outcome, escape(quoted_lines(message))), []).append(row)
+    return grouped
 
 
 def _left_out(sweeps: Sequence[Any]) -> dict[str, tuple[str, ...]]:

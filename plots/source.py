@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
 from analysis import selection
+from analysis.results import Environment, Result
 from scalemark.host.own_code import typed
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_COLUMNS
@@ -54,7 +56,7 @@ class PlotSource(selection.Source):
         origin = self.selection.origin
         if origin is Origin.MEASURED:
             return what
-        hosts = {result.environment.host for result in self.results}
+        hosts = set(map(attrgetter("host"), environments_of(self.results)))
         if origin is Origin.SIMULATED and len(hosts) == 1:
             return f"{what}-{safe_name(hosts.pop())}"
         return f"{what}-{origin}"
@@ -71,6 +73,11 @@ class PlotSource(selection.Source):
             if result.hosts > 1:
                 over_hosts[result.line] = result.way
         return numbered(names, over_hosts)
+
+
+def environments_of(results: Iterable[Result]) -> list[Environment]:
+    """Return the different environments, in the order of the results."""
+    return list(dict.fromkeys(map(attrgetter("environment"), results)))
 
 
 def numbered(names: Iterable[str], over_hosts: Mapping[str, str] | None = None) -> Looks:

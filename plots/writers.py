@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -9,7 +11,7 @@ from rich.text import Text
 
 from analysis.labels import axes_of
 from analysis.pivot import Cell
-from plots.layout import Document, Layout
+from plots.layout import Document, Layout, varied_axes
 from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
@@ -20,6 +22,14 @@ from store.filters import nearest
 
 Write = Callable[[Document, TextIO], None]
 
+_KEY_FIGURES = (
+    "throughput",
+    "throughput_low",
+    "throughput_high",
+    "speed_up",
+    "mfu",
+    "memory_bytes",
+)
 _MOST_ROWS = 1_000  # that a terminal shows with bold cells; more would take seconds
 
 
@@ -71,7 +81,7 @@ def _write_terminal(document: Document, out: TextIO) -> None:
         console.print()
     for note in document.notes:
         _say(console, note, "dim")
-    if is_short and any(map(_has_shorter_cells, document.tables)):
+    if is_short and any(_texts(table) != _texts(table, is_short=True) for table in document.tables):
         hint = f"left out for width: intervals; {widest} columns or --show interval has them"
         _say(console, hint, "dim")
 
@@ -80,26 +90,23 @@ def _say(console: Console, text: str, style: str = "") -> None:
     console.print(Text(visible(text), style=style), soft_wrap=not console.is_terminal)
 
 
-def _has_shorter_cells(layout: Layout) -> bool:
-    return any(cell.short != cell.text for _, cells in layout.rows for cell in cells)
+def _texts(layout: Layout, *, is_short: bool = False) -> list[list[str]]:
+    text_of = attrgetter("short" if is_short else "text")
+    return [[*heads, *map(text_of, cells)] for heads, cells in layout.rows]
 
 
 def _width(layout: Layout) -> int:
-    rows = [[*heads, *(cell.text for cell in cells)] for heads, cells in layout.rows]
-    widths, gap = fitted([*layout.heads, *layout.columns], rows, PIPE_WIDTH)
+    widths, gap = fitted([*layout.heads, *layout.columns], _texts(layout), PIPE_WIDTH)
     return sum(widths) + gap * (len(widths) - 1)
 
 
 def _print_table(console: Console, layout: Layout, *, is_short: bool) -> None:
-    rows = []
+    rows = _texts(layout, is_short=is_short)
     bold = set()
     for number, (heads, cells) in enumerate(layout.rows):
-        row = list(heads)
-        for cell in cells:
+        for place, cell in enumerate(cells, len(heads)):
             if cell.is_bold:
-                bold.add((number, len(row)))
-            row.append(cell.short if is_short else cell.text)
-        rows.append(row)
+                bold.add((number, place))
     right = frozenset(map(visible, layout.columns))
     print_columns(console, [*layout.heads, *layout.columns], rows, right, bold=bold)
 
@@ -139,14 +146,15 @@ def _markdown_notes(notes: Sequence[str]) -> str:
 
 
 def _write_csv(document: Document, out: TextIO) -> None:
-    """Write a line per result, with unrounded numbers."""
+    """Write a line per result, with unrounded numbers: the axes that vary and key figures first."""
     rows = records(document)
+    results = chain.from_iterable(layout.table.results for layout in document.tables)
+    # free axes may differ between trials: the first record has those of its own only
+    known = dict.fromkeys(chain.from_iterable(rows))
+    first = filter(known.__contains__, (*varied_axes(list(results)), *_KEY_FIGURES))
+    columns = dict.fromkeys(first) | known
     shown = visible if out.isatty() else str  # a file keeps text as it is
     lines = CsvLines(out)
-    # free axes may differ between trials: the first record has those of its own only
-    columns: dict[str, None] = {}
-    for record in rows:
-        columns.update(dict.fromkeys(record))
     lines.write_rows([columns])
     for record in rows:
         lines.write_rows([[_csv_cell(record.get(name), shown) for name in columns]])

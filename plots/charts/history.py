@@ -16,7 +16,7 @@ from analysis.guard.noise import Places
 from analysis.guard.scan import FEWEST_NIGHTS, LEAST, mean_series
 from analysis.selection import NothingFoundError
 from plots import drawing
-from plots.drawing import SMALL_PT, NothingToShow, Picture, series_color
+from plots.drawing import SERIES, SMALL_PT, NothingToShow, Picture
 from plots.source import PlotSource
 from scalemark.text.wording import counted
 
@@ -85,11 +85,11 @@ def _draw_track(axes: Axes, record: Record, cells: Places, of_track: Sequence[Ch
     known = np.isfinite(record.logs[cells]).any(axis=0)
     days = np.array([_number(night.day) for night in record.nights])[known]
     percent = 100 * np.exp(series[known] - series[known][:FEWEST_NIGHTS].mean())
-    axes.plot(days, percent, ".", markersize=2.2, color=series_color(0), alpha=0.7)
+    axes.plot(days, percent, ".", markersize=2.2, color=SERIES[0], alpha=0.7)
     for change in of_track:
         is_open = change.state is ChangeState.REGRESSION
         look: dict[str, Any] = {"linestyle": "-" if is_open else ":", "linewidth": 1.2}
-        color = series_color(1) if change.is_slower else series_color(2)
+        color = SERIES[1] if change.is_slower else SERIES[2]
         axes.axvline(_number(change.first) - 0.5, color=color, **look)
         if change.latest > change.earliest:
             low, high = _number(change.earliest) - 0.5, _number(change.latest) - 0.5

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from analysis.pivot import Table, varied_tables
-from analysis.results import Result
+from analysis.results import Result, with_number
 from analysis.titles import FEW_REPEATS, number, scaled, title
 from plots import drawing
 from plots.layout import SUSPECT, SYMBOLS, common_setting
@@ -22,8 +22,11 @@ from plots.lines import (
     best_of,
     draw_spread,
     failure_marks,
+    fastest,
     line_name,
     looks_of,
+    of_row,
+    throughput_point,
 )
 from plots.source import NUM_COLORS, PlotSource
 from scalemark.records.measurement import Outcome
@@ -43,7 +46,7 @@ def draw(source: PlotSource) -> Iterator[drawing.Picture]:
     grouped: dict[tuple[str, str], list[Table]] = defaultdict(list)
     num_numbers = 0
     for table in varied_tables(source.results, across="num_gpus"):
-        num = sum(result.throughput is not None for result in table.results)
+        num = len(with_number(table.results))
         num_numbers += num
         if num:
             grouped[table.environment.key, table.unit].append(table)
@@ -80,12 +83,13 @@ def _picture(tables: Sequence[Table], name: str, source: PlotSource) -> drawing.
     counts = sorted({result.num_gpus for result in results})
     is_alone = len(tables) == 1
     wanted_in = 2.6 + _BAR_IN * len(counts) * (len(names) + 1)
-    height_in = _ALONE_IN if is_alone else _PANEL_IN
+    height_in, headline = _PANEL_IN, scaled(tables[0].unit, tables[0])
+    if is_alone:
+        height_in = _ALONE_IN
+        if "model" in tables[0].setting:
+            headline = f"{tables[0].setting['model']}: {headline}"
     width_in = min(max(drawing.WIDTH_IN, wanted_in), _WIDEST_IN)
     figure, grid = drawing.panels(len(tables), height_in, names=names, width_in=width_in)
-    headline = scaled(tables[0].unit, tables[0])
-    if is_alone and "model" in tables[0].setting:
-        headline = f"{tables[0].setting['model']}: {headline}"
     drawing.set_title(figure, headline)
     for axes, table, panel in zip(grid, tables, panels, strict=True):
         _draw_panel(axes, panel, names, counts, looks)
@@ -108,17 +112,8 @@ def _picture(tables: Sequence[Table], name: str, source: PlotSource) -> drawing.
 
 def _lines(table: Table) -> dict[str, list[Result]]:
     """Return the results by the name of their bars, of many the fastest."""
-    lines: dict[str, list[Result]] = {}
-    fastest: dict[str, float] = defaultdict(float)
-    for row in table.rows:
-        name = line_name(table, row)
-        lines[name] = []
-        for column in table.columns:
-            cell = table.cells.get((row, column))
-            if cell:
-                lines[name].append(cell.result)
-                fastest[name] = max(fastest[name], cell.result.throughput or 0.0)
-    return {name: lines[name] for name in best_of(fastest, MOST_LINES)}
+    lines = {line_name(table, row): of_row(table, row) for row in table.rows}
+    return best_of(lines, fastest, MOST_LINES)
 
 
 def _draw_panel(
@@ -130,36 +125,38 @@ def _draw_panel(
 ) -> None:
     width = 0.86 / len(names)
     results = list(chain.from_iterable(panel.values()))
-    is_upright = len(counts) * len(names) > 8
+    rotation, room = 0, 1.14
+    if len(counts) * len(names) > 8:
+        rotation, room = 90, 1.32
     reach = max(max(result.throughput or 0.0, _spread_end(result)) for result in results) or 1.0
     for name, of_name in panel.items():
         shift = (names.index(name) - (len(names) - 1) / 2) * width
         for result in of_name:
             at = counts.index(result.num_gpus) + shift
-            if result.throughput is not None:
+            point = throughput_point(result)
+            if point is not None:
                 look = {"label": f"{name} x {result.num_gpus}", **_look(looks[name])}
-                axes.bar([at], [result.throughput], width=0.9 * width, **look)
-                high = None if result.high is None else min(result.high, 1.1 * reach)
-                low = result.low if len(result.repeats) > 1 else None
-                draw_spread(axes, at, result.repeats, low, high, color=drawing.INK)
+                axes.bar([at], [point.value], width=0.9 * width, **look)
+                high = min(point.high or 0.0, 1.1 * reach)
+                draw_spread(axes, at, point.repeats, point.low, high, color=drawing.INK)
             if len(results) <= _MOST_LABELS:
                 top = max(result.throughput or 0.0, min(_spread_end(result), 1.1 * reach))
-                _write_label(axes, at, top, _label(result), is_upright)
+                _write_label(axes, at, top, _label(result), rotation)
     axes.set_xlim(-0.5, len(counts) - 0.5)
-    axes.set_ylim(0, reach * (1.32 if is_upright else 1.14))
+    axes.set_ylim(0, reach * room)
     axes.xaxis.set_major_locator(FixedLocator(list(range(len(counts)))))
     axes.xaxis.set_major_formatter(FixedFormatter(list(map(str, counts))))
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
 
 
-def _write_label(axes: Axes, at: float, top: float, text: str, is_upright: bool) -> None:
+def _write_label(axes: Axes, at: float, top: float, text: str, rotation: float) -> None:
     axes.annotate(
         text,
         (at, top),
         xytext=(0, 2),
         textcoords="offset points",
-        rotation=90 if is_upright else 0,
+        rotation=rotation,
         ha="center",
         va="bottom",
         fontsize=drawing.FOOTER_PT - 0.5,
@@ -178,12 +175,8 @@ def _spread_end(result: Result) -> float:
 def _look(look: int) -> dict[str, Any]:
     """Return the look of a bar: hatches where colors begin again."""
     hatch = drawing.HATCHES[look // NUM_COLORS % len(drawing.HATCHES)]
-    return {
-        "facecolor": drawing.series_color(look),
-        "edgecolor": drawing.GROUND,
-        "lw": 0,
-        "hatch": hatch,
-    }
+    color = drawing.SERIES[look % NUM_COLORS]
+    return {"facecolor": color, "edgecolor": drawing.GROUND, "lw": 0, "hatch": hatch}
 
 
 def _label(result: Result) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis import selection
 from analysis.pivot import Table
 from plots import at_end, layout
 from plots.charts import scaling
@@ -52,6 +53,20 @@ def test_tables_charts_and_a_report_are_made_and_named(results, reported, capsys
     assert reported[-2] == "all charts: scalemark chart --sweep first"
     assert {path.name for path in Path("figures").iterdir()} == set(files)
     assert "scalemark report --sweep first" in Path("figures/report.html").read_text()
+
+
+def test_the_results_are_read_once_for_tables_charts_and_report(results, reported, monkeypatch):
+    """A fault: the report read them again."""
+    reads = []
+    read = selection._ours
+
+    def counted(chosen: selection.Selection):
+        reads.append(chosen)
+        return read(chosen)
+
+    monkeypatch.setattr(selection, "_ours", counted)
+    assert show(reported)
+    assert len(reads) == 1
 
 
 def test_a_sweep_that_went_on_is_asked_about_by_name(results, reported):

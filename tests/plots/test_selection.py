@@ -3,12 +3,13 @@
 import sys
 
 import pytest
+from matplotlib.figure import Figure
 
 from analysis.pivot import pivot
 from analysis.results import BaselineRule
 from analysis.selection import Selection, load
 from analysis.titles import sweep_notes
-from plots.drawing import details
+from plots.drawing import Picture, described
 from plots.layout import lay_out
 from plots.source import PlotSource, command
 from store.writer import Writer
@@ -84,7 +85,8 @@ def test_repeats_by_other_sweeps_are_counted_aloud(plots):
     assert said in plots("table", "--sweep", "first").stdout
     assert "other sweeps" not in plots("table").stdout
     source = PlotSource(selection=Selection(db="results.db", sweep="first"), command="")
-    assert said in details(source.results)
+    picture = Picture(name="all", figure=Figure(), results=source.results)
+    assert said in described(source, picture)
 
 
 def test_filters_of_attempts_say_that_medians_and_baselines_are_of_these(plots):

@@ -140,7 +140,7 @@ def test_a_report_is_of_one_origin_and_says_of_which(both, origin):
     assert any(doubt.startswith("simulated") for doubt in page.doubts) == is_simulated
     assert ("simulated GPUs" in page.title) == is_simulated
     for trial in page.trials:
-        (command,) = [fact.text for fact in trial.facts if fact.is_code]
+        command = dict(trial.facts)["run it again"]
         assert ("engine=simulated hardware=dgx1_p100" in command) == is_simulated
     assert (DeviceKind.SIMULATED_GPU.note in render(source, datetime.now(UTC))) == is_simulated
 

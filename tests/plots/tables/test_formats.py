@@ -141,7 +141,7 @@ def test_csv_has_a_line_per_result_with_unrounded_numbers_and_every_axis(plots, 
 def test_json_has_the_same_records_with_types(plots, filled):
     found = json.loads(plots("table", "--json").stdout)
     rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "csv").stdout)))
-    assert [list(record) for record in found] == [list(row) for row in rows]
+    assert [sorted(record) for record in found] == [sorted(row) for row in rows]
     assert [record["throughput"] for record in found] == [90.0, None, 100.25, 180.5]
     assert found[0]["attempt_ids"] == [3]
     assert plots("table", "--format", "json").stdout == plots("table", "--json").stdout
@@ -166,6 +166,14 @@ def test_wide_characters_keep_columns_aligned(plots, hostile):
     (wide,) = [line for line in lines if line.startswith("名前")]
     (plain,) = [line for line in lines if line.startswith("[b]")]
     assert len(wide) == len(plain) - 2
+
+
+def test_csv_begins_with_the_axes_that_vary_and_the_key_figures(plots):
+    specs = [small(num_gpus=num, precision=name) for num in (1, 2) for name in ("fp32", "bf16")]
+    fill("results.db", [(spec, 100.0) for spec in specs])
+    header = plots("table", "--format", "csv").stdout.partition("\n")[0]
+    begin = "model,strategy,num_gpus,precision,throughput,throughput_low,throughput_high,speed_up,"
+    assert header.startswith(begin)
 
 
 def test_no_cell_of_csv_is_taken_for_a_formula(plots):
