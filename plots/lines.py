@@ -233,16 +233,18 @@ def _draw_panel(
                 if chart.is_doubted(result):
                     axes.plot([at], [point.value], **style | hollow)
             elif result.throughput is None:
-                _mark_failure(axes, at, result, failing[at], str(style["color"]))
+                symbol = SYMBOLS[Outcome(result.outcome)]
+                look = {"color": style["color"], "xycoords": axes.get_xaxis_transform()}
+                write_above(axes, (at, 0), symbol, SMALL_PT - 1, 2 + 8 * failing[at], **look)
                 failing[at] += 1
         axes.plot(xs, ys, label=name, **style)
         handles[name] = Line2D([], [], **style)
         every += results
     ideal = chart.ideal(every)
     if len(ideal) > 1:
-        look: dict[str, Any] = {"color": FAINT, "linestyle": (0, (1, 2))}
-        axes.plot(*zip(*ideal, strict=True), label="ideal", **look)
-        handles["ideal"] = Line2D([], [], **look)
+        dotted: dict[str, Any] = {"color": FAINT, "linestyle": (0, (1, 2))}
+        axes.plot(*zip(*ideal, strict=True), label="ideal", **dotted)
+        handles["ideal"] = Line2D([], [], **dotted)
     _scale_x(axes, sorted(counts))
     _scale_y(axes, highest, ideal, chart, is_log=_is_wide(counts))
     return handles
@@ -264,18 +266,12 @@ def draw_spread(
         axes.vlines(at, low, high, linewidth=1, gid="interval", **look)
 
 
-def _mark_failure(axes: Axes, at: int, result: Result, number: int, color: str) -> None:
-    axes.annotate(
-        SYMBOLS[Outcome(result.outcome)],
-        (at, 0),
-        xycoords=axes.get_xaxis_transform(),
-        xytext=(0, 2 + 8 * number),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        fontsize=SMALL_PT - 1,
-        color=color,
-    )
+def write_above(
+    axes: Axes, place: tuple[float, float], text: str, size_pt: float, by_pt: float, **look: Any
+) -> None:
+    """Write a text so many points above a place."""
+    offset: dict[str, Any] = {"xytext": (0, by_pt), "textcoords": "offset points"}
+    axes.annotate(text, place, **offset, ha="center", va="bottom", fontsize=size_pt, **look)
 
 
 def _is_wide(counts: Iterable[int]) -> bool:

@@ -22,14 +22,8 @@ from store.filters import nearest
 
 Write = Callable[[Document, TextIO], None]
 
-_KEY_FIGURES = (
-    "throughput",
-    "throughput_low",
-    "throughput_high",
-    "speed_up",
-    "mfu",
-    "memory_bytes",
-)
+_SPREAD = ("throughput_low", "throughput_high")
+_KEY_FIGURES = ("throughput", *_SPREAD, "speed_up", "mfu", "memory_bytes")
 _MOST_ROWS = 1_000  # that a terminal shows with bold cells; more would take seconds
 
 

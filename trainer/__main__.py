@@ -42,18 +42,13 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
         spec = own_rank.with_processes(spec)
         own = own_rank.read(spec, flags, os.environ)
     except trainer.UnsupportedTrialError as error:
-        # Whose folder it is is unknown: of a distributed trial it may be worker 0's.
-        return _refuse(error, None if is_distributed else folder)
+        result = _ended(Outcome.UNSUPPORTED, str(error))
+        if not is_distributed:  # else its folder may be worker 0's
+            folder.write(folder.result, result.to_json())
+        return EXIT_CODES[Outcome.UNSUPPORTED]
     if own is None and is_distributed:
         return supervision.look_after(supervision.job(spec, folder))
     return _take_part(spec, folder, own)
-
-
-def _refuse(error: trainer.UnsupportedTrialError, folder: RunFolder | None) -> int:
-    result = _ended(Outcome.UNSUPPORTED, str(error))
-    if folder:
-        folder.write(folder.result, result.to_json())
-    return EXIT_CODES[Outcome.UNSUPPORTED]
 
 
 def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:

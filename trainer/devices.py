@@ -104,14 +104,6 @@ class Devices:
                 f"{self.described}"
             )
 
-    def check_enough_replicas(self, least: int, variable_update: str) -> None:
-        """Raise UnsupportedTrialError where a variable update shards over more replicas."""
-        if len(self.replicas) < least:
-            raise UnsupportedTrialError(
-                f"num_gpus={len(self.replicas)}: variable_update={variable_update} shards over "
-                f"{least} replicas or more"
-            )
-
     @property
     def described(self) -> str:
         """Return what the replicas are, for messages."""

@@ -67,13 +67,9 @@ class Timed:
     def measured(self) -> list[StepSample]:
         return [sample for sample in self.samples if sample.phase == Phase.MEASURE]
 
-    def counted(self) -> list[StepSample]:
-        """Return the measured calls whose durations count."""
-        return counted_calls(self.samples)
-
     def step_durations_s(self) -> list[float]:
-        """Return the mean step duration of each call that counts."""
-        return [sample.duration_s / sample.num_steps for sample in self.counted()]
+        """Return the mean step duration of each measured call whose duration counts."""
+        return [call.duration_s / call.num_steps for call in counted_calls(self.samples)]
 
 
 def run_steps(

@@ -358,10 +358,16 @@ def build(
         initial = [np.asarray(variable) for variable in template.model.trainable_variables]
     optimizer = towers.load("optimizers", spec.optimizer).create(spec)
     kind = towers.load("variable_updates", spec.variable_update)
-    if spec.all_reduce not in kind.ABILITIES.all_reduces:
+    abilities, num_replicas = kind.ABILITIES, len(trial_devices.replicas)
+    if num_replicas < abilities.least_replicas:
+        raise trainer.UnsupportedTrialError(
+            f"num_gpus={num_replicas}: variable_update={spec.variable_update} shards over "
+            f"{abilities.least_replicas} replicas or more"
+        )
+    if spec.all_reduce not in abilities.all_reduces:
         raise trainer.UnsupportedTrialError(
             f"all_reduce={spec.all_reduce}: variable_update={spec.variable_update} has "
-            f"{', '.join(kind.ABILITIES.all_reduces)}"
+            f"{', '.join(abilities.all_reduces)}"
         )
     update = kind.create(spec, initial, trial_devices, optimizer)
     return Training(

@@ -1,13 +1,12 @@
 """Draws throughput over nights: of all trials of a machine, and of those that changed together."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.ticker import MaxNLocator
 
 from analysis.guard.changes import Change, ChangeState, changes, sentence
@@ -24,7 +23,7 @@ ABOUT = "throughput over nights, and each change of it, for trials that changed 
 
 MOST_TRACKS = 6  # beside that of all trials
 _TRACK_IN = 1.2
-_EPOCH = date(1970, 1, 1)  # of matplotlib
+_number: Callable[[Any], Any] = date2num  # which has no types
 
 
 def draw(source: PlotSource) -> Iterator[Picture]:
@@ -83,7 +82,7 @@ def _draw_track(axes: Axes, record: Record, cells: Places, of_track: Sequence[Ch
     axes.set_title(textwrap.fill(drawing.drawable(text), 95), loc="left", fontsize=SMALL_PT)
     series, _ = mean_series(record.logs[cells], np.ones(len(cells)))
     known = np.isfinite(record.logs[cells]).any(axis=0)
-    days = np.array([_number(night.day) for night in record.nights])[known]
+    days = _number([night.day for night in record.nights])[known]
     percent = 100 * np.exp(series[known] - series[known][:FEWEST_NIGHTS].mean())
     axes.plot(days, percent, ".", markersize=2.2, color=SERIES[0], alpha=0.7)
     for change in of_track:
@@ -101,7 +100,3 @@ def _draw_track(axes: Axes, record: Record, cells: Places, of_track: Sequence[Ch
     axes.xaxis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_formatter(formatter)
-
-
-def _number(day: date) -> float:
-    return float((day - _EPOCH).days)

@@ -27,6 +27,7 @@ from plots.lines import (
     looks_of,
     of_row,
     throughput_point,
+    write_above,
 )
 from plots.source import NUM_COLORS, PlotSource
 from scalemark.records.measurement import Outcome
@@ -141,26 +142,14 @@ def _draw_panel(
                 draw_spread(axes, at, point.repeats, point.low, high, color=drawing.INK)
             if len(results) <= _MOST_LABELS:
                 top = max(result.throughput or 0.0, min(_spread_end(result), 1.1 * reach))
-                _write_label(axes, at, top, _label(result), rotation)
+                size_pt = drawing.FOOTER_PT - 0.5
+                write_above(axes, (at, top), _label(result), size_pt, 2, rotation=rotation)
     axes.set_xlim(-0.5, len(counts) - 0.5)
     axes.set_ylim(0, reach * room)
     axes.xaxis.set_major_locator(FixedLocator(list(range(len(counts)))))
     axes.xaxis.set_major_formatter(FixedFormatter(list(map(str, counts))))
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
-
-
-def _write_label(axes: Axes, at: float, top: float, text: str, rotation: float) -> None:
-    axes.annotate(
-        text,
-        (at, top),
-        xytext=(0, 2),
-        textcoords="offset points",
-        rotation=rotation,
-        ha="center",
-        va="bottom",
-        fontsize=drawing.FOOTER_PT - 0.5,
-    )
 
 
 def _spread_end(result: Result) -> float:

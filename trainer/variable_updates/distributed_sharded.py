@@ -38,8 +38,6 @@ from trainer.variable_updates.distributed_all_reduce import ChunkedRing
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> EqualShards:
-    """Raise UnsupportedTrialError for a single replica."""
-    devices.check_enough_replicas(ABILITIES.least_replicas, spec.variable_update)
     return EqualShards(spec, initial, devices, optimizer, ShardRing(devices))
 
 

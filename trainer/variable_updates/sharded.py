@@ -53,8 +53,7 @@ _EXCHANGES: dict[str, Callable[[Devices], RowExchange]] = {
 def create(
     spec: TrialSpec, initial: Sequence[np.ndarray], devices: Devices, optimizer: Optimizer
 ) -> VariableUpdate:
-    """Raise UnsupportedTrialError for a single replica, or without GPUs for nccl."""
-    devices.check_enough_replicas(ABILITIES.least_replicas, spec.variable_update)
+    """Raise UnsupportedTrialError without GPUs for nccl."""
     create_exchange = _EXCHANGES.get(spec.all_reduce)
     if create_exchange:
         return EqualShards(spec, initial, devices, optimizer, create_exchange(devices))
