@@ -438,32 +438,26 @@ class Embedding(keras.layers.Layer):
 class AddPositions(keras.layers.Layer):
     """Adds a trained vector to each position: (B, S, W) -> (B, S, W)."""
 
-    def __init__(self, num_positions: int) -> None:
+    def __init__(self, num_vectors: int) -> None:
         super().__init__()
-        self.num_positions = num_positions
+        self.num_vectors = num_vectors
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        self.vectors = _vectors(self, self.num_positions, input_shape[-1])
+        self.vectors = _vectors(self, self.num_vectors, input_shape[-1])
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        return x + tf.cast(tf.convert_to_tensor(self.vectors)[: x.shape[1]], x.dtype)
+        return x + tf.cast(self.added(x.shape[1]), x.dtype)
+
+    def added(self, length: int) -> tf.Tensor:
+        return tf.convert_to_tensor(self.vectors)[:length]
 
 
-class AddSegments(keras.layers.Layer):
+class AddSegments(AddPositions):
     """Adds to each position the trained vector of its equal part of the sequence."""
 
-    def __init__(self, num_segments: int) -> None:
-        super().__init__()
-        self.num_segments = num_segments
-
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
-        self.vectors = _vectors(self, self.num_segments, input_shape[-1])
-
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        length = x.shape[1]
-        segments = [position * self.num_segments // length for position in range(length)]
-        added = _look_up(tf.convert_to_tensor(self.vectors), tf.constant(segments))
-        return x + tf.cast(added, x.dtype)
+    def added(self, length: int) -> tf.Tensor:
+        segments = [position * self.num_vectors // length for position in range(length)]
+        return _look_up(tf.convert_to_tensor(self.vectors), tf.constant(segments))
 
 
 class ClassToken(keras.layers.Layer):
