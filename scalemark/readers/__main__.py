@@ -100,7 +100,7 @@ def _print_fits(path: Path, text: LogText, result: Search) -> None:
             f"{LAST_LINES:,}"
         )
     if result.others:
-        labels = [f"{other.label or 'a number'} ({other.role.aside})" for other in result.others]
+        labels = [f"{other.name or 'a number'} ({other.role.aside})" for other in result.others]
         print(f"\nleft out, as rates of something else: {', '.join(labels[:_MOST_ROWS])}")
     print("", *_advice(result), sep="\n")
 
@@ -110,7 +110,7 @@ def _row(fit: FoundReader) -> tuple[str, ...]:
     kind, colon, _ = fit.read.partition(":")
     return (
         f"{kind}:..." if colon else kind,
-        quoted(fit.candidate.label, 40) if fit.candidate and fit.candidate.label else "-",
+        quoted(fit.candidate.name, 40) if fit.candidate and fit.candidate.name else "-",
         str(len(shown)),
         _shown(shown[0]),
         _shown(shown[-1]),
@@ -124,7 +124,7 @@ def _advice(result: Search) -> list[str]:
     said = [best.overrides]
     if result.is_unsure:
         others = ", ".join(quoted(label, 40) for label in best.like)
-        label = best.candidate.label if best.candidate else "it"
+        label = best.candidate.name if best.candidate else "it"
         said = [f"nothing says whether {label} or {others} is the speed of training; choose:"]
         said += [fit.overrides for fit in result.choices]
     elif best.candidate:
@@ -222,7 +222,7 @@ def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
         "sampled": result.is_sampled,
         "found": list(map(_entry, result.fits)),
         "left_out": [
-            {"label": other.label, "of": other.role.aside, "rate": other.usual}
+            {"label": other.name, "of": other.role.aside, "rate": other.usual}
             for other in result.others
         ],
     }

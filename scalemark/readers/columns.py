@@ -1,6 +1,7 @@
 """Finds the steps and the rates of lines, and groups numbers between the same words."""
 
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -267,13 +268,15 @@ _FACTS = (  # what lines of known programs do not say of themselves
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class Column:
-    """Numbers that stand between the same words on several lines."""
+    """Numbers that stand between the same words on several lines: perhaps the speed of training."""
 
     role: words.Role
     label: str  # the text before the number
     unit: str  # the text after it
+    pattern: str = ""  # that reads them, where they may be the speed
+    counted: str = ""  # the item where its steps count these, as samples
     places: list[int] = field(default_factory=list)  # which lines
     starts: list[int] = field(default_factory=list)  # where in them
     texts: list[str] = field(default_factory=list)
@@ -295,6 +298,45 @@ class Column:
     def counts_steps(self) -> bool:
         """Return whether its times are of as many steps as their labels say, each of the same."""
         return bool(self.counts) and len(set(self.counts)) == 1
+
+    @property
+    def name(self) -> str:
+        if self.pattern and self.places:
+            return f"{self.label}…{self.unit}".strip()
+        return self.label.strip()
+
+    @property
+    def usual(self) -> float:
+        return statistics.median(self.values or [0.0])
+
+    @property
+    def class_(self) -> tuple[bool, bool, bool, int, bool, bool, bool]:
+        """Order columns: items before steps, many before one, all of it before a part."""
+        role = self.role
+        scope = 1
+        if role.is_total:
+            scope = 2
+        elif role.extra:
+            scope = 0
+        return (
+            role.name in words.OF_ITEMS,
+            len(self.values) > 1,
+            not role.is_bare_time,
+            scope,
+            not role.is_mean,
+            role.per_gpu is not True,
+            bool(role.item) and role.item != "items",
+        )
+
+    @property
+    def merit(self) -> tuple[object, ...]:
+        return (*self.class_, len(self.values), -self.places[0], -self.starts[0])
+
+    def is_like(self, other: "Column") -> bool:
+        """Return whether nothing says which of both is the speed, and they differ."""
+        apart = max(self.usual, other.usual) > APART * min(self.usual, other.usual)
+        is_of_same = words.are_of_one_kind(self.role.item, other.role.item)
+        return apart and self.class_ == other.class_ and is_of_same
 
 
 def columns_of(lines: Sequence[str]) -> Iterator[Column]:

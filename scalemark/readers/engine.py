@@ -12,11 +12,11 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import pairwise
 
 from scalemark.readers import columns, words
+from scalemark.readers.columns import Column
 from scalemark.readers.fields import MEAN
 
 _MOST_CHARACTERS = 2_000
@@ -35,79 +35,34 @@ _LOSS = re.compile(
 _COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{columns.STEP_WORDS})", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LineCandidate:
-    """A column that may be the speed of training, and a pattern that reads it."""
-
-    role: words.Role
-    pattern: str = ""  # empty: of a column that is the rate of something else
-    label: str = ""
-    values: Sequence[float] = ()
-    place: int = 0  # of its first line
-    start: int = 0  # in that
-    counted: str = ""  # the item where its steps count these, as samples
-
-    @cached_property
-    def class_(self) -> tuple[bool, bool, bool, int, bool, bool, bool]:
-        """Order candidates: items before steps, many before one, all of it before a part."""
-        role = self.role
-        scope = 1
-        if role.is_total:
-            scope = 2
-        elif role.extra:
-            scope = 0
-        return (
-            role.name in words.OF_ITEMS,
-            len(self.values) > 1,
-            not role.is_bare_time,
-            scope,
-            not role.is_mean,
-            role.per_gpu is not True,
-            bool(role.item) and role.item != "items",
-        )
-
-    @property
-    def merit(self) -> tuple[object, ...]:
-        return (*self.class_, len(self.values), -self.place, -self.start)
-
-    @property
-    def usual(self) -> float:
-        return _median(self.values)
-
-    def is_like(self, other: "LineCandidate") -> bool:
-        """Return whether nothing says which of both is the speed, and they differ."""
-        apart = max(self.usual, other.usual) > columns.APART * min(self.usual, other.usual)
-        is_of_same = words.are_of_one_kind(self.role.item, other.role.item)
-        return apart and self.class_ == other.class_ and is_of_same
-
-
-def candidates(lines: Sequence[str]) -> list[LineCandidate]:
-    """Return what may be the speed of training, the best first; then the rates of other things."""
+def candidates(lines: Sequence[str]) -> list[Column]:
+    """Return what may be the speed of training, the best first, each with a pattern that reads it;
+    then the rates of other things.
+    """
     lines = [line[:_MOST_CHARACTERS] for line in lines]
     rated = [column for column in columns.columns_of(lines) if column.values]
-    best: list[LineCandidate] = []
-    others: list[LineCandidate] = []
+    best: list[Column] = []
+    others: list[Column] = []
     for column in rated:
         if not column.role.aside:
             _check(column, rated, lines)
-        role = column.role
-        if not role.aside:
-            candidate = _candidate(column, lines)
-            if candidate:
-                best.append(candidate)
-        elif not role.is_bare_time:
-            label = column.label.strip()
-            others.append(LineCandidate(role=role, label=label, values=column.values))
-    best.sort(key=lambda candidate: candidate.merit, reverse=True)
-    best = _with_total(best)
+        if not column.role.aside:
+            _derive(column, lines)
+            if column.pattern:
+                best.append(column)
+        elif not column.role.is_bare_time:
+            others.append(column)
+    best.sort(key=lambda column: column.merit, reverse=True)
+    _with_total(best)
     if not best:
         alone = columns.step_pattern_alone([line for line in lines if not columns.is_other(line)])
         if alone:
-            best = [LineCandidate(role=words.Role(name=""), pattern=alone[0], counted=alone[1])]
+            pattern, item = alone
+            best = [Column(words.Role(name=""), "", "", pattern=pattern, counted=item)]
     return [*best[:_MOST_CANDIDATES], *others[:_MOST_CANDIDATES]]
 
 
-def _with_total(best: Sequence[LineCandidate]) -> list[LineCandidate]:
+def _with_total(best: list[Column]) -> None:
     """Have rates of steps read beside that of the whole run, which lines at the end say."""
     for total in best:
         if not total.role.is_total or total.role.per_gpu or "(?P<step>" in total.pattern:
@@ -117,13 +72,15 @@ def _with_total(best: Sequence[LineCandidate]) -> list[LineCandidate]:
             has_more = len(steps.values) >= 2 * len(total.values)
             if is_of_same and has_more and not steps.role.is_total:
                 of_run = re.sub(r"\(\?P<(?:mean_)?throughput>", "(?P<total>", total.pattern)
-                role = replace(steps.role, per_gpu=False)
-                both = replace(steps, role=role, pattern=f"{steps.pattern}|{of_run}")
-                return [both, *(other for other in best if other not in (total, steps))]
-    return list(best)
+                steps.role = replace(steps.role, per_gpu=False)
+                steps.pattern += f"|{of_run}"
+                best.remove(total)
+                best.remove(steps)
+                best.insert(0, steps)
+                return
 
 
-def _check(column: columns.Column, rated: Sequence[columns.Column], lines: Sequence[str]) -> None:
+def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> None:
     """Amend the role of a column by its numbers, beside others on the same lines."""
     role, values = column.role, column.values
     if role.is_bare_time and _is_growing(values):
@@ -185,7 +142,7 @@ def _labelled(
                 yield label, pattern, known
 
 
-def _as_item_rate(column: columns.Column, lines: Sequence[str]) -> None:
+def _as_item_rate(column: Column, lines: Sequence[str]) -> None:
     """Take steps per second that are more than a program can print as items of another name."""
     if column.role.name != "steps_per_s" or len(column.values) < 2:
         return
@@ -217,9 +174,9 @@ def _median(values: Sequence[float], default: float = 0.0) -> float:
     return default
 
 
-def _candidate(column: columns.Column, lines: Sequence[str]) -> LineCandidate | None:
-    """Return a column with its pattern; None for a time without a step, and where no pattern reads
-    it alone.
+def _derive(column: Column, lines: Sequence[str]) -> None:
+    """Give a column its pattern, but none to a time without a step, and where no pattern reads it
+    alone.
     """
     _as_item_rate(column, lines)
     build = _Builder(column, lines)
@@ -228,18 +185,12 @@ def _candidate(column: columns.Column, lines: Sequence[str]) -> LineCandidate | 
         if lead and pattern:
             pattern = f"{lead}{pattern}"
         if pattern and _reads_alone(pattern, build.group, column, lines):
-            return LineCandidate(
-                role=replace(column.role, is_mean=build.group.startswith(MEAN)),
-                pattern=pattern,
-                label=f"{column.label}…{column.unit}".strip(),
-                values=column.values,
-                place=column.places[0],
-                start=column.starts[0],
-            )
-    return None
+            column.role = replace(column.role, is_mean=build.group.startswith(MEAN))
+            column.pattern = pattern
+            return
 
 
-def _labels(column: columns.Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _labels(column: Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield patterns of what a line begins with, and of the words before the number, from short
     ones to those with more words.
     """
@@ -261,7 +212,7 @@ def _labels(column: columns.Column, lines: Sequence[str]) -> Iterator[tuple[str,
             yield "", rf"(?<!\S){columns.literal(more[0].rstrip() + ' ')}{label}"
 
 
-def _counted(column: columns.Column, pattern: str) -> str:
+def _counted(column: Column, pattern: str) -> str:
     """Return a pattern that reads of how many steps a time is, where its label says so."""
     if not column.counts_steps:
         return pattern
@@ -275,7 +226,7 @@ class _Builder:
     on other lines of a record, as tables have them, becomes an alternative.
     """
 
-    def __init__(self, column: columns.Column, lines: Sequence[str]) -> None:
+    def __init__(self, column: Column, lines: Sequence[str]) -> None:
         self._column = column
         self._own = [lines[place] for place in column.places]
         self._step = columns.step_pattern(self._own)
@@ -444,7 +395,7 @@ def _spread(values: Sequence[float]) -> float:
     return max(abs(value / usual - 1) for value in values)
 
 
-def _reads_alone(pattern: str, group: str, column: columns.Column, lines: Sequence[str]) -> bool:
+def _reads_alone(pattern: str, group: str, column: Column, lines: Sequence[str]) -> bool:
     """Return whether a pattern reads the numbers of a column, and no others."""
     compiled = re.compile(pattern)
     wanted = dict(zip(column.places, column.starts, strict=True))
@@ -458,7 +409,7 @@ def _reads_alone(pattern: str, group: str, column: columns.Column, lines: Sequen
     return num_missed <= len(wanted) // 20
 
 
-def _group(column: columns.Column) -> str:
+def _group(column: Column) -> str:
     """Return the name of the group of a number."""
     role = column.role
     if role.name == "throughput" and role.is_total and len(column.values) == 1:
@@ -468,7 +419,7 @@ def _group(column: columns.Column) -> str:
     return role.name
 
 
-def _number(column: columns.Column, group: str) -> str:
+def _number(column: Column, group: str) -> str:
     """Return the pattern of a number with its unit; a group says what it is."""
     written = "".join(column.texts)
     characters = r"\d.,"

@@ -108,39 +108,23 @@ class StepCounter:
         return self._lines.unsure
 
     def _done(self, step: int, epoch: int | None, epoch_steps: int) -> int | None:
-        if self._was_evaluation(step):
-            if self._left:
-                self._evaluated = max(self._evaluated, self._lines.last)
-                self._lines, self._left = self._left, None
-                self._highest = self._lines.before + self._lines.last
+        left, lines = self._left, self._lines
+        if left and left.goes_on_with(step) and not lines.goes_on_with(step):  # it was evaluated
+            self._evaluated = max(self._evaluated, lines.last)
+            self._lines, self._left = left, None
+            self._highest = left.before + left.last
         elif self._begins_anew(step, epoch):
-            self._leave(epoch)
-            self._lines = self._lines.followed_by(step)
-        elif self._is_behind(step):
-            return None
+            if epoch is not None:
+                self._left = None
+            elif left is None or lines.last >= left.last:  # of two evaluations before the first
+                self._left = lines
+            self._lines = lines.followed_by(step)
+        elif left and step <= left.last and step - lines.last > max(lines.gap, left.gap):
+            return None  # another rank still prints the numbers before these began anew
         self._lines.take(step, epoch_steps)
         if self._left and self._lines.last <= max(self._evaluated, self._left.gap - 1):
             return None  # as long as it may be the evaluation again, or a short one
         return self._lines.before + step
-
-    def _leave(self, epoch: int | None) -> None:
-        """Keep the lines before these; of two evaluations in a row, those before the first."""
-        if epoch is not None:
-            self._left = None
-        elif self._left is None or self._lines.last >= self._left.last:
-            self._left = self._lines
-
-    def _was_evaluation(self, step: int) -> bool:
-        """Return whether training goes on from where it was before numbers began anew."""
-        return bool(
-            self._left and self._left.goes_on_with(step) and not self._lines.goes_on_with(step)
-        )
-
-    def _is_behind(self, step: int) -> bool:
-        """Return whether another rank still prints the numbers before these began anew."""
-        if self._left is None or step > self._left.last:
-            return False
-        return step - self._lines.last > max(self._lines.gap, self._left.gap)
 
     def _begins_anew(self, step: int, epoch: int | None) -> bool:
         """Return whether an epoch begins, whose first line comes within a gap; another rank may be
@@ -148,8 +132,8 @@ class StepCounter:
         """
         if epoch is not None and self._epoch is not None:
             return epoch > self._epoch
-        is_first = step <= min(max(1, self._lines.gap), self._lines.last / 2)
-        return self._lines.last >= _FEW and is_first
+        lines = self._lines
+        return lines.last >= _FEW and step <= min(max(1, lines.gap), lines.last / 2)
 
 
 RATES = (

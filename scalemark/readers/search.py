@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scalemark.readers.engine import LineCandidate, candidates
+from scalemark.readers.columns import Column
+from scalemark.readers.engine import candidates
 from scalemark.readers.kinds.hugging_face import FILES, HuggingFaceReader
 from scalemark.readers.kinds.json import is_document
 from scalemark.readers.log_text import named_rank, ranks_of, read_text
@@ -31,7 +32,7 @@ class FoundReader:
 
     read: str  # as in the configuration
     readings: tuple[Reading, ...]
-    candidate: LineCandidate | None = None  # of the engine that derives patterns
+    candidate: Column | None = None  # of the engine that derives patterns
     file: str = ""  # the file that it reads, in place of what the program prints
     like: tuple[str, ...] = ()  # labels of others that may be the speed as well
 
@@ -87,7 +88,7 @@ class Search:
     """All that is found in a log, the best first, and the rates of other things than training."""
 
     fits: tuple[FoundReader, ...]
-    others: tuple[LineCandidate, ...] = ()
+    others: tuple[Column, ...] = ()
     num_ranks: int = 1  # that print lines of their own
     is_sampled: bool = False  # all readers but the proposed one read a part of the lines
 
@@ -214,12 +215,12 @@ def _by_kinds(
 
 
 def _by_patterns(
-    derived: Sequence[LineCandidate], lines: Sequence[str], most_ranks: int | None
+    derived: Sequence[Column], lines: Sequence[str], most_ranks: int | None
 ) -> Iterator[FoundReader]:
     fits = [candidate for candidate in derived if candidate.pattern]
     for candidate in fits:
         read = f"regex:{candidate.pattern}"
-        like = [other.label for other in fits if other.is_like(candidate)]
+        like = [other.name for other in fits if other.is_like(candidate)]
         try:
             readings = readings_of(read, lines, None, most_ranks)
         except ReadError:

@@ -11,8 +11,6 @@ step=(?P<step>[0-9]+)|tok/s=(?P<throughput>[0-9.]+)              the step stands
 import re
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from scalemark.readers import fields
 from scalemark.readers.opening import Reader, ReadError, Reading, bare
@@ -111,31 +109,23 @@ def compiled(text: str) -> re.Pattern[str]:
 
 def matched(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
     """Return the first match in the begin of a line. Raises ReadError where that takes MOST_S."""
-    try:
-        with _timer():
-            return pattern.search(line[:MOST_CHARACTERS])
-    except _TooLongError:
-        raise ReadError(
-            f"regex {quoted(pattern.pattern, 100)!r} took more than {MOST_S:g} s for a line of "
-            f"{min(len(line), MOST_CHARACTERS)} characters; write a pattern without repeats "
-            "that can begin and end in many places, as [0-9.,]+ instead of .*"
-        ) from None
-
-
-@contextmanager
-def _timer() -> Iterator[None]:
-    """End what takes MOST_S; only the main thread can be ended so, others have no timer."""
+    begin = line[:MOST_CHARACTERS]
+    if threading.current_thread() is not threading.main_thread():
+        return pattern.search(begin)  # only the main thread can be ended
 
     def end(*_: object) -> None:
         raise _TooLongError
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     before = signal.signal(signal.SIGALRM, end)
     rest_s, interval_s = signal.setitimer(signal.ITIMER_REAL, MOST_S)
     try:
-        yield
+        return pattern.search(begin)
+    except _TooLongError:
+        raise ReadError(
+            f"regex {quoted(pattern.pattern, 100)!r} took more than {MOST_S:g} s for a line of "
+            f"{len(begin)} characters; write a pattern without repeats "
+            "that can begin and end in many places, as [0-9.,]+ instead of .*"
+        ) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, rest_s, interval_s)
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
