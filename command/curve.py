@@ -71,8 +71,6 @@ def compared(durations_s: Sequence[float], arrivals_s: Sequence[float]) -> Compa
     )
 
 
-# lines that come faster are taken together: `command.watch` reads them every few milliseconds
-LEAST_CALL_S = LEAST_BETWEEN_S
 MOST_CALLS = 20_000
 MOST_STEPS = 2**31 - 1  # as databases have it
 FLUSH = "have it flush its output (python -u, flush=True, stdbuf -oL)"
@@ -123,7 +121,8 @@ class Readings(NamedTuple):
 def cut(clock: Clock, readings: Readings, items_per_step: float | None) -> Calls:
     """Cut by interpolation between the readings. Raises CurveError."""
     times = readings.times
-    least_call_s = LEAST_CALL_S if clock is Clock.ARRIVAL else 0.0
+    # lines that come faster are taken together: `command.watch` reads them every few milliseconds
+    least_call_s = LEAST_BETWEEN_S if clock is Clock.ARRIVAL else 0.0
     if len(times) > 1 and times[-1] - times[0] <= least_call_s:
         raise CurveError(TOO_CLOSE)
     in_bursts = False
@@ -384,17 +383,12 @@ def doubts(curve: StepCurve, calls: Calls, num_warm_up: int) -> Iterator[str]:
     anew_s = curve.began_anew_s
     if anew_s is None:
         return
-    earlier: list[float] = []
-    later: list[float] = []
-    for index in range(num_warm_up, len(calls.durations_s)):
-        step_s = calls.durations_s[index] / calls.steps_per_call
-        if calls.arrivals_s[index + 1] <= anew_s:
-            earlier.append(step_s)
-        elif calls.arrivals_s[index] >= anew_s:
-            later.append(step_s)
+    step_s = np.array(calls.durations_s[num_warm_up:]) / calls.steps_per_call
+    arrivals = np.array(calls.arrivals_s[num_warm_up:])
+    earlier, later = step_s[arrivals[1:] <= anew_s], step_s[arrivals[:-1] >= anew_s]
     if min(len(earlier), len(later)) < _FEWEST_CALLS:
         return
-    earlier_s, later_s = statistics.median(earlier), statistics.median(later)
+    earlier_s, later_s = np.median(earlier), np.median(later)
     if max(earlier_s, later_s) > _JUMP * min(earlier_s, later_s):
         yield (
             f"a step took {earlier_s:.3g} s, and {later_s:.3g} s after its number had begun anew: "

@@ -69,9 +69,7 @@ def step_pattern(lines: Sequence[str]) -> str | None:
         steps = _steps(pattern, sample)
         if len(steps) < _NEARLY_ALL * len(sample):
             continue
-        if "epoch" in pattern:
-            return pattern
-        if grows(steps, strictly=True):
+        if "epoch" in pattern or grows(steps, strictly=True):
             return pattern
         if grows(steps, strictly=False) or begins_anew(steps):
             growing.append(pattern)
@@ -244,6 +242,7 @@ _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     r"\S*\s+(?=\D)",
     re.IGNORECASE,
 )
+_ENDS_WITH_WINDOW = re.compile(r"\d+ ?(?:s|sec|seconds|min): ?$")
 _ENDS_WITH_NUMBER = re.compile(r"\d[:\])]?\s*$")
 _NO_STEP = re.compile(
     r"(?<![a-z])(?:checkpoint|sav(?:ed|ing)|(?:down|up|re|pre)?load|(?:re)?compil|eval|valid)"
@@ -281,13 +280,6 @@ class Column:
     starts: list[int] = field(default_factory=list)  # where in them
     texts: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)  # of steps in their labels
-
-    def take(self, place: int, start: int, text: str, count: str) -> None:
-        self.places.append(place)
-        self.starts.append(start)
-        self.texts.append(text)
-        if count:
-            self.counts.append(count)
 
     @cached_property
     def values(self) -> list[float]:
@@ -354,7 +346,10 @@ def columns_of(lines: Sequence[str]) -> Iterator[Column]:
                 role = replace(role, aside=other)
             key = (*like, role, times[like], lead)
             column = by_words.setdefault(key, Column(role, label, unit))
-            column.take(place, match.start(), match[0], count)
+            column.places.append(place)
+            column.starts.append(match.start())
+            column.texts.append(match[0])
+            column.counts += filter(None, [count])
     yield from by_words.values()
 
 
@@ -407,13 +402,13 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
                     role = replace(role, **changes)  # type: ignore[arg-type]
             if role.name in words.OF_ITEMS and _EACH.match(line, end + len(unit)):
                 role = replace(role, per_gpu=True)
-            if _SINCE_BEGIN.match(line, end + len(unit)):
-                role = replace(role, is_mean=True)
+            is_of_run = _SINCE_BEGIN.match(line, end + len(unit))
             is_beside = before.count("(") > before.count(")") and not words.words_of(label)
-            if unit.strip() in _OF_BARS or is_of_bar or is_beside:
+            is_of_bar = is_of_bar or unit.strip() in _OF_BARS
+            # over a window that is longer than a line's
+            is_of_window = role.name in words.OF_ITEMS and _ENDS_WITH_WINDOW.search(label)
+            if is_of_run or is_beside or is_of_bar or is_of_window:
                 role = replace(role, is_mean=True)
-            if role.name in words.OF_ITEMS and re.search(r"\d+ ?(?:s|sec|seconds|min): ?$", label):
-                role = replace(role, is_mean=True)  # over a window that is longer than a line's
             count = ""
             if counted and role.name in ("step_s", "step_ms"):
                 count = counted[1]

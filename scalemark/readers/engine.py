@@ -83,8 +83,10 @@ def _with_total(best: list[Column]) -> None:
 def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> None:
     """Amend the role of a column by its numbers, beside others on the same lines."""
     role, values = column.role, column.values
-    if role.is_bare_time and _is_growing(values):
-        column.role = replace(role, aside="elapsed")  # a time since something began
+    gaps = _gaps(values)
+    is_steady = bool(gaps) and 0 < max(gaps) <= 3 * min(gaps)
+    if role.is_bare_time and is_steady and values[-1] > 1.5 * values[0]:
+        column.role = replace(role, aside="elapsed")  # a time since something began, as a clock's
     own = [lines[place] for place in column.places]
     step = columns.step_pattern(own)
     is_in_seconds = words.SECONDS.get(column.unit.strip()) == 1.0
@@ -114,12 +116,6 @@ def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> Non
             if share >= 1 and all(abs(ratio / share - 1) < _STEADY for ratio in ratios):
                 item = role.item or words.counted_item(label)
                 column.role = replace(role, per_gpu=share > 1, item=item)
-
-
-def _is_growing(values: Sequence[float]) -> bool:
-    """Return whether numbers go up by about the same amount each time, as a clock does."""
-    gaps = _gaps(values)
-    return bool(gaps) and 0 < max(gaps) <= 3 * min(gaps) and values[-1] > 1.5 * values[0]
 
 
 def _labelled(
@@ -235,25 +231,27 @@ class _Builder:
             self._step = None
         self._above = None
         self._more: dict[str, str] = {}
-        self.group = _group(column)  # the name of the number's group
+        self.group = column.role.name  # the name of the number's group
+        if self.group == "throughput" and column.role.is_total and len(column.values) == 1:
+            self.group = "total"
+        elif column.role.is_mean:
+            self.group = f"{MEAN}{self.group}"
         self._number = _number(column, self.group)
         if self._step is None:
             self._above = columns.step_pattern_above(lines, column.places, _MOST_ABOVE)
             if column.role.name in words.OF_ITEMS:
                 self._more = self._of_record(lines)
-        self._is_record = bool(self._more)
-        if not self._is_record and not self._above:
+        if "step" in self._more:
+            self._above = None
+        self._is_on_lines = bool(self._above or self._more)
+        if not self._is_on_lines:
             self._more = self._of_line()
 
     def pattern(self, label: str) -> str | None:
         """Return the pattern of the number behind a label; None for a time without a step."""
         rate = f"{label}{self._number}"
-        if self._is_record and "step" in self._more:
-            return "|".join([rate, *self._more.values()])
-        if self._is_record:
+        if self._is_on_lines:
             return "|".join(filter(None, [self._above, rate, *self._more.values()]))
-        if self._above:
-            return f"{self._above}|{rate}"
         column, last = self._column, self._own[-1]
         if column.role.is_bare_time and self._step is None:
             return None
@@ -407,16 +405,6 @@ def _reads_alone(pattern: str, group: str, column: Column, lines: Sequence[str])
             return False
         num_missed += place in wanted and not is_rate
     return num_missed <= len(wanted) // 20
-
-
-def _group(column: Column) -> str:
-    """Return the name of the group of a number."""
-    role = column.role
-    if role.name == "throughput" and role.is_total and len(column.values) == 1:
-        return "total"
-    if role.is_mean:
-        return f"{MEAN}{role.name}"
-    return role.name
 
 
 def _number(column: Column, group: str) -> str:

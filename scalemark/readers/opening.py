@@ -118,7 +118,9 @@ class _Cleaned(Reader):
             readings = {name: reader.read_line(text) for name, reader in self._readers.items()}
             self._has_told = self._has_told or readings[self._rank] is not None
             return readings[self._rank]
-        is_lower = self._rank is None or _is_lower(rank, self._rank)
+        is_lower = self._rank is None
+        if isinstance(rank, int) and isinstance(self._rank, int):  # hosts have no order
+            is_lower = rank < self._rank
         if self._has_told and rank != self._rank and not is_lower:
             return None
         if rank not in self._readers:
@@ -132,11 +134,6 @@ class _Cleaned(Reader):
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         return self._readers[self._rank].read_files(folder)
-
-
-def _is_lower(rank: int | str | None, other: int | str | None) -> bool:
-    """Return whether both are numbers, and the first is less: hosts have no order."""
-    return isinstance(rank, int) and isinstance(other, int) and rank < other
 
 
 def refuse_argument(kind: str, argument: str) -> None:
