@@ -55,8 +55,6 @@ _SHAPES = (
     r"do[opr]_v1_\w{16,}",  # DigitalOcean
     r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]+(?:\.[\w-]+)?",  # JSON web tokens
 )
-# one of them is in every text that _SHAPES match
-_IN_SHAPES = ("-", "_", "akia", "asia", "aiza", "eyj")
 
 
 def _until_last_at(match: re.Match[str]) -> str:
@@ -88,97 +86,73 @@ def _behind_p(match: re.Match[str]) -> str:
 
 _MOST_BEFORE = 500  # characters, so that a long text takes no longer than its length
 _OTHER_USERS = re.compile(r"\b(?:docker|podman|nerdctl|apptainer|singularity)\b|\bpython[\d.]*\s*$")
-_Rule = tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]]
-# one of the texts is in what the pattern finds; each takes time linear in the text
-_RULES: tuple[_Rule, ...] = (
+_Masked = str | Callable[[re.Match[str]], str]
+
+
+def _rule(
+    signs: str, pattern: str, masked_as: _Masked = rf"\1{MASK}"
+) -> tuple[Sequence[str], re.Pattern[str], _Masked]:
+    return signs.split("|"), re.compile(pattern), masked_as
+
+
+# one of the signs is in what the pattern finds; each takes time linear in the text
+_RULES = (
     # of one slash, too: so paths show what was a URL
-    (("@",), re.compile(r"(:/{1,2}[^\s/@:]*+):(\S*)"), _until_last_at),
-    (
-        ("@",),
-        re.compile(r"(:/{1,2}[^\s/@:\[]*+):(?!\d+\b|\$)[^\s/@][^\r\n/@]{0,100}@"),
-        rf"\1:{MASK}@",
-    ),  # with spaces
+    _rule("@", r"(:/{1,2}[^\s/@:]*+):(\S*)", _until_last_at),
+    _rule("@", r"(:/{1,2}[^\s/@:\[]*+:)(?!\d+\b|\$)[^\s/@][^\r\n/@]{0,100}(?=@)"),  # with spaces
     # a token stands where others have a user
-    (
-        ("@",),
-        re.compile(r"(?i)(\bhttps?:/{1,2})(?![^\s/@:]*:?\$\{*\w+\}*@)[^\s/@?#]+@"),
-        rf"\1{MASK}@",
+    _rule("@", r"(?i)(\bhttps?:/{1,2})(?![^\s/@:]*:?\$\{*\w+\}*@)[^\s/@?#]+(?=@)"),
+    _rule(
+        "hooks.slack|discord",
+        r"(?i)(\b(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/)\S+",
     ),
-    (
-        ("hooks.slack", "discord"),
-        re.compile(r"(?i)(\b(?:hooks\.slack\.com/\w+|discord(?:app)?\.com/api/webhooks)/)\S+"),
-        rf"\1{MASK}",
+    _rule(
+        "authorization",
+        r"(?i)(authorization[\"']?\s*[:=]\s*)"
+        r"(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?" + _NAMED_VALUE,
     ),
-    (
-        ("authorization",),
-        re.compile(
-            r"(?i)(authorization[\"']?\s*[:=]\s*)"
-            r"(?:[\"']?(?:bearer|basic|digest|token|negotiate)\s+)?" + _NAMED_VALUE
-        ),
-        rf"\1{MASK}",
-    ),
-    (("bearer",), re.compile(rf"(?i)\b(bearer)\s+{_NAMED_VALUE}"), rf"\1 {MASK}"),
-    (
-        ("-u", "user"),
-        re.compile(
-            r"(?i)(?<!\S)(-u\s*|--(?:proxy-)?user[= ]\s*)"
-            r"([^\s:$/]{1,64}):(?!\d+\b|\*{3})[^\s$/]+"
-        ),
+    _rule("bearer", rf"(?i)\b(bearer)\s+{_NAMED_VALUE}", rf"\1 {MASK}"),
+    _rule(
+        "-u|user",
+        r"(?i)(?<!\S)(-u\s*|--(?:proxy-)?user[= ]\s*)([^\s:$/]{1,64}):(?!\d+\b|\*{3})[^\s$/]+",
         _of_a_user,
     ),
-    (
-        ("-p",),  # of digits and letters, or of small and large ones; no word with a number behind
-        re.compile(
-            r"(?<!\S)(-p)(?!\*{3}|(?:a[rdt]|er|eft|hase|i[npx]|o[irlsw]|lot|ool|re|ro|t?hread)"
-            r"[a-z]*[\d.]*(?!\S)|[\d.]+[a-z]{0,2}(?!\S))"
-            r"(?:(?=[^\s\d]*\d)(?=\S*[A-Za-z])|(?=[^\sa-z]*[a-z])(?=[^\sA-Z]*[A-Z]))"
-            r"[^\s=/.,:*-]{6,}(?!\S)"
-        ),
+    _rule(
+        "-p",  # of digits and letters, or of small and large ones; no word with a number behind
+        r"(?<!\S)(-p)(?!\*{3}|(?:a[rdt]|er|eft|hase|i[npx]|o[irlsw]|lot|ool|re|ro|t?hread)"
+        r"[a-z]*[\d.]*(?!\S)|[\d.]+[a-z]{0,2}(?!\S))"
+        r"(?:(?=[^\s\d]*\d)(?=\S*[A-Za-z])|(?=[^\sa-z]*[a-z])(?=[^\sA-Z]*[A-Z]))"
+        r"[^\s=/.,:*-]{6,}(?!\S)",
         _behind_p,
     ),
-    (
-        ("-p",),
-        re.compile(
-            r"(\b(?:mysql\w*|mariadb\w*|sshpass|mongo\w*|7z\w*)\b[^;&|\n]{0,200}?\s-p)"
-            r"(?!\*{3})[^\s$*-]\S*"
-        ),
-        rf"\1{MASK}",
+    _rule(
+        "-p",
+        r"(\b(?:mysql\w*|mariadb\w*|sshpass|mongo\w*|7z\w*)\b[^;&|\n]{0,200}?\s-p)"
+        r"(?!\*{3})[^\s$*-]\S*",
     ),
-    (
-        ("sshpass", "wandb", "-pw", "redis-cli", "zip", "-pass"),
-        re.compile(
-            r"(\bsshpass\s+-p\s+|\bwandb\s+login\s+(?:--\w+\s+)*|(?<!\S)-pw\s+"
-            r"|\bredis-cli\b[^;&|\n]{0,200}?\s-a\s+|\b(?:un)?zip\b[^;&|\n]{0,200}?\s-P\s+"
-            r"|(?<!\S)-pass(?:in|out)\s+pass:)"
-            rf"(?!-|\*{{3}}|{_NO_SECRETS})\S+"
-        ),
-        rf"\1{MASK}",
+    _rule(
+        "sshpass|wandb|-pw|redis-cli|zip|-pass",
+        r"(\bsshpass\s+-p\s+|\bwandb\s+login\s+(?:--\w+\s+)*|(?<!\S)-pw\s+"
+        r"|\bredis-cli\b[^;&|\n]{0,200}?\s-a\s+|\b(?:un)?zip\b[^;&|\n]{0,200}?\s-P\s+"
+        rf"|(?<!\S)-pass(?:in|out)\s+pass:)(?!-|\*{{3}}|{_NO_SECRETS})\S+",
     ),
-    (
-        ("pw=", "otp=", "pin=", "login=", "license=", "passcode="),
-        re.compile(
-            r"(?<![\w.-])((?:\w*_)?(?:PW|OTP|PIN|LOGIN|LICENSE|PASSCODE)=)"
-            rf"(?!\*{{3}}|(?i:{_NO_SECRETS}))" + _VALUE.pattern
-        ),
-        rf"\1{MASK}",
+    _rule(
+        "pw=|otp=|pin=|login=|license=|passcode=",
+        r"(?<![\w.-])((?:\w*_)?(?:PW|OTP|PIN|LOGIN|LICENSE|PASSCODE)=)"
+        rf"(?!\*{{3}}|(?i:{_NO_SECRETS}))" + _VALUE.pattern,
     ),
-    (
-        ("-p", "-otp", "-log", "-lic"),
-        re.compile(
-            r"(?<!\S)(?<!sh )(--?(?:pw|passcode|otp|pin(?:-?code)?|login|license)(?:=|\s+))"
-            rf"(?!-|\*{{3}}|(?i:{_NO_SECRETS}))" + _NAMED_VALUE
-        ),
-        rf"\1{MASK}",
+    _rule(
+        "-p|-otp|-log|-lic",
+        r"(?<!\S)(?<!sh )(--?(?:pw|passcode|otp|pin(?:-?code)?|login|license)(?:=|\s+))"
+        rf"(?!-|\*{{3}}|(?i:{_NO_SECRETS}))" + _NAMED_VALUE,
     ),
-    # to the end of the line
-    (("cookie",), re.compile(r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"), rf"\1{MASK}"),
-    (_IN_SHAPES, re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})"), MASK),
-    (
-        ("private key",),
-        re.compile(
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-            re.DOTALL,
-        ),
+    _rule("cookie", r"(?i)(\bcookie[\"']?[ \t]*:[ \t]*)[^\r\n]*"),  # to the end of the line
+    _rule(  # one of the signs is in every text that _SHAPES match
+        "-|_|akia|asia|aiza|eyj", rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})", MASK
+    ),
+    _rule(
+        "private key",
+        r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
         MASK,
     ),
 )
