@@ -186,26 +186,26 @@ def _shown(reading: Reading) -> str:
 
 
 def _nothing(path: Path, text: LogText) -> str:
-    lines = [f"{quoted(str(path))} has no lines; wanted the output of a training program"]
-    if path.is_dir() and not text.lines:
-        lines = [
-            f"{quoted(str(path))} has neither lines in {OUTPUT_FILE} nor a file of results that a "
-            "reader knows; give the path of the log itself"
-        ]
-    elif not text.is_whole and not text.lines:
-        lines = [
-            f"{quoted(str(path))} is one line of {text.num_bytes:,} bytes, as far as it was looked "
-            "at; wanted the output of a training program, which ends lines"
-        ]
+    shown = quoted(str(path))
     if text.lines:
-        last = [visible(line[:_MOST_SHOWN]) for line in text.lines[-_SHOWN_LINES:]]
-        lines = [
-            f"no reader found a rate in {quoted(str(path))}; write a pattern for a line of it, as "
+        last = text.lines[-_SHOWN_LINES:]
+        why = (
+            f"no reader found a rate in {shown}; write a pattern for a line of it, as "
             "read=regex:img/s ([0-9.]+), or let the program print METRIC throughput=123.4. "
-            f"Its last {len(last)} lines:",
-            *last,
-        ]
-    return "\n  ".join(lines)
+            f"Its last {len(last)} lines:"
+        )
+        return "\n  ".join([why, *(visible(line[:_MOST_SHOWN]) for line in last)])
+    if path.is_dir():
+        return (
+            f"{shown} has neither lines in {OUTPUT_FILE} nor a file of results that a reader "
+            "knows; give the path of the log itself"
+        )
+    if not text.is_whole:
+        return (
+            f"{shown} is one line of {text.num_bytes:,} bytes, as far as it was looked at; wanted "
+            "the output of a training program, which ends lines"
+        )
+    return f"{shown} has no lines; wanted the output of a training program"
 
 
 def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:

@@ -59,6 +59,8 @@ _TOKEN = re.compile(r"\d+|\s+|['\"]|.", re.DOTALL)
 _NEARLY_ALL = 0.9
 _LEAST_ALONE = 3  # lines with a step and no rate, to be taken for those of training
 _MOST_LINES = 2_000  # that are looked at
+MOST_ABOVE = 40  # lines between that of the step and that of the rate
+_END = "\x1e"  # of a line, which no pattern reaches over
 
 
 def step_pattern(lines: Sequence[str]) -> str | None:
@@ -82,21 +84,16 @@ def counts_epochs(pattern: str, line: str) -> bool:
     return bool(match and _OF_EPOCH.search(line[: match.start("step")]))
 
 
-def step_pattern_above(lines: Sequence[str], places: Sequence[int], most_above: int) -> str | None:
-    """Return a pattern of the step in lines that stand above those at `places`."""
-    for label in dict.fromkeys(_labels_above(lines, places[:3], most_above)):
-        pattern = re.compile(label)
-        steps: list[int] = []
-        for place in places[:_MOST_LINES]:
-            for above in reversed(lines[max(0, place - most_above) : place]):
-                match = pattern.search(above)
-                if match:
-                    steps.append(words.whole(match["step"]) or 0)
-                    break
-        if len(steps) >= _NEARLY_ALL * min(len(places), _MOST_LINES) and (
-            len(places) == 1 or grows(steps, strictly=True)
-        ):
-            return label
+def step_pattern_above(lines: Sequence[str], places: Sequence[int]) -> str | None:
+    """Return a pattern of the step in lines that stand above those at `places`, the nearest."""
+    above: list[str] = []
+    for place in places[:_MOST_LINES]:
+        above.append(_END.join(reversed(lines[max(0, place - MOST_ABOVE) : place])))
+    for pattern in dict.fromkeys(_labels_above(above[:3])):
+        steps = _steps(pattern, above)
+        is_growing = len(places) == 1 or grows(steps, strictly=True)
+        if len(steps) >= _NEARLY_ALL * len(above) and is_growing:
+            return pattern
     return None
 
 
@@ -157,13 +154,12 @@ def _forms(lines: Sequence[str]) -> Iterator[str]:
         yield from _WITHOUT_WORDS
 
 
-def _labels_above(lines: Sequence[str], places: Sequence[int], most_above: int) -> Iterator[str]:
-    for place in places:
-        for above in reversed(lines[max(0, place - most_above) : place]):
-            for match in _LABEL.finditer(above):
-                yield _labelled(match)
-            if re.search(_OF_TOTAL, above):
-                yield _OF_TOTAL
+def _labels_above(texts: Sequence[str]) -> Iterator[str]:
+    for line in _END.join(texts).split(_END):
+        for match in _LABEL.finditer(line):
+            yield _labelled(match)
+        if re.search(_OF_TOTAL, line):
+            yield _OF_TOTAL
 
 
 def _labelled(match: re.Match[str]) -> str:

@@ -20,7 +20,6 @@ from scalemark.readers.columns import Column
 from scalemark.readers.fields import MEAN
 
 _MOST_CHARACTERS = 2_000
-_MOST_ABOVE = 40  # lines between that of the step and that of the rate
 _MOST_CANDIDATES = 12
 _ROUGHLY = 0.1  # by which counts and times of whole seconds may be off
 _EXACT = 0.005  # spread of what is the same but for rounding
@@ -146,7 +145,7 @@ def _as_item_rate(column: Column, lines: Sequence[str]) -> None:
     rate = statistics.median(column.values)
     step = columns.step_pattern(
         [lines[place] for place in column.places]
-    ) or columns.step_pattern_above(lines, column.places, _MOST_ABOVE)
+    ) or columns.step_pattern_above(lines, column.places)
     gap = _usual_gap(step, lines) if step else 1.0
     if gap / rate < _FASTEST_LINE_S * lines_per_rate:
         column.role = replace(column.role, name="throughput", item="timesteps")
@@ -238,7 +237,7 @@ class _Builder:
             self.group = f"{MEAN}{self.group}"
         self._number = _number(column, self.group)
         if self._step is None:
-            self._above = columns.step_pattern_above(lines, column.places, _MOST_ABOVE)
+            self._above = columns.step_pattern_above(lines, column.places)
             if column.role.name in words.OF_ITEMS:
                 self._more = self._of_record(lines)
         if "step" in self._more:
@@ -314,7 +313,7 @@ class _Builder:
         records: list[str] = []
         below: list[str] = []
         for place, end in zip(places, ends, strict=True):
-            record = lines[place : min(end, place + 1 + _MOST_ABOVE)]
+            record = lines[place : min(end, place + 1 + columns.MOST_ABOVE)]
             records.append("\n".join(record))
             below.append("\n".join(record[1:]))
         more = _growing(below, ("step", "elapsed_s", "items"))

@@ -1,12 +1,11 @@
 """Makes readings of named values, which patterns, `METRIC` lines and JSON share; counts steps."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from scalemark.readers import words
-from scalemark.readers.opening import ReadError, Reading
+from scalemark.readers.opening import Reading
 from scalemark.text.untrusted import quoted
 
 _FEW = 5  # steps by which a rank may be behind when training begins
@@ -157,18 +156,6 @@ NAMES = ALL_RATES.union(PLACES)
 _ITEMS_OF = {"item_s": 1.0, "item_ms": 1e3, "kitem_s": 1e3}  # items whose time is that many seconds
 _MOST_METRICS = 100  # of one reading
 _MOST_SHOWN = 40  # characters of what is no rate
-_ALIKE = 0.8  # how alike a misspelt name is to the one that was meant
-
-
-def refuse_misspelt(names: Iterable[str]) -> None:
-    """Raises ReadError for a name that is nearly one of ours; others are metrics."""
-    for name in names:
-        meant = get_close_matches(name, sorted(NAMES), n=1, cutoff=_ALIKE)
-        if name not in NAMES and meant:
-            raise ReadError(
-                f"found {quoted(name, _MOST_SHOWN)!r}, which would be a metric of that name; "
-                f"write {meant[0]}, or choose a name that is less like it"
-            )
 
 
 class FieldReader:

@@ -11,6 +11,7 @@ step=(?P<step>[0-9]+)|tok/s=(?P<throughput>[0-9.]+)              the step stands
 import re
 import signal
 import threading
+from difflib import get_close_matches
 
 from scalemark.readers import fields
 from scalemark.readers.opening import Reader, ReadError, Reading, bare
@@ -22,6 +23,7 @@ ABOUT = (
     f"{fields.MEAN}throughput and such are means over the run so far"
 )
 
+_ALIKE = 0.8  # how alike a misspelt name is to the one that was meant
 _OF_NO_RATE = re.compile(  # a group for items/s behind the name of something else
     r"(?<![a-z])(loss|lr|accuracy|acc|ppl|epoch)(?:\\[sW]|[^\w()])*\((?:\?P<throughput>|(?!\?))",
     re.I,
@@ -51,7 +53,13 @@ class PatternReader(Reader):
                 f"{shown} has {self._pattern.groups} groups without names; name them, "
                 "as (?P<step>[0-9]+), or write (?:...) for those that are no number"
             )
-        fields.refuse_misspelt(self._names)
+        for name in self._names:
+            meant = get_close_matches(name, sorted(fields.NAMES), n=1, cutoff=_ALIKE)
+            if name not in fields.NAMES and meant:
+                raise ReadError(
+                    f"found {quoted(name, 40)!r}, which would be a metric of that name; "
+                    f"write {meant[0]}, or choose a name that is less like it"
+                )
         other = _OF_NO_RATE.search(text)
         if other and (not self._names or "?P" in other[0]):
             raise ReadError(f"{shown} takes the {other[1]} for items/s; write (?P<{other[1]}>...)")
