@@ -37,8 +37,8 @@ from scalemark.text.wording import counted, safe_name
 from store.errors import StoreError
 from store.filters import nearest
 
-# Okabe and Ito's colors (2008), the ones that are faint on white last
-SERIES = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9")
+# Okabe and Ito's colors (2008), wine for black, the ones that are faint on white last
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#882255", "#CC79A7", "#E69F00", "#56B4E9")
 WIDTH_IN = 6.5
 TITLE_PT, TEXT_PT, SMALL_PT, FOOTER_PT = 10.0, 9.0, 8.0, 7.0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
