@@ -153,15 +153,6 @@ def _column(
     return values
 
 
-def _strategy_beside(result: Result, pivoted: Collection[str]) -> str:
-    """Name the free axes of a program that its strategy stands for, without those pivoted."""
-    own = result.strategy_axes
-    others = [axis for axis in own if axis not in pivoted]
-    if own and len(others) == len(own):
-        return result.strategy
-    return strategy_of_free_axes(result.axes, others) or str(result.axes["model"])
-
-
 def ordered(labels: Sequence[Label], axes: Sequence[str], origin: Origin) -> tuple[Label, ...]:
     """Sort numbers by size and texts by alphabet, with the numbers in them by size; models, and all
     texts of published figures, as they appear.

@@ -13,6 +13,7 @@ from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
 from store.database import open_for_reading, own_command, reading
+from store.reading.listing import origin_note
 from store.reading.sweeps import NotRun, newest_sweeps, not_run, without_number
 
 All = Annotated[bool, typer.Option("--all", help="Everything that is known, at length.")]
@@ -48,7 +49,7 @@ def select(
 ) -> Selection:
     """Choose results as `analysis.selection.choose`, and say on stderr how to see other origins."""
     chosen = choose(db, filters or (), sweep, origin, source, baseline)
-    tell(chosen.origin_note)
+    tell(origin_note(chosen.origin, chosen.newest, chosen.others))
     return chosen
 
 

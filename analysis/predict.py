@@ -20,16 +20,14 @@ it has lost something already. All constants are fitted to published curves:
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.known_boxes import fast_group, num_gpus_there
 from analysis.results import Environment, Result, setting
-from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES
 from scalemark.stats.welch import typical
@@ -211,32 +209,57 @@ class KnownCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """The throughput of one curve on more GPUs. It is no measurement, and is never stored."""
+    """A curve on more GPUs. It is no measurement, and is never stored."""
 
-    environment: str  # key
-    machine: str
-    origin: str  # of the curve
-    model: str
-    strategy: str
-    setting: Mapping[str, object]  # all other axes that the curve's trials share
+    curve: KnownCurve
     num_gpus: int
-    counted: str = field(metadata=UNPRINTED)  # as `8 GPUs`
-    unit: str
-    rests_on: tuple[str, ...]  # trials, or keys of published figures
-    num_counts: int  # of GPUs that these have
-    throughput: float | None = None  # None where it is declined
-    low: float | None = None  # 95 % interval
-    high: float | None = None
-    basis: Basis | None = None
-    declined: str = ""  # why it is not predicted
-    figure: float | None = None  # of this count, which the prediction does not rest on
+    rests_on: Curve  # its counts below
+    reached: Extrapolation | None  # None where it is declined
+    declined: str  # why it is not predicted
 
     @property
-    def error(self) -> float | None:
-        """The error of the prediction, over the figure."""
-        if self.throughput is None or self.figure is None:
-            return None
-        return self.throughput / self.figure - 1
+    def counted(self) -> str:
+        """`8 GPUs`."""
+        return self.curve.environment.counted(self.num_gpus)
+
+    @property
+    def figure(self) -> float | None:
+        """The figure of this count, which the prediction does not rest on."""
+        return self.curve.throughput.get(self.num_gpus)
+
+    @property
+    def setting(self) -> dict[str, object]:
+        """The axes that the curve's trials share, of a program those that programs have."""
+        first = self.curve.first
+        axes = setting(first)
+        if first.is_of_program:
+            for name in list(axes):
+                if name in AXES and first.spec.lacks(AXES[name]):
+                    del axes[name]
+        return axes
+
+    def facts(self) -> dict[str, object]:
+        """Return what --json prints of it."""
+        environment, first = self.curve.environment, self.curve.first
+        trials = [each for each in self.curve.results if each.num_gpus < self.num_gpus]
+        reached = dict.fromkeys(field.name for field in fields(Extrapolation))
+        if self.reached is not None:
+            reached = asdict(self.reached)
+        return {
+            "environment": environment.key,
+            "machine": environment.machine,
+            "origin": environment.origin,
+            "model": str(first.axes["model"]),
+            "strategy": first.way,
+            "setting": self.setting,
+            "num_gpus": self.num_gpus,
+            "unit": first.unit,
+            "rests_on": [trial.trial_id for trial in trials],
+            "num_counts": len(self.rests_on),
+            **reached,
+            "declined": self.declined,
+            "figure": self.figure,
+        }
 
 
 def curves(results: Iterable[Result]) -> list[KnownCurve]:
@@ -257,46 +280,23 @@ def curves(results: Iterable[Result]) -> list[KnownCurve]:
 
 def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> Prediction:
     """Predict one count from the smaller ones; `beside` are all curves of the same results."""
-    known = tuple(result for result in curve.results if result.num_gpus < num_gpus)
-    smaller = {count: value for count, value in curve.throughput.items() if count < num_gpus}
+    smaller = _below(curve, num_gpus)
     reason = _why_not(curve, smaller, num_gpus)
-    carried: dict[str, Any] = {}
+    reached = None
     if not reason:
         of_box = []
         for other in beside:
-            if other.environment.key == curve.environment.key:
-                values = other.throughput
-                below = {count: value for count, value in values.items() if count < num_gpus}
-                if below:
-                    of_box.append(below)
-        carried = asdict(extrapolate(smaller, num_gpus, of_box, _fast_group(curve, num_gpus)))
-    first = curve.first
+            below = _below(other, num_gpus)
+            if below and other.environment.key == curve.environment.key:
+                of_box.append(below)
+        reached = extrapolate(smaller, num_gpus, of_box, _fast_group(curve, num_gpus))
     return Prediction(
-        environment=curve.environment.key,
-        machine=curve.environment.machine,
-        origin=curve.environment.origin,
-        model=str(first.axes["model"]),
-        strategy=first.way,
-        setting=_shared(first),
-        num_gpus=num_gpus,
-        counted=curve.environment.counted(num_gpus),
-        unit=first.unit,
-        rests_on=tuple(result.trial_id for result in known),
-        num_counts=len(smaller),
-        declined=reason,
-        figure=curve.throughput.get(num_gpus),
-        **carried,
+        curve=curve, num_gpus=num_gpus, rests_on=smaller, reached=reached, declined=reason
     )
 
 
-def _shared(result: Result) -> dict[str, object]:
-    """Return the axes of its curve, of a program those that programs have."""
-    axes = setting(result)
-    if result.is_of_program:
-        for name in list(axes):
-            if name in AXES and result.spec.lacks(AXES[name]):
-                del axes[name]
-    return axes
+def _below(curve: KnownCurve, num_gpus: int) -> dict[int, float]:
+    return {count: value for count, value in curve.throughput.items() if count < num_gpus}
 
 
 def _why_not(curve: KnownCurve, smaller: Mapping[int, float], num_gpus: int) -> str:

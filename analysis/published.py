@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import starmap
+from operator import itemgetter, mul
 from typing import Any
 
 from analysis.results import NOT_REPORTED, BaselineRule, Environment, Result, with_baselines
@@ -67,17 +69,12 @@ def _with_strong_scaling(results: Sequence[Result]) -> list[Result]:
             curve = _digest(repr((result.environment.key, result.item, axes)), 16)
             curves[result.trial_id] = curve
             batches[curve].add((num_gpus, batch_size))
-    strong = set()
-    for curve, points in batches.items():
-        in_all = {num_gpus * batch_size for num_gpus, batch_size in points}
-        if len(points) > 1 and len(in_all) == 1:
-            strong.add(curve)
     told = []
     for result in results:
-        of_curve = curves.get(result.trial_id, "")
-        if of_curve in strong:
+        curve = curves.get(result.trial_id, "")
+        if len(batches[curve]) > 1 and len(set(starmap(mul, batches[curve]))) == 1:
             axes = {**result.axes, "scaling": "strong"}
-            result = replace(result, curve=of_curve, axes=axes)
+            result = replace(result, curve=curve, axes=axes)
         told.append(result)
     return told
 
@@ -110,7 +107,7 @@ def of_newest_night(trials: Sequence[Row], *, names_night: bool) -> list[Row]:
 
 def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Add the strategy's name to each."""
-    return [{**reference, "strategy": _strategy(reference)} for reference in references]
+    return [dict(reference, strategy=_strategy(reference)) for reference in references]
 
 
 def of_source(references: Sequence[Row], name: str) -> list[Row]:
@@ -119,24 +116,21 @@ def of_source(references: Sequence[Row], name: str) -> list[Row]:
     What follows a slash may be a part of the hardware, as in `tf-benchmarks-2017/k80`. Raises
     StoreError when there are none.
     """
-    of_source, hardware = _of(references, name), ""
-    source = name
-    while not of_source and "/" in source:  # a source, or its hardware, may have slashes
-        source = source.rpartition("/")[0]
-        of_source, hardware = _of(references, source), name[len(source) + 1 :].casefold()
-    chosen = [each for each in of_source if hardware in each["hardware"].casefold()]
+    of_source: list[Row] = []
+    source, slash = name, "/"
+    while not of_source and slash:  # a source, or its hardware, may have slashes
+        wanted = SHORT_NAMES.get(source, source).casefold()
+        hardware = name[len(source) + 1 :].casefold()
+        of_source = [row for row in references if wanted in row["source"].casefold()]
+        source, slash, _ = source.rpartition("/")
+    chosen = [row for row in of_source if hardware in row["hardware"].casefold()]
     if chosen:
         return chosen
-    choices = [reference["hardware"] for reference in of_source]
-    choices = choices or [*SHORT_NAMES, *(reference["source"] for reference in references)]
-    raise StoreError(
-        f"{name[:100]}: no such source; there are {', '.join(dict.fromkeys(choices)) or 'none'}"
-    )
-
-
-def _of(references: Sequence[Row], source: str) -> list[Row]:
-    wanted = SHORT_NAMES.get(source, source).casefold()
-    return [reference for reference in references if wanted in reference["source"].casefold()]
+    choices = [*SHORT_NAMES, *map(itemgetter("source"), references)]
+    if of_source:
+        choices = list(map(itemgetter("hardware"), of_source))
+    there = ", ".join(dict.fromkeys(choices))
+    raise StoreError(f"{name[:100]}: no such source; there are {there or 'none'}")
 
 
 def _digest(text: str, length: int) -> str:
@@ -181,25 +175,24 @@ def _environment(source: str, hardware: str, is_of_table: bool) -> Environment:
 
 def _strategy(reference: Mapping[str, Any]) -> str:
     """Name it by what the source reports, or by the free axes that play its part."""
-    if any(reference[axis] for axis in STRATEGY_AXES):
-        parts = ("" if reference[axis] == "n/a" else reference[axis] for axis in STRATEGY_AXES)
-        return strategy_name(*parts)
-    axes = reference["axes"]
-    words = [f"{name}={axes[name]}" for name in _compared(reference)]
-    if not words and _is_of_table(reference):
-        compared = reference["compare"]
-        if compared:
-            return f"{compared} {NOT_REPORTED}"
-        return str(reference["source"])
-    return " ".join(words) or NOT_REPORTED
+    parts = list(map(reference.__getitem__, STRATEGY_AXES))
+    if any(parts):
+        return strategy_name(*["" if part == "n/a" else part for part in parts])
+    words = [f"{name}={reference['axes'][name]}" for name in _compared(reference)]
+    if words or not _is_of_table(reference):
+        return " ".join(words) or NOT_REPORTED
+    if reference["compare"]:
+        return f"{reference['compare']} {NOT_REPORTED}"
+    return str(reference["source"])
 
 
 def _compared(reference: Mapping[str, Any]) -> list[str]:
     """Return the free axes that play the part of the strategy: the one named, or all."""
-    if any(reference[axis] for axis in STRATEGY_AXES):
+    if any(map(reference.__getitem__, STRATEGY_AXES)):
         return []
-    names = [reference["compare"]] if reference["compare"] else sorted(reference["axes"])
-    return [name for name in names if name in reference["axes"]]
+    if reference["compare"]:
+        return [name for name in (reference["compare"],) if name in reference["axes"]]
+    return sorted(reference["axes"])
 
 
 def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
@@ -209,23 +202,27 @@ def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
     for name, value in reference["axes"].items():
         axes[name if is_published else name_of_record(name)] = value
     of_point = ("num_gpus", "gradient_accumulation")  # see `analysis.results.keeps_micro_batches`
-    curve = [value for axis, value in axes.items() if axis not in of_point]
+    curve = [axes[axis] for axis in axes if axis not in of_point]
     if "gradient_accumulation" in axes:
         curve.append(axes["gradient_accumulation"] * axes["num_gpus"])
     if reference["hosts"] is not None:
         axes["hosts"] = reference["hosts"]
     repeats = tuple(reference.get("repeats", (reference["throughput"],)))
-    low, high = welch.interval(repeats) if len(repeats) > 1 else (None, None)
-    if _is_of_table(reference):
-        own = [value for name, value in reference.items() if name not in ("repeats", "throughput")]
-        trial_id = _digest(repr(own), 16)
-        is_doubted = any(str(value).endswith("?") and value != "?" for value in own)
-    else:
-        said = [value for name, value in reference.items() if value != _SELDOM.get(name, _SAID)]
-        trial_id = _digest(repr(said), 16)
-        is_doubted = "?" in f"{reference['model']}{reference['data']}{reference['precision']}"
+    low, high = None, None
+    if len(repeats) > 1:
+        low, high = welch.interval(repeats)
+    said, is_of_table = [], _is_of_table(reference)
+    is_doubted = "?" in f"{reference['model']}{reference['data']}{reference['precision']}"
+    if is_of_table:
+        is_doubted = False
+    for name, value in reference.items():
+        if not is_of_table and value != _SELDOM.get(name, _SAID):
+            said.append(value)
+        elif is_of_table and name not in ("repeats", "throughput"):
+            said.append(value)
+            is_doubted |= str(value).endswith("?") and value != "?"
     return Result(
-        trial_id=trial_id,
+        trial_id=_digest(repr(said), 16),
         environment=environment,
         axes=axes,
         curve=_digest(repr(curve), 16),

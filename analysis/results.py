@@ -53,13 +53,14 @@ def _hardware(profile: str) -> tuple[tuple[str, ...], str]:
 
 def usage_of(attempts: Sequence[Mapping[str, Any]]) -> Usage:
     """Sum up the repeats of one trial, as `store.reading.queries.measured` has them."""
-    shares = _of_all(attempts, "mfu")
-    has_shares = bool(shares) and all(0 < share < math.inf for share in shares)
+    shares, mfu = _of_all(attempts, "mfu"), None
+    if shares and all(0 < share < math.inf for share in shares):
+        mfu = welch.typical(shares)
     memory_bytes = _of_all(attempts, "peak_device_memory_bytes")
     if attempts and attempts[0]["trial"]["device_kind"] != DeviceKind.GPU:
         memory_bytes = memory_bytes or _of_all(attempts, "peak_host_memory_bytes")
     return Usage(
-        mfu=welch.typical(shares) if has_shares else None,
+        mfu=mfu,
         memory_bytes=max(memory_bytes, default=None),
         variable_bytes=max(_of_all(attempts, "variable_bytes"), default=None),
         optimizer_state_bytes=max(_of_all(attempts, "optimizer_state_bytes"), default=None),
@@ -351,37 +352,25 @@ class Result:
             axes = dict.fromkeys(trial.AXES)
         if environment.origin is not Origin.PUBLISHED:
             axes |= dict.fromkeys(self.free)
-        shown = {axis: self.axes[axis] for axis in axes}
-        if self.is_of_program:
-            shown = {axis: value for axis, value in shown.items() if value is not None}
-        return {
-            "trial_id": self.trial_id,
-            "origin": environment.origin,
-            "environment": environment.key,
-            "machine": environment.machine,
-            "versions": environment.versions,
-            "device_kind": environment.device_kind,
-            "strategy": self.strategy,
-            "num_gpus": self.num_gpus,
-            "hosts": self.hosts,
-            **shown,
-            "outcome": self.outcome,
-            "failed": self.failed,
-            "attempts": self.attempt_ids,
-            "repeats": self.repeats,
-            "throughput": self.throughput,
-            "throughput_low": self.low,
-            "throughput_high": self.high,
-            "is_valid": self.is_valid,
-            "is_reported": self.is_reported,
-            "is_unconfirmed": self.is_unconfirmed,
-            "metrics": self.metrics,
-            "speed_up": self.speed_up,
-            "efficiency": self.efficiency,
-            "baseline": self.baseline and self.baseline.trial_id,
-        }
+        facts: dict[str, Any] = {"environment": environment.key}
+        for name in ("origin", "machine", "versions", "device_kind"):
+            facts[name] = getattr(environment, name)
+        for axis in axes:
+            if self.axes[axis] is not None or not self.is_of_program:
+                facts[axis] = self.axes[axis]
+        for name in _PRINTED:
+            facts[name] = getattr(self, name)
+        facts["attempts"], facts["baseline"] = self.attempt_ids, None
+        facts["throughput_low"], facts["throughput_high"] = self.low, self.high
+        if self.baseline is not None:
+            facts["baseline"] = self.baseline.trial_id
+        return facts
 
 
+_PRINTED = (
+    *("trial_id", "strategy", "num_gpus", "hosts", "outcome", "failed", "repeats", "throughput"),
+    *("is_valid", "is_reported", "is_unconfirmed", "metrics", "speed_up", "efficiency"),
+)
 _PRINTED_AXES = (
     *("model", "batch_size", "precision", "data"),
     *trial.STRATEGY_AXES,
@@ -412,8 +401,11 @@ def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result
     candidates: dict[BaselineRule, dict[tuple[object, ...], Result]] = {}
     compared = []
     for result in results:
-        baseline = None
-        for each_rule in _rules(result, rule):
+        baseline, rules = None, [rule]
+        # a strategy that cannot run on 1 GPU, such as sharded, has no number of its own there
+        if rule is BaselineRule.SAME and least_replicas(result.axes["variable_update"]) > 1:
+            rules = [BaselineRule.BEST, BaselineRule.FEWEST]
+        for each_rule in rules:
             if each_rule not in candidates:
                 candidates[each_rule] = _candidates(results, each_rule)
             baseline = candidates[each_rule].get(_compared(result, each_rule))
@@ -428,16 +420,6 @@ def with_baselines(results: Iterable[Result], rule: BaselineRule) -> list[Result
 
 _FIELDS = tuple(each.name for each in fields(Result))
 _values_of = attrgetter(*_FIELDS)
-
-
-def _rules(result: Result, rule: BaselineRule) -> tuple[BaselineRule, ...]:
-    """Return the rules that find its baseline; the first that finds one counts.
-
-    A strategy that cannot run on 1 GPU, such as sharded, has no number of its own there.
-    """
-    if rule is BaselineRule.SAME and least_replicas(result.axes["variable_update"]) > 1:
-        return BaselineRule.BEST, BaselineRule.FEWEST
-    return (rule,)
 
 
 def _candidates(results: Sequence[Result], rule: BaselineRule) -> dict[tuple[object, ...], Result]:
@@ -519,15 +501,6 @@ def by_item(results: Sequence[Result]) -> list[list[Result]]:
 def has_steps(result: Result) -> bool:
     """Return whether the time of a step follows from what it counts and from its batch."""
     return _items_per_example(result) is not None
-
-
-def why_no_steps(result: Result) -> str:
-    """Return why the time of a step does not follow from its throughput."""
-    return (
-        f"{result.trial_id[:8]} counts {result.item}, and batch_size counts examples: the time of "
-        f"a step is known of trials that count {', '.join(measurement.BY_EXAMPLE)}, or "
-        f"{measurement.TOKENS} of a known seq_len"
-    )
 
 
 def items_per_step(result: Result) -> int:

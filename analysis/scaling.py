@@ -49,21 +49,13 @@ class CurvePoint:
     def facts(self) -> dict[str, Any]:
         """Return what --json prints of it."""
         result, added, baseline = self.result, self.added, self.result.baseline
-        return {
-            "trial_id": result.trial_id,
-            "num_gpus": result.num_gpus,
-            "hosts": result.hosts,
-            "throughput": result.throughput,
+        facts = {name: getattr(result, name) for name in _OF_RESULT}
+        return facts | {
             "throughput_low": result.low,  # 95 % CI, as everywhere below
             "throughput_high": result.high,
-            "repeats": result.repeats,
             "attempts": result.attempt_ids,
-            "is_valid": result.is_valid,
-            "is_reported": result.is_reported,
-            "speed_up": result.speed_up,
             "speed_up_low": self.speed_up_low,
             "speed_up_high": self.speed_up_high,
-            "efficiency": result.efficiency,
             "baseline_strategy": baseline and baseline.strategy,
             "baseline_num_gpus": baseline and baseline.num_gpus,
             "added_share": added and added.share,
@@ -73,6 +65,12 @@ class CurvePoint:
             "added_is_sure": added and added.is_sure,
             "doubts": badges.of_result(result),
         }
+
+
+_OF_RESULT = (
+    *("trial_id", "num_gpus", "hosts", "throughput", "repeats", "is_valid", "is_reported"),
+    *("speed_up", "efficiency"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,22 +114,13 @@ class Scaling:
     def facts(self) -> dict[str, Any]:
         """Return what --json prints of it."""
         environment = self.table.environment
-        return {
-            "setting": dict(self.table.setting),
-            "origin": environment.origin,
-            "environment": environment.key,
-            "host": environment.host,
-            "machine": environment.machine,
-            "versions": environment.versions,
-            "device_kind": environment.device_kind,
-            "unit": self.table.unit,
-            "scaling": self.scaling,
-            "tells_what_pays": self.tells_what_pays,
-            "curves": self.curves,
-            "failures": self.failures,
-            "doubts": badges.of_environment(environment),
-            "notes": table_facts(self.table),
-        }
+        facts = {"setting": dict(self.table.setting), "environment": environment.key}
+        for name in ("origin", "host", "machine", "versions", "device_kind"):
+            facts[name] = getattr(environment, name)
+        for name in ("scaling", "tells_what_pays", "curves", "failures"):
+            facts[name] = getattr(self, name)
+        facts["unit"], facts["notes"] = self.table.unit, table_facts(self.table)
+        return facts | {"doubts": badges.of_environment(environment)}
 
 
 def scalings(results: Sequence[Result]) -> list[Scaling]:

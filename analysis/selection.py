@@ -30,7 +30,7 @@ from store.errors import StoreError
 from store.filters import attempt_ids, is_of_trials, parsed
 from store.reading import listing, queries, references, sweeps
 from store.reading.earlier import raced_out
-from store.reading.listing import full_names, newest_first, origin_note
+from store.reading.listing import full_names, newest_first
 from store.reading.queries import Row
 from store.schema import AttemptRow
 
@@ -186,10 +186,10 @@ def _of_others(selection: Selection, *, every_night: bool = False) -> list[Resul
     if engine is None:
         rows = references.known_references(None)
     else:
+        read = references.measured_elsewhere
+        if is_published:
+            read = references.known_references
         with reading(engine) as connection:
-            read = references.measured_elsewhere
-            if is_published:
-                read = references.known_references
             rows = read(connection)
     if rows and selection.source is not None:
         rows = of_source(rows, selection.source)
@@ -208,13 +208,11 @@ def _of_others(selection: Selection, *, every_night: bool = False) -> list[Resul
 
 
 def _no_figure(selection: Selection) -> StoreError:
-    name, asked = locate(selection.db).name, " in it"
+    name, asked, see = locate(selection.db).name, " in it", ""
     if selection.filters:
         asked = f" like {' '.join(selection.filters)}"
+        see = f"; see {typed('list')} --origin published"
     if selection.origin is Origin.PUBLISHED:
-        see = ""
-        if selection.filters:
-            see = f"; see {typed('list')} --origin published"
         return StoreError(f"{name}: no published figure{asked}{see}")
     return NothingFoundError(
         f"{name}: nothing that was measured elsewhere{asked}; {typed('db')} import TABLE takes "

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.predict import KnownCurve, Prediction, by_rules, curves, predict
+from analysis.predict import Extrapolation, KnownCurve, Prediction, by_rules, curves, predict
 from analysis.published import of_others
 from analysis.results import Result
 from scalemark.records.references import Reference, ReferenceKind
@@ -43,16 +43,21 @@ class Checked:
     prediction: Prediction
 
     @property
+    def reached(self) -> Extrapolation:
+        assert self.prediction.reached is not None
+        return self.prediction.reached
+
+    @property
+    def num_counts(self) -> int:
+        return len(self.prediction.rests_on)
+
+    @property
     def error(self) -> float:
-        assert self.prediction.throughput is not None
-        return abs(self.prediction.throughput / self.figure - 1)
+        return abs(self.reached.throughput / self.figure - 1)
 
     @property
     def is_inside(self) -> bool:
-        prediction = self.prediction
-        assert prediction.low is not None
-        assert prediction.high is not None
-        return prediction.low <= self.figure <= prediction.high
+        return self.reached.low <= self.figure <= self.reached.high
 
     def rule_error(self, rule: str) -> float:
         num_gpus = self.prediction.num_gpus
@@ -119,7 +124,7 @@ def checked(results: Sequence[Result], fews: Sequence[int] = (1, 2, 4)) -> list[
             if not is_on_one_host(result):
                 continue
             prediction = predict(curve, result.num_gpus, known)
-            if prediction.throughput is not None:
+            if prediction.reached is not None:
                 found.append(
                     Checked(few=few, figure=result.throughput, curve=curve, prediction=prediction)
                 )
@@ -135,9 +140,9 @@ def table(figures: Sequence[Checked]) -> str:
     for name, group in groups(figures):
         cells = [name, str(len(group)), _errors([one.error for one in group])]
         for rule in RULES:
-            has_rules = all(one.prediction.num_counts > 1 for one in group)
+            has_rules = all(one.num_counts > 1 for one in group)
             cells.append(_errors([one.rule_error(rule) for one in group]) if has_rules else "")
-        reach = np.median([1 - one.prediction.low / one.prediction.throughput for one in group])
+        reach = np.median([1 - one.reached.low / one.reached.throughput for one in group])
         cells += [f"{np.mean([one.is_inside for one in group]):.0%}", f"{reach:.0%}"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -146,10 +151,10 @@ def table(figures: Sequence[Checked]) -> str:
 def groups(figures: Sequence[Checked]) -> Iterator[tuple[str, list[Checked]]]:
     """Yield figures by the counts of GPUs that they were predicted from, and by strategy."""
     for few, num_gpus in ((4, 8), (4, None), (2, 4), (2, 8)):
-        of = [one for one in figures if one.few == few and one.prediction.num_counts > 1]
+        of = [one for one in figures if one.few == few and one.num_counts > 1]
         yield f"{num_gpus or 'other than 8'} from up to {few}", _on(of, num_gpus)
     eight = [one for one in figures if one.few == 4 and one.prediction.num_gpus == 8]
-    several = [one for one in eight if one.prediction.num_counts > 1]
+    several = [one for one in eight if one.num_counts > 1]
     ways: dict[str, Callable[[Checked], bool]] = {
         "rings": lambda one: str(one.curve.first.axes["all_reduce"]).startswith("nccl"),
         "parameter servers": lambda one: (
@@ -158,7 +163,7 @@ def groups(figures: Sequence[Checked]) -> Iterator[tuple[str, list[Checked]]]:
     }
     for name, is_of in ways.items():
         yield f"8 from up to 4, {name}", [one for one in several if is_of(one)]
-    yield "8 from one count up to 4", [one for one in eight if one.prediction.num_counts == 1]
+    yield "8 from one count up to 4", [one for one in eight if one.num_counts == 1]
     for num_gpus in (2, 4, 8):
         yield f"{num_gpus} from 1", _on([one for one in figures if one.few == 1], num_gpus)
 
@@ -181,9 +186,9 @@ def rows(figures: Sequence[Checked]) -> str:
         "|---|---|---|---|---:|---:|---:|---:|---|---|",
     ]
     for one in figures:
-        shown, where = one.prediction, one.curve.environment
-        cells = [where.versions, where.machine, shown.model, shown.strategy, one.few]
-        cells += [shown.num_gpus, f"{one.figure:.0f}", f"{shown.throughput:.0f}"]
+        first, where, shown = one.curve.first, one.curve.environment, one.reached
+        cells = [where.versions, where.machine, first.axes["model"], first.way, one.few]
+        cells += [one.prediction.num_gpus, f"{one.figure:.0f}", f"{shown.throughput:.0f}"]
         cells += [f"{shown.low:.0f}..{shown.high:.0f}", shown.basis]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)

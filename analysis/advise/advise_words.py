@@ -29,8 +29,12 @@ def screen(answers: Sequence[Recommendation], left: NotRun | None = None) -> Scr
     else:
         columns, rows = _table_of_several(answers)
         headline, winner = _headline_of_several(answers), None
-    if any(_is_apart_faster(answer) for answer in answers):
-        headline += " Left out: independent, whose replicas train a model each."
+    for answer in answers:
+        # tables show replicas that train apart as faster than the pick
+        rates = [result.throughput or 0.0 for result in answer.question.apart]
+        if answer.pick is not None and max(rates, default=0.0) > (answer.pick.throughput or 0.0):
+            headline += " Left out: independent, whose replicas train a model each."
+            break
     if left is not None:
         headline += (
             f" The sweep is unfinished: {left.num_trials} of {left.num_asked_for} trials are left."
@@ -185,12 +189,6 @@ def _are_single_runs(answers: Sequence[Recommendation]) -> bool:
             if len(result.repeats) != 1 or not result.environment.origin.is_ours:
                 return False
     return True
-
-
-def _is_apart_faster(answer: Recommendation) -> bool:
-    """Return whether tables show replicas that train apart as faster than the pick."""
-    rates = [result.throughput or 0.0 for result in answer.question.apart]
-    return answer.pick is not None and max(rates, default=0.0) > (answer.pick.throughput or 0.0)
 
 
 _Table = tuple[tuple[str, ...], list[tuple[str, ...]]]

@@ -21,7 +21,7 @@ from analysis.judgement import contradiction, more_repeats
 from analysis.known_boxes import num_gpus_there
 from analysis.results import Result, setting
 from analysis.screen import NextStep
-from analysis.selection import Selection, Source
+from analysis.selection import Source
 from analysis.titles import number
 from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES, in_your_code
 from scalemark.cli.terminal import UNPRINTED
@@ -308,30 +308,25 @@ def _answer(
         failed = [attempt for result in question.choices for attempt in result.attempt_ids]
         return replace(answer, explain=f"{show} {min(failed)}" if failed else "")
     pick = ranking.pick.result
-    is_judged = len(ranking.standings) > 1 and not question.is_published
+    certainty, code, explain = None, "", ""
+    if len(ranking.standings) > 1 and not question.is_published:
+        certainty = ranking.certainty
+    update, *others = [str(pick.axes.get(axis, "")) for axis in STRATEGY_AXES]
+    if update in VARIABLE_UPDATES and not pick.is_of_program:
+        code = in_your_code(update, *others)
+    origin = source.selection.origin
+    # else what ran is not known, or nothing takes its steps apart
+    if not question.is_of_program and origin is not Origin.ELSEWHERE:
+        is_told = origin is not Origin.MEASURED
+        trial = pick.trial_id[:ID_DIGITS]
+        explain = source.selection.analysis("explain", "--trial", trial, names_origin=is_told)
     return replace(
         answer,
-        certainty=ranking.certainty if is_judged else None,
+        certainty=certainty,
         command=again.filled_command(pick),
-        in_your_code=_in_your_code(pick),
-        explain=_explain(source.selection, question, pick),
+        in_your_code=code,
+        explain=explain,
     )
-
-
-def _in_your_code(pick: Result) -> str:
-    """Return it of strategies that the trainer has; empty of others."""
-    update, *others = (str(pick.axes.get(axis, "")) for axis in STRATEGY_AXES)
-    if pick.is_of_program or update not in VARIABLE_UPDATES:
-        return ""
-    return in_your_code(update, *others)
-
-
-def _explain(selection: Selection, question: Question, pick: Result) -> str:
-    if question.is_of_program or selection.origin is Origin.ELSEWHERE:
-        return ""  # what ran is not known, or nothing takes its steps apart
-    is_told = selection.origin is not Origin.MEASURED
-    trial = pick.trial_id[:ID_DIGITS]
-    return selection.analysis("explain", "--trial", trial, names_origin=is_told)
 
 
 def _reasons(question: Question, source: Source) -> dict[str, tuple[str, ...]]:

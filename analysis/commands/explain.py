@@ -17,6 +17,7 @@ from analysis.explain.waterfall import observer
 from analysis.selection import Newest, Selection, Source, choose
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
+from scalemark.records.measurement import BY_EXAMPLE, TOKENS
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import visible
 from scalemark.text.wording import counted
@@ -155,7 +156,11 @@ def _targets(asked: Sequence[results.Result], asked_for: Selection) -> list[resu
         )
     with_steps = [result for result in numbers if results.has_steps(result)]
     if not with_steps:
-        raise StoreError(results.why_no_steps(numbers[0]))
+        raise StoreError(
+            f"{numbers[0].trial_id[:8]} counts {numbers[0].item}, and batch_size counts examples: "
+            f"the time of a step is known of trials that count {', '.join(BY_EXAMPLE)}, or "
+            f"{TOKENS} of a known seq_len"
+        )
     if not any(result.axes["batch_size"] for result in with_steps):
         raise StoreError("the chosen figures have no batch size: their step times are unknown")
     return with_steps

@@ -100,48 +100,56 @@ def _show(console: Console, predictions: Sequence[Prediction]) -> None:
     """Print a table for each environment and unit, then doubts and what was declined."""
     grouped: dict[tuple[str, str], list[Prediction]] = defaultdict(list)
     for prediction in predictions:
-        grouped[prediction.environment, prediction.unit].append(prediction)
-    for (_, unit), group in grouped.items():
-        screen.say(console, f"Predicted, not measured: {group[0].machine}", "bold")
-        able = [prediction for prediction in group if prediction.throughput is not None]
-        if able:
-            _print_table(console, sorted(able, key=_order), unit, group[0].origin)
+        environment, unit = prediction.curve.environment, prediction.curve.first.unit
+        grouped[environment.key, unit].append(prediction)
+    for group in grouped.values():
+        screen.say(
+            console, f"Predicted, not measured: {group[0].curve.environment.machine}", "bold"
+        )
+        _print_table(console, sorted(group, key=_order))
         for line in _reasons(group):
             screen.say(console, line)
 
 
 def _order(prediction: Prediction) -> tuple[object, ...]:
     setting = " ".join(f"{name}={value}" for name, value in prediction.setting.items())
-    names = natural(prediction.model), natural(prediction.strategy), natural(setting)
-    return *names, prediction.num_gpus
+    names = *_model_and_strategy(prediction), setting
+    return *map(natural, names), prediction.num_gpus
 
 
-def _print_table(
-    console: Console, predictions: Sequence[Prediction], unit: str, origin: str
-) -> None:
+def _model_and_strategy(prediction: Prediction) -> tuple[str, str]:
+    first = prediction.curve.first
+    return str(first.axes["model"]), first.way
+
+
+def _print_table(console: Console, predictions: Sequence[Prediction]) -> None:
+    """Print those of one environment and unit that were not declined."""
+    able = [prediction for prediction in predictions if prediction.reached is not None]
     # axes, beside model and strategy, in which the curves differ
-    varied = axes_apart([{**each.setting, "model": ""} for each in predictions])
-    heading = f"{unit} [95 %]"
+    varied = axes_apart([{**each.setting, "model": ""} for each in able])
+    first = predictions[0].curve.first
+    heading, origin = f"{first.unit} [95 %]", str(first.environment.origin)
     columns = ["model", "strategy", *varied, "GPUs", heading, "from"]
-    has_figures = any(prediction.figure is not None for prediction in predictions)
+    has_figures = any(prediction.figure is not None for prediction in able)
     if has_figures:
         columns.append(origin)
     rows = []
-    for prediction in predictions:
-        cells = [prediction.model, prediction.strategy]
-        cells += [as_typed(prediction.setting.get(axis)) for axis in varied]
-        low, high = titles.number(prediction.low or 0.0), titles.number(prediction.high or 0.0)
-        cells += [
-            str(prediction.num_gpus),
-            f"{titles.number(prediction.throughput or 0.0)} [{low}, {high}]",
-        ]
-        cells.append(counted(prediction.num_counts, "count"))
-        if has_figures:
-            figure, error = prediction.figure, prediction.error
-            off = "" if error is None else f" {error:+.1%}"
-            cells.append("" if figure is None else f"{titles.number(figure)}{off}")
+    for prediction in able:
+        reached, figure = prediction.reached, prediction.figure
+        assert reached is not None
+        cells = [*_model_and_strategy(prediction)]
+        for axis in varied:
+            cells.append(as_typed(prediction.setting.get(axis)))
+        low, high = titles.number(reached.low), titles.number(reached.high)
+        cells += [str(prediction.num_gpus), f"{titles.number(reached.throughput)} [{low}, {high}]"]
+        cells.append(counted(len(prediction.rests_on), "count"))
+        if figure is not None:
+            cells.append(f"{titles.number(figure)} {reached.throughput / figure - 1:+.1%}")
+        elif has_figures:
+            cells.append("")
         rows.append(cells)
-    print_columns(console, columns, rows, right=frozenset(["GPUs", heading, origin]))
+    if rows:
+        print_columns(console, columns, rows, right=frozenset(["GPUs", heading, origin]))
 
 
 def _reasons(group: Sequence[Prediction]) -> Iterator[str]:
@@ -150,8 +158,8 @@ def _reasons(group: Sequence[Prediction]) -> Iterator[str]:
     for prediction in group:
         if prediction.declined:
             by_reason[prediction.declined].append(prediction)
-        elif prediction.basis in _DOUBTS:
-            by_reason[_DOUBTS[prediction.basis]].append(prediction)
+        elif prediction.reached is not None and prediction.reached.basis in _DOUBTS:
+            by_reason[_DOUBTS[prediction.reached.basis]].append(prediction)
     for reason, of_reason in by_reason.items():
         if of_reason[0].declined:
             yield f"Not predicted: {_named(of_reason)}: {reason}."
@@ -164,5 +172,5 @@ def _reasons(group: Sequence[Prediction]) -> Iterator[str]:
 def _named(predictions: Sequence[Prediction]) -> str:
     names = []
     for prediction in predictions:
-        names.append(f"{prediction.model} {prediction.strategy} on {prediction.counted}")
+        names.append(f"{' '.join(_model_and_strategy(prediction))} on {prediction.counted}")
     return listed(shortened(names, _MOST_NAMED))

@@ -6,13 +6,15 @@ Nothing is averaged over another axis.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from operator import itemgetter
 
 from analysis.again import command, repeated
 from analysis.compare.sides import ComparedSide
 from analysis.judgement import Decision, Judgement, judge, more_repeats
 from analysis.labels import FOLLOWERS
 from analysis.measured import differing
-from analysis.results import Environment, GlobalBatch, Result, axes_of, global_batch
+from analysis.results import GlobalBatch, Result, axes_of, global_batch
 from scalemark.host.software import CODE, COMMIT
 from scalemark.records.axes import INHERITED, bare_name, is_env_variable
 from scalemark.records.trial import STRATEGY_AXES
@@ -92,7 +94,13 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
         loose = _match(*_unpaired(a, b, pairs), free | followers, anywhere=anywhere)
         if loose:
             free, pairs = free | followers, [*pairs, *loose]
-    different = [pair for pair in pairs if not _share_attempts(*pair)]
+    different = []
+    for of_a, of_b in pairs:
+        is_same = not set(of_a.attempt_ids).isdisjoint(of_b.attempt_ids)
+        if not of_a.environment.origin.is_ours:  # attempts of tables are unknown
+            is_same = of_a.trial_id == of_b.trial_id
+        if not is_same:
+            different.append((of_a, of_b))
     if not different:
         if pairs:
             raise StoreError(
@@ -126,13 +134,6 @@ def _only_difference(of_a: Sequence[Result], of_b: Sequence[Result]) -> frozense
 def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:
     """Return the axes that both results of a pair must have alike."""
     return [axis for axis in axes_of([*of_a, *of_b]) if axis not in free]
-
-
-def _share_attempts(of_a: Result, of_b: Result) -> bool:
-    """Return whether both are made of the same attempts; attempts of tables are unknown."""
-    if not of_a.environment.origin.is_ours:
-        return of_a.trial_id == of_b.trial_id
-    return not set(of_a.attempt_ids).isdisjoint(of_b.attempt_ids)
 
 
 def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozenset[str]:
@@ -196,8 +197,20 @@ def _rows(
         values = {(of_a.axes["model"], of_a.axes.get(axis)) for of_a, _ in pairs}
         if axis not in STRATEGY_AXES and (axis in _USUAL or len(values) > len(models)):
             shown.append(axis)
-    ordered = sorted(pairs, key=lambda pair: _sort_key(pair[0]))
-    environments = _environment_names([result for result, _ in ordered])
+    keyed, places = [], {}
+    for of_a, of_b in pairs:
+        # also by the free axes of which a strategy is the name
+        own = natural(of_a.strategy) if of_a.is_named_by_free_axes else ()
+        keyed.append(((str(of_a.axes["model"]), of_a.num_gpus, own), (of_a, of_b)))
+    ordered = [pair for _, pair in sorted(keyed, key=itemgetter(0))]
+    for of_a, _ in ordered:
+        places[of_a.environment.key] = of_a.environment
+    # each is named by what not all have alike, as `program commit 3f2a1c`
+    facts = []
+    for place in places.values():
+        own_facts = {"host": place.host, "shares_host": str(place.shares_host)}
+        facts.append({**own_facts, "devices": place.devices, **place.software})
+    environments = dict(zip(places, differing(facts), strict=True))
     for of_a, of_b in ordered:
         # a table that was imported need not say them
         setting = {
@@ -247,21 +260,17 @@ def _judged(of_a: Result, of_b: Result) -> tuple[Judgement | None, int | None, l
     is_single = min(judgement.ratio.num_a, judgement.ratio.num_b) == 1
     more = 2 if is_single else more_repeats(of_a.repeats, of_b.repeats)
     to_run = []
-    # a command runs both on this machine, with the packages that are here now
-    if more and _differ_in_code_alone(of_a.environment, of_b.environment):
+    # a command runs both on this machine, with the packages that are here now: they are of one
+    # environment, or of one but for the code of a program
+    a, b = of_a.environment, of_b.environment
+    apart = set(_differing_axes(a.software, b.software, {**a.software, **b.software}))
+    is_alike = (a.machine, a.shares_host) == (b.machine, b.shares_host)
+    is_by_code = is_alike and CODE in apart and apart <= {CODE, COMMIT}
+    if more and (a.key == b.key or is_by_code):
         for result in (of_a, of_b):
             wanted = repeated(len(result.repeats) + more)
             to_run.append(command(result.spec, [result], *wanted))
     return judgement, more, to_run
-
-
-def _differ_in_code_alone(a: Environment, b: Environment) -> bool:
-    """Return whether they are one environment, or one but for the code of a program."""
-    if a.key == b.key:
-        return True
-    apart = set(_differing_axes(a.software, b.software, {**a.software, **b.software}))
-    is_alike = (a.machine, a.shares_host) == (b.machine, b.shares_host)
-    return is_alike and CODE in apart and apart <= {CODE, COMMIT}
 
 
 def _names(
@@ -301,23 +310,6 @@ def _differing_axes(
     return [axis for axis in axes if a.get(axis) != b.get(axis)]
 
 
-def _environment_names(results: Sequence[Result]) -> dict[str, str]:
-    """Name each environment by what not all have alike, as `program commit 3f2a1c`."""
-    by_key = {result.environment.key: result.environment for result in results}
-    facts = []
-    for environment in by_key.values():
-        shares_host = str(environment.shares_host)
-        own = {"host": environment.host, "shares_host": shares_host, "devices": environment.devices}
-        facts.append(own | dict(environment.software))
-    return dict(zip(by_key, differing(facts), strict=True))
-
-
-def _sort_key(result: Result) -> tuple[object, ...]:
-    """Return the key to sort pairs by: also by the free axes of which a strategy is the name."""
-    own = natural(result.strategy) if result.is_named_by_free_axes else ()
-    return str(result.axes["model"]), result.num_gpus, own
-
-
 def _environments(of_a: Result, of_b: Result) -> Iterator[str]:
     a, b = of_a.environment, of_b.environment
     if a.key == b.key:
@@ -351,7 +343,8 @@ def _unpaired(
 def _why_none(a: ComparedSide, b: ComparedSide, free: frozenset[str]) -> str:
     pairs = []
     for of_a, partners in _alike(a.results, b.results, free):
-        pairs += [(of_a, of_b) for of_b in partners]
+        for of_b in partners:
+            pairs.append((of_a, of_b))
     for of_a, of_b in pairs:
         if _counts_alike(of_a, of_b):
             how = "with host=, software_key=, sweep= or shares_host= on both sides"
@@ -390,7 +383,6 @@ def _closest(
 ) -> tuple[list[str], _Setting, _Setting]:
     """Return the two settings that have the most in common, and the axes in which they differ."""
     candidates = []
-    for here in of_a[:_MOST_TRIED]:
-        for there in of_b[:_MOST_TRIED]:
-            candidates.append((_differing_axes(here, there, there), here, there))
+    for here, there in product(of_a[:_MOST_TRIED], of_b[:_MOST_TRIED]):
+        candidates.append((_differing_axes(here, there, there), here, there))
     return min(candidates, key=lambda each: ("model" in each[0], len(each[0])))

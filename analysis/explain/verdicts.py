@@ -220,11 +220,22 @@ def _doubts_about_verdict(
             yield "the one replica fetches its variables from the CPU, which counts as its compute"
     of_bound = [cause for cause in heavy if cause.bound is bound]
     if bound is Bound.HEALTHY:
-        yield from _doubts_about_health(fall)
+        assert fall.ideal is not None  # nothing is healthy without it
+        lost = waterfall.difference(fall.target, fall.ideal)
+        if lost.is_conclusive and fall.share(lost.high or 0.0) > MATTERS:
+            yield "the interval of its loss reaches above 10% of the step"
+        if ablations.Ablation.ALONE_READING in fall.ablations.results:
+            yield "one replica was measured with its input alone, which may hold that back, too"
     elif of_bound:
         yield from _doubts_about_top(fall, of_bound[0], heavy)
-    else:
-        yield from _doubts_about_quiet(fall, causes)
+    else:  # causes that seem to take less than what matters, but whose intervals reach it
+        known = [(" or ".join(part.causes), part.seconds) for part in fall.parts]
+        known += [(str(cause.bound), cause.seconds) for cause in causes if cause.bound]
+        names: dict[str, None] = {}
+        for name, seconds in known:
+            if name not in names and fall.share(_at_most(seconds)) >= MATTERS:
+                names[name] = None
+                yield f"the interval of {name} reaches 10% of the step"
 
 
 def _doubts_about_launching(case: Case, bound: Bound, heavy: Sequence[Evidence]) -> Iterator[str]:
@@ -275,24 +286,6 @@ def _doubts_about_top(
     for other in heavy:
         if other.bound is not top.bound and not _is_apart(top, other):
             yield f"{other.bound or UNNAMED} may be as large"
-
-
-def _doubts_about_health(fall: waterfall.Waterfall) -> Iterator[str]:
-    assert fall.ideal is not None  # nothing is healthy without it
-    lost = waterfall.difference(fall.target, fall.ideal)
-    if lost.is_conclusive and fall.share(lost.high or 0.0) > MATTERS:
-        yield "the interval of its loss reaches above 10% of the step"
-    if ablations.Ablation.ALONE_READING in fall.ablations.results:
-        yield "one replica was measured with its input alone, which may hold that back, too"
-
-
-def _doubts_about_quiet(fall: waterfall.Waterfall, causes: Sequence[Evidence]) -> Iterator[str]:
-    """Yield causes that seem to take less than what matters, but whose intervals reach it."""
-    known = [(" or ".join(part.causes), part.seconds) for part in fall.parts]
-    known += [(str(cause.bound), cause.seconds) for cause in causes if cause.bound]
-    names = {name: None for name, seconds in known if fall.share(_at_most(seconds)) >= MATTERS}
-    for name in names:
-        yield f"the interval of {name} reaches 10% of the step"
 
 
 MORE_BATCHES = 8  # that wait on each device

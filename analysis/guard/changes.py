@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 
@@ -82,9 +83,12 @@ class Change:
 
 def changes(records: Sequence[Record], least: float) -> list[Change]:
     """Return the changes of at least this share, in the order of their first nights."""
-    groups = [groups_of([cell.axes for cell in record.cells]) for record in records]
-    num_cells = sum(len(record.cells) for record in records)
-    rule = ScanRule(num_groups=sum(map(len, groups)) - num_cells, num_cells=num_cells, least=least)
+    groups, num_cells, num_groups = [], 0, 0
+    for record in records:
+        groups.append(groups_of([cell.axes for cell in record.cells]))
+        num_cells += len(record.cells)
+        num_groups += len(groups[-1])
+    rule = ScanRule(num_groups=num_groups - num_cells, num_cells=num_cells, least=least)
     every: list[Change] = []
     for record, of_record in zip(records, groups, strict=True):
         shifts = scan(record.logs, of_record, rule)
@@ -93,7 +97,10 @@ def changes(records: Sequence[Record], least: float) -> list[Change]:
             # a part of one with the same cause: on the same machine at the same time, or on
             # another one with the same recorded change
             for place, other in enumerate(every):
-                if _is_one_cause(other, change):
+                is_there = other.machines == change.machines
+                is_there |= bool(other.causes and other.causes == change.causes)
+                is_then = other.after <= change.latest and change.after <= other.latest
+                if is_there and is_then and other.is_slower == change.is_slower:
                     every[place] = _as_one(other, change)
                     break
             else:
@@ -121,11 +128,12 @@ class _Cause:
 def _by_cause(shifts: Sequence[Shift]) -> list[_Cause]:
     causes: list[_Cause] = []
     for shift in shifts:
-        known = next((cause for cause in causes if cause.takes(shift)), None)
-        if known is None:
-            causes.append(_Cause(shifts=[shift], after=shift.earliest - 1, latest=shift.latest))
+        for known in causes:
+            if known.takes(shift):
+                known.shifts.append(shift)
+                break
         else:
-            known.shifts.append(shift)
+            causes.append(_Cause(shifts=[shift], after=shift.earliest - 1, latest=shift.latest))
     return causes
 
 
@@ -140,7 +148,9 @@ def _change(
     if not log_ratio * first.log_ratio > 0:
         log_ratio, reach = first.log_ratio, math.inf
     nights = record.nights
-    since = nights[cause.after :]
+    since, accepted = nights[cause.after :], ""
+    for night in since[1:]:
+        accepted = accepted or night.accepted
     return Change(
         machines=(record.machine,),
         is_simulated=record.is_simulated,
@@ -156,20 +166,27 @@ def _change(
         causes=tuple(_differences(nights[cause.after : cause.latest + 1])),
         sweeps=tuple(nights[first.first].trials),
         sides=(since[0], nights[cause.latest]),
-        accepted=next((night.accepted for night in since[1:] if night.accepted), ""),
+        accepted=accepted,
     )
 
 
 def _names(hit: Sequence[Group], groups: Sequence[Group], record: Record) -> tuple[str, ...]:
     """Name a group that has all cells that were hit and no other, else each part of it."""
-    cells = {int(cell) for group in hit for cell in group.cells}
+    names: dict[str, None] = {}
+    cells: set[int] = set()
+    in_groups: set[int] = set()
+    for group in hit:
+        cells.update(group.cells.tolist())
+        if group.name:
+            names[group.name] = None
+            in_groups.update(group.cells.tolist())
     for group in groups:
-        if group.name and len(group.cells) == len(cells) and cells.issuperset(group.cells.tolist()):
+        is_as_large = bool(group.name) and len(group.cells) == len(cells)
+        if is_as_large and cells.issuperset(group.cells.tolist()):
             return (group.name,)
-    named = [group for group in hit if group.name]
-    in_groups = {int(cell) for group in named for cell in group.cells}
-    alone = [record.cells[cell].name for cell in sorted(cells - in_groups)]
-    return tuple(dict.fromkeys([*(group.name for group in named), *alone]))
+    for cell in sorted(cells - in_groups):
+        names[record.cells[cell].name] = None
+    return tuple(names)
 
 
 def _levels(logs: Floats, shifts: Sequence[Shift], shift: Shift) -> tuple[Floats, Floats]:
@@ -245,14 +262,6 @@ def _as_one(known: Change, other: Change) -> Change:
     )
 
 
-def _is_one_cause(known: Change, other: Change) -> bool:
-    if known.is_slower != other.is_slower:
-        return False
-    if known.after > other.latest or other.after > known.latest:
-        return False
-    return known.machines == other.machines or bool(known.causes and known.causes == other.causes)
-
-
 def _with_recovery(change: Change, every: Sequence[Change], least: float) -> Change:
     """Say when later changes of most of its cells made it good again."""
     if not change.is_slower:
@@ -274,17 +283,20 @@ _MOST_NAMED = 3
 
 def headline(changes: Sequence[Change], records: Sequence[Record]) -> str:
     """Return the answer in one sentence."""
-    numbers = Counter(change.state for change in changes)
+    numbers = Counter(map(attrgetter("state"), changes))
     parts = [counted(numbers[ChangeState.REGRESSION], "regression")]
     for state in (ChangeState.ACCEPTED, ChangeState.RECOVERED):
         if numbers[state]:
             parts.append(f"{numbers[state]} {state}")
     if numbers[ChangeState.IMPROVEMENT]:
         parts.append(counted(numbers[ChangeState.IMPROVEMENT], "improvement"))
-    days = [night.day for record in records for night in record.nights]
-    num_trials = sum(len(record.cells) for record in records)
+    days: set[date] = set()
+    num_trials = 0
+    for record in records:
+        days.update(map(attrgetter("day"), record.nights))
+        num_trials += len(record.cells)
     return (
-        f"{', '.join(parts)}, in {counted(len(set(days)), 'night')} of "
+        f"{', '.join(parts)}, in {counted(len(days), 'night')} of "
         f"{counted(num_trials, 'trial')} ({min(days)} .. {max(days)})."
     )
 
@@ -328,17 +340,22 @@ def sentence(change: Change) -> str:
 
 def notes(records: Sequence[Record]) -> Iterator[str]:
     """Yield the machines, what is too young to be sure of, and the badges."""
-    machines = dict.fromkeys(record.machine for record in records)
+    machines: dict[str, None] = {}
+    used, num_young = set(), 0
+    for record in records:
+        machines[record.machine] = None
+        if len(record.nights) < FEWEST_NIGHTS:
+            num_young += len(record.cells)
+        if record.is_simulated:
+            used.add("simulated")
+        for cell in record.cells:
+            if cell.axes.get("device_kind") == DeviceKind.CPU_DEVICE:
+                used.add("CPU devices")
     if len(machines) > 1:
         yield f"{len(machines)} machines, each with a history of its own: {'; '.join(machines)}"
     else:
-        yield next(iter(machines))
-    young = sum(len(record.cells) for record in records if len(record.nights) < FEWEST_NIGHTS)
-    if young:
-        yield f"{counted(young, 'trial')} with fewer than {FEWEST_NIGHTS} nights: measure more"
-    used = {"simulated" for record in records if record.is_simulated}
-    kinds = {cell.axes.get("device_kind") for record in records for cell in record.cells}
-    if DeviceKind.CPU_DEVICE in kinds:
-        used.add("CPU devices")
+        yield from machines
+    if num_young:
+        yield f"{counted(num_young, 'trial')} with fewer than {FEWEST_NIGHTS} nights: measure more"
     if meanings := badges.foot(used):
         yield meanings
