@@ -100,33 +100,29 @@ def _said(environment: Mapping[str, str], names: Sequence[str]) -> str:
 
 def _usual(rows: Sequence[Mapping[str, Any]], device_kind: str) -> str:
     """Simulated numbers are not TensorFlow's."""
+    start = ""
+    if device_kind == DeviceKind.SIMULATED_GPU:
+        start = "simulated by "
     texts = set()
     for row in rows:
-        by = f"scalemark {row['scalemark']}"
-        if device_kind == DeviceKind.SIMULATED_GPU:
-            texts.add(f"simulated by {by}")
-        else:
-            texts.add(", ".join(filter(None, (_frameworks(row), by))))
-    unknown = "simulated by versions unknown"
-    if device_kind != DeviceKind.SIMULATED_GPU:
-        unknown = "versions unknown"
-    return " and ".join(sorted(texts)) or unknown
+        frameworks = "" if start else _frameworks(row)
+        texts.add(f"{start}{frameworks}scalemark {row['scalemark']}")
+    return " and ".join(sorted(texts)) or f"{start}versions unknown"
 
 
 def _frameworks(environment: Mapping[str, Any]) -> str:
-    """Return `Python 3.12.1 with PyTorch 2.9.0 installed` of a user's program, which may use less
+    """Return `Python 3.12.1 with PyTorch 2.9.0 installed, ` of a user's program, which may use less
     than its interpreter has.
     """
     description = environment["description"] or {}
     if "program" not in description:
-        return f"TensorFlow {environment['tensorflow']}"
+        return f"TensorFlow {environment['tensorflow']}, "
     packages = description.get("packages") or {}
     named = [f"{word} {packages[name]}" for name, word in _FRAMEWORKS.items() if name in packages]
-    python = description.get("python")
-    installed = f" with {listed(named)} installed" if named else ""
-    if python:
-        return f"Python {python}{installed}"
-    return ""
+    python, installed = description.get("python"), ""
+    if named:
+        installed = f" with {listed(named)} installed"
+    return f"Python {python}{installed}, " if python else ""
 
 
 _Key = tuple[str, Where, bool]  # trial, environment, and whether hosts were of one machine
@@ -175,8 +171,16 @@ def measured(
     environments = {}
     for where, machine in machines.items():
         environments[where] = _environment(where, machine, versions[where], described(known[where]))
-    numbers = {key: list(filter(is_quotable, of_trial)) for key, of_trial in grouped.items()}
-    brought = _brought(grouped, numbers)
+    numbers, lacking = {}, set()
+    for key, of_trial in grouped.items():
+        numbers[key] = list(filter(is_quotable, of_trial))
+        if len(numbers[key]) < len(of_trial):
+            lacking.add(key[0])
+    # repeats that brought a number to quote, of trials with an attempt that did not
+    brought: set[tuple[object, ...]] = set()
+    for key, quotable in numbers.items():
+        if key[0] in lacking:
+            brought.update(map(_repeat, quotable))
     results = []
     for key, of_trial in grouped.items():
         environment = environments[key[1]]
@@ -195,9 +199,12 @@ def belonging(
     """
     own, of_others = set(), set()
     for attempt in attempts:
-        if _counted(attempt, asked):
+        is_own = attempt["sweep_id"] == asked.sweep_id
+        software = attempt["environment"] and attempt["environment"]["software_key"]
+        where = (attempt["machine"]["key"], software, bool(attempt["shares_host"]))
+        if is_own or where in asked.counted:  # or the sweep would take it for its own
             own.add(attempt["attempt_id"])
-        if attempt["sweep_id"] != asked.sweep_id and is_quotable(attempt):
+        if not is_own and is_quotable(attempt):
             of_others.add(attempt["attempt_id"])
     environments = set()
     for result in results:
@@ -223,19 +230,6 @@ def in_order_asked(
     for attempt in attempts:
         places[attempt["attempt_id"]] = (attempt["sweep_id"], attempt["position"] or 0)
     return sorted(results, key=lambda result: places[result.attempt_ids[0]])
-
-
-def _brought(
-    grouped: Mapping[_Key, Sequence[Mapping[str, Any]]],
-    numbers: Mapping[_Key, Sequence[Mapping[str, Any]]],
-) -> set[tuple[object, ...]]:
-    """Return the repeats that brought a number to quote, of trials with an attempt that did not."""
-    lacking = {key[0] for key, of_trial in grouped.items() if len(numbers[key]) < len(of_trial)}
-    brought: set[tuple[object, ...]] = set()
-    for (trial_id, _, _), quotable in numbers.items():
-        if trial_id in lacking:
-            brought.update(map(_repeat, quotable))
-    return brought
 
 
 def _with_inherited(results: Sequence[Result]) -> list[Result]:
@@ -408,10 +402,3 @@ def _doubts_of(attempts: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         elif not attempt["verdict"] and not attempt["steady"]:
             doubts["warm-up had not ended when measuring began"] = None
     return tuple(doubts)
-
-
-def _counted(attempt: Mapping[str, Any], asked: SweepTrials) -> bool:
-    """Say whether the sweep made it, or would take it for its own."""
-    software = attempt["environment"] and attempt["environment"]["software_key"]
-    where = (attempt["machine"]["key"], software, bool(attempt["shares_host"]))
-    return attempt["sweep_id"] == asked.sweep_id or where in asked.counted

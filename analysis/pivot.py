@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from operator import attrgetter, itemgetter
 
 from analysis.labels import (
     FOLLOWERS,
@@ -103,8 +103,9 @@ def table(
     rivals = _rivals(placed, rows_by, columns_by)
     for key, result in zip(rivals, placed.values(), strict=True):
         competing[key].append(result)
-    best = {key: _best(of) for key, of in competing.items()}
-    cells = {}
+    best, cells = {}, {}
+    for key, of in competing.items():
+        best[key] = _best(of)
     for key, (where, result) in zip(rivals, placed.items(), strict=True):
         cells[where] = Cell(result=result, rank=_rank(result, best[key]))
     of_models = {}
@@ -199,33 +200,29 @@ def varied_tables(results: Sequence[Result], across: str = "") -> list[Table]:
                 named.append(axis)
         axes = axes_of(of)
         different = varying(of, axes)
-        shape = _shape(of, across, different)
-        columns_by = (shape.columns_by,)
-        tables += _pivot(of, axes, different, shape.rows_by, columns_by, named, shape.following)
+        rows_by, columns, following = _shape(of, across, different)
+        tables += _pivot(of, axes, different, rows_by, (columns,), named, following)
     return tables
 
 
-class _TableShape(NamedTuple):
-    """The axes of a table of one model."""
-
-    rows_by: tuple[str, ...]
-    columns_by: str
-    following: Mapping[str, str]  # axes that the planner has set by another one, and that one
-
-
-def _shape(results: Sequence[Result], across: str, different: Sequence[str]) -> _TableShape:
+def _shape(
+    results: Sequence[Result], across: str, different: Sequence[str]
+) -> tuple[list[str], str, dict[str, str]]:
+    """Return the axes down and the one across of a table of one model, and axes that the planner
+    has set by another one, with that one.
+    """
     apart_from = {"strategy", *_WORK}
     axes = axes_by_strategy(different, results, {"strategy"})
     axes = [axis for axis in axes if axis not in apart_from]
     apart = variables_apart(results, ("strategy",))
     # of strong scaling the global batch
     others = [axis for axis in axes if axis != "num_gpus"]
-    labels = labels_of(results, others, apart)
-    labels = [_beside(*each, others, apart) for each in zip(results, labels, strict=True)]
-    values = {axis: {str(label[place]) for label in labels} for place, axis in enumerate(others)}
-    values["num_gpus"] = {str(result.num_gpus) for result in results}
+    labels = _labels_beside(results, others, apart, by_strategy=True)
+    num_values = {"num_gpus": len(set(map(attrgetter("num_gpus"), results)))}
+    for axis, values in zip(others, zip(*labels, strict=True), strict=True):
+        num_values[axis] = len(set(map(str, values)))
     columns = across or "num_gpus"
-    varied = [axis for axis in axes if len(values[axis]) > 1 and axis != columns]
+    varied = [axis for axis in axes if num_values[axis] > 1 and axis != columns]
     following = {}
     for leader, followers in FOLLOWERS.items():
         for axis in followers:
@@ -234,20 +231,15 @@ def _shape(results: Sequence[Result], across: str, different: Sequence[str]) -> 
                 following[axis] = leader
     varied = [axis for axis in varied if axis not in following]
     varied.sort(key=lambda axis: axis != "hosts")
-    has_strategies = len({result.strategy for result in results}) > 1
-    is_needed = not across and len(values["num_gpus"]) < 2
+    has_strategies = len(set(map(attrgetter("strategy"), results))) > 1
+    is_needed = not across and num_values["num_gpus"] < 2
     if is_needed and varied and len(varied) + has_strategies > 1:
-        columns = max(varied, key=lambda axis: _width(values[axis]))
+        fitting = [axis for axis in varied if num_values[axis] <= _MOST_COLUMNS]
+        columns = max(fitting or varied[:1], key=num_values.__getitem__)
         varied.remove(columns)
-    rows = ["strategy"] if has_strategies or not varied else []
-    return _TableShape((*rows, *varied), columns, following)
-
-
-def _width(values: Collection[str]) -> int:
-    """Return the number of columns that an axis fills; too many make no columns at all."""
-    if len(values) <= _MOST_COLUMNS:
-        return len(values)
-    return 0
+    if has_strategies or not varied:
+        varied.insert(0, "strategy")
+    return varied, columns, following
 
 
 def _follows(axis: str, leader: str, axes: Sequence[str], labels: Sequence[Label]) -> bool:
@@ -293,14 +285,17 @@ def over_growing_hosts(tables: Sequence[Table]) -> list[Table]:
     """
     grouped: dict[Label, list[Table]] = defaultdict(list)
     for each in tables:
-        setting = {axis: str(of) for axis, of in each.setting.items() if axis != "hosts"}
-        grouped[each.environment.key, each.unit, tuple(setting.items())].append(each)
+        setting = {**each.setting, "hosts": ""}
+        same = tuple(zip(setting, map(str, setting.values()), strict=True))
+        grouped[each.environment.key, each.unit, same].append(each)
     joined = []
     for of in grouped.values():
-        results = [result for each in of for result in each.results]
+        results: list[Result] = []
+        for each in of:
+            results += each.results
         spreads = sorted({(result.num_gpus, result.hosts) for result in results})
-        hosts = [number for _, number in spreads]
-        is_one_each = len({num_gpus for num_gpus, _ in spreads}) == len(spreads)
+        hosts = list(map(itemgetter(1), spreads))
+        is_one_each = len(dict(spreads)) == len(spreads)
         if len(of) == len(set(hosts)) > 1 and is_one_each and hosts == sorted(hosts):
             shared = {**of[0].setting, "hosts": f"{hosts[0]} to {hosts[-1]}"}
             joined.append(table(results, of[0].rows_by, of[0].columns_by, shared))
@@ -379,8 +374,11 @@ def _beside(result: Result, values: Label, axes: Sequence[str], apart: Collectio
     """Return the values without those that the strategy stands for, where it names free axes."""
     if not result.is_named_by_free_axes:
         return values
-    names = {axis for axis in result.strategy_axes if axis not in apart}
-    return tuple(None if axis in names else value for axis, value in zip(axes, values, strict=True))
+    kept = list(values)
+    for place, axis in enumerate(axes):
+        if axis in result.strategy_axes and axis not in apart:
+            kept[place] = None
+    return tuple(kept)
 
 
 def _setting(
@@ -410,15 +408,14 @@ def _items(results: Sequence[Result]) -> list[str]:
     so that failures stand beside the numbers that they are missing from.
     """
     by_model = {}
-    for result in results:
-        if result.throughput is not None:
-            by_model[result.environment.key, result.axes["model"]] = result.item
+    for result in with_number(results):
+        by_model[result.environment.key, result.axes["model"]] = result.item
     items = []
     for result in results:
+        item = result.item
         if result.throughput is None:
-            items.append(by_model.get((result.environment.key, result.axes["model"]), result.item))
-        else:
-            items.append(result.item)
+            item = by_model.get((result.environment.key, result.axes["model"]), item)
+        items.append(item)
     return items
 
 

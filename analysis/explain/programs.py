@@ -5,6 +5,7 @@ steps were timed from inside (`command.takes_apart=true`), whose own speed count
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from analysis import again
@@ -52,6 +53,14 @@ class SeenProgram:
     apart: str = ""  # the trial that was timed from inside
     is_blind: bool = False  # that trial ended well, and no step of it was seen
 
+    def mean(self, name: str) -> float:
+        """Return the mean of a figure of its profiles."""
+        return statistics.fmean(map(itemgetter(name), self.profiles))
+
+    @property
+    def is_of_gpus(self) -> bool:
+        return any(map(itemgetter("is_of_gpus"), self.profiles))
+
     @property
     def shares(self) -> dict[str, float]:
         """Return the share of the step of each part; empty where none is known."""
@@ -91,37 +100,38 @@ def _measured(result: Result) -> Any:
 
 def seen_of(target: Result, apart: Result | None, source: Source) -> SeenProgram:
     """Collect what the attempts of a trial and of the one that was timed from inside have."""
-    attempts = [source.attempts[number] for number in target.attempt_ids]
-    rows = [row for row in attempts if is_quotable(row)]
-    of_apart = [source.attempts[number] for number in apart.attempt_ids] if apart else []
-    profiles = [row["recorded_profile"] for row in of_apart if row["recorded_profile"]]
+    rows = list(filter(is_quotable, map(source.attempts.__getitem__, target.attempt_ids)))
+    of_apart = []
+    if apart:
+        of_apart = list(map(source.attempts.__getitem__, apart.attempt_ids))
+    profiles = list(filter(None, map(itemgetter("recorded_profile"), of_apart)))
     slow, times = UNTIMED, observed(of_apart).replica_times
     if times:
         # here, because numpy's import takes long
         from analysis.explain.slow_replica import slow_replicas
 
         slow = slow_replicas(times)
-    gpus = [gpu for row in rows for gpu in row["recorded_telemetry"] or ()]
-    steps_s = [row["median_step_s"] for row in rows if row["median_step_s"]]
-    if not steps_s:
-        steps_s = [profile["step_s"] for profile in profiles]
-    cores = [row["cpu_s"] / row["window_s"] for row in rows if row["cpu_s"] and row["window_s"]]
+    cores: list[float] = []
+    utilizations: list[float] = []
+    for row in rows:
+        if row["cpu_s"] and row["window_s"]:
+            cores.append(row["cpu_s"] / row["window_s"])
+        for gpu in row["recorded_telemetry"] or ():
+            if gpu["utilization"] is not None:
+                utilizations.append(gpu["utilization"])
+    steps_s = list(filter(None, map(itemgetter("median_step_s"), rows)))
+    steps_s = steps_s or list(map(itemgetter("step_s"), profiles))
     return SeenProgram(
         target=target,
         profiles=profiles,
         slow=slow,
         observed=observed(rows),
         step_s=statistics.median(steps_s) if steps_s else 0.0,
-        utilization=_mean(gpu["utilization"] for gpu in gpus),
-        num_busy_cores=_mean(cores),
+        utilization=statistics.fmean(utilizations) if utilizations else None,
+        num_busy_cores=statistics.fmean(cores) if cores else None,
         apart=apart.trial_id if apart else "",
         is_blind=apart is not None and apart.outcome == Outcome.INVALID and not profiles,
     )
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
 
 
 def explain(seen: SeenProgram) -> Explanation:
@@ -143,7 +153,7 @@ def explain(seen: SeenProgram) -> Explanation:
         inside = replace(target.spec, takes_apart=True)
         missing[Ablation.TAKEN_APART] = again.command(inside, [target])
     elif target.trial_id != seen.apart:
-        ratio = statistics.fmean(profile["step_s"] for profile in seen.profiles) / seen.step_s
+        ratio = seen.mean("step_s") / seen.step_s
         notes.append(
             f"parts are of a run timed from inside, whose step took {ratio:.2f} times as long"
         )
@@ -200,9 +210,8 @@ def _causes(seen: SeenProgram) -> Iterator[Evidence]:
     if not seen.profiles:
         return
     shares = seen.shares
-    is_of_gpus = any(profile["is_of_gpus"] for profile in seen.profiles)
     most = 1.0
-    if is_of_gpus and seen.utilization is not None:
+    if seen.is_of_gpus and seen.utilization is not None:
         most = 1 - seen.utilization
     for part, bound in _BOUNDS.items():
         share = min(shares[part], most)
@@ -211,9 +220,8 @@ def _causes(seen: SeenProgram) -> Iterator[Evidence]:
             bound = Bound.SLOW_REPLICA
             because = f"the others wait for {seen.slow.slow[0].replica}, {share:.0%} of the step"
         yield _evidence(bound, share, because, seen)
-    num = statistics.fmean(profile["num_operations"] for profile in seen.profiles)
-    cpu_s = statistics.fmean(profile["compute_cpu_s"] for profile in seen.profiles)
-    is_seen = not is_of_gpus or seen.utilization is not None
+    num, cpu_s = seen.mean("num_operations"), seen.mean("compute_cpu_s")
+    is_seen = not seen.is_of_gpus or seen.utilization is not None
     if is_seen and num and cpu_s / num <= LAUNCH_S:
         share = shares[TimedPart.COMPUTE] * min(1.0, LEAST_LAUNCH_S * num / cpu_s)
         because = (
@@ -240,7 +248,7 @@ def _weight(cause: Evidence, seen: SeenProgram) -> float:
 def _verdict(seen: SeenProgram, causes: Sequence[Evidence]) -> tuple[Bound | None, str]:
     if _weight(causes[0], seen) >= MATTERS:
         return causes[0].bound, causes[0].because
-    if any(profile["is_of_gpus"] for profile in seen.profiles):
+    if seen.is_of_gpus:
         # exchanges between GPUs are not seen by the host
         is_known = seen.target.num_gpus == 1 and seen.utilization is not None
         why = " and ".join(["no part on the host takes 10% of the step", *_from_outside(seen)])
@@ -271,5 +279,5 @@ def _doubts(seen: SeenProgram) -> Iterator[str]:
         yield "single run: sweep.repeats=3 would show how far others differ"
     if seen.shares and seen.shares[TimedPart.CORE] >= MATTERS:
         yield f"it waited for a core {seen.shares[TimedPart.CORE]:.0%} of the step"
-    if any(profile["is_of_gpus"] for profile in seen.profiles) and seen.utilization is None:
+    if seen.is_of_gpus and seen.utilization is None:
         yield "nothing tells whether its GPUs computed meanwhile"

@@ -51,7 +51,13 @@ def slow_replicas(processes: Sequence[Times]) -> SlowReplicas:
         return SlowReplicas(slow=(), slowest=None, unknown=too_little)
     names = list(processes[0])
     logarithms = [np.log(np.array([times[name] for name in names]).T) for times in processes]
-    rounds = [_without_pauses(_above_others(of_process)) for of_process in logarithms]
+    rounds = []
+    for of_process in logarithms:
+        above_others = np.empty_like(of_process)  # (rounds, replicas): above the median of those
+        for place in range(len(names)):
+            others = np.delete(of_process, place, axis=1)
+            above_others[:, place] = of_process[:, place] - np.median(others, axis=1)
+        rounds.append(_without_pauses(above_others))
     above = np.mean([of_process.mean(axis=0) for of_process in rounds], axis=0)
     reach = _reach(rounds, WRONGLY_NAMED / len(names))
     of_all = np.concatenate(logarithms)
@@ -92,15 +98,6 @@ def _too_little(processes: Sequence[Times]) -> str:
     if fewest < FEWEST_ROUNDS:
         return f"there are {fewest} rounds of each replica, {FEWEST_ROUNDS} are needed"
     return ""
-
-
-def _above_others(logarithms: Floats) -> Floats:
-    """Return how far each is above the median of the others of its round (rounds, replicas)."""
-    above = np.empty_like(logarithms)
-    for place in range(logarithms.shape[1]):
-        others = np.delete(logarithms, place, axis=1)
-        above[:, place] = logarithms[:, place] - np.median(others, axis=1)
-    return above
 
 
 def _without_pauses(rounds: Floats) -> Floats:
