@@ -137,7 +137,7 @@ def _fitted(shape: Callable[[_Floats], _Floats], logs: Mapping[int, float], num_
 
 def _weights(curves: Sequence[Curve]) -> dict[str, float]:
     """Return the weight of each rule by its usual error, and by its errors on these curves."""
-    errors = [error for curve in curves if (error := _errors(curve))]
+    errors = list(filter(None, map(_errors, curves)))
     weights = {}
     for name, usual in _USUAL_ERROR.items():
         missed = sum(min(_LARGEST_ERROR, abs(error[name])) ** 2 for error in errors)
@@ -289,7 +289,11 @@ def predict(curve: KnownCurve, num_gpus: int, beside: Sequence[KnownCurve]) -> P
             below = _below(other, num_gpus)
             if below and other.environment.key == curve.environment.key:
                 of_box.append(below)
-        reached = extrapolate(smaller, num_gpus, of_box, _fast_group(curve, num_gpus))
+        axes, fast = curve.first.axes, None
+        if axes.get("local_parameter_device") != "cpu":  # no such link leads to the host
+            by_ring = str(axes.get("all_reduce") or "nccl").startswith("nccl")
+            fast = fast_group(curve.environment, num_gpus, by_ring=by_ring)
+        reached = extrapolate(smaller, num_gpus, of_box, fast)
     return Prediction(
         curve=curve, num_gpus=num_gpus, rests_on=smaller, reached=reached, declined=reason
     )
@@ -320,12 +324,3 @@ def _why_not(curve: KnownCurve, smaller: Mapping[int, float], num_gpus: int) -> 
     if there and num_gpus > there and is_of_one_host:
         return f"{environment.host} has {there} GPUs, and the curve has no trial over several hosts"
     return ""
-
-
-def _fast_group(curve: KnownCurve, num_gpus: int) -> int | None:
-    """Return it; None also where variables are on the host, which no such link leads to."""
-    axes = curve.first.axes
-    if axes.get("local_parameter_device") == "cpu":
-        return None
-    by_ring = str(axes.get("all_reduce") or "nccl").startswith("nccl")
-    return fast_group(curve.environment, num_gpus, by_ring=by_ring)

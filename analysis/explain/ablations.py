@@ -8,7 +8,7 @@ Beside them stand the same trial with more steps per call, a larger batch, or mo
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -114,7 +114,7 @@ class AblationFinder:
             for without in ((), ("steps_per_execution",), ("batch_size",)):
                 self._alike[where, _identity(result.axes, without)].append(result)
             if result.num_gpus == 1:
-                self._alike[where, _identity(result.axes, _exchange_axes())].append(result)
+                self._alike[where, _identity(result.axes, exchanging_nothing())].append(result)
             if result.axes["model"] == FLOOR:
                 self._alike[where, _kind_of_floor(result.axes)].append(result)
 
@@ -151,7 +151,7 @@ class AblationFinder:
         own = _with(target.axes, SYNTHETIC | _ON_ONE)
         own_identity = _identity(own)
         ranked = []
-        for result in self._like(own, target, _exchange_axes()):
+        for result in self._like(own, target, exchanging_nothing()):
             is_own = _identity(result.axes) == own_identity
             rank = _rank_alone(result, target, is_own=is_own)
             if rank is not None:
@@ -189,7 +189,7 @@ class AblationFinder:
         return self._best(axes, target)
 
     def _like(
-        self, axes: Mapping[str, Any], target: Result, without: Sequence[str] = ()
+        self, axes: Mapping[str, Any], target: Result, without: Collection[str] = ()
     ) -> Sequence[Result]:
         return self._alike.get((_where(target), _identity(axes, without)), ())
 
@@ -231,11 +231,6 @@ def reads(axes: Mapping[str, Any]) -> bool:
 
 def _where(result: Result) -> tuple[str, str]:
     return result.environment.key, result.item
-
-
-def _exchange_axes() -> tuple[str, ...]:
-    """Return axes that say how gradients are exchanged, which one replica hardly depends on."""
-    return tuple(exchanging_nothing())
 
 
 def _rank_alone(result: Result, target: Result, *, is_own: bool) -> int | None:
@@ -337,7 +332,7 @@ def _kind_of_floor(axes: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple(settled.get(axis) for axis in (*_OF_THE_FLOOR, *free_names(settled)))
 
 
-def _identity(axes: Mapping[str, Any], without: Sequence[str] = ()) -> tuple[object, ...]:
+def _identity(axes: Mapping[str, Any], without: Collection[str] = ()) -> tuple[object, ...]:
     """Return what is equal for trials whose steps are the same work, but for some axes.
 
     Effort and seeds do not matter.

@@ -102,17 +102,13 @@ class OtherWays:
             return None
         alike = self._alike.get(_but_for_exchange(target), ())
         fastest = min(alike, key=lambda other: step_s(other).value, default=target)
-        if _way(fastest) == _way(target):
+        if all(fastest.axes.get(name) == target.axes.get(name) for name in _OF_EXCHANGE):
             return None
         lost = difference(target, fastest)
         least_s = 0.0 if lost.is_conclusive else FIGURES_DIFFER_FROM * step_s(target).value
         if lost.value <= least_s or (lost.low is not None and lost.low <= 0):
             return None
         return fastest
-
-
-def _way(result: Result) -> list[object]:
-    return [result.axes.get(name) for name in _OF_EXCHANGE]
 
 
 def _but_for_exchange(result: Result) -> tuple[object, ...]:
@@ -211,7 +207,7 @@ def _of_several(part: AddedTime, case: Case) -> Iterator[Evidence]:
     if Cause.INPUT in causes:
         if share is None:
             because = _lost_to(" or ".join(part.causes), left_s, fall)
-            yield _inferred(None, part.seconds, because, part)
+            yield _shown(None, part.seconds, because, part.trials, is_direct=False)
             return
         # `_waiting_for_batches` has the wait; what distortions add to it may be subtracted already
         waited_s = share * fall.step.value
@@ -224,23 +220,19 @@ def _of_several(part: AddedTime, case: Case) -> Iterator[Evidence]:
         for evidence in _by_other_way(case, part.after, left_s):
             yield evidence
             left_s -= evidence.seconds.value
-    if left_s > 0:
-        yield _rest(causes, left_s, part, case)
-
-
-def _rest(causes: list[Cause], left_s: float, part: AddedTime, case: Case) -> Evidence:
-    """Return what is left of a difference; it has a bound only where one cause is left."""
-    seconds = part.seconds
+    if left_s <= 0:
+        return
+    seconds, bound = part.seconds, None
     if left_s != seconds.value:
         seconds = Seconds(value=left_s)
     bounds = {_BOUND.get(cause) for cause in causes}
-    if len(bounds) == 1 and None not in bounds:
-        because = _takes(" or ".join(causes), seconds, case.fall)
-        return _inferred(bounds.pop(), seconds, because, part)
-    because = _lost_to(" or ".join(causes) or "an unknown cause", left_s, case.fall)
-    if {Cause.CONTENTION, Cause.COMMUNICATION} <= set(causes):
-        because += "; independent replicas would tell"
-    return _inferred(None, seconds, because, part)
+    if len(bounds) == 1 and None not in bounds:  # one cause is left
+        bound, because = bounds.pop(), _takes(" or ".join(causes), seconds, fall)
+    else:
+        because = _lost_to(" or ".join(causes) or "an unknown cause", left_s, fall)
+        if {Cause.CONTENTION, Cause.COMMUNICATION} <= set(causes):
+            because += "; independent replicas would tell"
+    yield _shown(bound, seconds, because, part.trials, is_direct=False)
 
 
 def _by_other_way(case: Case, target: Result, at_most_s: float) -> Iterator[Evidence]:
@@ -301,7 +293,13 @@ def _launching(case: Case) -> Iterator[Evidence]:
             yield _launch(fall.floor, because)
         elif fall.share(launching.value) >= FLOOR_FROM:
             yield _launch(replace(fall.floor, seconds=launching), because)
-    own = _own_costs(fall, seen)
+    own = None  # the step without reduction and input, unless they may be most of it
+    if fall.base in EXCHANGING_NOTHING:
+        own = fall.base_s
+        if fall.ideal and shares_cores(fall.target):
+            own = step_s(fall.ideal)
+    elif fall.target.num_gpus == 1 and seen.data_wait_share is not None:
+        own = Seconds(value=(1 - seen.data_wait_share) * fall.step.value)
     if fall.target.axes["model"] == FLOOR and own:
         because = "the model computes almost nothing: a step is its fixed costs"
         beside = Beside(seconds=own, trials=((fall.ideal or fall.target).trial_id,))
@@ -315,17 +313,6 @@ def _launching(case: Case) -> Iterator[Evidence]:
 
 def _launch(beside: Beside, because: str, *, is_direct: bool = True) -> Evidence:
     return _shown(Bound.LAUNCH, beside.seconds, because, beside.trials, is_direct=is_direct)
-
-
-def _own_costs(fall: Waterfall, seen: Observed) -> Seconds | None:
-    """Return the step without reduction and input; None where they may be most of it."""
-    if fall.base in EXCHANGING_NOTHING:
-        if fall.ideal and shares_cores(fall.target):
-            return step_s(fall.ideal)
-        return fall.base_s
-    if fall.target.num_gpus == 1 and seen.data_wait_share is not None:
-        return Seconds(value=(1 - seen.data_wait_share) * fall.step.value)
-    return None
 
 
 def _without_weights(fall: Waterfall, fixed: Seconds, seen: Observed) -> Seconds:
@@ -414,10 +401,6 @@ def _shown(
         trials=trials,
         is_direct=is_direct,
     )
-
-
-def _inferred(bound: Bound | None, seconds: Seconds, because: str, part: AddedTime) -> Evidence:
-    return _shown(bound, seconds, because, part.trials, is_direct=False)
 
 
 def _highest(seconds: Seconds) -> float:

@@ -108,9 +108,19 @@ def _explain(
 
 def _steps(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> SplitStep:
     first = fall.parts[0].before if fall.parts else fall.target
-    parts = [_row(fall, str(fall.base), fall.base_s, (first.trial_id,))]
+    parts, within = [_row(fall, str(fall.base), fall.base_s, (first.trial_id,))], []
     for part in fall.parts:
         parts.append(_row(fall, " or ".join(part.causes), part.seconds, part.trials))
+    for what, beside in (
+        ("calls of the function", fall.calls),
+        ("fixed, whatever the batch", fall.fixed),
+        ("the trivial model's whole step", fall.floor),
+    ):
+        if beside is not None:
+            within.append(_row(fall, what, beside.seconds, beside.trials))
+    for cause in diagnosis.causes:
+        if cause.bound is causes.Bound.SLOW_REPLICA:
+            within.append(_row(fall, "the slow replica", cause.seconds, cause.trials))
     ideal = ""
     if fall.ideal and shares_cores(fall.target):
         ideal = f"{fall.target.num_gpus} independent replicas"
@@ -125,28 +135,13 @@ def _steps(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> SplitStep:
         ideal=ideal,
         base=fall.base,
         parts=tuple(parts),
-        within=tuple(_within(fall, diagnosis)),
+        within=tuple(within),
     )
 
 
 def _row(fall: Waterfall, what: str, seconds: Seconds, trials: Sequence[str]) -> StepRow:
     share = fall.share(seconds.value)
     return StepRow(what=what, seconds=seconds, share=share, trials=tuple(trials))
-
-
-def _within(fall: Waterfall, diagnosis: verdicts.Diagnosis) -> Iterator[StepRow]:
-    """Yield what overlaps the parts."""
-    known = (
-        ("calls of the function", fall.calls),
-        ("fixed, whatever the batch", fall.fixed),
-        ("the trivial model's whole step", fall.floor),
-    )
-    for what, beside in known:
-        if beside is not None:
-            yield _row(fall, what, beside.seconds, beside.trials)
-    for cause in diagnosis.causes:
-        if cause.bound is causes.Bound.SLOW_REPLICA:
-            yield _row(fall, "the slow replica", cause.seconds, cause.trials)
 
 
 def _slow_replicas(
@@ -239,8 +234,7 @@ def screen(explained: Sequence[Explanation], selection: Selection) -> Screen:
     """
     used: set[str] = set()
     for explanation in explained:
-        of_place = badges.of_environment(explanation.target.environment)
-        used.update(of_place)
+        used.update(badges.of_environment(explanation.target.environment))
     if len(explained) == 1:
         (explanation,) = explained
         headline, slow = verdict(explanation), explanation.slow_replicas
@@ -259,9 +253,17 @@ def screen(explained: Sequence[Explanation], selection: Selection) -> Screen:
     lines = list(_verdict_rows(worst_first))
     for line in lines:
         used.update(line[-1].split(", "))
+    # how many trials are held back by what, and the verdict on the worst
+    bounds = Counter(str(each.diagnosis.bound or each.diagnosis.confidence) for each in worst_first)
+    counts = ", ".join([f"{num} {bound}" for bound, num in bounds.items()])
+    headlines = [f"{len(worst_first)} trials: {counts}."]
+    held_back = [each for each in worst_first if each.diagnosis.bound is not causes.Bound.HEALTHY]
+    if held_back:
+        worst = min(held_back, key=lambda each: each.diagnosis.bound is None)
+        headlines.append(verdict(worst))
     heading = column_heading(worst_first[0].target)
     return Screen(
-        headlines=tuple(_headlines(worst_first)),
+        headlines=tuple(headlines),
         columns=("model", heading, "lost", "held back by", "doubts"),
         rows=lines,
         right=frozenset(("lost",)),
@@ -365,29 +367,15 @@ def _verdict_rows(worst_first: Sequence[Explanation]) -> Iterator[tuple[str, ...
             choices[target.environment.key, target.trial_id] = choice
     for explanation in worst_first:
         target, diagnosis = explanation.target, explanation.diagnosis
-        efficiency = explanation.steps.efficiency
         lost = "?"
-        if efficiency is not None:
-            lost = percent(1 - efficiency)
+        if explanation.steps.efficiency is not None:
+            lost = percent(_lost(explanation))
         bound = str(diagnosis.bound or diagnosis.confidence)
         if diagnosis.confidence is verdicts.Confidence.LIKELY:
             bound = f"probably {bound}"
         choice = choices[target.environment.key, target.trial_id]
         doubts = ", ".join(badges.of_result(target))
         yield str(target.axes["model"]), choice, lost, bound, doubts
-
-
-def _headlines(worst_first: Sequence[Explanation]) -> Iterator[str]:
-    """Yield how many trials are held back by what, and the verdict on the worst."""
-    bounds = Counter(
-        str(explanation.diagnosis.bound or verdicts.Confidence.CANNOT_TELL)
-        for explanation in worst_first
-    )
-    counts = [f"{num} {bound}" for bound, num in bounds.items()]
-    yield f"{len(worst_first)} trials: {', '.join(counts)}."
-    held_back = [each for each in worst_first if each.diagnosis.bound is not causes.Bound.HEALTHY]
-    for explanation in sorted(held_back, key=lambda each: each.diagnosis.bound is None)[:1]:
-        yield verdict(explanation)
 
 
 def _lost(explanation: Explanation) -> float:

@@ -100,11 +100,13 @@ def observed(attempts: Sequence[Mapping[str, Any]]) -> Observed:
     for row in attempts:
         if row["cores_taken_by_others"] is not None:
             taken.append(row["cores_taken_by_others"] / row["num_cores"])
-        gpus = row.get("recorded_telemetry") or ()
-        clock_losses.append(_clock_loss(gpus))
-        for gpu in gpus:
+        losses = []
+        for gpu in row.get("recorded_telemetry") or ():
             for cause in gpu["throttle_reasons"]:
                 throttled.setdefault(cause, {})[gpu["uuid"]] = None
+            if gpu["sm_clock_mhz"] and gpu["max_sm_clock_mhz"]:
+                losses.append(1 - gpu["sm_clock_mhz"] / gpu["max_sm_clock_mhz"])
+        clock_losses.append(max(losses, default=None))
         for reason in row["verdict_reasons"] or ():
             if not reason.startswith(INJECTED_REASON):
                 doubts[reason] = None
@@ -134,16 +136,6 @@ def observer(source: Source) -> Callable[[Result], Observed]:
         return observed([row for row in rows if is_quotable(row)])
 
     return observe
-
-
-def _clock_loss(gpus: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the loss of the GPU that lost most."""
-    losses = []
-    for gpu in gpus:
-        clock, highest = gpu["sm_clock_mhz"], gpu["max_sm_clock_mhz"]
-        if clock and highest:
-            losses.append(1 - clock / highest)
-    return max(losses, default=None)
 
 
 def _median(values: Iterable[float | None]) -> float | None:
@@ -311,11 +303,11 @@ def percent(share: float) -> str:
 
 def step_s(result: Result) -> Seconds:
     """Return the mean step time over processes, with the interval that other commands show."""
+    if len(result.repeats) < 2:
+        return combined([(1, result)])
     times = _step_times(result)
-    if len(times) > 1:
-        low, high = welch.interval(times)
-        return Seconds(value=statistics.fmean(times), low=low, high=high, over_processes=True)
-    return combined([(1, result)])
+    low, high = welch.interval(times)
+    return Seconds(value=statistics.fmean(times), low=low, high=high, over_processes=True)
 
 
 def difference(after: Result, before: Result) -> Seconds:
@@ -338,9 +330,9 @@ def combined(terms: Sequence[tuple[float, Result]]) -> Seconds:
         weights += (factor**2 * squared) ** 2 / (freedom or math.inf)
     if not is_known:
         return Seconds(value=value)
-    freedom = variance**2 / weights if weights > 0 else math.inf
-    if not over_processes:
-        freedom = math.inf  # within a process samples are many
+    freedom = math.inf  # within a process samples are many
+    if over_processes and weights > 0:
+        freedom = variance**2 / weights
     reach = math.exp(welch.log_quantile(max(1.0, freedom))) * math.sqrt(variance)
     return Seconds(
         value=value, low=value - reach, high=value + reach, over_processes=over_processes
