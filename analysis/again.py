@@ -78,20 +78,16 @@ def rerun_command(result: Result, num_repeats: int) -> str:
     """Return the command that runs a result's trial once more, though it is done: longer where its
     one run was too short, as its verdict asks for.
     """
-    return command(_long_enough(result), [result], *_rerun(result, num_repeats))
-
-
-def _long_enough(result: Result) -> TrialSpec:
     spec, low, high = result.spec, result.low, result.high
-    if not result.is_suspect or len(result.repeats) > 1 or result.is_reported:
-        return spec
-    if not result.is_settled and not result.is_of_program:
-        spec = replace(spec, min_warm_up_steps=max(_LONGER * spec.min_warm_up_steps, 1))
-    is_wide = low is None or high is None or (high - low) / 2 > _WIDE * (result.throughput or 0.0)
-    if is_wide and not spec.lacks(AXES["num_steps"]):
-        fewest = (FEWEST_STEPS + 1) * spec.steps_per_execution
-        spec = replace(spec, num_steps=max(_LONGER * spec.num_steps, fewest))
-    return spec
+    if result.is_suspect and len(result.repeats) < 2 and not result.is_reported:
+        if not result.is_settled and not result.is_of_program:
+            spec = replace(spec, min_warm_up_steps=max(_LONGER * spec.min_warm_up_steps, 1))
+        most = _WIDE * (result.throughput or 0.0)
+        is_wide = low is None or high is None or (high - low) / 2 > most
+        if is_wide and not spec.lacks(AXES["num_steps"]):
+            fewest = (FEWEST_STEPS + 1) * spec.steps_per_execution
+            spec = replace(spec, num_steps=max(_LONGER * spec.num_steps, fewest))
+    return command(spec, [result], *_rerun(result, num_repeats))
 
 
 def portable_command(result: Result, num_repeats: int) -> str:

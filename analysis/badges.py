@@ -36,7 +36,13 @@ def of_result(result: Result) -> list[str]:
     doubts = []
     if len(result.repeats) == 1 and result.environment.origin.is_ours:
         doubts.append("single run")
-    if _is_wide(result) or has_two_modes(result.repeats):
+    low, high = result.low, result.high
+    if 1 < len(result.repeats) < FEW_REPEATS:
+        low, high = min(result.repeats), max(result.repeats)
+    is_wide = False
+    if low is not None and high is not None and result.throughput:
+        is_wide = high - low > _NOISY * result.throughput
+    if is_wide or has_two_modes(result.repeats):
         doubts.append("noisy")
     if is_superlinear(result):
         doubts.append("superlinear")
@@ -50,16 +56,6 @@ def of_result(result: Result) -> list[str]:
 def is_superlinear(result: Result) -> bool:
     efficiency = result.efficiency
     return efficiency is not None and efficiency > _MOST_EFFICIENT
-
-
-def _is_wide(result: Result) -> bool:
-    """Return whether its runs, or the interval of four runs or more, spread over 10 %."""
-    low, high = result.low, result.high
-    if 1 < len(result.repeats) < FEW_REPEATS:
-        low, high = min(result.repeats), max(result.repeats)
-    if low is None or high is None or not result.throughput:
-        return False
-    return high - low > _NOISY * result.throughput
 
 
 def of_environment(environment: Environment) -> list[str]:

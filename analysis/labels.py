@@ -140,8 +140,11 @@ def _column(
     values = [result.axes.get(axis) for result in results]
     if axis == "strategy":
         for place, result in enumerate(results):
-            if result.is_of_program:
-                values[place] = _strategy_beside(result, pivoted)
+            own = result.strategy_axes if result.is_of_program else ()
+            others = [name for name in own if name not in pivoted]
+            if result.is_of_program and (not own or len(others) < len(own)):
+                beside = strategy_of_free_axes(result.axes, others)
+                values[place] = beside or str(result.axes["model"])
     elif axis == "batch_size" and not has_num_gpus:
         for place, result in enumerate(results):
             if result.axes.get("scaling") == "strong":

@@ -256,11 +256,6 @@ class Result:
         return f"{self.way}{over(self.hosts)}"
 
     @property
-    def course(self) -> tuple[str, int, object]:
-        """The same for results that differ in the number of GPUs alone."""
-        return self.curve, self.hosts, self.axes.get("injected", "")
-
-    @property
     def is_valid(self) -> bool:
         """Say whether nothing is to be said against any of the repeats."""
         return not self.doubts

@@ -241,7 +241,16 @@ def _ours(selection: Selection) -> tuple[list[Result], list[Row]]:
         if not wanted:
             why = _why_none(connection, selection, results)
             raise NothingFoundError(f"{locate(selection.db).name}: {why}")
-    return _findable(wanted), attempts
+    # mark trials that ran on several simulated hardwares with the settings of theirs
+    profiles: dict[str, set[str]] = defaultdict(set)
+    for result in wanted:
+        profiles[result.trial_id].add(result.environment.hardware_profile)
+    for place, result in enumerate(wanted):
+        if result.environment.is_simulated and len(profiles[result.trial_id]) > 1:
+            # the engine is the trial's own
+            found_by = result.found_by + result.environment.hardware[1:]
+            wanted[place] = replace(result, found_by=found_by)
+    return wanted, attempts
 
 
 def _why_none(connection: sa.Connection, selection: Selection, of_others: Sequence[Result]) -> str:
@@ -255,22 +264,6 @@ def _why_none(connection: sa.Connection, selection: Selection, of_others: Sequen
         seen = own_command(selection.db, "list")
         return f"no attempt is like {selection.asked}; {known}see {seen}"
     return references.instead(connection) or "no attempt in it yet; run a sweep first"
-
-
-def _findable(results: list[Result]) -> list[Result]:
-    """Mark trials that ran on several simulated hardwares with the settings of theirs."""
-    profiles: dict[str, set[str]] = defaultdict(set)
-    for result in results:
-        if result.environment.is_simulated:
-            profiles[result.trial_id].add(result.environment.hardware_profile)
-    findable = []
-    for result in results:
-        if len(profiles.get(result.trial_id, ())) > 1:
-            # the engine is the trial's own
-            found_by = result.found_by + result.environment.hardware[1:]
-            result = replace(result, found_by=found_by)
-        findable.append(result)
-    return findable
 
 
 @dataclass(frozen=True, kw_only=True)

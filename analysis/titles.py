@@ -123,7 +123,7 @@ def named(axis: str, value: object) -> str:
         return counted(int(str(value)), "host")
     if axis == "command":
         return program_name(str(value))
-    if is_of_own_model(axis, value):
+    if axis in ("image_px", "num_classes") and value == 0:
         return f"{axis} of its own"
     return _BARE.get(axis, f"{axis} {{}}").format(as_typed(value))
 
@@ -133,14 +133,9 @@ def program_name(command_line: str) -> str:
     return f"program {hashlib.sha256(command_line.encode()).hexdigest()[:6]}"
 
 
-def is_of_own_model(axis: str, value: object) -> bool:
-    """Return whether a size is said by a model of the user's own, and by no axis."""
-    return axis in ("image_px", "num_classes") and value == 0
-
-
 def _says_nothing(axis: str, value: object) -> bool:
     """Return whether a size is said by the model alone, or of an input that it does not take."""
-    return is_of_own_model(axis, value) or (axis in _SIZES and value == 0)
+    return axis in (*_SIZES, "num_classes") and value == 0
 
 
 def headings(table: Table, what: str) -> tuple[str, str]:
@@ -267,22 +262,24 @@ def program_notes(results: Iterable[Result]) -> list[str]:
 
 def reported_notes(results: Iterable[Result]) -> list[str]:
     """Say which numbers programs reported themselves, so that nothing is known of their steps."""
-    able = with_number(results)
-    which = _counted_of([result.is_reported for result in able])
-    return [f"as reported by the program, whose steps were not timed: {which}"] if which else []
+    which = _counted_of([result.is_reported for result in with_number(results)])
+    if which:
+        return [f"as reported by the program, whose steps were not timed: {which}"]
+    return []
 
 
 def _counted_of(marked: Sequence[bool]) -> str:
     """Return `all numbers` or `2 of 3 numbers`; empty for none."""
-    if marked and all(marked):
+    if not any(marked):
+        return ""
+    if all(marked):
         return "all numbers"
-    return f"{sum(marked)} of {counted(len(marked), 'number')}" if any(marked) else ""
+    return f"{sum(marked)} of {counted(len(marked), 'number')}"
 
 
 def unconfirmed_notes(results: Iterable[Result]) -> list[str]:
     """Say which rates nothing confirms: one that is wrong by a constant factor goes unseen."""
-    able = with_number(results)
-    which = _counted_of([result.is_unconfirmed for result in able])
+    which = _counted_of([result.is_unconfirmed for result in with_number(results)])
     if not which:
         return []
     return [
@@ -293,9 +290,8 @@ def unconfirmed_notes(results: Iterable[Result]) -> list[str]:
 
 def sweep_notes(results: Iterable[Result]) -> list[str]:
     """Say how many repeats by other sweeps than the one that was asked for are in the numbers."""
-    able = with_number(results)
     num, of_all = 0, 0
-    for result in able:
+    for result in with_number(results):
         num += result.of_other_sweeps
         of_all += len(result.repeats)
     if num:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import product
+from operator import attrgetter
 
 from analysis import again
 from analysis.advise.questions import Question, described, names, questions, ways
@@ -86,8 +88,7 @@ def next_trials(
     for suggested in wanted:
         distinct.setdefault(suggested.trials, suggested)
     suggestions = [_priced(suggested, question, durations) for suggested in distinct.values()]
-    suggestions.sort(key=lambda trial: trial.sort_key)
-    return suggestions[:MOST]
+    return sorted(suggestions, key=attrgetter("sort_key"))[:MOST]
 
 
 def _priced(wanted: _Wanted, question: Question, durations: Durations) -> NextTrial:
@@ -154,10 +155,7 @@ def _untried(question: Question, ranking: Ranking) -> Iterator[_Wanted]:
     pick = ranking.pick.result
     tried = {result.trial_id for result in question.choices}
     suggested = [*_cells(question, ranking)]
-    if pick.is_of_program:
-        suggested += _untried_combinations(question, pick)
-    else:
-        suggested += _untried_strategies(question, pick)
+    suggested += _untried_ways(question, pick)
     suggested += _more_gpus(question, ranking)
     for why, spec in suggested:
         if spec.trial_id not in tried:
@@ -194,10 +192,19 @@ def _may_win(ranking: Ranking, alike: Sequence[Result], num_gpus: int) -> bool:
     return per_gpu * num_gpus > ranking.top.score
 
 
-def _untried_strategies(question: Question, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
+def _untried_ways(question: Question, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
+    """Yield strategies that were not tried: of a program values of one axis that others ran with,
+    and nothing beside the pick's other values.
+    """
+    tried = {result.strategy for result in question.choices}
+    if pick.is_of_program:
+        for axis, result in product(pick.strategy_axes, question.choices):
+            spec = with_way(pick.spec, {axis: result.axes.get(axis)})
+            if result.axes.get(axis) is not None and spec.strategy not in tried:
+                yield f"{spec.strategy} was not tried at all", spec
+        return
     if pick.num_gpus == 1:
         return
-    tried = {result.strategy for result in question.choices}
     is_cpu = pick.environment.device_kind is DeviceKind.CPU_DEVICE
     for values, name in (STRATEGY_COLUMNS if pick.hosts == 1 else STRATEGY_NAMES).items():
         if name in tried or (is_cpu and ALL_REDUCES[values[-1]].gpu_only):
@@ -206,16 +213,6 @@ def _untried_strategies(question: Question, pick: Result) -> Iterator[tuple[str,
         update = VARIABLE_UPDATES[values[0]]
         if pick.hosts == 1 or (update.is_distributed and not update.every_worker_trains):
             yield f"{name} was not tried at all", with_strategy(pick.spec, *values)
-
-
-def _untried_combinations(question: Question, pick: Result) -> Iterator[tuple[str, TrialSpec]]:
-    """Yield values of one axis that others ran with, and nothing beside the pick's other values."""
-    tried = {result.strategy for result in question.choices}
-    for axis in pick.strategy_axes:
-        for value in dict.fromkeys(result.axes.get(axis) for result in question.choices):
-            spec = with_way(pick.spec, {axis: value})
-            if value is not None and spec.strategy not in tried:
-                yield f"{spec.strategy} was not tried at all", spec
 
 
 def _more_gpus(question: Question, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
@@ -334,8 +331,9 @@ def _reasons(question: Question, source: Source) -> dict[str, tuple[str, ...]]:
     reasons = {}
     for result in question.able:
         of_result: dict[str, None] = {}
-        for attempt in result.attempt_ids if not result.is_valid else ():
-            of_result |= dict.fromkeys(source.attempts[attempt]["verdict_reasons"] or ())
+        if not result.is_valid:
+            for attempt in result.attempt_ids:
+                of_result |= dict.fromkeys(source.attempts[attempt]["verdict_reasons"] or ())
         if of_result:
             reasons[result.trial_id] = tuple(of_result)
     return reasons

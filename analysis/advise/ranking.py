@@ -238,8 +238,8 @@ def _behind(
         chance = _chance(ratio, nums, own, others, is_known=is_known)
     explained = math.inf  # of two choices their own interval says all
     if num > 2 and min(nums) > 1:
-        known, known_freedom = _with_prior(own, others)
-        explained = _factor(_error(known, nums) * pair_quantile(num, known_freedom))
+        known, freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
+        explained = _factor(_error(known, nums) * pair_quantile(num, freedom))
     return Behind(
         candidate=other,
         ratio=ratio,
@@ -274,10 +274,6 @@ def _reach(
     return welch.reach_of_ratio(variances, nums, level), level
 
 
-def _with_prior(own: Spread, others: Spread) -> tuple[float, int]:
-    return variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
-
-
 def _chance(
     ratio: float, nums: tuple[int, int], own: Spread, others: Spread, *, is_known: bool
 ) -> float:
@@ -285,7 +281,7 @@ def _chance(
     `is_known`: enough was repeated to tell how far processes differ.
     """
     if is_known:
-        variance, freedom = _with_prior(own, others)
+        variance, freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
         return chance_beyond(math.log(ratio) / _error(variance, nums), freedom)
     # math has the normal distribution, and scipy takes 0.3 s to import.
     distance = math.log(ratio) / _error(_UNKNOWN_DEVIATION**2, nums)

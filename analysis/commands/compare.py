@@ -56,21 +56,17 @@ def compare(
     compared = comparison(of_a, of_b)
     if not any(side.is_by_name or side.names_an_environment for side in (of_a, of_b)):
         options.tell_all_sweeps(replace(of_a.selection, filters=tuple(filters or ())))
-    metrics = _metrics(show or "", compared.rows)
-    if as_json:
-        return print_json(_answer(of_a, of_b, compared))
-    return _print(of_a, of_b, compared, metrics)
-
-
-def _metrics(show: str, rows: Sequence[PairRow]) -> list[str]:
-    """Raise StoreError for a number that no program printed."""
-    metrics = [name.strip() for name in show.split(",") if name.strip()]
-    known = {name for row in rows for name in (*row.a.metrics, *row.b.metrics)}
+    metrics = [name.strip() for name in (show or "").split(",") if name.strip()]
+    known: set[str] = set()
+    for row in compared.rows:
+        known.update(row.a.metrics, row.b.metrics)
     for name in metrics:
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
             raise StoreError(f"--show {name}: no such number; there are {there}")
-    return metrics
+    if as_json:
+        return print_json(_answer(of_a, of_b, compared))
+    return _print(of_a, of_b, compared, metrics)
 
 
 def _print(
@@ -84,8 +80,11 @@ def _print(
     _print_table(console, rows, metrics)
     console.print()
     commands: dict[str, None] = {}
+    used = set(map(answer, rows))
     for row in rows:
         commands.update(dict.fromkeys(row.to_run))
+        for result in (row.a, row.b):
+            used.update(badges.of_environment(result.environment))
     if commands:
         screen.say(console, "To measure what is missing:")
         for text in list(commands)[:_MOST_COMMANDS]:
@@ -97,11 +96,8 @@ def _print(
         screen.say(console, f"{', '.join(metrics)}: {titles.METRICS_ABOUT}", "dim")
     for line in notes(compared, has_badges=True):
         screen.say(console, line, "dim")
-    used = set(map(answer, rows))
-    for row in rows:
-        for result in (row.a, row.b):
-            used.update(badges.of_environment(result.environment))
-    if meanings := badges.foot(used):
+    meanings = badges.foot(used)
+    if meanings:
         screen.say(console, meanings, "dim")
 
 
@@ -186,13 +182,14 @@ def _answer(a: ComparedSide, b: ComparedSide, compared: Comparison) -> dict[str,
 
 
 def _row_answer(row: PairRow) -> dict[str, Any]:
-    a, b = row.a, row.b
-    compared = {axis: {"a": a.axes.get(axis), "b": b.axes.get(axis)} for axis in row.compared}
+    compared = {}
+    for axis in row.compared:
+        compared[axis] = {"a": row.a.axes.get(axis), "b": row.b.axes.get(axis)}
     return {
         "setting": dict(row.setting),
         "compared": compared,
-        "a": a.facts() | {"name": row.name_a},
-        "b": b.facts() | {"name": row.name_b},
+        "a": row.a.facts() | {"name": row.name_a},
+        "b": row.b.facts() | {"name": row.name_b},
         "judgement": row.judgement,
         "answer": row.judgement and row.judgement.answer,
         "words": sentence(row),

@@ -96,13 +96,14 @@ class Statement:
             first, second = self._fastest(group, self.first), self._fastest(group, self.second)
             if first is not None and second is not None:
                 low, high = known_ratio_interval(first.repeats, second.repeats)
+                holds = None  # of single runs, and of a tie that decides nothing
+                if low is not None and high is not None:
+                    relation = relation_by(low / float(self.share), high / float(self.share))
+                    holds = relation == self.wanted
+                    if relation is Relation.TIE:
+                        holds = bool(self.tie_holds) or None
                 pair = Pair(
-                    says=self.says,
-                    first=first,
-                    second=second,
-                    low=low,
-                    high=high,
-                    holds=self._holds(low, high),
+                    says=self.says, first=first, second=second, low=low, high=high, holds=holds
                 )
                 pairs.append(pair)
         return pairs
@@ -114,16 +115,6 @@ class Statement:
             if re.fullmatch(pattern, str(result.axes.get(self.by))):
                 of_kind.append(result)
         return max(of_kind, key=lambda result: result.throughput or 0.0, default=None)
-
-    def _holds(self, low: float | None, high: float | None) -> bool | None:
-        """Return None for a tie that decides nothing, and for single runs."""
-        if low is None or high is None:
-            return None
-        share = float(self.share)
-        relation = relation_by(low / share, high / share)
-        if relation is Relation.TIE:
-            return bool(self.tie_holds) or None
-        return relation == self.wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

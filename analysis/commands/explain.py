@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from analysis import options, results, screen, titles
+from analysis import options, screen, titles
 from analysis.explain import explanations as words
 from analysis.explain.ablations import AblationFinder
 from analysis.explain.explanations import Explanation, explain_all, of_each_curve
 from analysis.explain.programs import explain_programs
 from analysis.explain.waterfall import observer
+from analysis.results import Result, has_steps, with_number
 from analysis.selection import Newest, Selection, Source, choose
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed
@@ -96,8 +97,19 @@ def _asked(
 
 
 def _explained(asked: Source, everything: Source, trial: str | None) -> list[Explanation]:
-    """Explain programs, then trials of the trainer: one of each curve, or the one `trial`."""
-    results = _of_trial(asked, trial)
+    """Explain programs, then trials of the trainer: one of each curve, or the one `trial`. Raises
+    StoreError where there is none.
+    """
+    results = asked.results
+    if trial is not None:
+        results = []
+        if begins_id(trial):
+            results = [result for result in asked.results if result.trial_id.startswith(trial)]
+        if not results:
+            raise StoreError(
+                f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
+                f"{ID_BEGINNING}; {own_command(asked.selection.db, 'list')} names them"
+            )
     of_programs = [result for result in results if result.is_of_program]
     own = [result for result in results if not result.is_of_program]
     explained = explain_programs(of_programs, everything)
@@ -128,24 +140,9 @@ def _print_all(console: Console, explained: Sequence[Explanation], notes: Sequen
         screen.say(console, note)
 
 
-def _of_trial(asked: Source, trial: str | None) -> list[results.Result]:
-    """Raise StoreError when `trial` is none of them."""
-    if trial is None:
-        return asked.results
-    chosen = []
-    if begins_id(trial):
-        chosen = [result for result in asked.results if result.trial_id.startswith(trial)]
-    if not chosen:
-        raise StoreError(
-            f"--trial {visible(trial[:100])}: no such trial in what was chosen; wanted the "
-            f"{ID_BEGINNING}; {own_command(asked.selection.db, 'list')} names them"
-        )
-    return chosen
-
-
-def _targets(asked: Sequence[results.Result], asked_for: Selection) -> list[results.Result]:
+def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:
     """Raise StoreError when there is nothing to explain, with what there is instead."""
-    numbers = results.with_number(asked)
+    numbers = with_number(asked)
     if not numbers:
         ended = Counter(result.ended for result in asked)
         ways = ", ".join(f"{num} {way}" for way, num in ended.most_common())
@@ -154,7 +151,7 @@ def _targets(asked: Sequence[results.Result], asked_for: Selection) -> list[resu
             f"nothing to explain: none of {counted(len(asked), 'trial')} brought a number "
             f"({ways}); {asked_for.show_command} {first} shows the first"
         )
-    with_steps = [result for result in numbers if results.has_steps(result)]
+    with_steps = [result for result in numbers if has_steps(result)]
     if not with_steps:
         raise StoreError(
             f"{numbers[0].trial_id[:8]} counts {numbers[0].item}, and batch_size counts examples: "

@@ -47,10 +47,10 @@ def scaling(
             _print(console, answer)
             for curve in answer.curves:
                 used.update(curve.doubts)
-    own_words: list[str] = []
+    notes = read.notes
     if not shows_all:  # --all has them in each table
-        own_words = [*reported_notes(read.results), *unconfirmed_notes(read.results)]
-    for note in (*read.notes, *own_words):
+        notes += [*reported_notes(read.results), *unconfirmed_notes(read.results)]
+    for note in notes:
         say(console, note)
     for result in read.results:
         if result.is_suspect and result.attempt_ids:

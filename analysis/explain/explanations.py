@@ -19,7 +19,7 @@ from analysis.explain.waterfall import (
     shares_cores,
     waterfall,
 )
-from analysis.results import Result
+from analysis.results import Result, with_number
 from analysis.screen import NextStep, Screen
 from analysis.selection import Selection
 from analysis.titles import host_notes, with_interval
@@ -190,9 +190,10 @@ def of_each_curve(results: Sequence[Result], finder: AblationFinder) -> list[Res
     A result that is an ablation of another one is left out: there it is explained already.
     """
     largest: dict[tuple[object, ...], Result] = {}
-    for result in results:
-        key = (result.environment.key, result.item, result.course)
-        if result.throughput is None or not result.axes["batch_size"]:
+    for result in with_number(results):
+        injected = result.axes.get("injected", "")
+        key = (result.environment.key, result.item, result.curve, result.hosts, injected)
+        if not result.axes["batch_size"]:
             continue
         if key not in largest or result.num_gpus > largest[key].num_gpus:
             largest[key] = result

@@ -104,8 +104,14 @@ def records(
     by_machine: dict[str, list[Row]] = defaultdict(list)
     # sorting is stable: of one sweep they stay as they came
     for attempt in sorted(attempts, key=lambda row: sweeps[row["sweep_id"]].started_at):
-        line = _machine_line(attempt["machine"], shares_host=attempt["shares_host"])
-        by_machine[line].append(attempt)
+        # the hardware without its driver, which is software to a history
+        machine = attempt["machine"]
+        parts = [f"{machine['num_cores']} cores {machine['cpu']}"]
+        if machine["num_gpus"]:
+            parts.append(f"{machine['num_gpus']} x {machine['gpu']}")
+        if attempt["shares_host"]:
+            parts.append("shared host")
+        by_machine[f"{machine['host']}: {', '.join(parts)}"].append(attempt)
     made: list[Record] = []
     for line, of_machine in by_machine.items():
         record = _of_machine(line, of_machine, sweeps, is_simulated=is_simulated)
@@ -223,16 +229,6 @@ def _axes(trial: Row) -> dict[str, object]:
         if trial.get(name) not in _UNKNOWN:
             axes[name.removeprefix(PREFIX)] = trial[name]
     return axes
-
-
-def _machine_line(machine: Row, *, shares_host: bool) -> str:
-    """Name the hardware without its driver, which is software to a history."""
-    parts = [f"{machine['num_cores']} cores {machine['cpu']}"]
-    if machine["num_gpus"]:
-        parts.append(f"{machine['num_gpus']} x {machine['gpu']}")
-    if shares_host:
-        parts.append("shared host")
-    return f"{machine['host']}: {', '.join(parts)}"
 
 
 def _software(environment: Row | None, machine: Row) -> dict[str, str]:

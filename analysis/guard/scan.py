@@ -291,25 +291,18 @@ class Date:
 
 def dated(series: noise.Floats, variances: noise.Floats) -> Date | None:
     """Return when the level of a series (nights,) changed; None where that rests on one night."""
-    likely = _log_likelihood(series, variances)
-    first = int(np.argmax(likely)) + 1
-    if len(series) - first < 2 or _is_by_one_night(series, first):
-        return None
-    inside = np.flatnonzero(likely >= likely.max() - _LIKELY) + 1
-    return Date(first=first, earliest=int(inside[0]), latest=int(inside[-1]))
-
-
-def _log_likelihood(series: noise.Floats, variances: noise.Floats) -> noise.Floats:
-    """Return how likely each first night of a new level is, from the second night on."""
     weight = 1 / variances
     before_weight, before = np.cumsum(weight)[:-1], np.cumsum(weight * series)[:-1]
     after_weight, after = weight.sum() - before_weight, (weight * series).sum() - before
-    likely: noise.Floats = (before**2 / before_weight + after**2 / after_weight) / 2
-    return likely
-
-
-def _is_by_one_night(series: noise.Floats, first: int) -> bool:
+    # of each first night of a new level, from the second night on
+    likely = (before**2 / before_weight + after**2 / after_weight) / 2
+    first = int(np.argmax(likely)) + 1
     old, new = series[:first], series[first:]
+    if len(new) < 2:
+        return None
     change = new.mean() - old.mean()
     rest = np.delete(new, np.argmax(np.sign(change) * new))
-    return bool((rest.mean() - old.mean()) / change < _LEFT)
+    if (rest.mean() - old.mean()) / change < _LEFT:
+        return None
+    inside = np.flatnonzero(likely >= likely.max() - _LIKELY) + 1
+    return Date(first=first, earliest=int(inside[0]), latest=int(inside[-1]))
