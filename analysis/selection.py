@@ -93,11 +93,6 @@ class Selection:
         asked = " ".join(self.attempt_filters)
         return (f"only attempts with {asked}: medians and baselines are of these",)
 
-    @property
-    def origin_note(self) -> str:
-        """Say which origin was taken; empty where there is no other."""
-        return origin_note(self.origin, self.newest, self.others)
-
     @cached_property
     def show_command(self) -> str:
         """The command, without a password, that shows an attempt whose number follows."""
