@@ -17,10 +17,6 @@ from scalemark.records.attempt import WORKER_0, Rank, RankLimits
 from scalemark.records.machine import DeviceKind
 from scalemark.run_folder import RunFolder
 from tests.specs import small
-from trainer import fork_server
-
-fork_server.leave_out_idle_libraries()
-
 from trainer import LostRankError, UnsupportedTrialError, devices, mode_check, run
 from trainer.data import digits
 from trainer.own_rank import reserved_ports
@@ -78,7 +74,6 @@ def modes():
 
 def main(num_hosts, lose):
     print("begins", flush=True)
-    fork_server._stop_idle_threads()  # so that ranks are forked, as of a trial, and import nothing
     with started(num_hosts) as ranks:
         own = devices.claim(DeviceKind.CPU_DEVICE, PER_HOST)
         on = devices.connect(own, ranks.cluster, PATIENCE_S)
