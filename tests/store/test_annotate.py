@@ -2,10 +2,8 @@
 
 import json
 import os
-import pty
 import shlex
 import subprocess
-import sys
 
 import pytest
 import sqlalchemy as sa
@@ -153,35 +151,6 @@ def test_a_sweep_measures_deleted_attempts_anew(filled):
     ]
     assert ledger.claim(opened[0], NOON) is ClaimResult.TAKEN
     writer.close()
-
-
-@pytest.mark.integration
-def test_a_person_at_a_terminal_is_asked(filled):
-    for typed, ids in (("n\n", [1, 2, 3]), ("y\n", [])):
-        master, slave = pty.openpty()
-        command = [
-            sys.executable,
-            "-m",
-            "scalemark",
-            "db",
-            "mark",
-            "--delete",
-            "first",
-            "--db",
-            filled,
-        ]
-        with subprocess.Popen(
-            command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            os.write(master, typed.encode())
-            _, stderr = process.communicate()
-        assert "3 attempts of 2 trials would be deleted: do it?" in stderr
-        assert (process.returncode, "db mark: nothing was changed" in stderr) == (
-            (0, False) if typed == "y\n" else (2, True)
-        )
-        assert found(filled) == ids
-        os.close(master)
-        os.close(slave)
 
 
 def test_names_with_anything_in_them_are_deleted_alone(db):

@@ -268,19 +268,8 @@ def test_a_table_of_many_rows_keeps_every_row():
 @pytest.mark.integration
 def test_who_stops_reading_ends_the_output_without_a_word(filled):
     many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i FROM n"
-    for form in ("csv", "json", "table"):
-        command = [
-            sys.executable,
-            "-m",
-            "scalemark",
-            "db",
-            "query",
-            many,
-            "--format",
-            form,
-            "--db",
-            filled,
-        ]
+    for form in ((), ("--json",)):
+        command = [sys.executable, "-m", "scalemark", "db", "query", many, *form, "--db", filled]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
