@@ -171,6 +171,17 @@ def measured(
     environments = {}
     for where, machine in machines.items():
         environments[where] = _environment(where, machine, versions[where], described(known[where]))
+    results = _averaged(grouped, environments, found_by, races)
+    return with_baselines(_with_inherited(results), rule)
+
+
+def _averaged(
+    grouped: Mapping[_Key, list[Mapping[str, Any]]],
+    environments: Mapping[Where, Environment],
+    found_by: tuple[str, ...],
+    races: Mapping[tuple[str, str], str],
+) -> list[Result]:
+    """Make a result of each group of attempts."""
     numbers, lacking = {}, set()
     for key, of_trial in grouped.items():
         numbers[key] = list(filter(is_quotable, of_trial))
@@ -188,7 +199,7 @@ def measured(
         out_of_race = races.get((trial_id, machine), "")
         result = _result(of_trial, numbers[key], environment, brought, out_of_race, found_by)
         results.append(result)
-    return with_baselines(_with_inherited(results), rule)
+    return results
 
 
 def belonging(
