@@ -19,6 +19,7 @@ from command.curve import PrintedNumbers
 from command.measuring import NothingReadError, ProgramRun, measured_by
 from command.watch import Listener, Looks, Moments, Output, ProgramEnd, ProgramLog, Signals, Watch
 from scalemark.host.files import read_probe
+from scalemark.host.orphans import Guard
 from scalemark.host.processes import num_kernel_kills
 from scalemark.program import expression
 from scalemark.readers.log_text import Lines
@@ -103,7 +104,7 @@ def _guarded(
 ) -> list[int]:
     """See to it that nothing of the program survives this process; return what is not its own."""
     children.adopt_orphans()
-    guard = start.Guard(program.marker)
+    guard = Guard()
     stack.callback(guard.close)
     if own:
         start_beat(folder, own.rank)

@@ -1,22 +1,20 @@
-"""Starts the program of a trial, describes its software, and ends it with its watcher."""
+"""Starts the program of a trial, and describes its software."""
 
 import errno
 import fcntl
 import json
 import os
-import signal
 import socket
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from scalemark.host import program_software, refs, software
 from scalemark.host.own_code import own_version
-from scalemark.host.processes import kill_all
 from scalemark.program import expression, template
 from scalemark.program.template import software_words
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
@@ -55,12 +53,6 @@ class Program:
             variables["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
             variables[_PARTS_VARIABLE] = str(self.parts_dir)
         return variables
-
-    @property
-    def marker(self) -> tuple[bytes, ...]:
-        """Return entries of the environment that all its processes have, and no others."""
-        names = (template.RUN_DIR_VARIABLE, template.HOST_RANK_VARIABLE)
-        return tuple(f"{name}={self.place.variables[name]}".encode() for name in names)
 
 
 def program_of(
@@ -194,50 +186,3 @@ def warm_caches() -> None:
 def _of_checkout() -> dict[str, Any]:
     """Describe the code that this process has loaded."""
     return software.own_checkout()
-
-
-_ROUNDS = 100  # a process that goes on forking is chased for so long
-_ROUND_S = 1.0  # for what was killed to end
-
-
-class Guard:
-    """A process that does nothing until this one has ended."""
-
-    def __init__(self, marker: Collection[bytes]) -> None:
-        """`marker` are entries of the environment that only this program's processes have all.
-
-        Fork it before threads are started and the program is. Raises OSError.
-        """
-        ours, its = os.pipe()[::-1]
-        self._ours = ours
-        self.pid = os.fork()
-        if self.pid == 0:
-            _stand_by(its, marker)
-        os.close(its)
-
-    def close(self) -> None:
-        """Send it home: all has ended."""
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        os.close(self._ours)
-
-
-def _stand_by(pipe: int, marker: Collection[bytes]) -> NoReturn:
-    """Never return into the program that was forked."""
-    try:
-        os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        kept = os.dup2(pipe, 0)  # and with all others its own copy of the writing end is closed
-        os.closerange(1, os.sysconf("SC_OPEN_MAX"))
-        os.read(kept, 1)
-        marked = dict(entry.partition(b"=")[::2] for entry in marker)
-
-        def is_marked(process: Path, variables: dict[bytes, bytes]) -> bool:
-            return int(process.name) != os.getpid() and marked.items() <= variables.items()
-
-        for _ in range(_ROUNDS):
-            if kill_all(is_marked, _ROUND_S) == (0, []):
-                break
-    finally:
-        os._exit(0)

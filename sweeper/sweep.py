@@ -18,6 +18,7 @@ from rich.console import Console
 from conf.schema import Config, PlanFormat, SweepConfig
 from scalemark.cli.terminal import make_console, silence
 from scalemark.host import files, processes, program_software, refs, software
+from scalemark.host.orphans import Guard
 from scalemark.program import template
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
@@ -193,6 +194,7 @@ class Sweep:
         config, launcher = self.config, self.config.launcher
         ledger = writer.begin_sweep(self._new_sweep(planned.plan, command), processes.is_alive)
         folders = self._run_folders(ledger)
+        stack.callback(Guard().close)
         start = self._launcher.start()
         stack.callback(start.close)
         shown = machine_line(self.machine, self.inventory)

@@ -23,7 +23,7 @@ _MOST_LOOKS = {
     Phase.ENDING: 8,
 }  # while a phase lasts, before the sweep is frozen
 _MOST_LOOKS_ELSEWHERE = 60
-_SUPERVISOR = "supervisor.py"
+_GUARD = "guard"  # the name of its process
 
 Act = Callable[[Watched], bool]
 
@@ -108,9 +108,9 @@ def _outlast(sweep: Watched) -> bool:
     return True
 
 
-def _signal_supervisor(number: signal.Signals) -> Act:
+def _signal_guard(number: signal.Signals) -> Act:
     def act(sweep: Watched) -> bool:
-        found = _supervisors(sweep)
+        found = _guards(sweep)
         for process in found:
             process.send_signal(number)
         return bool(found)
@@ -118,9 +118,9 @@ def _signal_supervisor(number: signal.Signals) -> Act:
     return act
 
 
-def _kill_supervisor_and_sweep(sweep: Watched) -> bool:
+def _kill_guard_and_sweep(sweep: Watched) -> bool:
     """Nobody is left to end what the trainer has started."""
-    return _signal_supervisor(signal.SIGKILL)(sweep) and _signal(signal.SIGKILL)(sweep)
+    return _signal_guard(signal.SIGKILL)(sweep) and _signal(signal.SIGKILL)(sweep)
 
 
 def _poison(odd: str, *, then_kill: bool) -> Act:
@@ -143,12 +143,12 @@ def _poison(odd: str, *, then_kill: bool) -> Act:
     return act
 
 
-def _supervisors(sweep: Watched) -> list[psutil.Process]:
+def _guards(sweep: Watched) -> list[psutil.Process]:
     found = []
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(sweep.process.pid).children():
             with suppress(psutil.NoSuchProcess):
-                if any(Path(argument).name == _SUPERVISOR for argument in child.cmdline()):
+                if child.name() == _GUARD:
                     found.append(child)
     return found
 
@@ -171,14 +171,12 @@ STRIKES: dict[str, Strike] = {
     },
     **{f"SIGSTOP and SIGCONT sweep, {phase}": Strike(phase=phase, act=_outlast) for phase in Phase},
     **{
-        f"{number.name} supervisor, {phase}": Strike(phase=phase, act=_signal_supervisor(number))
+        f"{number.name} guard, {phase}": Strike(phase=phase, act=_signal_guard(number))
         for phase in (Phase.RUNNING, Phase.RECORDING)
         for number in (*_ENDING, signal.SIGSTOP)
     },
     "SIGINT twice sweep, running": Strike(phase=Phase.RUNNING, act=_interrupt_twice),
-    "SIGKILL supervisor and sweep, running": Strike(
-        phase=Phase.RUNNING, act=_kill_supervisor_and_sweep
-    ),
+    "SIGKILL guard and sweep, running": Strike(phase=Phase.RUNNING, act=_kill_guard_and_sweep),
 }
 """What is done, and when, as it is reported."""
 

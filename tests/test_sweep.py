@@ -547,6 +547,25 @@ def test_a_killed_sweep_leaves_no_process():
     assert_gone(trainer.pid)
 
 
+def test_a_killed_sweep_leaves_nothing_of_a_program():
+    """Its watcher's guard ends it, and is itself left alone until then."""
+    program = Path("endless")
+    program.write_text(
+        "#!/bin/sh\nsetsid sleep 600 &\necho $$ $! > draft\nmv draft pids\nsleep 600"
+    )
+    program.chmod(0o755)
+    words = ["command=./endless", "read=metric", "hardware=cpu"]
+    process = psutil.Popen([sys.executable, PROJECT / "sweep.py", *words])
+    deadline = time.monotonic() + PATIENCE_S
+    while not Path("pids").exists():
+        assert time.monotonic() < deadline, "the program did not start"
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    for pid in Path("pids").read_text().split():
+        assert_gone(int(pid))
+
+
 def _wait_for_trainer(process: psutil.Popen) -> psutil.Process:
     """The trainer that goes on and on, once it has run steps: by then it has asked to die with its parent."""
     deadline = time.monotonic() + PATIENCE_S

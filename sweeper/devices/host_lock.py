@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from scalemark.host.orphans import end_orphans
 from scalemark.text.untrusted import command_line, quoted
 from sweeper import SweepRefusedError
-from sweeper.loop.orphans import end_orphans
 
 VARIABLE = "SCALEMARK_LOCK_DIR"
 # not by TMPDIR: where that differs from user to user, nobody is locked out

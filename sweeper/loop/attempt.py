@@ -11,6 +11,7 @@ from pathlib import Path
 
 from conf.schema import LauncherConfig, RetryConfig
 from scalemark.host import processes
+from scalemark.host.orphans import end_started_by
 from scalemark.records.attempt import HOST_LOST, RANK_LOST
 from scalemark.records.measurement import (
     TRAINER_EXIT_CODES,
@@ -21,7 +22,6 @@ from scalemark.records.measurement import (
 )
 from scalemark.run_folder import RunFolder, last_error, open_regular, with_gpu_errors
 from sweeper import SweepRefusedError
-from sweeper.loop.orphans import end_started_by
 from sweeper.starts import Process
 
 LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once

@@ -15,6 +15,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from scalemark import run_folder
+from scalemark.host.orphans import end_attempt
 from scalemark.host.processes import is_alive, is_visible, this_process
 from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement, RankLimits, SweepRecord
 from scalemark.records.machine import Machine
@@ -30,7 +31,6 @@ from store.errors import StoreError
 from store.rows import FinishedAttempt
 from sweeper import SweepRefusedError
 from sweeper.grid.plan import PlannedTrial
-from sweeper.loop.orphans import end_attempt
 
 _PARTED = re.compile("[ ,]+")  # what shells and people would part a name at
 

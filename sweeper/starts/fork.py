@@ -26,7 +26,6 @@ from scalemark.records import attempt, switches
 from scalemark.records.axes import Engine
 from scalemark.run_folder import RunFolder
 from sweeper.starts.spawn import Process, Spawn, Start
-from sweeper.starts.supervisor import Supervisor
 
 MOST_SERVERS = 8  # more only while all are busy
 # its own; 370 MiB of libraries are shared: PSS 655 MiB alone, 380 of four (TensorFlow 2.21)
@@ -53,7 +52,6 @@ class Fork(Start):
     ) -> None:
         self.problem: str | None = None
         self._module, self._clock, self._free_bytes = module, clock, free_bytes
-        self._supervisor = Supervisor()
         self._spawn = Spawn(own_code.module_command(module))
         self._servers: dict[Key, Server] = {}  # the one used last comes last
         self._num_lost: Counter[Key] = Counter()  # servers in a row
@@ -72,7 +70,7 @@ class Fork(Start):
         key = _key(at_import)
         while server := self._server(at_import, waits=True):
             try:
-                forked = server.fork(folder, environment, self._supervisor)
+                forked = server.fork(folder, environment)
             except ServerLostError as error:
                 self._lose(key, error)
             else:
@@ -86,8 +84,6 @@ class Fork(Start):
         for server in self._servers.values():
             server.close()
         self._servers.clear()
-        self._supervisor.close()
-        self._spawn.close()
 
     def _server(self, variables: Mapping[str, str], *, waits: bool) -> "Server | None":
         """Return a living server, loaded if one `waits`; None when trainers are to be spawned."""
@@ -197,9 +193,7 @@ class Server:
             )
         self.is_loaded = True
 
-    def fork(
-        self, folder: RunFolder, environment: Mapping[str, str], supervisor: Supervisor
-    ) -> Process:
+    def fork(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
         """Fork a trainer. Raises ServerLostError, and OSError when the server may not fork."""
         self.was_used = True
         folder.log.touch()
@@ -208,7 +202,7 @@ class Server:
             raise OSError(answer["error"], os.strerror(answer["error"]))
         pid: int = answer["pid"]
         try:
-            forked = Process(pid, Fork.name, supervisor, partial(self._reap, pid))
+            forked = Process(pid, Fork.name, partial(self._reap, pid))
         except OSError as error:
             if isinstance(error, ProcessLookupError):
                 raise self._lost("it ended, and what it had started with it") from error

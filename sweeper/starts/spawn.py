@@ -14,7 +14,6 @@ from scalemark.host import own_code
 from scalemark.records import attempt
 from scalemark.run_folder import RunFolder
 from sweeper.devices import host_lock
-from sweeper.starts.supervisor import Supervisor
 
 # the first changes how Hydra fails; by the second a trainer would take itself for a rank
 _NOT_FOR_TRAINERS = ("HYDRA_FULL_ERROR", "TF_CONFIG")
@@ -42,16 +41,13 @@ def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str,
 class Process:
     """A started trainer. It leads a session and a process group, both of its own number."""
 
-    def __init__(
-        self, pid: int, start: str, supervisor: Supervisor, wait: Callable[[], int | None]
-    ) -> None:
+    def __init__(self, pid: int, start: str, wait: Callable[[], int | None]) -> None:
         """`wait` returns the exit status and frees the number. Raises OSError."""
         self.pid = pid
         self.start = start  # fork or spawn, as it was started in the end
         # a pidfd, readable once the process has ended; until `wait` the number is its own
         self.descriptor = os.pidfd_open(pid)
-        self._supervisor, self._wait = supervisor, wait
-        supervisor.add(pid)
+        self._wait = wait
 
     def signal_group(self, which: signal.Signals) -> None:
         """Signal the group that it leads, or the process until it leads one; nothing happens when
@@ -69,7 +65,6 @@ class Process:
         Call once, when the process and its group have ended: from then on the kernel may give its
         number to another.
         """
-        self._supervisor.remove(self.pid)
         os.close(self.descriptor)
         return self._wait()
 
@@ -101,7 +96,7 @@ class Start(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what helped to start them. Trainers that still run are ended with it."""
+        """End what helped to start them."""
 
 
 class Spawn(Start):
@@ -111,7 +106,6 @@ class Spawn(Start):
 
     def __init__(self, command: tuple[str, ...] = own_code.module_command("trainer")) -> None:
         self._command = command
-        self._supervisor = Supervisor()
 
     def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
         with folder.log.open("ab") as log:
@@ -125,11 +119,11 @@ class Spawn(Start):
                 start_new_session=True,
             )
         try:
-            return Process(process.pid, self.name, self._supervisor, process.wait)
+            return Process(process.pid, self.name, process.wait)
         except OSError:
             process.kill()
             process.wait()
             raise
 
     def close(self) -> None:
-        self._supervisor.close()
+        """Nothing helped."""

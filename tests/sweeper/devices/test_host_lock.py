@@ -433,7 +433,7 @@ def test_who_takes_a_gpu_over_ends_what_its_killed_holder_left(lock, other, fold
 
 def test_nothing_is_measured_beside_an_orphan_that_does_not_end(lock, other, folder, monkeypatch):
     """As one whose device hangs."""
-    monkeypatch.setattr("sweeper.loop.orphans._ORPHANS_END_WITHIN_S", 0.0)
+    monkeypatch.setattr("scalemark.host.orphans._ORPHANS_END_WITHIN_S", 0.0)
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda *_: None)
     holder = other(shares_host=False)
     with orphan_of(holder, folder) as orphan:

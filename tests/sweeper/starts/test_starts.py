@@ -130,10 +130,12 @@ PARENT = """
 ORCHESTRATOR = """
     import os, sys
     from pathlib import Path
+    from scalemark.host.orphans import Guard
     from scalemark.run_folder import RunFolder
     from sweeper.starts import environment
     from sweeper.starts import Fork, Spawn
 
+    guard = Guard()
     start = Fork("{module}") if "{start}" == "fork" else Spawn((sys.executable, "-m", "{module}"))
     process = start.start(RunFolder(Path("{folder}")), environment(os.environ, ""))
     print(process.pid, flush=True)

@@ -1,0 +1,128 @@
+"""Kills what attempts left behind: those of dead orchestrators, and those that were killed."""
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+from typing import NoReturn
+
+from scalemark.host.processes import kill_all, start_ticks
+from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+
+_END_WITHIN_S = 30.0  # what was killed: the kernel may be freeing much memory
+# orphans: who waits for them has other attempts and a heartbeat to look after, and tries again
+_ORPHANS_END_WITHIN_S = 5.0
+_OWN = Path("/proc/self")
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_GUARD = "guard"  # what ps and top call it
+_ROUNDS = 100  # a process that goes on forking is chased for so long
+
+
+def end_orphans(variable: str, folder: Path, default: Path) -> tuple[int, list[int]]:
+    """Kill the orphans of one folder of locks; return how many ended, and the ids of the others.
+
+    An orphan was started for an orchestrator, or by a trainer, that does not run any more, and its
+    `variable`, or else the `default`, names the folder. What is in another container is left alone,
+    for the number of its orchestrator means nothing here, and so is what we may not look at.
+    """
+
+    def is_orphan(process: Path, variables: dict[bytes, bytes]) -> bool:
+        starter = _starter(variables)
+        if starter is None or int(process.name) == os.getpid():
+            return False
+        locks = Path(os.fsdecode(variables.get(variable.encode()) or os.fsencode(default)))
+        return locks == folder and _has_outlived(process, starter)
+
+    return kill_all(is_orphan, _ORPHANS_END_WITHIN_S)
+
+
+def end_started_by(starter: int) -> tuple[int, list[int]]:
+    """Kill what a process of ours had started, which has been killed itself; return how many ended,
+    and the ids of others.
+
+    A user's program runs in a session of its own, and its children may do so, too. What SIGKILL
+    does not end within seconds is left.
+    """
+
+    def was_started(process: Path, variables: dict[bytes, bytes]) -> bool:
+        if _starter(variables) != starter or not _has_outlived(process, starter):
+            return False
+        # guards of trainers have work to do, and end by themselves
+        return (process / "comm").read_text().strip() != _GUARD
+
+    return kill_all(was_started, _ORPHANS_END_WITHIN_S)
+
+
+class Guard:
+    """A process that waits until this one has ended, even by SIGKILL, and then kills what this one
+    had started. Linux kills a trainer whose parent dies, but not what that trainer has started.
+    """
+
+    def __init__(self) -> None:
+        """Fork it before threads are started, and anything that it guards. Raises OSError."""
+        its, self._ours = os.pipe()
+        starter = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _stand_by(its, starter)
+        os.close(its)
+
+    def close(self) -> None:
+        """Send it home: all has ended."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._ours)
+
+
+def _stand_by(pipe: int, starter: int) -> NoReturn:
+    """Never return into the program that was forked."""
+    try:
+        os.setsid()
+        (_OWN / "comm").write_text(_GUARD)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        # one that somebody stopped does its work nevertheless
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
+        kept = os.dup2(pipe, 0)  # and with all others its own copy of the writing end is closed
+        os.closerange(1, os.sysconf("SC_OPEN_MAX"))
+        os.read(kept, 1)
+        for _ in range(_ROUNDS):
+            if end_started_by(starter) == (0, []):
+                break
+    finally:
+        os._exit(0)
+
+
+def end_attempt(orchestrator: int, trainer: int, run_dir: str | None) -> None:
+    """Kill what still runs of a dead orchestrator's attempt, and wait until it has ended, for it
+    holds devices: the group of its trainer, and its ranks, which lead groups of their own and work
+    in its run folder.
+    """
+
+    def is_of_attempt(process: Path, variables: dict[bytes, bytes]) -> bool:
+        if _starter(variables) not in (orchestrator, trainer):
+            return False
+        if os.getpgid(int(process.name)) == trainer:
+            return True
+        if run_dir is None:
+            return False
+        return (process / "cwd").readlink() == Path(run_dir).resolve()
+
+    kill_all(is_of_attempt, _END_WITHIN_S)
+
+
+def _starter(variables: dict[bytes, bytes]) -> int | None:
+    """Return the process that a process was started for."""
+    starter = variables.get(ORCHESTRATOR_VARIABLE.encode(), b"")
+    if starter.isdigit():
+        return int(starter)
+    return None
+
+
+def _has_outlived(process: Path, starter: int) -> bool:
+    """Say whether its starter has ended; of another container that is not known."""
+    if (process / "ns/pid").readlink() != (_OWN / "ns/pid").readlink():
+        return False
+    began, starter_began = start_ticks(int(process.name)), start_ticks(starter)
+    # else the number is another's by now
+    return began is not None and (starter_began is None or starter_began > began)
