@@ -16,10 +16,11 @@ from dataclasses import replace
 
 from command import outcomes, start
 from command.run import accompany, run
+from scalemark.host.own_code import own_version
 from scalemark.host.processes import is_lack_of_host_memory
 from scalemark.readers.opening import KINDS, about
 from scalemark.records.attempt import RANK_CRASHED, RANK_LOST
-from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome
+from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome, ended
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from trainer import UnsupportedTrialError, own_process, own_rank, supervision
@@ -61,18 +62,18 @@ def _caught(work: Callable[[], AttemptResult]) -> tuple[AttemptResult, int]:
     try:
         result = work()
     except KeyboardInterrupt:
-        result = outcomes.ended(Outcome.INTERRUPTED, "interrupted")
+        result = ended(Outcome.INTERRUPTED, "interrupted")
     except outcomes.CrashedError as error:
         # a rank lost: by this the orchestrator knows that it is worth another attempt
-        result, exit_code = outcomes.ended(Outcome.FAILED, str(error)), RANK_LOST
+        result, exit_code = ended(Outcome.FAILED, str(error)), RANK_LOST
     except (UnsupportedTrialError, start.CannotStartError) as error:
-        result = outcomes.ended(Outcome.UNSUPPORTED, str(error))
+        result = ended(Outcome.UNSUPPORTED, str(error))
     except Exception as error:
         traceback.print_exc()
         outcome = Outcome.FAILED
         if is_lack_of_host_memory(error):
             outcome = Outcome.OUT_OF_MEMORY
-        result = outcomes.ended(outcome, f"{type(error).__name__}: {error}")
+        result = ended(outcome, f"{type(error).__name__}: {error}")
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
     return result, EXIT_CODES[Outcome(result.outcome)] if exit_code is None else exit_code
@@ -80,7 +81,8 @@ def _caught(work: Callable[[], AttemptResult]) -> tuple[AttemptResult, int]:
 
 def preload() -> None:
     """Ask git once, and import all readers, for all that are forked from this process."""
-    start.warm_caches()
+    own_process.own_checkout()
+    own_version()
     for kind in KINDS:
         about(kind)
 

@@ -12,9 +12,9 @@ from command.measuring import NO_NUMBER
 from command.watch import ProgramEnd
 from scalemark.host import processes
 from scalemark.readers.log_text import named_rank
-from scalemark.records.measurement import LAST_LINES, AttemptResult, Outcome
+from scalemark.records.measurement import LAST_LINES, AttemptResult, Outcome, ended
 from scalemark.records.trial import TrialSpec
-from scalemark.text.untrusted import quoted, without_secrets
+from scalemark.text.untrusted import quoted
 
 _ERROR = re.compile(  # of a line without what a launcher puts before it
     r"^(?:\w[\w.\d]*:? )?[\w.]*(?:Error|Exception|Interrupt)\b|[Ff]atal|FATAL"
@@ -150,11 +150,6 @@ SHOWN_LINES = 20
 _LONGEST_LINE = 90  # shown in a message, which holds 2,000 characters
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127  # exit codes of a shell
 _BY_SIGNAL = 128  # of a shell, plus the signal's number
-
-
-def ended(outcome: Outcome, message: str) -> AttemptResult:
-    """Return a result without a measurement."""
-    return AttemptResult(outcome=outcome, message=without_secrets(message))
 
 
 class CrashedError(Exception):

@@ -76,7 +76,7 @@ def run(
             ended = _follow(program, _memory_bytes(spec, given), signals, log, attempt, ours)
             return attempt.result(ended, log, gpus.num_wanted, given)
         except ReadError as error:
-            return outcomes.ended(measurement.Outcome.INVALID, f"read={spec.read}: {error}")
+            return measurement.ended(measurement.Outcome.INVALID, f"read={spec.read}: {error}")
 
 
 def accompany(
@@ -96,7 +96,7 @@ def accompany(
         ended = _follow(program, _memory_bytes(spec, given), signals, log, Listener(), ours)
         shares_host = given is not None and given.shares_host
         failed = outcomes.failed(ended, shares_host=shares_host)
-        return failed or outcomes.ended(measurement.Outcome.COMPLETED, "")
+        return failed or measurement.ended(measurement.Outcome.COMPLETED, "")
 
 
 def _guarded(

@@ -2,28 +2,24 @@
 
 import errno
 import fcntl
-import json
 import os
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-from scalemark.host import program_software, refs, software
-from scalemark.host.own_code import own_version
+from scalemark.host import program_software, refs
 from scalemark.program import expression, template
 from scalemark.program.template import software_words
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
 from scalemark.records.axes import env_variables
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
-from scalemark.records.validation import storable
 from scalemark.run_folder import RunFolder
-from scalemark.text.untrusted import quoted, without_secrets
+from scalemark.text.untrusted import quoted
+from trainer import own_process
 from trainer.own_rank import OwnRank
 
 _INSIDE = Path(__file__).resolve().parent / "inside"  # modules that the program's Python loads
@@ -167,22 +163,5 @@ def record_software(program: Program, folder: RunFolder) -> str:
     What asks git and the interpreter has ended afterwards.
     """
     described = refs.describe(program.software_words, program.place)
-    set_by_trial = {
-        name: without_secrets(storable(value)) for name, value in program.set_by_trial.items()
-    }
-    built = {"set_by_trial": set_by_trial, "cuda_build": "", "cudnn_build": ""}
-    environment = described | _of_checkout() | built
-    folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
+    own_process.write_environment(folder, described, program.set_by_trial)
     return program_software.doubt(program.software_words, described)
-
-
-def warm_caches() -> None:
-    """Ask now, so that processes forked from this one need not."""
-    _of_checkout()
-    own_version()
-
-
-@cache
-def _of_checkout() -> dict[str, Any]:
-    """Describe the code that this process has loaded."""
-    return software.own_checkout()

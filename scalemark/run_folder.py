@@ -300,7 +300,7 @@ def read_left(folder: RunFolder, result: measurement.AttemptResult) -> Left:
 
 def left_of_failed(folder: RunFolder, outcome: measurement.Outcome, message: str) -> Left:
     """Return what is left of an attempt whose own result does not count."""
-    result = measurement.AttemptResult(outcome=outcome, message=message)
+    result = measurement.ended(outcome, message)
     return Left(result=result, steps=[], environment=readable(folder.read_environment))
 
 

@@ -10,7 +10,6 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-import json
 import os
 import traceback
 from functools import cache
@@ -18,25 +17,23 @@ from typing import Any
 
 from scalemark.host import software
 from scalemark.host.processes import is_lack_of_host_memory
-from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome
+from scalemark.records.measurement import EXIT_CODES, Doing, Outcome, ended
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
-from scalemark.text.untrusted import without_secrets
 from simulator.run import NoResultError, NotSimulatedError, run
 from trainer import own_process
 
 
 def main(spec: TrialSpec, folder: RunFolder) -> int:
     folder.write(folder.doing, Doing.BUILDING)
-    variables = {"variables": software.result_changing(os.environ), "set_by_trial": {}}
-    environment = _checkout() | variables
-    folder.write(folder.environment, json.dumps(environment, indent=1, sort_keys=True))
+    variables = {"variables": software.result_changing(os.environ)}
+    own_process.write_environment(folder, _software() | variables, {})
     try:
         result = run(spec, folder)
     except KeyboardInterrupt:
-        result = _ended(Outcome.INTERRUPTED, "simulated: interrupted")
+        result = ended(Outcome.INTERRUPTED, "simulated: interrupted")
     except NotSimulatedError as error:
-        result = _ended(Outcome.UNSUPPORTED, f"simulated: {error}")
+        result = ended(Outcome.UNSUPPORTED, f"simulated: {error}")
     except NoResultError as error:
         print(f"Error: simulated: {error}", file=sys.stderr)
         return EXIT_CODES[Outcome.FAILED]
@@ -46,7 +43,7 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
         outcome = Outcome.FAILED
         if is_lack_of_host_memory(error):
             outcome = Outcome.OUT_OF_MEMORY
-        result = _ended(outcome, f"simulated: {type(error).__name__}: {error}")
+        result = ended(outcome, f"simulated: {type(error).__name__}: {error}")
     if result.message:
         print(f"{result.outcome}: {result.message}", file=sys.stderr)
     folder.write(folder.result, result.to_json())
@@ -54,19 +51,14 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
 
 
 def preload() -> None:
-    """Ask git once, for all that are forked from this process; imports are above."""
-    _checkout()
+    """Ask once, for all that are forked from this process; imports are above."""
+    _software()
+    own_process.own_checkout()
 
 
 @cache
-def _checkout() -> dict[str, Any]:
-    """Describe the code that this process has loaded, as `trainer.own_process` does."""
-    built = {"cuda_build": "", "cudnn_build": ""}
-    return software.describe({}) | software.own_checkout() | built
-
-
-def _ended(outcome: Outcome, message: str) -> AttemptResult:
-    return AttemptResult(outcome=outcome, message=without_secrets(message))
+def _software() -> dict[str, Any]:
+    return software.describe({})
 
 
 if __name__ == "__main__":

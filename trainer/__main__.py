@@ -22,10 +22,10 @@ from scalemark.abilities import rank_jobs
 from scalemark.host import processes
 from scalemark.records import switches
 from scalemark.records.attempt import RANK_LOST, Cluster, Rank
-from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome
+from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome, ended
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
-from scalemark.text.untrusted import telling_line, without_secrets
+from scalemark.text.untrusted import telling_line
 from trainer import own_process, own_rank, selfcheck, supervision
 from trainer.own_rank import NO_FLAGS, Flags, OwnRank, start_beat
 
@@ -181,9 +181,9 @@ def _outcome(error: Exception, log: str) -> tuple[Outcome, str]:
 
 
 def _ended(outcome: Outcome, message: str) -> AttemptResult:
-    message = without_secrets(message)
-    print(f"{outcome}: {message}", file=sys.stderr)
-    return AttemptResult(outcome=outcome, message=message)
+    result = ended(outcome, message)
+    print(f"{outcome}: {result.message}", file=sys.stderr)
+    return result
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -150,18 +150,22 @@ def tail(folder: RunFolder, own: OwnRank | None) -> str:
 
 def write(spec: TrialSpec, folder: RunFolder) -> None:
     """Write what is known before TensorFlow is imported, which may fail."""
-    set_by_trial = {
-        name: without_secrets(storable(value))
-        for name, value in switches.variables(spec, os.environ).items()
-    }
-    environment = {
-        **software.describe(),
-        **software.own_checkout(),
-        "set_by_trial": set_by_trial,
-        "cuda_build": "",
-        "cudnn_build": "",
-    }
-    _write(folder, environment)
+    write_environment(folder, software.describe(), switches.variables(spec, os.environ))
+
+
+@cache
+def own_checkout() -> dict[str, str]:
+    """Describe the code that this process has loaded, or the one that it was forked from."""
+    return software.own_checkout()
+
+
+def write_environment(
+    folder: RunFolder, described: Mapping[str, Any], set_by_trial: Mapping[str, str]
+) -> None:
+    """Write the software of an attempt, and the variables that its trial sets."""
+    masked = {name: without_secrets(storable(value)) for name, value in set_by_trial.items()}
+    built = {"set_by_trial": masked, "cuda_build": "", "cudnn_build": ""}
+    _write(folder, {**described, **own_checkout(), **built})
 
 
 def add_build(folder: RunFolder, build: Mapping[str, Any]) -> None:

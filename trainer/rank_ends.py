@@ -20,7 +20,6 @@ from scalemark.records.measurement import (
     Verdict,
 )
 from scalemark.run_folder import RunFolder, last_error
-from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import listed
 from trainer.own_rank import JOINING
 
@@ -71,7 +70,7 @@ def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
 
 def trial_end(outcome: Outcome, message: str, exit_code: int | None = None) -> TrialEnd:
     """Make a result; it ends with the exit code of its outcome unless another is given."""
-    result = AttemptResult(outcome=outcome, message=without_secrets(message))
+    result = AttemptResult(outcome=outcome, message=message)
     return result, EXIT_CODES[outcome] if exit_code is None else exit_code
 
 

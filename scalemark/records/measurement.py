@@ -407,7 +407,12 @@ class AttemptResult(JsonRecord):
             check_one_of("verdict", self.verdict, Verdict)
         if self.measurement:
             check_measurement(asdict(self.measurement))
-        object.__setattr__(self, "message", quoted_lines(self.message))
+        object.__setattr__(self, "message", quoted_lines(self.message))  # without secrets
+
+
+def ended(outcome: Outcome, message: str) -> AttemptResult:
+    """Return a result without a measurement."""
+    return AttemptResult(outcome=outcome, message=message)
 
 
 BESIDE_A_MEASUREMENT = (

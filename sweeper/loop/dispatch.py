@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from scalemark.abilities import jobs_of
 from scalemark.host.processes import is_lack_of_host_memory, start_ticks
 from scalemark.records.attempt import HOST_LOST, RankLimits
-from scalemark.records.measurement import AttemptResult, Outcome
+from scalemark.records.measurement import Outcome, ended
 from scalemark.records.trial import TrialSpec
 from store.errors import StoreError
 from store.ledger import ClaimResult
@@ -121,8 +121,7 @@ class Starter:
 
 
 def _not_started(outcome: Outcome, message: str) -> Judged:
-    result = AttemptResult(outcome=outcome, message=message)
-    return Judged(result=result, crashed=outcome is Outcome.FAILED)
+    return Judged(result=ended(outcome, message), crashed=outcome is Outcome.FAILED)
 
 
 # Each claim is a transaction: what has ended meanwhile shall not wait for hundreds of them.

@@ -9,7 +9,6 @@ from scalemark.records.axes import Engine
 from scalemark.records.measurement import AttemptResult, Outcome, State, Verdict
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, readable
-from scalemark.text.untrusted import without_secrets
 from store.database import own_command
 from store.errors import StoreError
 from store.rows import FinishedAttempt
@@ -48,7 +47,7 @@ class Recorder:
             placement = run_folders.placement_of(given.folder, placement)
         repeat = given.repeat
         left = run_folders.recorded_left(given.folder, judged.result)
-        result = replace(left.result, message=without_secrets(left.result.message))
+        result = left.result
         again = self._why_again(repeat, result, crashed=judged.crashed)
         disturbances = attempt.disturbances_of(result)
         if again is not None and disturbances:

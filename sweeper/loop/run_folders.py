@@ -23,7 +23,6 @@ from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.records.references import Rejected
 from scalemark.records.validation import parsed
 from scalemark.run_folder import Left, RunFolder, readable
-from scalemark.text.untrusted import without_secrets
 from scalemark.text.wording import safe_name
 from store import ledger, rebuild, schema
 from store.database import reading
@@ -274,7 +273,7 @@ def _close_one(engine: sa.Engine, repeat: ledger.Abandoned, problems: list[str])
             raise
         message = f"the database refuses what its run folder holds: {type(error).__name__}: {error}"
         folder = RunFolder(Path(finished.run_dir))
-        failed = run_folder.left_of_failed(folder, Outcome.FAILED, without_secrets(message))
+        failed = run_folder.left_of_failed(folder, Outcome.FAILED, message)
         finished = replace(finished, result=failed.result, steps=[], environment=None)
         is_ours = ledger.close_abandoned(engine, repeat, finished, datetime.now(UTC))
         # not before: the database may have refused it for another reason
@@ -337,11 +336,10 @@ def _read(folder: RunFolder) -> tuple[AttemptEnd | None, Left]:
     try:
         result = (end and end.result) or folder.read_result()
         if result:
-            result = replace(result, message=without_secrets(result.message))
             return end, run_folder.read_left(folder, result)
     except (ValueError, OSError) as error:
         message += f", and what it left cannot be read: {error}"
-    return None, run_folder.left_of_failed(folder, Outcome.INTERRUPTED, without_secrets(message))
+    return None, run_folder.left_of_failed(folder, Outcome.INTERRUPTED, message)
 
 
 def placement_of(folder: RunFolder, planned: Placement) -> Placement:
