@@ -20,7 +20,6 @@ An attempt waits for the start of far, which imports little besides the standard
 from __future__ import annotations
 
 import base64
-import ctypes
 import json
 import os
 import platform
@@ -39,7 +38,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from scalemark.host.processes import wait_readable
+from scalemark.host.processes import signal_at_end_of_parent, wait_readable
 from scalemark.host.variables import TERRAFORM, VARIABLES
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ class Near:
     def _begin_command(self) -> None:
         """Prepare the process of the command, which runs this."""
         # it gets SIGTERM when near is killed; what it runs sees the end of its input
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+        signal_at_end_of_parent(signal.SIGTERM)
         task = sys.modules.get("sweeper.ray_task")
         if task and "sweeper.ray_task" in self.where["prefix"]:
             # importing Ray takes half a second, and the server that forked us has done that
@@ -327,12 +326,11 @@ class Near:
     def _leave(self, outcome: str, message: str) -> int:
         """Write a result; return the exit status that goes with it."""
         from scalemark.records.attempt import HOST_LOST
-        from scalemark.records.measurement import AttemptResult
+        from scalemark.records.measurement import Outcome, ended
         from scalemark.run_folder import RunFolder
 
-        result = AttemptResult(outcome=outcome, message=message, measurement=None, op_placement={})
         folder = RunFolder(self.folder)
-        folder.write(folder.result, result.to_json())
+        folder.write(folder.result, ended(Outcome(outcome), message).to_json())
         return 1 if outcome == FAILED else HOST_LOST
 
 

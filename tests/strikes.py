@@ -23,7 +23,7 @@ _MOST_LOOKS = {
     Phase.ENDING: 8,
 }  # while a phase lasts, before the sweep is frozen
 _MOST_LOOKS_ELSEWHERE = 60
-_GUARD = "guard"  # the name of its process
+_GUARD = "scalemark-guard"  # the name of its process
 
 Act = Callable[[Watched], bool]
 

@@ -1,20 +1,17 @@
 """Kills what attempts left behind: those of dead orchestrators, and those that were killed."""
 
-import ctypes
 import os
 import signal
 from pathlib import Path
 from typing import NoReturn
 
-from scalemark.host.processes import kill_all, start_ticks
+from scalemark.host.processes import kill_all, signal_at_end_of_parent, start_ticks
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 
-_END_WITHIN_S = 30.0  # what was killed: the kernel may be freeing much memory
-# orphans: who waits for them has other attempts and a heartbeat to look after, and tries again
+# who waits for them has other attempts and a heartbeat to look after, and tries again
 _ORPHANS_END_WITHIN_S = 5.0
 _OWN = Path("/proc/self")
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_GUARD = "guard"  # what ps and top call it
+_GUARD = "scalemark-guard"  # what ps and top call it
 _ROUNDS = 100  # a process that goes on forking is chased for so long
 
 
@@ -36,12 +33,12 @@ def end_orphans(variable: str, folder: Path, default: Path) -> tuple[int, list[i
     return kill_all(is_orphan, _ORPHANS_END_WITHIN_S)
 
 
-def end_started_by(starter: int) -> tuple[int, list[int]]:
+def end_started_by(starter: int, within_s: float = _ORPHANS_END_WITHIN_S) -> tuple[int, list[int]]:
     """Kill what a process of ours had started, which has been killed itself; return how many ended,
     and the ids of others.
 
-    A user's program runs in a session of its own, and its children may do so, too. What SIGKILL
-    does not end within seconds is left.
+    Ranks and a user's program run in sessions of their own, and their children may do so, too. What
+    SIGKILL does not end in time is left.
     """
 
     def was_started(process: Path, variables: dict[bytes, bytes]) -> bool:
@@ -50,7 +47,7 @@ def end_started_by(starter: int) -> tuple[int, list[int]]:
         # guards of trainers have work to do, and end by themselves
         return (process / "comm").read_text().strip() != _GUARD
 
-    return kill_all(was_started, _ORPHANS_END_WITHIN_S)
+    return kill_all(was_started, within_s)
 
 
 class Guard:
@@ -82,7 +79,7 @@ def _stand_by(pipe: int, starter: int) -> NoReturn:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         # one that somebody stopped does its work nevertheless
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
+        signal_at_end_of_parent(signal.SIGCONT)
         kept = os.dup2(pipe, 0)  # and with all others its own copy of the writing end is closed
         os.closerange(1, os.sysconf("SC_OPEN_MAX"))
         os.read(kept, 1)
@@ -91,24 +88,6 @@ def _stand_by(pipe: int, starter: int) -> NoReturn:
                 break
     finally:
         os._exit(0)
-
-
-def end_attempt(orchestrator: int, trainer: int, run_dir: str | None) -> None:
-    """Kill what still runs of a dead orchestrator's attempt, and wait until it has ended, for it
-    holds devices: the group of its trainer, and its ranks, which lead groups of their own and work
-    in its run folder.
-    """
-
-    def is_of_attempt(process: Path, variables: dict[bytes, bytes]) -> bool:
-        if _starter(variables) not in (orchestrator, trainer):
-            return False
-        if os.getpgid(int(process.name)) == trainer:
-            return True
-        if run_dir is None:
-            return False
-        return (process / "cwd").readlink() == Path(run_dir).resolve()
-
-    kill_all(is_of_attempt, _END_WITHIN_S)
 
 
 def _starter(variables: dict[bytes, bytes]) -> int | None:

@@ -1,5 +1,6 @@
 """Identifies and kills processes of this host, and recognizes a lack of memory."""
 
+import ctypes
 import errno
 import os
 import platform
@@ -17,6 +18,7 @@ from scalemark.records.attempt import ProcessIdentity
 # a process that cannot be looked at is taken for dead after so long without a heartbeat
 HEARTBEAT_TIMEOUT = timedelta(seconds=120)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
@@ -89,6 +91,11 @@ def wait_readable(descriptors: Iterable[int], timeout_s: float = 0.0) -> list[in
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     return [descriptor for descriptor, _ in poll.poll(max(0.0, timeout_s) * 1000)]
+
+
+def signal_at_end_of_parent(number: signal.Signals) -> None:
+    """Ask Linux to send this process a signal when its parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 def kill_all(

@@ -176,7 +176,9 @@ class Launcher:
 
     def rank_host(self, placement: Placement, number: int) -> str:
         """Return the host of a trial's ranks, as `prefix` takes it."""
-        return placement.hosts[number]
+        if placement.hosts:
+            return placement.hosts[number]
+        return "{host}"  # see trainer/supervision.py
 
     def address(self, host: str) -> str:
         """Return where the ranks of a host can be reached; a user's name may precede it."""
@@ -206,6 +208,8 @@ class Launcher:
         there = [self._elsewhere(host, num_gpus, placement.visible_devices) for host in hosts]
         if spec.hosts == 1:
             return there
+        if not self.engine_chooses:
+            there = [replace(rank, address=self.address(rank.host)) for rank in there]
         here = replace(
             there[0], prefix=self.reservation(spec), python=sys.executable, gpus=None, lock=""
         )
@@ -225,7 +229,6 @@ class Launcher:
             python=launcher.python or sys.executable,
             module=MODULES[self.config.engine],
             host=host,
-            address=self.address(host),
             gpus=None if self.engine_chooses else gpus,
             host_kind=self.host_kind,
             lock="" if self.engine_chooses else str(DEFAULT_FOLDER),

@@ -57,9 +57,6 @@ class Launcher(prefix.Launcher):
     def rank_host(self, placement: Placement, number: int) -> str:
         return str(number)
 
-    def address(self, host: str) -> str:
-        return ""
-
     def _task(self, action: str, num_gpus: int, **more: int | None) -> tuple[str, ...]:
         num_cpus = self._cpus
         if self.config.launcher.share_host and num_gpus:

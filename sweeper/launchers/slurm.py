@@ -30,7 +30,6 @@ class SlurmSettings:
 
 ABILITIES = LauncherAbilities(settings=SlurmSettings)
 
-from scalemark.records.attempt import Placement
 from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from sweeper import SweepRefusedError
@@ -120,15 +119,6 @@ class Launcher(prefix.Launcher):
         if self.hosts[0]:
             return super().reservation(spec)
         return ("salloc", "--quiet", *self._job(spec.hosts, self.num_gpus(spec)))
-
-    def rank_host(self, placement: Placement, number: int) -> str:
-        # see trainer/supervision.py
-        if placement.hosts:
-            return placement.hosts[number]
-        return "{host}"
-
-    def address(self, host: str) -> str:
-        return ""
 
     def _job(self, num_hosts: int, num_gpus: int) -> tuple[str, ...]:
         settings = self.config.launcher.slurm

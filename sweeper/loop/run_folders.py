@@ -15,7 +15,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from scalemark import run_folder
-from scalemark.host.orphans import end_attempt
+from scalemark.host.orphans import end_started_by
 from scalemark.host.processes import is_alive, is_visible, this_process
 from scalemark.records.attempt import AttemptBegin, AttemptEnd, Placement, RankLimits, SweepRecord
 from scalemark.records.machine import Machine
@@ -31,6 +31,7 @@ from store.rows import FinishedAttempt
 from sweeper import SweepRefusedError
 from sweeper.grid.plan import PlannedTrial
 
+_END_WITHIN_S = 30.0  # what held devices: the kernel may be freeing much memory
 _PARTED = re.compile("[ ,]+")  # what shells and people would part a name at
 
 
@@ -264,7 +265,8 @@ def _close_one(engine: sa.Engine, repeat: ledger.Abandoned, problems: list[str])
     folder has no room.
     """
     if repeat.pid is not None and is_visible(repeat.owner, this_process()):
-        end_attempt(repeat.owner.pid, repeat.pid, repeat.run_dir)
+        for starter in (repeat.owner.pid, repeat.pid):
+            end_started_by(starter, _END_WITHIN_S)
     finished = _finished(repeat) if repeat.run_dir else None
     try:
         is_ours = ledger.close_abandoned(engine, repeat, finished, datetime.now(UTC))
