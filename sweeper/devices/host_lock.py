@@ -63,7 +63,7 @@ class Lock:
     held_by = ""  # the holder in the way of the last `try_hold`, for people; empty without one
     # which of the GPUs asked for last is held by another; None when it was not a GPU
     taken: str | None = None
-    num_orphans = 0  # processes of killed sweeps that were ended here since it was made
+    num_orphans = 0  # processes of killed sweeps that the last `try_hold` ended
 
     def try_hold(self, uuids: Sequence[str] = (), *, shares_host: bool) -> Held | None:
         """Take it now or not at all; None when somebody else has it."""
@@ -101,7 +101,7 @@ class HostLock(Lock):
         then say who has what. Try again in about a second: after a vain try others make way for us.
         Raises SweepRefusedError where the files cannot be used.
         """
-        self.held_by, self.taken = "", None
+        self.held_by, self.taken, self.num_orphans = "", None, 0
         wanted = {HOST: fcntl.LOCK_SH if shares_host else fcntl.LOCK_EX}
         if shares_host:
             # always in one order, so that of two sweeps that want the same one gets all
@@ -134,8 +134,7 @@ class HostLock(Lock):
             held.descriptors.append(self._lock(name, mode))
         # who had them last may have been killed, and have left something running
         if any(_signed_by(descriptor) != os.getpid() for descriptor in held.descriptors):
-            num_ended, left = end_orphans(VARIABLE, self.folder, DEFAULT_FOLDER)
-            self.num_orphans += num_ended
+            self.num_orphans, left = end_orphans(VARIABLE, self.folder, DEFAULT_FOLDER)
             if left:
                 self.held_by = (
                     f"process {left[0]}, which a killed sweep left running and SIGKILL does not end"

@@ -70,10 +70,6 @@ class Launcher(prefix.Launcher):
                 )
         gpus: dict[str, int] = {}
         settings = self.config.launcher.slurm
-        if settings.time_min is not None and settings.time_min < 1:
-            raise SweepRefusedError(
-                f"launcher.slurm.time_min={settings.time_min}: wanted 1 or more"
-            )
         if own := os.environ.get("SLURM_JOB_NODELIST"):
             for name, _, _, _, gres in _nodes(f"--nodes={own}"):
                 gpus[name] = num_gpus(gres)

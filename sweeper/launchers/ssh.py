@@ -5,6 +5,7 @@ from scalemark.abilities import LauncherAbilities
 ABILITIES = LauncherAbilities(settings=None)
 
 from collections.abc import Sequence
+from functools import cache
 
 from sweeper import SweepRefusedError
 from sweeper.launchers import prefix
@@ -32,8 +33,12 @@ class Launcher(prefix.Launcher):
 
     def address(self, host: str) -> str:
         """Return the host name that ssh's configuration has for this host."""
-        shown = prefix.ask(["ssh", "-G", *self.config.launcher.options, host], "launcher=ssh")
-        for line in shown.stdout.splitlines():
+        for line in _configuration("ssh", "-G", *self.config.launcher.options, host):
             if line.startswith("hostname "):
                 return line.split()[1]
         return super().address(host)
+
+
+@cache  # asked once per host, not per attempt
+def _configuration(*command: str) -> list[str]:
+    return prefix.ask(command, "launcher=ssh").stdout.splitlines()

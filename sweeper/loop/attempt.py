@@ -194,11 +194,6 @@ class Attempt:
             self._signals, self._signal_due_s = [signal.SIGKILL], now_s
         self.look()
 
-    def kill(self) -> None:
-        """Kill it. Other threads may call this, and no run folder is read."""
-        if not processes.wait_readable([self.descriptor]):
-            self._process.signal_group(signal.SIGKILL)
-
     def ended(self) -> ProcessEnd | None:
         """Return None while the process runs.
 

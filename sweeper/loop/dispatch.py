@@ -148,7 +148,6 @@ class Rooms:
         self._gpu_users = GpuUsers(inventory.gpu_uuids)
         self._host_lock, self._inventory, self._shares_host = host_lock, inventory, shares_host
         self._tell = tell
-        self._num_orphans = 0  # ended here, and said
 
     def take(self, spec: TrialSpec) -> Room | None:
         """None: others have the devices. Call when the slots have room."""
@@ -191,12 +190,11 @@ class Rooms:
         return names
 
     def _report_orphans(self) -> None:
-        num_new = self._host_lock.num_orphans - self._num_orphans
-        if num_new:
-            self._num_orphans += num_new
+        num_orphans = self._host_lock.num_orphans
+        if num_orphans:
             processes = "1 process"
-            if num_new > 1:
-                processes = f"{num_new} processes"
+            if num_orphans > 1:
+                processes = f"{num_orphans} processes"
             self._tell(f"killed what an earlier sweep left running on this host: {processes}")
 
 
