@@ -128,12 +128,13 @@ def _scaled(config: Config, used: Collection[str]) -> dict[str, Any]:
             "one, into the command, or {batch_size*num_gpus} where the program splits it itself"
         )
     batch_size = _number_or_text(AXES["batch_size"], _plain(config.batch_size))
-    if int(batch_size) % config.num_gpus:
+    num_parts = max(1, config.num_gpus)  # none is refused later
+    if int(batch_size) % num_parts:
         raise ProgramRefusedError(
             f"batch_size={batch_size}: scaling=strong splits it over num_gpus={config.num_gpus}, "
             "which does not divide it"
         )
-    return {"scaling": "strong", "batch_size": int(batch_size) // config.num_gpus}
+    return {"scaling": "strong", "batch_size": int(batch_size) // num_parts}
 
 
 _SECRET = (
