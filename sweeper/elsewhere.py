@@ -38,7 +38,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from scalemark.host.processes import signal_at_end_of_parent, wait_readable
+from scalemark.host.processes import num_kernel_kills, signal_at_end_of_parent, wait_readable
 from scalemark.host.variables import TERRAFORM, VARIABLES
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ _KEPT_BACK = (  # of this host
 # what ssh, kubectl, srun and Ray say of a host that another try may reach
 _NO_HOST = re.compile(
     r"(?i)connection (refused|timed out|closed|reset)|no route to host|could not resolve|"
-    r"broken pipe|kex_exchange|unable to contact slurm|unable to connect"
+    r"broken pipe|kex_exchange|unable to contact slurm|unable to connect|socket timed out|"
+    r"i/o timeout|handshake timeout|error dialing|pods .* not found"
 )
 LOST = 255  # exit code of ssh, and of our Ray task: what became of the program is not known
 LOOK_EVERY_S = 0.5
@@ -141,6 +142,7 @@ class Near:
         # by this file far knows the run folder; each rank has one of its own
         self.token = folder / f"{TOKEN}{where['rank']}"
         self.token.write_text(os.urandom(16).hex())
+        self.has_begun = False  # far was heard
         self.host = ""  # once it runs there
         self.end: dict[str, Any] = {}  # far's last word
         self.said: deque[str] = deque(maxlen=40)  # lines of the command
@@ -194,20 +196,22 @@ class Near:
         self.token.unlink(missing_ok=True)
         exit_code: int | None = self.end.get("exit_code")
         if exit_code is None and self.where["rank"]:
-            from scalemark.records.attempt import RANK_CRASHED, WORKER_0
+            from scalemark.records.attempt import HOST_LOST, RANK_CRASHED, WORKER_0
 
-            problem = self.end.get("problem")
-            if not problem:
-                return RANK_CRASHED
-            print(f"Error: {problem}", file=sys.stderr)  # the supervisor quotes it
+            outcome, message = self._why(None, status)
+            print(f"Error: {message}", file=sys.stderr)  # the supervisor quotes it
+            if not self.end.get("problem"):
+                return HOST_LOST if outcome == INTERRUPTED else RANK_CRASHED
             if self.where["rank"] == WORKER_0.name:
-                return self._leave(FAILED, problem)
+                return self._leave(outcome, message)
             return 1
         if exit_code != 0 and not self.where["rank"]:
             outcome, message = self._why(exit_code, status)
             if message:
                 return self._leave(outcome, message)
         assert exit_code is not None
+        if exit_code == -signal.SIGKILL and not (self.folder / RESULT).exists():
+            return self._killed()
         if exit_code < 0:  # the same to whoever waits for us, as a shell has it
             if -exit_code != signal.SIGKILL:  # whose handling cannot be set
                 signal.signal(-exit_code, signal.SIG_DFL)
@@ -234,7 +238,7 @@ class Near:
                 self.far.send("alive")
                 self._send_beats()
             # without a lock it waits in the queue of an engine, for as long as that takes
-            can_be_lost = self.host or self.where["lock"]
+            can_be_lost = self.has_begun or self.where["lock"]
             if can_be_lost and now_s - self.far.heard_s > limit_s and not self.end:
                 self.host = self.host or self.where["host"] or "its host"
                 self.said.append(f"it said nothing for {limit_s:g} s")
@@ -284,6 +288,7 @@ class Near:
             self.end = {"problem": f"{self.folder}: {error.strerror}"}
 
     def _heed(self, message: dict[str, Any]) -> None:
+        self.has_begun = True
         if message["kind"] == "ready":
             self.host = message["host"]
             self.token.unlink(missing_ok=True)
@@ -323,6 +328,25 @@ class Near:
             return INTERRUPTED, f"{where}: {last}"
         return FAILED, f"{shlex.join(self.where['prefix'])}: {last}"
 
+    def _killed(self) -> int:
+        """Say that the trainer was killed: whether by the kernel, its host alone knows."""
+        from scalemark.host.processes import KILLED_BY_KERNEL, PERHAPS_BY_KERNEL
+        from scalemark.records.attempt import RANK_CRASHED, RANK_LOST
+        from scalemark.records.measurement import EXIT_CODES, Outcome
+
+        outcome, message = Outcome.FAILED, "killed by SIGKILL from outside"
+        exit_code = RANK_CRASHED if self.where["rank"] else RANK_LOST  # worth a retry
+        if self.end["kernel_killed"] and self.where["shares_host"]:
+            message = f"killed by SIGKILL{PERHAPS_BY_KERNEL}"
+        elif self.end["kernel_killed"]:
+            outcome, message = Outcome.OUT_OF_MEMORY, KILLED_BY_KERNEL
+            exit_code = EXIT_CODES[outcome]
+        if self.where["rank"]:
+            print(f"Error: {message} (on {self.host})", file=sys.stderr)
+        else:
+            self._leave(outcome, f"{message} (on {self.host})")
+        return exit_code
+
     def _leave(self, outcome: str, message: str) -> int:
         """Write a result; return the exit status that goes with it."""
         from scalemark.records.attempt import HOST_LOST
@@ -360,7 +384,8 @@ class Far:
             signal.signal(number, self._interrupted)
         threading.Thread(target=self._obey, args=[messages], daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
-        exit_code, problem = None, ""
+        self._near.send("begun")
+        exit_code, problem, num_kills = None, "", num_kernel_kills()
         wanted, here = self._request["host_kind"], host_kind()
         if wanted and here != wanted:
             problem = (
@@ -374,7 +399,13 @@ class Far:
             self._near.send("ready", host=platform.node())
             self._start()
             exit_code = self._follow()
-        self._near.send("end", exit_code=exit_code, signal=self._ended_by, problem=problem)
+        self._near.send(
+            "end",
+            exit_code=exit_code,
+            signal=self._ended_by,
+            problem=problem,
+            kernel_killed=num_kernel_kills() > num_kills,
+        )
         self._remove_private()
 
     def _is_given_up(self) -> bool:
@@ -388,10 +419,11 @@ class Far:
         from sweeper.devices.host_lock import VARIABLE, HostLock
 
         folder = os.environ.get(VARIABLE) or self._request["lock"]
+        gpus = [f"gpu{number}" for number in self._request["gpus"] or ()]
         try:
             lock = HostLock({VARIABLE: folder})
             while not self._is_given_up():
-                self._held = lock.try_hold(shares_host=self._request["shares_host"])
+                self._held = lock.try_hold(gpus, shares_host=self._request["shares_host"])
                 if self._held:
                     break
                 self._near.is_gone.wait(LOOK_EVERY_S)

@@ -11,7 +11,15 @@ from scalemark.host.processes import (
     AwakeClock,
     signal_name,
 )
-from scalemark.records.attempt import RANK_CRASHED, RANK_LOST, WORKER_0, Cluster, Rank, RankLimits
+from scalemark.records.attempt import (
+    HOST_LOST,
+    RANK_CRASHED,
+    RANK_LOST,
+    WORKER_0,
+    Cluster,
+    Rank,
+    RankLimits,
+)
 from scalemark.records.measurement import (
     EXIT_CODES,
     TRAINER_EXIT_CODES,
@@ -57,6 +65,10 @@ def judge(folder: RunFolder, ends: RankEnds) -> TrialEnd:
         return written, EXIT_CODES[Outcome(written.outcome)]
     if ends.interrupted:
         return trial_end(Outcome.INTERRUPTED, "interrupted")
+    for rank, exit_code in ends.exit_codes.items():
+        if exit_code == HOST_LOST:
+            why = f"the host of rank {rank.name} was lost; {_see(folder, rank)}"
+            return trial_end(Outcome.INTERRUPTED, why, HOST_LOST)
     if ends.missed:
         rank, what = ends.missed
         return trial_end(Outcome.HUNG, f"rank {rank.name} {what}; {_see(folder, rank)}")

@@ -274,9 +274,10 @@ class HostSlots(Slots):
         """Return free devices: part of the fullest host with room, or whole hosts."""
         taken = {device for grant in self._held for device in grant.devices}
         rooms = []
-        for number in range(len(self._hosts)):
+        # those that were lost last come last: another may do
+        for number in sorted(range(len(self._hosts)), key=self._rested_s):
             devices = range(number * self._per_host, (number + 1) * self._per_host)
-            if self._rests_until_s.get(number, 0.0) <= self._clock():
+            if self._rested_s(number) <= self._clock():
                 rooms.append([device for device in devices if device not in taken])
         if width < self._per_host:
             fitting = [room for room in rooms if len(room) >= width]
@@ -284,7 +285,11 @@ class HostSlots(Slots):
         whole = [device for room in rooms if len(room) == self._per_host for device in room]
         if len(whole) < width:
             return ()
-        return tuple(whole[:width])
+        return tuple(sorted(whole[:width]))
+
+    def _rested_s(self, number: int) -> float:
+        """Return the time at which a host has rested from its last loss; 0 of one without any."""
+        return self._rests_until_s.get(number, 0.0)
 
 
 # All groups of so many GPUs are tried: 12,870 of 8 in 16 take a tenth of a second. Boxes of more

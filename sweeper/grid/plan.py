@@ -12,7 +12,7 @@ from pathlib import Path
 
 from conf.resolve import Hosts, TrialRefusedError, resolve
 from conf.schema import Config, DataConfig, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
-from scalemark.abilities import LAUNCHERS, LOCAL
+from scalemark.abilities import LAUNCHERS
 from scalemark.host import files, gpu_libraries, own_code, refs
 from scalemark.models import ModelError
 from scalemark.records import axes as free_axes
@@ -310,12 +310,8 @@ def _check_heeded(launcher: LauncherConfig) -> None:
     heeded_by: dict[str, tuple[str, ...]] = {
         name: (name,) for name, abilities in LAUNCHERS.items() if abilities.settings
     }
-    heeded_by |= {
-        "hosts": ("prefix", "ssh"),
-        "num_hosts": ("ray", "slurm"),
-        "options": ("slurm", "ssh"),
-        "python": tuple(sorted({*LAUNCHERS} - {LOCAL})),
-    }
+    for setting in ("hosts", "num_hosts", "options", "python"):
+        heeded_by[setting] = tuple(name for name in LAUNCHERS if setting in LAUNCHERS[name].heeds)
     for setting, launchers in heeded_by.items():
         is_set = getattr(launcher, setting) != getattr(defaults, setting)
         if is_set and launcher.name not in launchers:

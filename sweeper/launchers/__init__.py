@@ -1,7 +1,7 @@
 """Decides where attempts run: one file per launcher, named as launcher.name has it.
 
 A launcher is a file here and a choice in `conf/launcher/`. The file begins with ABILITIES (see
-`scalemark/abilities/`) and has a class `Launcher`, made with the sweep's config and name. Making it
+scalemark/abilities.py) and has a class `Launcher`, made with the sweep's config and name. Making it
 raises SweepRefusedError, with what there is, for what could never run; trials wider than the
 inventory are refused by the plan. `start()` returns a `sweeper.starts.Start`, whose
 `start(folder, environment)` reads trial.json and placement.json of the run folder, and returns a

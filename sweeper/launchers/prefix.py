@@ -27,7 +27,7 @@ class PrefixSettings:
     command: str = setting("what starts each attempt, as 'kubectl exec -i {host} --'", default="")
 
 
-ABILITIES = LauncherAbilities(settings=PrefixSettings)
+ABILITIES = LauncherAbilities(settings=PrefixSettings, heeds=("hosts", "python"))
 
 from conf.schema import Config, HardwareConfig
 from scalemark.host import own_code, program_software, software
@@ -283,7 +283,7 @@ class Launcher:
                 f"{name} cannot run this project with {where.python}: {lines[-1]}; mend the "
                 "command or the host's environment, or set launcher.python"
             )
-        answer: dict[str, Any] = json.loads(text)
+        answer: dict[str, Any] = json.loads(text.partition("\n")[0])
         if problem := answer.get("problem"):
             raise SweepRefusedError(f"{name}: {problem}")
         return answer

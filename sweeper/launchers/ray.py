@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from scalemark.abilities import LauncherAbilities
 
-ABILITIES = LauncherAbilities(settings=None)
+ABILITIES = LauncherAbilities(settings=None, heeds=("num_hosts", "python"))
 
 from importlib.util import find_spec
 
@@ -42,6 +42,12 @@ class Launcher(prefix.Launcher):
             raise SweepRefusedError(
                 "launcher=ray: too few hosts of the Ray cluster have CPUs for tasks; start nodes "
                 "with `ray start --num-cpus`"
+            )
+        if max(cpus) >= 2 * self._cpus and num_hosts > 1 and not self.config.launcher.share_host:
+            raise SweepRefusedError(
+                f"launcher=ray: {num_hosts} hosts of the Ray cluster have from {self._cpus} to "
+                f"{max(cpus)} CPUs, so that two trials could run on one; lower launcher.num_hosts, "
+                "or start nodes with an equal `ray start --num-cpus`"
             )
         return [""] * num_hosts, gpus
 

@@ -28,7 +28,7 @@ class SlurmSettings:
     )
 
 
-ABILITIES = LauncherAbilities(settings=SlurmSettings)
+ABILITIES = LauncherAbilities(settings=SlurmSettings, heeds=("num_hosts", "options", "python"))
 
 from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
@@ -88,9 +88,14 @@ class Launcher(prefix.Launcher):
         where = "the default partition"
         if settings.partition:
             where = f"the partition {settings.partition}"
+        if not asked and not limit_min:
+            raise SweepRefusedError(
+                "launcher=slurm: the cluster has no default partition; name one of "
+                f"{', '.join(sorted(names))} by launcher.slurm.partition"
+            )
         if not asked <= names or not limit_min:
             raise SweepRefusedError(
-                f"launcher.slurm.partition={settings.partition or 'null'}: no such partition; "
+                f"launcher.slurm.partition={settings.partition}: no such partition; "
                 f"there are {', '.join(sorted(names))}"
             )
         if settings.time_min is not None and not 1 <= settings.time_min <= limit_min:

@@ -2,7 +2,7 @@
 
 from scalemark.abilities import LauncherAbilities
 
-ABILITIES = LauncherAbilities(settings=None)
+ABILITIES = LauncherAbilities(settings=None, heeds=("hosts", "options", "python"))
 
 from collections.abc import Sequence
 from functools import cache

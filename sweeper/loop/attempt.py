@@ -155,7 +155,8 @@ class Attempt:
         self._clock = processes.AwakeClock(clock, LOOK_EVERY_S)
         self._shares_host = shares_host
         self._num_kernel_kills = processes.num_kernel_kills()
-        self._started_s = self._clock.look()
+        self._started_s = self._timed_from_s = self._clock.look()
+        self._has_begun = False  # it waits for no host any more
         self._watch = FolderWatch(folder, self._started_s)
         self._cause: Outcome | None = None
         self._signals: list[signal.Signals] = []  # still to be sent
@@ -179,7 +180,7 @@ class Attempt:
 
     def next_look_s(self) -> float:
         """Return the seconds until `look` has something to do; LOOK_EVERY_S at most."""
-        due_s = min(self._watch.read_s + LOOK_EVERY_S, self._started_s + self._limits.timeout_s)
+        due_s = min(self._watch.read_s + LOOK_EVERY_S, self._timed_from_s + self._limits.timeout_s)
         if self._signals:
             due_s = self._signal_due_s
         elif self._cause is not None:
@@ -220,10 +221,13 @@ class Attempt:
 
     def _check_deadlines(self, now_s: float) -> None:
         watch, seen = self._watch, self._watch.seen
-        if self._folder.waits_for_host():
-            self._started_s = watch.read_s = watch.changed_s = now_s
+        if self._folder.waits_for_host():  # before its start, or while its files are sent
+            self._timed_from_s = watch.read_s = watch.changed_s = now_s
+            if not self._has_begun:
+                self._started_s = now_s
             return
-        if now_s - self._started_s >= self._limits.timeout_s:
+        self._has_begun = True
+        if now_s - self._timed_from_s >= self._limits.timeout_s:
             self._begin_ending(Outcome.TIMED_OUT, now_s)
         elif now_s - watch.read_s >= LOOK_EVERY_S:
             watch.read(now_s)
@@ -351,6 +355,7 @@ def _judge_kill(ended: ProcessEnd) -> tuple[Outcome, str]:
 
 
 MOST_RETRIES = 100
+MOST_LOSSES = 5  # of a host, after which a repeat is left: perhaps it is what its hosts die of
 
 CRASHED = "crashed"
 """A way to end that is no Outcome of its own: failed without a result, or interrupted by somebody
@@ -395,7 +400,7 @@ def is_tried_again(retry: RetryConfig, ended: str, num_ended: int) -> bool:
     end is counted on its own, so that a crash uses up no retry that is meant for a disturbance.
     """
     if ended == Outcome.INTERRUPTED:  # its host was lost; the next command tries it again
-        return num_ended <= MOST_RETRIES
+        return num_ended <= MOST_LOSSES
     if ended == DISTURBED:
         return num_ended == 1
     most_retries: int = getattr(retry, ended, 0)  # it has no setting for other ends

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scalemark.records.attempt import HOST_LOST
+from scalemark.records.attempt import HOST_LOST, RANK_LOST
 from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper import elsewhere
@@ -270,6 +270,31 @@ def test_a_lost_host_is_an_interruption_with_its_reason(world):
     assert result.message.endswith("was lost: Connection to b closed by remote host.")
 
 
+REFUSES = ("sh", "-c", "echo ssh: connect to host b: Connection refused >&2; exit 255", "-")
+
+
+def test_a_rank_whose_host_is_lost_says_so_to_its_supervisor(world):
+    world.start(REFUSES, host="b", rank="worker-1")
+    assert world.end() == HOST_LOST
+    assert "Error: b: ssh: connect to host b: Connection refused" in world.folder.log.read_text()
+
+
+def test_a_kill_is_told_from_one_by_the_kernel_on_its_host(world, tmp_path):
+    world.start(seed=DEAF)
+    world.until_stepping()
+    os.kill(*world.trainers(), signal.SIGKILL)
+    assert world.end() == RANK_LOST
+    result = world.folder.read_result()
+    assert result.message.startswith("killed by SIGKILL from outside (on ")
+    near = Halves(tmp_path)._near
+    near.host, near.where["shares_host"] = "b", False
+    near.end = {"exit_code": -signal.SIGKILL, "kernel_killed": True}
+    assert near._killed() == 4
+    result = RunFolder(near.folder).read_result()
+    assert result.outcome == Outcome.OUT_OF_MEMORY
+    assert result.message == "killed by the kernel for lack of host memory (on b)"
+
+
 ENDS = ((r"TIME LIMIT", "timed_out", "its time limit came"),)
 
 
@@ -287,7 +312,7 @@ ENDS = ((r"TIME LIMIT", "timed_out", "its time limit came"),)
             "another kind of host",
         ),
         (
-            ("sh", "-c", "echo ssh: connect to host b: Connection refused >&2; exit 255", "-"),
+            REFUSES,
             {"host": "b"},
             HOST_LOST,
             "interrupted",

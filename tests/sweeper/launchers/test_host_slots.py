@@ -57,3 +57,10 @@ def test_a_host_that_was_lost_rests_before_it_is_tried_again():
 
 def test_an_engine_that_chooses_hosts_is_told_no_names():
     assert slots(names=("", "")).take_for(TWO_HOSTS).hosts == ()
+
+
+def test_hosts_that_were_lost_come_after_the_others():
+    hosts = slots()
+    hosts.free(hosts.take_for(TWO_HOSTS), is_lost=True)
+    hosts._clock.now_s += REST_S
+    assert hosts.take_for(TWO_HOSTS).hosts == ("a", "c")

@@ -368,6 +368,20 @@ def test_deadlines_begin_when_it_and_all_its_ranks_have_a_host(begin, clock, tok
     assert finish(attempt).cause == Outcome.HUNG
 
 
+def test_it_lasts_from_when_it_has_a_host_until_its_files_are_sent(begin, clock):
+    """A bug: its start moved to where its files began to be sent, and it had lasted 0.2 s."""
+    folder, attempt = begin(WAIT)
+    (folder.path / ".token").touch()
+    look_at(attempt, clock, 2000)
+    (folder.path / ".token").unlink()
+    look_at(attempt, clock, 2001)
+    (folder.path / ".token").touch()
+    look_at(attempt, clock, 2090)
+    assert attempt.next_look_s() > 0
+    attempt.stop(at_once=True)
+    assert finish(attempt).duration_s == pytest.approx(90, abs=1)
+
+
 GAVE_UP = "Allocator (GPU_1_bfc) ran out of memory trying to allocate 2.00GiB"
 LOGGED = "2026-01-01 10:00:00.000000: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] "
 

@@ -5,7 +5,7 @@ import pytest
 from conf.schema import RetryConfig
 from scalemark.records.measurement import Outcome
 from sweeper import SweepRefusedError
-from sweeper.loop.attempt import MOST_RETRIES, check_retries, ended_so, is_tried_again
+from sweeper.loop.attempt import MOST_LOSSES, check_retries, ended_so, is_tried_again
 
 
 def num_attempts(retry: RetryConfig, outcome: Outcome, *, crashed: bool = False) -> int:
@@ -28,8 +28,8 @@ def test_what_was_ended_for_a_known_reason_has_no_result_but_did_not_crash(outco
     assert ended_so(outcome, crashed=True) == outcome
 
 
-def test_what_a_lost_host_interrupts_is_left_to_the_next_command_after_many_tries():
-    assert num_attempts(RetryConfig(crashed=0), Outcome.INTERRUPTED) == 1 + MOST_RETRIES
+def test_what_a_lost_host_interrupts_is_left_to_the_next_command_after_some_tries():
+    assert num_attempts(RetryConfig(crashed=0), Outcome.INTERRUPTED) == 1 + MOST_LOSSES
 
 
 def test_an_interrupt_by_somebody_else_counts_as_a_crash():

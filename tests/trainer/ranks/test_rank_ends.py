@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from scalemark.records.attempt import RANK_LOST, Rank
+from scalemark.records.attempt import HOST_LOST, RANK_LOST, Rank
 from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.run_folder import RunFolder
 from trainer.rank_ends import RankEnds, judge
@@ -96,3 +96,12 @@ def test_ranks_that_only_serve_need_not_end(folder):
     folder.write(folder.result, COMPLETED.to_json())
     result, _ = judge(folder, RankEnds(exit_codes={WORKER_0: 0}))
     assert result == COMPLETED
+
+
+def test_a_lost_host_is_why_the_others_failed(folder):
+    folder.rank_log(PS_1).write_text("Error: b: Connection refused\n")
+    result, exit_code = judge(folder, RankEnds(exit_codes={WORKER_0: 1, PS_1: HOST_LOST}))
+    assert (exit_code, result.outcome) == (HOST_LOST, Outcome.INTERRUPTED)
+    assert result.message == (
+        "the host of rank ps-1 was lost; see log-ps-1.txt: Error: b: Connection refused"
+    )
