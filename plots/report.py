@@ -215,10 +215,11 @@ _NEEDLESS = (
     (re.compile(r'<g id="[^"]*"'), "<g"),  # nothing leads there
     (re.compile(r' transform="rotate\(-0 [^"]*"'), ""),
     (re.compile(r"font-family: 'DejaVu Sans';? ?"), ""),
-    (re.compile(r"(\d\.\d)\d+"), r"\1"),
     (re.compile(r">\s+<"), "><"),
     (re.compile(r"\s*\n\s*"), " "),
 )
+_TAG = re.compile(r"<[^<>]*>")
+_DECIMALS = re.compile(r"(\d\.\d)\d+")
 _FONT = "<svg style='font-family:DejaVu Sans,Verdana,sans-serif'"
 
 
@@ -227,7 +228,14 @@ def _small(svg: bytes) -> str:
     text = svg.decode()
     for pattern, replacement in _NEEDLESS:
         text = pattern.sub(replacement, text)
-    return text.replace('"', "'").replace("<svg", _FONT, 1)
+    return _TAG.sub(_small_tag, text).replace("<svg", _FONT, 1)
+
+
+def _small_tag(tag: re.Match[str]) -> str:
+    """Return a tag with its coordinates to one decimal. What stands between tags is text, whose
+    numbers keep their digits.
+    """
+    return _DECIMALS.sub(r"\1", tag[0]).replace('"', "'")
 
 
 def _columns(results: Sequence[Result], varied: Sequence[str]) -> tuple[str, ...]:

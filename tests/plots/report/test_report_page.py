@@ -14,6 +14,7 @@ from store.database import open_for_writing
 from store.errors import StoreError
 from tests.filled import fill
 from tests.plots.report.conftest import NASTY, Ended, parsed, times, write
+from tests.programs import fill_programs, program
 from tests.specs import small
 
 pytestmark = pytest.mark.integration
@@ -87,6 +88,19 @@ def test_no_text_of_others_becomes_html(make, nasty):
     for picture in parsed(make(f"{len(nasty)}.db")).attributes("img"):
         assert "<script" not in unquote(str(picture["src"]))
         assert "onload" not in re.sub(r">[^<]*<", "><", unquote(str(picture["src"])))
+
+
+def test_numbers_in_the_text_of_pictures_keep_their_digits(make):
+    """A bug: `lr=0.123` and `lr=0.128` were both `lr=0.1`, as if they were coordinates."""
+    rates = ("0.123", "0.128", '"0.1234"')
+    trials = [(program(num, zero), 10.0 * num) for zero in rates for num in (1, 2)]
+    fill_programs(trials)
+    texts: set[str] = set()
+    for picture in parsed(make("results.db")).attributes("img"):
+        svg = unquote(str(picture["src"]))
+        texts.update(re.findall(r">([^<>]+)</text>", svg))
+        assert not re.search(r"<[^<>]*\d\.\d\d[^<>]*>", svg), "coordinates are short"
+    assert {f"offload=cpu zero={rate}" for rate in rates} <= texts
 
 
 def test_nothing_is_loaded_from_anywhere(everything, make):
