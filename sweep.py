@@ -10,6 +10,7 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -42,6 +43,7 @@ from sweeper.report import Report, in_lines
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
+_SHOWN = 60  # of a name that is too long
 Begin = Callable[[Grid, Sequence[str], Taken | None], Report | None]
 """Runs the grid that our Hydra sweeper composed, given the arguments as they were typed, and what
 of them came from an earlier trial."""
@@ -95,6 +97,15 @@ def run(arguments: list[str], begin: Begin | None = None) -> Report | None:
         return _run(arguments, begin)
     except (HydraException, OmegaConfBaseException) as error:
         raise SweepRefusedError(explain(error)) from error
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        # Hydra looks for a group of settings in every name
+        longest = max(str(error.filename).split("/"), key=len)
+        raise SweepRefusedError(
+            f"{longest[:_SHOWN]}...: found a name of {len(longest)} characters, which is too long "
+            "for a file; shorten it"
+        ) from error
     except AssertionError as error:
         if not is_of_null(error) or "hardware.profile." not in " ".join(arguments):
             raise

@@ -55,7 +55,7 @@ def find(reference: str, folder: Path) -> OwnModel:
     if path.is_relative_to(folder):
         shown = path.relative_to(folder)
     reference = f"{shown.as_posix()}:{function}"
-    if not path.exists():
+    if not os.access(path, os.F_OK):  # also of a name that is too long
         raise ModelError(f"model={reference}: {path}: there is no such file; {_nearest_file(path)}")
     try:
         source = path.read_bytes()

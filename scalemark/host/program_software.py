@@ -130,7 +130,7 @@ def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
     """
     script = None
     for word in words[:MOST_WORDS]:
-        if word.endswith(SCRIPTS) and (folder / word).is_file():
+        if word.endswith(SCRIPTS) and template.is_file(folder / word):
             script = (folder / word).resolve()
             break
     if script is None:

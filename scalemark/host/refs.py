@@ -173,7 +173,8 @@ def doubts(words: Sequence[str], folder: Path, place: RunPlace) -> Iterator[str]
         yield f"changes that are not committed in {place.checkout} are not run"
     for word in words[1 : program_software.MOST_WORDS]:
         name = word.rpartition("=")[2]
-        if name and (folder / name).exists() and not (place.folder / name).exists():
+        is_here = os.access(folder / name, os.F_OK)  # and not one that is too long for a file
+        if name and is_here and not (place.folder / name).exists():
             yield f"{name} is not in {place.ref}; name what git does not know by its whole path"
     command = program_software.interpreter_of(words, place.folder, place.variables)
     answer = program_software.interpreter(command, place.folder, place.variables)

@@ -316,10 +316,17 @@ SCRIPTS = (".py", ".sh")
 """Endings of their names."""
 
 
+def is_file(path: Path) -> bool:
+    """Return whether there is such a file: none has a name that is too long."""
+    with suppress(OSError):
+        return path.is_file()
+    return False
+
+
 def located(name: str, path: str, folder: Path) -> str | None:
     """Return the file; None where there is none. `path` is the variable PATH of the program."""
     if "/" in name:
-        if (folder / name).is_file():
+        if is_file(folder / name):
             return str(folder / name)
         return None
     entries = [str(folder / entry) for entry in path.split(os.pathsep)]
@@ -329,9 +336,9 @@ def located(name: str, path: str, folder: Path) -> str | None:
 def not_found(name: str, folder: Path) -> str:
     """Say why `located` finds none, and what to do."""
     if "/" in name:
-        what = "is no file" if (folder / name).exists() else "is not there"
+        what = "is no file" if os.access(folder / name, os.F_OK) else "is not there"
         return f"{folder / name} {what}; wanted a program, by a path from {folder} or in PATH"
-    if (folder / name).is_file():
+    if is_file(folder / name):
         return f"{name}: no such program in PATH; in {folder} there is one: write ./{name}"
     return (
         f"{name}: no such program in PATH; activate the environment that has it, or name it by "
@@ -356,7 +363,7 @@ def problem(words: Sequence[str], path: str, folder: Path) -> str:
     script = ""
     if len(words) > 1 and PYTHON.fullmatch(Path(words[0]).name):
         script = words[1]
-    if script.endswith(".py") and not (folder / script).is_file():
+    if script.endswith(".py") and not is_file(folder / script):
         return f"{folder / script} is not there; wanted a script, by a path from {folder}"
     return ""
 

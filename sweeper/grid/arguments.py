@@ -210,8 +210,9 @@ def with_program(arguments: Sequence[str]) -> list[str]:
             taken.append(argument)
             continue
         is_program = True
+        is_named = key == "command" and text.endswith(_FILES)
         # `train.py --config llama.yaml` is a command
-        if key == "command" and text.endswith(_FILES) and (" " not in text or Path(text).is_file()):
+        if is_named and (" " not in text or template.is_file(Path(text))):
             taken += _of_file(Path(text))
         else:
             setting = _SHORT.get(key, key)

@@ -211,3 +211,9 @@ def test_a_setting_of_an_earlier_version_is_renamed_or_left_out(capsys):
         "sweep: sweep.seed=2: this setting is gone, and left out\n"
         "sweep: launcher.ray.num_hosts=4: this setting is launcher.num_hosts now\n"
     )
+
+
+def test_a_command_line_that_is_longer_than_the_name_of_a_file_is_no_file():
+    """A bug: OSError, as it ends like a file of settings."""
+    line = f"python train.py --note {'n' * 300} --config llama.yaml"
+    assert f"command.run='{line}'" in with_program([f"command={line}"])
