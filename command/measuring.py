@@ -10,7 +10,9 @@ from command.points import are_other, label
 from command.watch import Looks, TakenResources
 from scalemark.readers.opening import FASTEST_STEP_S
 from scalemark.records.measurement import (
+    FASTEST,
     LARGEST_THROUGHPUT,
+    SLOWEST,
     STEPS,
     Measurement,
     Phase,
@@ -451,7 +453,10 @@ def _instead(printed: curve.PrintedNumbers) -> str:
     """Say what stood where a rate was expected; empty where rates stood there."""
     if not printed.unusable:
         return ""
-    return f"found {printed.unusable[0]} where a rate was expected; wanted a number above 0"
+    return (
+        f"found {printed.unusable[0]} where a rate was expected; wanted a number from {SLOWEST:g} "
+        f"to {FASTEST:g}"
+    )
 
 
 def _reported(run: ProgramRun, throughput: float, reported_item: str, why: str) -> MeasuredProgram:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeGuard
 
+from scalemark.records.measurement import FASTEST, SLOWEST
+
 _PLAIN = r"[-+]?(?:\d(?:[\d_]|,(?=\d))*+(?:\.\d++)?+|\.\d++)(?:[eE][-+]?\d+)?+"
 NUMBER = rf"(?:{_PLAIN}(?:[kKMGBT](?![A-Za-z0-9]))?|[-+]?(?:nan|inf)\b)"
 """A number within a line; a unit may follow at once, as in `561.94ms`."""
@@ -67,13 +69,13 @@ def number(text: str) -> float | None:
 
 
 def usable_rate(text: str) -> float | None:
-    """Return a positive, finite number; None for all else, as nan, infinity or zero."""
+    """Return a number that a rate may be; None for all else, as nan, infinity or zero."""
     rate = number(text)
     return rate if is_rate(rate) else None
 
 
 def is_rate(value: float | None) -> TypeGuard[float]:
-    return value is not None and 0 < value < math.inf
+    return value is not None and SLOWEST <= value <= FASTEST
 
 
 def whole(text: str) -> int | None:

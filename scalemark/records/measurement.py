@@ -159,6 +159,9 @@ BY_EXAMPLE = (IMAGES, "samples", "sequences")
 LARGEST_THROUGHPUT = 1e300
 """In items/s; a throughput is less than that."""
 
+SLOWEST, FASTEST = 1e-12, 1e15
+"""In items/s; what a program prints lies far within, and statistics of it do not overflow."""
+
 _ITEM = re.compile(r"[a-z]{1,20}", re.ASCII)
 
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from scalemark.records.axes import free_axes, name_in_records
-from scalemark.records.measurement import IMAGES, check_item
+from scalemark.records.measurement import FASTEST, IMAGES, SLOWEST, check_item
 from scalemark.records.validation import LARGEST_INTEGER
 
 
@@ -82,9 +82,9 @@ class Reference:
             named = free_axes(self.axes)
             own = {name_in_records(name): value for name, value in named}
             object.__setattr__(self, "axes", own)
-        if not _SLOWEST <= self.throughput <= _FASTEST:
+        if not SLOWEST <= self.throughput <= FASTEST:
             raise ValueError(
-                f"throughput={self.throughput}: wanted a number from {_SLOWEST:g} to {_FASTEST:g}, "
+                f"throughput={self.throughput}: wanted a number from {SLOWEST:g} to {FASTEST:g}, "
                 "in items per second"
             )
 
@@ -103,7 +103,6 @@ class Reference:
         return {name: getattr(self, name) for name in _NAMES}
 
 
-_SLOWEST, _FASTEST = 1e-12, 1e15  # items per second: what is measured lies far within
 _NAMES = tuple(each.name for each in fields(Reference))
 _TEXTS = tuple(each.name for each in fields(Reference) if each.type == "str")
 # the last two: of older databases

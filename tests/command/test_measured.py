@@ -135,6 +135,15 @@ def test_rates_that_are_not_usable_are_counted():
     assert doubt == "4 of the printed rates are not usable, as 0; they are left out"
 
 
+@pytest.mark.parametrize("rate", ["1e308", "1e200", "1e-300"])
+def test_a_rate_that_nothing_reaches_is_refused(rate):
+    """A bug: the fit of its items to the time between lines failed with a LinAlgError."""
+    read = r"regex:step (?P<step>\d+) speed (?P<throughput>\S+)"
+    lines = [(0.05 * step, f"step {step} speed {rate}") for step in range(1, 31)]
+    with pytest.raises(NothingReadError, match=f"found {rate} where a rate was expected; wanted"):
+        measured(read, lines)
+
+
 def test_pauses_between_steps_are_told_of_beside_honest_rates():
     """It evaluates for a minute after each 20 steps of a second."""
     lines = [(step + 60.0 * (step // 20), f"step {step} time 1.0") for step in range(1, 100)]
