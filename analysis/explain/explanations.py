@@ -32,7 +32,7 @@ class StepRow:
     """A part of a step, or what overlaps parts."""
 
     what: str
-    seconds: Seconds
+    seconds: Seconds | None  # None where the time of a step is unknown
     share: float  # of the step
     trials: tuple[str, ...]  # of a difference what is subtracted comes last
 
@@ -41,7 +41,7 @@ class StepRow:
 class SplitStep:
     """The step of the target, taken apart."""
 
-    step: Seconds
+    step: Seconds | None  # None where it is unknown
     efficiency: float | None  # against the ideal: 1.0 loses nothing
     ideal: str  # what that is, as `8 times replicated_nccl on 1 GPU`; empty where there is none
     base: Ablation  # what the parts stand on
@@ -350,10 +350,10 @@ def named(target: Result) -> str:
 
 
 def _cells(what: str, row: StepRow) -> tuple[str, ...]:
-    ms = row.seconds.times(1e3)
-    shown = with_interval(ms.value, ms.low, ms.high)
-    if row.share and not ms.value:  # a share of a step whose time is unknown
-        shown = "?"
+    shown = "?"
+    if row.seconds is not None:
+        ms = row.seconds.times(1e3)
+        shown = with_interval(ms.value, ms.low, ms.high)
     trials = " - ".join(trial[:ID_DIGITS] for trial in row.trials)
     return what, shown, percent(row.share), trials
 

@@ -47,7 +47,7 @@ class SeenProgram:
     profiles: Sequence[Mapping[str, Any]]  # scalemark.records.measurement.Profile with parts
     slow: SlowReplicas
     observed: Observed
-    step_s: float
+    step_s: float  # 0.0 where it is unknown
     utilization: float | None  # of its GPUs, by NVML: 0..1
     num_busy_cores: float | None  # by its processes
     apart: str = ""  # the trial that was timed from inside
@@ -147,12 +147,13 @@ def explain(seen: SeenProgram) -> Explanation:
     remedies, missing, notes = [], {}, []
     if bound is Bound.SLOW_REPLICA:
         remedies = [against_slow(seen.slow.slow[0].replica, target.environment.device_kind)]
+    has_torch = "torch" in target.environment.software  # no other framework is timed from inside
     if not seen.profiles and seen.is_blind:
         why += f"; trial {seen.apart[:ID_DIGITS]} was timed from inside, and no step was seen"
-    elif not seen.profiles:
+    elif not seen.profiles and bound is not Bound.HEALTHY and has_torch:
         inside = replace(target.spec, takes_apart=True)
         missing[Ablation.TAKEN_APART] = again.command(inside, [target])
-    elif target.trial_id != seen.apart:
+    elif seen.profiles and target.trial_id != seen.apart:
         ratio = seen.mean("step_s") / seen.step_s
         notes.append(
             f"parts are of a run timed from inside, whose step took {ratio:.2f} times as long"
@@ -173,19 +174,22 @@ def _steps(seen: SeenProgram) -> SplitStep:
     target, ideal = seen.target, _ideal(seen.target)
     efficiency = target.efficiency if ideal else None
     base, shares = Ablation.REDUCING, {"whole": 1.0}
+    trials: dict[str, tuple[str, ...]] = {"whole": (target.trial_id,)}
     if seen.profiles:
         base, shares = Ablation.TAKEN_APART, seen.shares
-    elif efficiency is not None:
+        trials = dict.fromkeys(shares, (seen.apart,))
+    elif efficiency is not None and target.baseline is not None:
         base = Ablation.ALONE_READING
         lost_to = "communication, contention or a slow replica"
         shares = {"alone": efficiency, lost_to: 1 - efficiency}
+        alone = target.baseline.trial_id
+        trials = {"alone": (alone,), lost_to: (target.trial_id, alone)}
     parts = []
     for what, share in shares.items():
-        seconds = Seconds(value=share * seen.step_s)
-        trials = (seen.apart or target.trial_id,)
-        parts.append(StepRow(what=what, seconds=seconds, share=share, trials=trials))
+        seconds = Seconds(value=share * seen.step_s) if seen.step_s else None
+        parts.append(StepRow(what=what, seconds=seconds, share=share, trials=trials[what]))
     return SplitStep(
-        step=Seconds(value=seen.step_s),
+        step=Seconds(value=seen.step_s) if seen.step_s else None,
         efficiency=efficiency,
         ideal=ideal,
         base=base,

@@ -288,6 +288,7 @@ def _doubts_about_top(
             yield f"{other.bound or UNNAMED} may be as large"
 
 
+MOST_REPEATS = 3  # of a remedy's trial: a target that was judged has dozens
 MORE_BATCHES = 8  # that wait on each device
 FEW_PACKS = 8  # tf_cnn_benchmarks' own choice of gradient_repacking
 
@@ -325,7 +326,8 @@ def remedies(
             offered.append(Remedy(change=change, why=why))
             continue
         changed = TrialSpec.of_axes({**target.axes, **changes})
-        command = again.command(changed, [target], *again.repeated(len(target.repeats)))
+        num_repeats = min(len(target.repeats), MOST_REPEATS)
+        command = again.command(changed, [target], *again.repeated(num_repeats))
         offered.append(Remedy(change=change, why=why, command=command, trial_id=changed.trial_id))
     return offered
 

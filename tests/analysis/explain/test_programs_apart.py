@@ -1,5 +1,6 @@
 """A program whose steps were taken apart gets a verdict; from outside little can be told."""
 
+import json
 import re
 from dataclasses import replace
 from functools import partial
@@ -50,14 +51,14 @@ def apart(profiled, times=None):
     }
 
 
-def fill(*rows):
+def fill(*rows, environment=ENVIRONMENT):
     """Fill a database with trials, their throughput, and what else was measured of each."""
     is_of_gpus = rows[0][0].device_kind == DeviceKind.GPU
     filled.fill(
         "results.db",
         [(spec, throughput) for spec, throughput, _ in rows],
         machine=GPU_BOX if is_of_gpus else filled.MACHINE,
-        environment=ENVIRONMENT,
+        environment=environment,
         details=[details for _, _, details in rows],
     )
 
@@ -186,6 +187,31 @@ def test_what_was_to_be_taken_apart_and_told_nothing_is_said():
     assert explained().missing == {}  # a bug: the same command was printed again
 
 
+@pytest.mark.parametrize("is_taken_apart", [False, True])
+def test_parts_name_the_trials_that_they_are_of(is_taken_apart):
+    """A bug: one device alone was the trial on two, or the one timed from inside, without steps."""
+    alone, two = ON_CPU(), ON_CPU(2)
+    inside = replace(two, takes_apart=True)
+    rows = [(alone, 100.0, SEEN_FROM_OUTSIDE), (two, 160.0, SEEN_FROM_OUTSIDE)]
+    if is_taken_apart:
+        rows.append((inside, 150.0, apart(None)))
+    fill(*rows)
+    base, lost = explained().steps.parts
+    assert (base.what, base.trials) == ("alone", (alone.trial_id,))
+    assert lost.trials == (two.trial_id, alone.trial_id)
+
+
+@pytest.mark.parametrize(
+    ("rate", "package", "is_wanted"),
+    [(160.0, "torch", True), (160.0, "numpy", False), (200.0, "torch", False)],
+)
+def test_only_programs_with_torch_that_lose_are_to_be_timed_from_inside(rate, package, is_wanted):
+    """A bug: so was a program in plain Python, and one that was healthy."""
+    trials = ((ON_CPU(1), 100.0, SEEN_FROM_OUTSIDE), (ON_CPU(2), rate, SEEN_FROM_OUTSIDE))
+    fill(*trials, environment={**ENVIRONMENT, "packages": {package: "2.4.6"}})
+    assert bool(explained().missing) is is_wanted
+
+
 def test_what_failed_before_its_steps_were_seen_is_suggested_again():
     spec = ON_CPU()
     failed = {"outcome": Outcome.OUT_OF_MEMORY}
@@ -199,6 +225,9 @@ def test_a_step_of_unknown_time_is_not_shown_as_nothing(capsys, monkeypatch):
     said = run(capsys, monkeypatch, "explain").stdout
     assert re.search(r"^= the step +\? +100%", said, re.MULTILINE)
     assert "0.00" not in said
+    (answer,) = json.loads(run(capsys, monkeypatch, "explain", "--json").stdout)
+    assert answer["steps"]["step"] is None  # a bug: it was 0.0
+    assert [part["seconds"] for part in answer["steps"]["parts"]] == [None]
 
 
 def test_a_program_that_reaches_its_ideal_is_healthy(capsys, monkeypatch):

@@ -170,6 +170,14 @@ def test_refuted_remedies_are_not_offered_and_others_run_as_often():
     )
 
 
+def test_a_remedy_of_a_target_that_was_judged_runs_a_few_times():
+    """A bug: it was to run 35 times, as its target had."""
+    judged = replace(result(100, CPU_DEVICES, num_gpus=8), repeats=(100.0,) * 35)
+    found = remedies(Bound.CONTENTION, judged, 8)
+    assert found
+    assert all(each.command.endswith(" sweep.repeats=3") for each in found)
+
+
 def test_a_remedy_that_is_an_ablation_already_is_not_proposed():
     target, *others = finder(100, 100, 100, 150, 300)
     assert "distortions=false" not in [one.change for one in explained(target, *others).remedies]
