@@ -28,8 +28,8 @@ def advise(
     """
     read, newest = options.selected(db, filters, sweep, origin, source)
     answers = recommend(read, wanted=newest.has if newest else None)
+    judged = [result for answer in answers for result in answer.question.able]
     if newest is not None:
-        judged = [result for answer in answers for result in answer.question.able]
         newest = replace(newest, has_rivals=not all(map(newest.has, judged)))
     asked = newest.source.selection if newest else read.selection
     left = options.what_is_left(db, asked.sweep)
@@ -39,7 +39,7 @@ def advise(
     if as_json:
         return print_json({"answers": answers, "not_run": left, "without_number": lacking or None})
     notes = [*read.notes, lacking] if lacking else [*read.notes]
-    notes += [*titles.unconfirmed_notes(read.results), *titles.step_notes(read.results)]
+    notes += [*titles.unconfirmed_notes(judged), *titles.step_notes(judged)]
     console = make_console()
     screen = words.screen(answers, left)
     if shows_all:

@@ -97,6 +97,15 @@ def test_a_rate_that_nothing_confirms_is_said_to_be_the_programs_word(
         assert ("and nothing confirms them: all numbers; to have them checked" in text) is is_said
 
 
+def test_advice_doubts_the_rates_of_the_trials_that_it_shows_alone(analysis):
+    """A bug: it doubted those of another program in an earlier sweep."""
+    fill_programs(grid(zeros=[0], counts=[1], model="earlier"), name="earlier")
+    assert "nothing confirms them" in analysis("advise").stdout
+    fill_programs(grid(zeros=[0], counts=[1], **ITEMS), name="newest")
+    assert "nothing confirms them" not in analysis("advise").stdout
+    assert "nothing confirms them" in analysis("advise", "--sweep", "earlier").stdout
+
+
 @pytest.mark.parametrize("shown", [(), ("--all",)], ids=["screen", "all"])
 def test_the_winner_is_a_command_line_ready_to_paste(analysis, shown):
     template = "torchrun --master-port={free_port} train.py --note 'a b' --each {zero // num_gpus}"
