@@ -11,7 +11,7 @@ from rich.console import Console
 
 from analysis import options, screen, selection, titles
 from analysis.advise.questions import axes_apart
-from analysis.predict import Basis, Prediction, curves
+from analysis.predict import Basis, KnownCurve, Prediction, curves
 from analysis.predict import predict as predicted
 from scalemark.cli.commands import USAGE
 from scalemark.cli.terminal import make_console, print_columns, print_json
@@ -62,6 +62,12 @@ def predict(
         for num_gpus in counts or [2 * max(curve.throughput)]:
             predictions.append(predicted(curve, num_gpus, known))
     nothing = "nothing could be predicted"
+    most = _most_that_can_be_checked(known)
+    if most:
+        asked = [*(filters or ()), *_given("--sweep", sweep), *_given("--origin", origin)]
+        asked += [*_given("--source", source), "--to", f"num_gpus={most}"]
+        command = read.selection.analysis("predict", *asked)
+        nothing += f"; to check predictions, predict what was measured from fewer GPUs: {command}"
     is_all_declined = all(prediction.declined for prediction in predictions)
     if as_json:
         answer = {"notes": titles.sweep_notes(read.results), "predictions": predictions}
@@ -76,11 +82,28 @@ def predict(
         raise typer.Exit(USAGE)
 
 
+def _most_that_can_be_checked(known: Sequence[KnownCurve]) -> int:
+    """Return the largest measured count that its curve's smaller ones predict; 0 without any."""
+    most = 0
+    for curve in known:
+        largest = max(curve.throughput)
+        if not predicted(curve, largest, known).declined:
+            most = max(most, largest)
+    return most
+
+
+def _given(option: str, value: str | None) -> tuple[str, ...]:
+    """Return an option as it was typed; nothing where it was not."""
+    return () if value is None else (option, str(value))
+
+
 def _counts(to: str | None) -> list[int]:
     """Read `num_gpus=8,16`. Raises StoreError."""
     if to is None:
         return []
     axis, _, text = to.partition("=")
+    if re.fullmatch("[0-9,]+", to):
+        raise StoreError(f"--to {to[:100]}: did you mean --to num_gpus={to[:100]}?")
     if axis != "num_gpus":
         raise StoreError(
             f"--to {to}: a prediction carries a curve on to more GPUs, as --to num_gpus=8,16; "

@@ -1,6 +1,7 @@
 """`scalemark predict` at a shell."""
 
 import json
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -135,6 +136,18 @@ def test_what_is_declined_says_why(analysis, num_gpus, reason):
     assert "nothing could be predicted" in ended.stderr
 
 
+def test_a_box_that_was_used_whole_gets_a_check_to_run(analysis):
+    """A bug: nothing could be predicted, and no next step was named."""
+    simulated((130, 240, 440, 800))
+    ended = analysis("predict", "model=resnet50")
+    assert ended.exit_code == 2
+    _, command = ended.stderr.split("from fewer GPUs: ")
+    assert command == "scalemark predict model=resnet50 --to num_gpus=8\n"
+    checked = analysis(*shlex.split(command)[1:])
+    assert checked.exit_code == 0
+    assert "3 counts  800" in checked.stdout
+
+
 def test_more_than_eight_times_the_gpus_are_declined(analysis):
     """Nobody says how many GPUs the boxes of this source have."""
     fill_gpus(repeated(on_gpus(1, **RESNET, **NCCL), 200))
@@ -162,6 +175,7 @@ def test_counted_steps_are_declined(analysis):
 @pytest.mark.parametrize(
     ("to", "message"),
     [
+        ("8,16", "did you mean --to num_gpus=8,16?"),
         ("num_gpus", "wanted whole numbers of GPUs of up to 7 digits, as num_gpus=8,16"),
         ("num_gpus=" + "9" * 5000, "wanted whole numbers of GPUs"),
         ("num_gpus=" + "9" * 400, "wanted whole numbers of GPUs"),
