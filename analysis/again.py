@@ -11,7 +11,7 @@ from typing import Any
 from analysis.results import Result
 from scalemark.abilities import VARIABLE_UPDATES
 from scalemark.host import program_software, refs
-from scalemark.host.software import CODE, COMMIT, DIRTY, facts
+from scalemark.host.software import CODE, COMMIT, DIRTY, checkout_of, facts
 from scalemark.program import template
 from scalemark.records.axes import REF, AxisValue, Engine, env_variables, is_free
 from scalemark.records.machine import DeviceKind
@@ -64,7 +64,9 @@ def _with_its_code(spec: TrialSpec, like: Result) -> tuple[str, Sequence[str]]:
         return "", (f"+{REF}={commit[:8]}",)
     if commit:
         commit = f" (commit {commit.replace(DIRTY, ', with changes')})"
-    return f"# first check out the code that was measured{commit}: ", ()
+    if commit and checkout_of(Path.cwd()):
+        return f"# first check out the code that was measured{commit}\n", ()
+    return f"# the code that was measured{commit} differs from the code here\n", ()
 
 
 def repeated(num_repeats: int) -> tuple[str, ...]:

@@ -114,8 +114,11 @@ def joined(arguments: Iterable[str]) -> str:
 def continued(command: str, width: int) -> list[str]:
     """Return a command as lines of a width, which a shell joins by the backslashes at their ends.
 
-    A word that is longer stays whole.
+    A word that is longer stays whole. A comment has a line of its own before the command.
     """
+    if command.startswith("#"):
+        comment, _, command = command.partition("\n")
+        return [comment, *continued(command, width)]
     words = _WORD.findall(command)
     if len(command) <= width or " ".join(words) != command:
         return [command]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalemark.text.wording import counted, listed, shortened
+from scalemark.text.wording import continued, counted, listed, shortened
 
 
 def test_one_of_something_is_no_plural():
@@ -19,3 +19,12 @@ def test_names_are_listed(names, reported):
 def test_many_names_are_shortened_to_the_first_and_a_count():
     assert shortened("abca", 3) == ["a", "b", "c"]
     assert shortened("abcd", 3) == ["a", "b", "2 more"]
+
+
+def test_a_comment_before_a_command_has_a_line_of_its_own():
+    """A bug: the command stood behind the comment, so that no shell ran it."""
+    assert continued("# check out 2cec\nscalemark sweep from=2cec3d8f a=1", 24) == [
+        "# check out 2cec",
+        "scalemark sweep \\",
+        "  from=2cec3d8f a=1",
+    ]
