@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -15,13 +16,14 @@ from analysis.results import (
     Environment,
     Gpus,
     Result,
+    doubts_of,
     is_quotable,
     with_baselines,
 )
 from scalemark.host.software import COMMIT, DIRTY, OF_PROGRAM, facts
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import IMAGES, MAX_FOREIGN_SHARE, STEPS, Outcome, Verdict
+from scalemark.records.measurement import IMAGES, MAX_FOREIGN_SHARE, STEPS, Outcome
 from scalemark.records.references import Origin
 from scalemark.records.trial import inherited_strategy_axes, strategy_of_free_axes
 from scalemark.stats import welch
@@ -405,11 +407,4 @@ def _was_busy(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -
 
 
 def _doubts_of(attempts: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Without a verdict, which imported attempts may lack, the end of warm-up counts."""
-    doubts: dict[str, None] = {}
-    for attempt in attempts:
-        if attempt["verdict"] == Verdict.SUSPECT:
-            doubts |= dict.fromkeys(attempt["verdict_reasons"] or ("its verdict is suspect",))
-        elif not attempt["verdict"] and not attempt["steady"]:
-            doubts["warm-up had not ended when measuring began"] = None
-    return tuple(doubts)
+    return tuple(dict.fromkeys(chain.from_iterable(map(doubts_of, attempts))))

@@ -260,6 +260,17 @@ class Result:
         """Say whether nothing is to be said against any of the repeats."""
         return not self.doubts
 
+    def attempt_with(self, doubt: str) -> int | None:
+        """Return an attempt behind its number that has this doubt, or any where none names it."""
+        doubted = None
+        for attempt in self.quotable:
+            of_attempt = doubts_of(attempt)
+            if doubt in of_attempt:
+                return int(attempt["attempt_id"])
+            if of_attempt:
+                doubted = int(attempt["attempt_id"])
+        return doubted
+
     @property
     def ended(self) -> str:
         """Its outcome in words."""
@@ -377,6 +388,15 @@ AXES = ("strategy", *trial.AXES)
 _OUTSIDE_CURVE = ("strategy", *trial.STRATEGY_AXES, "num_gpus", "hosts")
 _SETTING = tuple(axis for axis in AXES if axis not in _OUTSIDE_CURVE)
 _of_setting = itemgetter(*_SETTING)
+
+
+def doubts_of(attempt: Mapping[str, Any]) -> Sequence[str]:
+    """Without a verdict, which imported attempts may lack, the end of warm-up counts."""
+    if attempt["verdict"] == measurement.Verdict.SUSPECT:
+        return attempt["verdict_reasons"] or ("its verdict is suspect",)
+    if not attempt["verdict"] and not attempt["steady"]:
+        return ("warm-up had not ended when measuring began",)
+    return ()
 
 
 def is_quotable(attempt: Mapping[str, Any]) -> bool:

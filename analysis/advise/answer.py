@@ -293,7 +293,7 @@ def _answer(
 ) -> Recommendation:
     show = source.selection.show_command
     ranking = rank(question.able)
-    reasons = _reasons(question, source)
+    reasons = _reasons(question)
     answer = Recommendation(
         question=question,
         ranking=ranking,
@@ -326,14 +326,14 @@ def _answer(
     )
 
 
-def _reasons(question: Question, source: Source) -> dict[str, tuple[str, ...]]:
+def _reasons(question: Question) -> dict[str, tuple[str, ...]]:
     """Return why numbers are suspect, by trial."""
     reasons = {}
     for result in question.able:
         of_result: dict[str, None] = {}
         if not result.is_valid:
-            for attempt in result.attempt_ids:
-                of_result |= dict.fromkeys(source.attempts[attempt]["verdict_reasons"] or ())
+            for attempt in result.quotable:
+                of_result |= dict.fromkeys(attempt["verdict_reasons"] or ())
         if of_result:
             reasons[result.trial_id] = tuple(of_result)
     return reasons
@@ -350,17 +350,17 @@ def _doubts(
         contenders.append(behind.candidate.result)
     distinct = {result.trial_id: result for result in contenders}
     for result in distinct.values():
-        see = ""
-        if result.attempt_ids:
-            see = f"; see {show} {result.attempt_ids[-1]}"
         groups = contradiction(result.repeats)
         if result.is_suspect:
             why = reasons.get(result.trial_id, ("its verdict says so",))[0]
+            doubted = result.attempt_with(why)
+            see = f"; see {show} {doubted}" if doubted else ""
             yield f"The number of {described(result)} is suspect: {why}{see}."
         elif not result.is_valid:
             yield f"The source of {described(result)} doubts the number."
         if groups:
             name = described(result)
+            see = f"; see {show} {result.quotable[-1]['attempt_id']}" if result.quotable else ""
             yield f"Repeats of {name} contradict each other ({groups.words(result.unit)}){see}."
 
 

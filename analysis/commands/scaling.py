@@ -53,8 +53,9 @@ def scaling(
     for note in notes:
         say(console, note)
     for result in read.results:
-        if result.is_suspect and result.attempt_ids:
-            say(console, f"In doubt: {chosen.show_command} {result.attempt_ids[-1]} says why")
+        doubted = result.attempt_with(result.doubts[0]) if result.is_suspect else None
+        if doubted is not None:
+            say(console, f"In doubt: {chosen.show_command} {doubted} says why")
             break
     if meanings := badges.foot(used):
         say(console, meanings, "dim")

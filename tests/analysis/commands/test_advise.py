@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import Verdict
+from scalemark.records.measurement import Outcome, Verdict
 from simulator.costs.box import Hardware
 from store.writer import Writer
 from tests.analysis.commands.command import advised
@@ -277,6 +277,17 @@ def test_a_suspect_number_is_reported(analysis):
     assert answer(analysis)["doubts"] == [
         "The number of replicated_none on 4 GPUs, batch_size 2, fp32 is suspect: its verdict says so; see scalemark show 1."
     ]
+
+
+@pytest.mark.parametrize("second", [(None, {"outcome": Outcome.INTERRUPTED}), (301.0, {})])
+def test_a_doubt_names_the_attempt_that_has_it(analysis, second):
+    """A bug: it was the newest of the trial, though that was interrupted, or is valid."""
+    throughput, details = second
+    suspect = {"verdict": Verdict.SUSPECT, "reasons": ("steps drifted",)}
+    fill_gpus([(on_gpus(4), 300.0), (on_gpus(4), throughput)], details=[suspect, details])
+    (doubt,) = answer(analysis)["doubts"]
+    assert doubt.endswith("is suspect: steps drifted; see scalemark show 1.")
+    assert "In doubt: scalemark show 1 says why" in analysis("scaling").stdout
 
 
 def test_repeats_that_contradict_each_other_are_reported(analysis):
