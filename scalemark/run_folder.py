@@ -107,6 +107,7 @@ class RunFolder:
     result = _File("result.json")
     rank_limits = _File("rank_limits.json")
     token = _File(".token")  # of an attempt elsewhere; `rank_token` of a rank
+    go = _File(".go")  # ranks elsewhere begin once all have their hosts
     log = _File("log.txt")  # of the trainer; with ranks: of their supervisor and of worker 0
 
     def rank_log(self, rank: Rank) -> Path:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 MARK = b"\x1e scalemark "  # begins a message, a line of JSON: what else comes is a greeting
 TOKEN = ".token"
+GO = ".go"
 WHERE = ".where"
 RESULT = "result.json"
 ALIVE_EVERY_S = 2.0
@@ -148,6 +149,7 @@ class Near:
         self.said: deque[str] = deque(maxlen=40)  # lines of the command
         self.signals: list[int] = []  # to be sent on
         self.was_signaled = False
+        self.waits_for_go = bool(where["rank"] and where["lock"])
         self.sent_beats = {f"beat-{where['rank']}.txt"}
         os.environ.pop("SCALEMARK_ORCHESTRATOR", None)  # the command outlives us: far ends first
         self.process = subprocess.Popen(
@@ -232,6 +234,9 @@ class Near:
             hearing.join(FORWARD_EVERY_S)
             while self.signals:
                 self.far.send("signal", number=self.signals.pop(0))
+            if self.waits_for_go and (self.folder / GO).exists():
+                self.waits_for_go = False
+                self.far.send("go")
             now_s = time.monotonic()
             if now_s - alive_s >= ALIVE_EVERY_S:
                 alive_s = now_s
@@ -369,6 +374,7 @@ class Far:
         self._ended_by = 0  # signal that this process got, as at a time limit
         self._private: Path | None = None
         self._held: object = None  # the lock of the host, until the end
+        self._go = threading.Event()  # of a rank that has one
 
     def run(self) -> None:
         messages = self._near.messages(lambda _line: None)
@@ -397,8 +403,11 @@ class Far:
         if not problem and not self._is_given_up():
             self._enter()
             self._near.send("ready", host=platform.node())
-            self._start()
-            exit_code = self._follow()
+            if self._request["rank"] and self._request["lock"]:
+                self._wait_for_go()
+            if not self._is_given_up():
+                self._start()
+                exit_code = self._follow()
         self._near.send(
             "end",
             exit_code=exit_code,
@@ -431,6 +440,11 @@ class Far:
         except SweepRefusedError as error:
             return f"{platform.node()}: {error}"
         return ""
+
+    def _wait_for_go(self) -> None:
+        """Wait until all ranks of the trial have their hosts, so that none gives up on another."""
+        while not self._is_given_up() and not self._go.wait(LOOK_EVERY_S):
+            self._near.send("alive")
 
     def _enter(self) -> None:
         """Work in the run folder where it is seen from here, else in a private one."""
@@ -490,6 +504,8 @@ class Far:
                 self._signal(message["number"])
             elif message["kind"] == "file":
                 self._receive(message)
+            elif message["kind"] == "go":
+                self._go.set()
         self._signal(signal.SIGKILL)
 
     def _interrupted(self, number: int, _frame: object) -> None:

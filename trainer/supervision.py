@@ -107,6 +107,8 @@ def start_ranks(job: RanksJob) -> "Iterator[StartedRanks]":
             for rank in sorted(ranks.cluster.ranks, key=ranks.host_of):
                 ranks.start(rank)
                 ranks.wait_for_host(rank)
+            if hosts:
+                job.folder.go.touch()
         except (OSError, ValueError) as error:  # a file of the folder may make no sense
             raise NotStartedError(error) from error
         yield ranks

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 
 import psutil
@@ -169,7 +170,8 @@ def test_an_engine_that_chose_hosts_tells_their_addresses_which_are_recorded(tmp
     assert folder.read_placement().hosts == ("10.0.0.1", "10.0.0.2")
 
 
-def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(tmp_path):
+@pytest.mark.parametrize(("host", "waits"), [("a", "worker-1"), ("b", "worker-0")])
+def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(tmp_path, host, waits):
     """A bug: ranks that waited for a host counted as hung, and two trials could wait for each other."""
     prefix = ("env", f"SCALEMARK_LOCK_DIR={tmp_path}/locks-{{host}}")
     where = Elsewhere(
@@ -178,13 +180,17 @@ def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(tmp_pa
     folder = new_trial(tmp_path / "run", "prefix", ("b", "a"), TRAINS)
     ranks = json.dumps([asdict(where) | {"host": host} for host in ("b", "a")])
     environment = {**os.environ, RANKS_VARIABLE: ranks, "PYTHONPATH": str(PROJECT)}
-    held = HostLock({VARIABLE: f"{tmp_path}/locks-a"}).try_hold(shares_host=False)
+    held = HostLock({VARIABLE: f"{tmp_path}/locks-{host}"}).try_hold(shares_host=False)
     command = [sys.executable, "-m", MODULE, str(folder.trial), str(folder.path)]
     with folder.log.open("w") as log:
         supervisor = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    until((folder.path / ".tokenworker-1").exists)
+    tokens = [folder.path / f".token{waits}"]  # worker-0 follows once worker-1 has its host
+    until(lambda: list(folder.path.glob(".token*")) == tokens)
     until(lambda: doing_text(folder, folder.read_trial()) == "waiting for its host")
-    assert not (folder.path / ".tokenworker-0").exists()
+    time.sleep(1)  # in which a rank that waits for no other would start
+    words = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    workers = [each for each in words if {str(folder.trial), "--job_name=worker"} <= set(each)]
+    assert not workers
     held.close()
     assert supervisor.wait(300) == 0, folder.log.read_text()
     assert not folder.waits_for_host()
