@@ -321,7 +321,7 @@ def _baseline_notes(table: Table, rule: BaselineRule) -> Iterator[str]:
     which = ""
     if rule is BaselineRule.SAME:
         which = f" of {', '.join(shortened(list(without), 4))}"
-    ways = [f"no speed-up: no number{which} on {table.environment.counted(1)}"]
+    ways = [f"no speed-up{which}: no number on {table.environment.counted(1)}"]
     if rule is not BaselineRule.BEST and has_one_device:
         ways.append("--baseline best compares with the fastest on 1")
     if rule is not BaselineRule.FEWEST:

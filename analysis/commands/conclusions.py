@@ -221,6 +221,8 @@ _VERBS = {
     ClaimVerdict.HOLDS: "hold",
     ClaimVerdict.IN_PART: "hold in part",
     ClaimVerdict.DOES_NOT_HOLD: "do not hold",
+    ClaimVerdict.CANNOT_BE_TOLD: "cannot be told",
+    ClaimVerdict.NO_RESULTS: "have no results",
 }
 
 
@@ -267,9 +269,6 @@ def _headline(answers: Sequence[Conclusion]) -> str:
     counts = Counter(answer.verdict for answer in answers)
     parts = []
     for verdict, verb in _VERBS.items():
-        num = counts.pop(verdict, 0)
-        if num:
-            parts.append(f"{num} {verb}")
-    if counts:
-        parts.append(f"{counts.total()} cannot be told from these results")
+        if counts[verdict]:
+            parts.append(f"{counts[verdict]} {verb}")
     return f"Of {counted(len(answers), 'published claim')} {listed(parts)}."

@@ -82,8 +82,11 @@ def _print_overview(console: Console, answers: Sequence[words.Scaling]) -> set[s
     say(console, "Each more: of a first GPU's throughput; below 50 %, adding GPUs does not pay.")
     num_others = sum(len(answer.curves) - len(answer.telling) for answer in answers)
     if num_others:
-        what = counted(num_others, "more curve")
-        say(console, f"{what} of one number of devices, of CPU devices or of steps: see --all")
+        more = counted(num_others, "more curve")
+        say(
+            console,
+            f"{more} on one number of devices, on CPU devices or counted in steps: see --all",
+        )
     if len(doubts) == 1:  # the headline says it
         doubts = {text.replace("single run", "") for text in doubts}
     return {badge for text in doubts for badge in text.split(", ") if badge}

@@ -131,7 +131,7 @@ def test_a_single_point_is_a_table(plots):
     ended = plots("table")
     assert re.search(r"replicated_none +10\.0\n", ended.stdout)
     assert (
-        "no speed-up: no number of replicated_none on 1 CPU device; --baseline fewest"
+        "no speed-up of replicated_none: no number on 1 CPU device; --baseline fewest"
         in ended.stdout
     )
 
