@@ -29,6 +29,7 @@ LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is 
 LOST_LINES = 10  # that came in that silence
 REPORTED = "as reported by the program: one number of its whole run, whose warm-up is not known"
 WIDEST_APART = 0.05  # of rates to the time between lines, as a share of the time
+REFUSED_APART = 0.1  # likewise, of few items of a step to a whole number; less is a doubt
 STAMPED_WITHIN_S = 0.03  # of its arrival a line is seen, on a busy machine
 SHORTEST_S = 0.003  # of a step that a program prints: steps of one item that are faster are items
 MUCH_APART = 0.25  # of rates to counted items: more than rounding and pauses explain
@@ -130,6 +131,7 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
         *curve.doubts(printed.curve, window.calls, window.num_warm_up),
         *_of_items(spec, item, is_known=is_known),
         *_other_number(spec, printed, window, items_per_step),
+        *([] if items_per_step else _doubt_of_part(window)),
         *misfits,
         *_apart(printed, said, both, window, item),
         *_doubts(run),
@@ -232,13 +234,35 @@ def _refuse_wrong_items(
             "give command.items_per_step=1 where they are, or print items per second"
         )
     items = window.calls.items_per_step or 1.0
-    span_s = window.calls.arrivals_s[-1] - window.calls.arrivals_s[0]
-    widest = _widest(WIDEST_APART, span_s)
-    is_part = items < FEW_ITEMS and abs(items - max(1, round(items))) > widest * items
-    if asked is None and window.calls.is_fitted and is_part:
+    if asked is None and _part_of_item(window) > _least_part(window, REFUSED_APART):
         raise NothingReadError(
             f"by its rates and the time between its lines a step has {items:.3g} items, so that it "
             "is no rate of training; `scalemark read LOG` shows its other numbers"
+        )
+
+
+def _part_of_item(window: _Window) -> float:
+    """Return how far the few items of a step that were fitted to lines are from a whole number, as
+    a share of them.
+    """
+    items = window.calls.items_per_step or 1.0
+    if not window.calls.is_fitted or items >= FEW_ITEMS:
+        return 0.0
+    return abs(items - max(1, round(items))) / items
+
+
+def _least_part(window: _Window, share: float) -> float:
+    """Return the least part of an item that lines can tell from none."""
+    return _widest(share, window.calls.arrivals_s[-1] - window.calls.arrivals_s[0])
+
+
+def _doubt_of_part(window: _Window) -> Iterator[str]:
+    """Doubt items per step that are not quite whole: the rates are off by little."""
+    if _part_of_item(window) > _least_part(window, WIDEST_APART):
+        yield (
+            "by its rates and the time between its lines a step has "
+            f"{window.calls.items_per_step:.3g} items, and wanted is a whole number: its rates may "
+            "be a little off, or of something else"
         )
 
 

@@ -135,6 +135,20 @@ def test_rates_that_are_not_usable_are_counted():
     assert doubt == "4 of the printed rates are not usable, as 0; they are left out"
 
 
+@pytest.mark.parametrize(("rate", "is_doubted"), [(40.8, False), (42.5, True), (36.9, True)])
+def test_a_step_of_nearly_whole_items_is_doubted_and_not_refused(rate, is_doubted):
+    """A bug: 4.21 items were refused, and 4.20 of another repeat were taken without a word."""
+    found = measured(RATES, [(0.1 * step, f"step {step} rate {rate}") for step in range(1, 61)])
+    assert found.measurement.throughput == pytest.approx(rate)
+    assert any("and wanted is a whole number" in doubt for doubt in found.doubts) == is_doubted
+
+
+def test_a_step_of_a_part_of_an_item_is_refused():
+    lines = [(0.1 * step, f"step {step} rate 25") for step in range(1, 61)]
+    with pytest.raises(NothingReadError, match=r"a step has 2\.5 items, so that it is no rate of"):
+        measured(RATES, lines)
+
+
 @pytest.mark.parametrize("rate", ["1e308", "1e200", "1e-300"])
 def test_a_rate_that_nothing_reaches_is_refused(rate):
     """A bug: the fit of its items to the time between lines failed with a LinAlgError."""
