@@ -287,8 +287,8 @@ def test_one_number_beside_steps_that_nothing_times_says_both():
         ("echo step 3", "invalid", "found no number"),
         ("echo step 3 rate nan", "invalid", "found nan where a rate was expected"),
         ("echo step 3 rate -5", "invalid", "found -5 where a rate was expected"),
-        ("echo step 3 rate 1e308", "invalid", r"found 1e\+308 items/s; wanted less than 1e\+300\."),
-        ("printf 'step 1 rate 1e308\n%.0s' 1 2 3", "invalid", r"found 1e\+308 items/s; wanted"),
+        ("echo step 3 rate 1e308", "invalid", "found 1e308 where a rate was expected"),
+        ("printf 'step 1 rate 1e308\n%.0s' 1 2 3", "invalid", "found 1e308 where a rate"),
     ],
 )
 def test_a_program_that_measures_nothing_says_why(command, outcome, message):
