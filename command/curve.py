@@ -413,6 +413,7 @@ class PrintedNumbers:
         self.first_loss: float | None = None
         self._losses: deque[float] = deque(maxlen=MOST_LOSSES)
         self._num_losses = 0
+        self.steps_fall = False  # their numbers are of steps that are left
         self.is_file = False  # it was read after the end: nothing is known of when it was written
         self.first_arrival_s: float | None = None  # of a line that tells of steps
         self.unusable: list[str] = []  # what stood where rates were expected
@@ -450,6 +451,8 @@ class PrintedNumbers:
         self.curve.place(epoch_s, started_s, ended_s)
 
     def _take(self, reading: Reading, arrival_s: float) -> None:
+        if reading.steps_fall or reading.step is not None:
+            self.steps_fall = reading.steps_fall
         self._take_metrics(reading)
         if reading.unusable:
             self.unusable.append(reading.unusable)

@@ -90,6 +90,11 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     Raises NothingReadError.
     """
     spec, printed = run.spec, run.printed
+    if printed.steps_fall:
+        raise NothingReadError(
+            "its step numbers fall, so that they are no steps done; print how many are done, or "
+            "leave the step out of read="
+        )
     summary = printed.summary
     counted = items_per_step or summary.items_per_step
     of_run = summary.of_run(counted)

@@ -53,6 +53,9 @@ class _Lines:
         return 0 < step - self.last <= self.gap
 
 
+_FEW_FALLS = 3
+
+
 class StepCounter:
     """Turns the step numbers that a program prints into steps done so far.
 
@@ -70,6 +73,23 @@ class StepCounter:
         self._left: _Lines | None = None  # the lines before these
         self._evaluated = 0  # steps of the longest evaluation that began anew
         self._highest = -1
+        self._lowest: int | None = None  # as printed, with how many lines fell below and rose above
+        self._uppermost = -1
+        self._num_falls = self._num_rises = 0
+
+    @property
+    def fall(self) -> bool:
+        """Return whether the numbers are of steps that are left: most lines are below all before,
+        where ranks that began later are so for their first lines alone.
+        """
+        return self._num_falls > max(_FEW_FALLS, self._num_rises)
+
+    def _watch(self, step: int) -> None:
+        if self._lowest is None:
+            self._lowest = self._uppermost = step
+        self._num_falls += step < self._lowest
+        self._num_rises += step > self._uppermost
+        self._lowest, self._uppermost = min(self._lowest, step), max(self._uppermost, step)
 
     def count(self, step: int, epoch: int | None = None, epoch_steps: int = 0) -> int | None:
         """Return the steps done so far; None for a step that was counted, as by another rank, and
@@ -77,6 +97,7 @@ class StepCounter:
 
         `epoch_steps` is how many an epoch has; 0: it is taken from the lines.
         """
+        self._watch(step)
         if self._first_epoch is None:
             self._first_epoch = epoch
         if epoch is not None and self._epoch is not None and epoch < self._epoch:
@@ -176,7 +197,7 @@ class FieldReader:
             epoch = words.whole(fields.get("epoch", ""))
             step = self._steps.count(step, epoch, words.whole(fields.get("epoch_steps", "")) or 0)
             if step is None:
-                return None
+                return Reading(steps_fall=True) if self._steps.fall else None
         throughput, step_s, unusable = _rate(fields)
         metrics = metrics_of(fields)
         items_per_step = None
@@ -193,6 +214,7 @@ class FieldReader:
             step=step,
             steps_before=self._steps.before,
             unsure_steps=self._steps.unsure,
+            steps_fall=self._steps.fall,
             time_s=words.seconds(fields["time_s"]) if "time_s" in fields else None,
             step_s=step_s,
             items_per_step=items_per_step or self._counted(fields, step),

@@ -25,6 +25,7 @@ class Reading:
     step: int | None = None  # steps done so far over all epochs, where the program says
     steps_before: int = 0  # of these, before their numbers began anew without that of an epoch
     unsure_steps: int = 0  # by which `step` may be wrong, as the length of epochs is not known
+    steps_fall: bool = False  # their numbers are of steps that are left
     time_s: float | None = None  # on the program's own clock; None: the line's arrival counts
     step_s: float | None = None  # seconds per step, where that is what the program prints
     items_per_step: float | None = None  # of one GPU if per_gpu, else of all

@@ -149,6 +149,23 @@ def test_a_step_of_a_part_of_an_item_is_refused():
         measured(RATES, lines)
 
 
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_steps_that_count_down_have_no_time(epochs):
+    """A bug: the first and the last line were taken for two steps."""
+    steps = [*range(30, 0, -1)] * epochs
+    lines = [(0.05 * line, f"step {step} rate 20") for line, step in enumerate(steps)]
+    with pytest.raises(NothingReadError, match="its step numbers fall"):
+        measured(RATES, lines)
+    with pytest.raises(NothingReadError, match="its step numbers fall"):
+        measured(STEPS, lines, items=16)
+
+
+def test_ranks_that_began_later_do_not_count_down():
+    steps = [rank for line in range(20) for rank in range(line + 108, line + 100, -1)]
+    lines = [(0.05 * line, f"step {step}") for line, step in enumerate(steps)]
+    assert measured(STEPS, lines, items=16).measurement.throughput == pytest.approx(40, rel=0.05)
+
+
 @pytest.mark.parametrize("rate", ["1e308", "1e200", "1e-300"])
 def test_a_rate_that_nothing_reaches_is_refused(rate):
     """A bug: the fit of its items to the time between lines failed with a LinAlgError."""
