@@ -336,20 +336,22 @@ class Near:
     def _killed(self) -> int:
         """Say that the trainer was killed: whether by the kernel, its host alone knows."""
         from scalemark.host.processes import KILLED_BY_KERNEL, PERHAPS_BY_KERNEL
-        from scalemark.records.attempt import RANK_CRASHED, RANK_LOST
+        from scalemark.records.attempt import RANK_LOST
         from scalemark.records.measurement import EXIT_CODES, Outcome
 
         outcome, message = Outcome.FAILED, "killed by SIGKILL from outside"
-        exit_code = RANK_CRASHED if self.where["rank"] else RANK_LOST  # worth a retry
+        exit_code = RANK_LOST  # worth a retry
         if self.end["kernel_killed"] and self.where["shares_host"]:
             message = f"killed by SIGKILL{PERHAPS_BY_KERNEL}"
         elif self.end["kernel_killed"]:
             outcome, message = Outcome.OUT_OF_MEMORY, KILLED_BY_KERNEL
             exit_code = EXIT_CODES[outcome]
-        if self.where["rank"]:
-            print(f"Error: {message} (on {self.host})", file=sys.stderr)
-        else:
+        if not self.where["rank"]:
             self._leave(outcome, f"{message} (on {self.host})")
+            return exit_code
+        if outcome is Outcome.FAILED:  # its supervisor says that
+            os.kill(os.getpid(), signal.SIGKILL)
+        print(f"Error: {message} (on {self.host})", file=sys.stderr)
         return exit_code
 
     def _leave(self, outcome: str, message: str) -> int:

@@ -242,12 +242,17 @@ class StartedRanks:
         os.execv(command[0], command)
 
 
+def _run_elsewhere(job: RanksJob) -> bool:
+    return job.given is not None and bool(job.given.rank_start)
+
+
 def _hosts_elsewhere(job: RanksJob) -> list[dict[str, Any]]:
     """Return a `sweeper.launchers.prefix.Elsewhere` for each host, and record their names; none
     where this machine stands for all.
     """
-    if not job.given or not job.given.rank_start:
+    if not _run_elsewhere(job):
         return []
+    assert job.given
     hosts: list[dict[str, Any]] = json.loads(os.environ.get(RANKS_VARIABLE, "[]"))
     names, addresses = list(job.given.hosts), [host["address"] for host in hosts]
     if chosen := os.environ.get(ADDRESSES_VARIABLE):
@@ -348,7 +353,8 @@ def _watch(job: RanksJob) -> RankEnds:
         must_complete=() if job.grace_s is None else ranks,
         missed=missed,
         interrupted=interrupted,
-        kernel_killed=num_kernel_kills() > num_kills,
+        # ranks on other hosts know that of theirs
+        kernel_killed=not _run_elsewhere(job) and num_kernel_kills() > num_kills,
         shares_host=job.given is not None and job.given.shares_host,
     )
 
