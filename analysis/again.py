@@ -65,8 +65,8 @@ def _with_its_code(spec: TrialSpec, like: Result) -> tuple[str, Sequence[str]]:
     if commit:
         commit = f" (commit {commit.replace(DIRTY, ', with changes')})"
     if commit and checkout_of(Path.cwd()):
-        return f"# first check out the code that was measured{commit}\n", ()
-    return f"# the code that was measured{commit} differs from the code here\n", ()
+        return f"# first check out the code that was measured{commit}: ", ()
+    return f"# with the code that was measured{commit}, which is not the one here: ", ()
 
 
 def repeated(num_repeats: int) -> tuple[str, ...]:

@@ -2,10 +2,16 @@
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from scalemark.host.processes import kill_all, signal_at_end_of_parent, start_ticks
+from scalemark.host.processes import (
+    kill_all,
+    signal_at_end_of_parent,
+    start_ticks,
+    wait_readable,
+)
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 
 # who waits for them has other attempts and a heartbeat to look after, and tries again
@@ -83,6 +89,9 @@ def _stand_by(pipe: int, starter: int) -> NoReturn:
         kept = os.dup2(pipe, 0)  # and with all others its own copy of the writing end is closed
         os.closerange(1, os.sysconf("SC_OPEN_MAX"))
         os.read(kept, 1)
+        with suppress(ProcessLookupError):  # nobody is left to wait for
+            # its files are closed before it has ended, and until then nothing has outlived it
+            wait_readable([os.pidfd_open(starter)], _ORPHANS_END_WITHIN_S)
         for _ in range(_ROUNDS):
             if end_started_by(starter) == (0, []):
                 break

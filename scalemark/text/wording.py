@@ -114,11 +114,11 @@ def joined(arguments: Iterable[str]) -> str:
 def continued(command: str, width: int) -> list[str]:
     """Return a command as lines of a width, which a shell joins by the backslashes at their ends.
 
-    A word that is longer stays whole. A comment has a line of its own before the command.
+    A word that is longer stays whole. Each line of a comment is one, so that no shell runs a part
+    of it.
     """
     if command.startswith("#"):
-        comment, _, command = command.partition("\n")
-        return [comment, *continued(command, width)]
+        return [f"# {line}" for line in continued(command.removeprefix("# "), width - 2)]
     words = _WORD.findall(command)
     if len(command) <= width or " ".join(words) != command:
         return [command]

@@ -26,7 +26,12 @@ started = [
     subprocess.Popen(sleeps, env=variables, start_new_session=True),
 ]
 print(guard.pid, *(process.pid for process in started), flush=True)
-if sys.stdin.readline():
+asked = sys.stdin.readline()
+if asked == "end slowly\\n":  # Linux closes the files of a process before it has ended
+    os.close(guard._ours)
+    print("closed", flush=True)
+    time.sleep(1)
+elif asked:
     guard.close()
     print("closed", flush=True)
     time.sleep(600)
@@ -55,6 +60,15 @@ def test_what_a_killed_orchestrator_had_started_is_killed(orchestrator, is_stopp
         os.kill(guard, signal.SIGSTOP)
         until(lambda: psutil.Process(guard).status() == psutil.STATUS_STOPPED)
     orchestrator.kill()
+    for pid in (*started, guard):
+        assert_gone(pid)
+
+
+def test_a_guard_waits_for_an_orchestrator_that_takes_its_time_to_end(orchestrator):
+    """A bug: of 35 killed sweeps 5 left their program, which had not outlived its watcher yet."""
+    guard, *started = map(int, orchestrator.stdout.readline().split())
+    print("end slowly", file=orchestrator.stdin, flush=True)
+    assert orchestrator.stdout.readline() == "closed\n"
     for pid in (*started, guard):
         assert_gone(pid)
 

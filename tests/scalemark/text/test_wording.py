@@ -21,10 +21,9 @@ def test_many_names_are_shortened_to_the_first_and_a_count():
     assert shortened("abcd", 3) == ["a", "b", "2 more"]
 
 
-def test_a_comment_before_a_command_has_a_line_of_its_own():
-    """A bug: the command stood behind the comment, so that no shell ran it."""
-    assert continued("# check out 2cec\nscalemark sweep from=2cec3d8f a=1", 24) == [
-        "# check out 2cec",
-        "scalemark sweep \\",
-        "  from=2cec3d8f a=1",
-    ]
+def test_each_line_of_a_comment_is_one():
+    """A bug: a shell ran the second line of a command that stood behind a comment."""
+    lines = continued("# check out 2cec: scalemark sweep from=2cec3d8f a=1", 24)
+    assert len(lines) > 2
+    assert all(line.startswith("# ") for line in lines)
+    assert all(line.endswith(" \\") for line in lines[:-1])
