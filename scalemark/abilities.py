@@ -177,7 +177,7 @@ class LauncherAbilities:
     # dataclass of the settings `launcher.<name>.*` that it alone heeds, all with defaults; its
     # types are built-in ones. None = it has none
     settings: type | None
-    heeds: tuple[str, ...] = ()  # of the settings `launcher.*` that only some heed
+    heeds: tuple[str, ...] = ()  # settings `launcher.*` that it reads, and not every launcher does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

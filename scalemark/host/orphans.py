@@ -89,7 +89,7 @@ def _stand_by(pipe: int, starter: int) -> NoReturn:
         kept = os.dup2(pipe, 0)  # and with all others its own copy of the writing end is closed
         os.closerange(1, os.sysconf("SC_OPEN_MAX"))
         os.read(kept, 1)
-        with suppress(ProcessLookupError):  # nobody is left to wait for
+        with suppress(ProcessLookupError):  # it has been reaped already
             # its files are closed before it has ended, and until then nothing has outlived it
             wait_readable([os.pidfd_open(starter)], _ORPHANS_END_WITHIN_S)
         for _ in range(_ROUNDS):
