@@ -91,8 +91,13 @@ def is_over(exit_codes: Mapping[Rank, int | None]) -> bool:
     return WORKER_0 in exit_codes or any(exit_code != 0 for exit_code in exit_codes.values())
 
 
-def is_settled(exit_codes: Mapping[Rank, int | None]) -> bool:
-    """Say whether it is known who failed first: others may be about to tell why worker 0 did."""
+def is_settled(folder: RunFolder, exit_codes: Mapping[Rank, int | None]) -> bool:
+    """Say whether it is known who failed first: others may be about to tell why worker 0 did.
+
+    Worker 0 is about to end once its result is there.
+    """
+    if WORKER_0 not in exit_codes:
+        return not folder.result.exists()
     failed = exit_codes.get(WORKER_0) in (EXIT_CODES[Outcome.FAILED], *_WORTH_A_RETRY)
     return not failed or _first_lost(exit_codes) != WORKER_0
 

@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -345,7 +346,8 @@ def _watch(job: RanksJob) -> RankEnds:
             if rank_ends.is_over(exit_codes):
                 if exit_codes.get(WORKER_0) == 0 and job.grace_s is not None:
                     finish(started, exit_codes, job.grace_s)
-                _wait_until(lambda: rank_ends.is_settled(exit_codes), started, exit_codes, SETTLE_S)
+                is_settled = partial(rank_ends.is_settled, job.folder, exit_codes)
+                _wait_until(is_settled, started, exit_codes, SETTLE_S)
     except KeyboardInterrupt:
         interrupted = True
     return RankEnds(

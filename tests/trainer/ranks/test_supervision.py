@@ -294,8 +294,8 @@ RANKS_THAT_FAIL = {
         (RANK_LOST, Outcome.FAILED),
         LOST,
     ),
-    "what worker 0 says of its own failure stands": (
-        'end(Outcome.FAILED, "its own fault")',
+    "what worker 0 says of its own failure stands, though another ends before it": (
+        'end(Outcome.FAILED, "its own fault"); import time; time.sleep(0.5)',
         'until(folder / "result.json"); exit_code = 1',
         {},
         (1, Outcome.FAILED),
