@@ -148,7 +148,7 @@ class TrialSpec(TrialAxes):
         return trial_id in (self.trial_id, self._digest_without("compare", "flops_per_item"))
 
     def _digest_without(self, *names: str) -> str:
-        values = json.loads(self.to_json())
+        values = self._unusual_values()
         for name in names:
             values.pop(name, None)
         return hashlib.sha256(_canonical(values).encode()).hexdigest()[:16]
@@ -165,7 +165,7 @@ class TrialSpec(TrialAxes):
         It leaves out the number of GPUs and of hosts. Under strong scaling it has the examples of
         an update.
         """
-        values = json.loads(self.to_json())
+        values = self._unusual_values()
         for name in _OUTSIDE_CURVE:
             values.pop(name, None)
         if self.scaling == "strong":
@@ -174,6 +174,9 @@ class TrialSpec(TrialAxes):
 
     def to_json(self) -> str:
         """Return canonical JSON (sorted keys, no spaces, no defaults): equal specs, equal text."""
+        return _canonical(self._unusual_values())
+
+    def _unusual_values(self) -> dict[str, object]:
         values: dict[str, object] = {}
         for name, definition in AXES.items():
             value = self.value(definition)
@@ -181,7 +184,7 @@ class TrialSpec(TrialAxes):
                 values[name] = value
         if self.free:
             values["free"] = {name_in_records(name): value for name, value in self.free}
-        return _canonical(values)
+        return values
 
     @classmethod
     def from_json(cls, text: str) -> TrialSpec:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from rich.console import Console
 
 from scalemark.cli.terminal import print_columns
-from scalemark.records.axes import INHERITED, is_env_variable
+from scalemark.records.axes import INHERITED, AxisValue, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.measurement import Outcome
 from scalemark.records.trial import (
@@ -51,6 +51,8 @@ _SHOWN = {
     "num_steps": "steps",
 }
 """Axes that every plan shows, with their headings; others when they vary or are unusual."""
+
+_Axes = Mapping[str, AxisValue | None]  # see TrialSpec.axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +176,8 @@ def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) ->
     """Return the whole plan as JSON; where trials race, with the most that is to be run."""
     plan, estimate = planned.plan, planned.estimate
     trials = []
-    for trial, strategy in zip(plan.trials, _strategies(plan), strict=True):
+    strategies = _strategies(plan, [spec.axes for spec in plan.specs])
+    for trial, strategy in zip(plan.trials, strategies, strict=True):
         trials.append(
             {
                 "trial": trial.spec.trial_id,
@@ -209,22 +212,22 @@ def _table(plan: Plan, headings: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the cells of each trial by heading: what every plan shows where any trial has it, and
     the axes that vary or are unusual.
     """
-    specs = plan.specs
-    others = varying_axes(specs)
-    for spec in specs:
-        others.update(unusual_axes(spec.axes))
-    for spec in specs:
-        others.difference_update(strategy_axes(spec.axes))
+    axes_of_trials = [spec.axes for spec in plan.specs]
+    others = varying_axes(plan.specs)
+    for axes in axes_of_trials:
+        others.update(unusual_axes(axes))
+    for axes in axes_of_trials:
+        others.difference_update(strategy_axes(axes))
     columns = dict.fromkeys(_SHOWN)
     if "hosts" not in others:
         del columns["hosts"]
     columns.update(dict.fromkeys(sorted(others)))
     rows: list[dict[str, str]] = [{} for _ in plan.trials]
-    strategies = _strategies(plan)
+    strategies = _strategies(plan, axes_of_trials)
     for axis in columns:
         cells = strategies
         if axis != "strategy":
-            cells = [_cell(trial, axis) for trial in plan.trials]
+            cells = [_cell(axes, axis) for axes in axes_of_trials]
         if axis in _SHOWN and set(cells) == {"-"}:  # a program lacks most, and a model has one size
             continue
         for row, cell in zip(rows, cells, strict=True):
@@ -334,13 +337,12 @@ def _most(names: Sequence[str]) -> str:
     return ", ".join(shown)
 
 
-def _strategies(plan: Plan) -> list[str]:
+def _strategies(plan: Plan, axes_of_trials: Sequence[_Axes]) -> list[str]:
     """Return the strategy of each trial, as tables of its results name it beside the others."""
-    inherited = inherited_strategy_axes([spec.axes for spec in plan.specs])
+    inherited = inherited_strategy_axes(axes_of_trials)
     strategies = []
-    for trial, names in zip(plan.trials, inherited, strict=True):
-        named = strategy_of_free_axes(trial.spec.axes, names)
-        strategies.append(named or trial.spec.strategy)
+    for spec, axes, names in zip(plan.specs, axes_of_trials, inherited, strict=True):
+        strategies.append(strategy_of_free_axes(axes, names) or spec.strategy)
     return strategies
 
 
@@ -352,10 +354,10 @@ def _repeats_text(trial: PlannedTrial, at_most: str = "") -> str:
     return f"{trial.num_repeats} to run{at_most}"
 
 
-def _cell(trial: PlannedTrial, axis: str) -> str:
+def _cell(axes: _Axes, axis: str) -> str:
+    value = axes.get(axis)
     if axis == "injected":
-        return trial.spec.injected or "nothing"
-    value = trial.spec.axes.get(axis)
+        return str(value or "nothing")
     if value is None and is_env_variable(axis):
         return INHERITED
     is_no_size = axis in ("image_px", "seq_len") and value == 0  # the model has none, or says it
