@@ -19,8 +19,8 @@ GRID = [
     "hardware=dgx1_p100",
     "model=resnet50",
     "strategy=replicated_nccl",
-    "num_gpus=1,2",
     "sweep.repeats=2",
+    "num_gpus=1,2",
 ]
 
 
@@ -56,7 +56,9 @@ def test_a_simulated_grid_is_stored_with_a_process_per_repeat():
         injected for (injected,) in rows("SELECT injected FROM trials", "forked/results.db")
     } == {"noise=0.02 process_noise=0.005"}
 
-    spawned = sweep(*GRID, "launcher.start=spawn", "num_gpus=1", "sweep.repeats=3", into="forked")
+    spawned = sweep(
+        *GRID[:-1], "launcher.start=spawn", "num_gpus=1", "sweep.repeats=3", into="forked"
+    )
     assert spawned.returncode == 0, spawned.stderr
     topped_up = [rate[2] for rate in rows(RATES, "forked/results.db") if rate[0] == 1]
     assert len(set(topped_up)) == 3, (
@@ -98,33 +100,44 @@ def test_faults_end_trials_as_they_end_real_ones():
 
 REFUSED = {
     "no-profile": (
-        [],
+        ["engine=simulated"],
         "sweep: engine=simulated: hardware=auto is no profile; choose one of hardware=dgx1_p100, ",
     ),
     "no-profile-to-change": (
-        ["hardware.profile.num_gpus=4"],
+        ["engine=simulated", "hardware.profile.num_gpus=4"],
         "sweep: hardware.profile: this hardware is no profile; choose hardware=dgx1_p100, ",
     ),
-    "two-profiles": (["hardware=dgx_a100,dgx1_p100"], "hardware is one value for the whole sweep"),
+    "two-profiles": (
+        ["engine=simulated", "hardware=dgx_a100,dgx1_p100"],
+        "hardware is one value for the whole sweep",
+    ),
     "two-engines": (
         ["hardware=dgx1_p100", "engine=simulated,tensorflow"],
         "engine is one value for the whole sweep",
     ),
     "no-tf32": (
-        ["hardware=dgx1_p100", "precision=tf32"],
+        ["engine=simulated", "hardware=dgx1_p100", "precision=tf32"],
         "sweep: precision=tf32: needs compute capability 8.0",
     ),
     "no-link": (
-        ["hardware=p100_pcie_8", "hardware.profile.socket_gb_per_s=null", "num_gpus=8"],
+        [
+            "engine=simulated",
+            "hardware=p100_pcie_8",
+            "hardware.profile.socket_gb_per_s=null",
+            "num_gpus=8",
+        ],
         "hardware.profile.socket_gb_per_s=6",
     ),
-    "no-fp16": (["hardware=k80_8", "precision=fp16"], "sweep: engine=simulated: "),
+    "no-fp16": (
+        ["engine=simulated", "hardware=k80_8", "precision=fp16"],
+        "sweep: engine=simulated: ",
+    ),
     "unknown-field": (
-        ["hardware=k80_8", "hardware.profile.speed=1"],
+        ["engine=simulated", "hardware=k80_8", "hardware.profile.speed=1"],
         "hardware.profile has no setting speed",
     ),
     "no-number": (
-        ["hardware=k80_8", "hardware.profile.num_cores=many"],
+        ["engine=simulated", "hardware=k80_8", "hardware.profile.num_cores=many"],
         "hardware.profile.num_cores=many: wanted a whole number",
     ),
     "measure-on-a-profile": (
@@ -137,7 +150,7 @@ REFUSED = {
 def test_what_cannot_be_simulated_is_refused_with_the_way_out():
     for folder, (arguments, said) in REFUSED.items():
         Path(folder).mkdir()
-        ended = ran(REAL, "engine=simulated", *arguments, cwd=folder)
+        ended = ran(REAL, *arguments, cwd=folder)
         assert ended.returncode == 2, ended
         assert said in ended.stderr
         assert not list(Path(folder).iterdir()), "nothing was begun"

@@ -606,6 +606,12 @@ WRONG = [
     (["++num_gpu=2"], "did you mean num_gpus?"),
     (["all_reduce=ncll"], "did you mean nccl?"),
     (["experiment=quik"], "did you mean quick?"),
+    (
+        ["model=resnet50", "model=vgg16"],
+        "model is given twice; give all its values at once, as model=A,B",
+    ),
+    (["+env.A=1", "+env.A=2"], "env.A is given twice"),
+    (["command=a", "command=b"], "command=b: command is given twice; give it once"),
     ([f"+axes.{'n' * 300}=1"], "found a name of 305 characters, which is too long"),
     ([f"modell{'n' * 300}=1"], "found a name of 306 characters, which is too long"),
     ([f"model={'n' * 300}.py:build"], "there is no such file"),

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from scalemark.abilities import VARIABLE_UPDATES, choices_of
 from scalemark.host.own_code import ROOT, typed
 from scalemark.program import expression, template
-from scalemark.records.axes import PREFIX, REF, Engine
+from scalemark.records.axes import ENV_PREFIX, PREFIX, REF, Engine
 from scalemark.records.overrides import (
     ID_DIGITS,
     SETTING,
@@ -24,7 +24,7 @@ from scalemark.records.overrides import (
     overrides,
     with_changes,
 )
-from scalemark.records.trial import AXES, READING, STRATEGY_NAMES, TrialSpec
+from scalemark.records.trial import AXES, PROGRAM_AXES, READING, STRATEGY_NAMES, TrialSpec
 from scalemark.text import untrusted, wording
 from simulator.costs.box import overrides_of
 from store import database, filters
@@ -69,6 +69,22 @@ def of_today(arguments: Sequence[str]) -> list[str]:
             continue
         print(f"sweep: {untrusted.masked(argument)}: this setting is {today}", file=sys.stderr)
     return kept
+
+
+def refuse_repeated(arguments: Sequence[str]) -> None:
+    """Raise SweepRefusedError for an axis that is given twice: Hydra would take the last alone."""
+    seen = set()
+    for argument in arguments:
+        axis = key_of(argument)
+        if argument.startswith("~"):
+            continue
+        if axis in seen:
+            how = "give it once"
+            if axis not in PROGRAM_AXES:
+                how = f"give all its values at once, as {axis}=A,B"
+            raise SweepRefusedError(f"{untrusted.masked(argument)}: {axis} is given twice; {how}")
+        if axis in (*AXES, "strategy") or axis.startswith((PREFIX, ENV_PREFIX)):
+            seen.add(axis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
