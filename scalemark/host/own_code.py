@@ -23,15 +23,23 @@ def _is_checkout() -> bool:
 def typed(command: str) -> str:
     """Return how a person types one of the commands of `scalemark`, as `sweep` or `list`.
 
-    A checkout has sweep.py in its own folder alone, and an environment that is not activated has no
-    `scalemark` on the PATH.
+    A checkout has sweep.py in its own folder alone.
     """
     is_program = Path(sys.argv[0].partition(" ")[0]).name == "scalemark"
     if command == "sweep" and not is_program and _is_checkout() and Path.cwd() == ROOT:
-        return "python sweep.py"
-    if is_program or not _is_checkout() or which("scalemark"):
-        return f"scalemark {command}"
-    return f"python -m scalemark {command}"
+        return f"{_in_environment('python')} sweep.py"
+    return f"{_in_environment('scalemark')} {command}"
+
+
+def _in_environment(program: str) -> str:
+    """Return how a program beside this Python is typed: an environment may not be activated."""
+    own, found = Path(sys.executable).with_name(program), Path(which(program) or "")
+    is_a_link = own.is_symlink()  # a Python of an environment is, to one that others are, too
+    if not own.exists() or found.parent == own.parent or (not is_a_link and own.samefile(found)):
+        return program
+    if own.is_relative_to(Path.cwd()):
+        own = own.relative_to(Path.cwd())
+    return shlex.quote(str(own))
 
 
 def database_option(value: str) -> str:
