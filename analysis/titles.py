@@ -16,12 +16,16 @@ METRICS_ABOUT = "last printed value (loss: median of the last tenth), mean of th
 """How a number that programs print beside their speed is made of its values."""
 
 
-def printed(result: Result, name: str) -> str:
+def mean_printed(result: Result, name: str) -> float | None:
     """Return a number that a program printed beside its speed."""
     values = result.metrics.get(name)
-    if not values:
-        return "unknown"
-    return f"{fmean(values):.4g}"
+    return fmean(values) if values else None
+
+
+def printed(result: Result, name: str) -> str:
+    """Return such a number for people."""
+    value = mean_printed(result, name)
+    return "unknown" if value is None else f"{value:.4g}"
 
 
 def number(value: float, *, exactly: bool = False) -> str:
@@ -56,12 +60,24 @@ def spread(repeats: Sequence[float], low: float | None, high: float | None, arou
     """Return `[88.7, 93.2]`, or `(159 to 435, n=2)` where repeats are too few for an interval, or
     it is wider than the number. A single run has no spread.
     """
-    if len(repeats) < 2:
+    ends = spread_ends(repeats, low, high, around)
+    if ends is None:
         return ""
-    is_known = low is not None and high is not None and high - low <= around
-    if len(repeats) < FEW_REPEATS or not is_known or low is None or high is None:
-        return f"({number(min(repeats))} to {number(max(repeats))}, n={len(repeats)})"
-    return f"[{span(low, high, around)}]"
+    if ends == (low, high):
+        return f"[{span(*ends, around)}]"
+    return f"({number(ends[0])} to {number(ends[1])}, n={len(repeats)})"
+
+
+def spread_ends(
+    repeats: Sequence[float], low: float | None, high: float | None, around: float
+) -> tuple[float, float] | None:
+    """Return the ends of what `spread` writes."""
+    if len(repeats) < 2:
+        return None
+    is_few = len(repeats) < FEW_REPEATS
+    if is_few or low is None or high is None or high - low > around:
+        return min(repeats), max(repeats)
+    return low, high
 
 
 def _decimals(size: float) -> int:

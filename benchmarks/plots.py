@@ -48,7 +48,7 @@ def tables(rounds: int, scale: float, folder: Path) -> list[Row]:
     rows = []
     for num_repeats, most_s in ((1, 1.0), (3, None)):
         database = _filled(folder, "tables", num_trials, results.GRID, num_repeats)
-        for form in ("terminal", "csv"):
+        for form in ("terminal", "tidy"):
             took_s = _seconds(rounds, "table", "--db", str(database), "--format", form)
             num_attempts = num_repeats * num_trials
             what = f"tables of {num_trials:,} trials, {num_attempts:,} attempts, --format {form}"

@@ -62,7 +62,7 @@ def table(
     """
     write = writers.chosen(form, as_json)
     names = (show or "").split(",")
-    is_record = as_json or form in ("csv", "json")
+    is_record = as_json or form in ("json", "tidy")
     shows_speed_up = show is None or {"speed-up", "efficiency"}.intersection(names)
     if baseline is not BaselineRule.SAME and not is_record and not shows_speed_up:
         raise StoreError(

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 
 from analysis import badges, titles
 from analysis.labels import axes_of
@@ -60,9 +61,19 @@ UNKNOWN = "unknown"
 class Quantity:
     """A figure of a result that has a throughput."""
 
-    # with its unit, so that cells can be read alone; empty where it is not known
-    text: Callable[[Result], str]
+    value: Callable[[Result], float | None]
+    # of a value that is known, with its unit, so that cells can be read alone
+    write: Callable[[float, Result], str]
+    unit: str = ""  # of the value
+    unknown: str = ""  # the text where there is no value
     about: str = ""  # for readers of a table, where the name does not say it all
+
+    def text(self, result: Result) -> str:
+        """Return the figure as a cell has it."""
+        value = self.value(result)
+        if value is None:
+            return self.unknown
+        return self.write(value, result)
 
 
 def symbols_of_repeats(results: Sequence[Result]) -> list[str]:
@@ -142,39 +153,29 @@ def _figure(result: Result, name: str, shared: Collection[str]) -> str:
 _RELATIVE = ("speed-up", "efficiency")  # to a baseline
 
 
-def _throughput(result: Result) -> str:
-    exactly = result.environment.origin is Origin.PUBLISHED
-    return titles.number(result.throughput or 0.0, exactly=exactly)
-
-
-def _speed_up(result: Result) -> str:
-    if result.speed_up is None:
-        return ""
-    return f"{fixed(result.speed_up, 2)}x"
-
-
-def _efficiency(result: Result) -> str:
-    if result.efficiency is None:
-        return ""
-    return f"{fixed(100 * result.efficiency, 1)} %"
-
-
-def _step_ms(result: Result) -> str:
+def _step_ms(result: Result) -> float | None:
     items = items_per_step(result)
     if not items or not result.throughput:
-        return ""
-    return f"{titles.number(1000 * items / result.throughput)} ms"
+        return None
+    return 1000 * items / result.throughput
 
 
-def _per_device(result: Result) -> str:
-    device = result.environment.device_kind.singular
-    return f"{titles.number((result.throughput or 0.0) / result.num_gpus)}/{device}"
+def _memory(field: str, about: str) -> Quantity:
+    def mebibytes(result: Result) -> float | None:
+        num_bytes = getattr(result.usage, field)
+        return None if num_bytes is None else num_bytes / 2**20
+
+    return Quantity(
+        value=mebibytes,
+        write=lambda value, _: f"{titles.number(value)} MiB",
+        unit="MiB",
+        unknown=UNKNOWN,
+        about=about,
+    )
 
 
-def _mebibytes(num_bytes: int | None) -> str:
-    if num_bytes is None:
-        return UNKNOWN
-    return f"{titles.number(num_bytes / 2**20)} MiB"
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def quantity(name: str) -> Quantity:
@@ -182,41 +183,61 @@ def quantity(name: str) -> Quantity:
     if name in QUANTITIES:
         return QUANTITIES[name]
     return Quantity(
-        text=lambda result: f"{name} {titles.printed(result, name)}", about=titles.METRICS_ABOUT
+        value=lambda result: titles.mean_printed(result, name),
+        write=lambda value, _: f"{name} {value:.4g}",
+        unknown=f"{name} {UNKNOWN}",
+        about=titles.METRICS_ABOUT,
     )
 
 
 QUANTITIES: Mapping[str, Quantity] = {
-    THROUGHPUT: Quantity(text=_throughput, about="geometric mean of the repeats"),
-    "interval": Quantity(
-        text=lambda result: titles.spread(
-            result.repeats, result.low, result.high, result.throughput or 0.0
+    THROUGHPUT: Quantity(
+        value=attrgetter("throughput"),
+        write=lambda value, result: titles.number(
+            value, exactly=result.environment.origin is Origin.PUBLISHED
         ),
+        about="geometric mean of the repeats",
+    ),
+    "interval": Quantity(
+        value=attrgetter("throughput"),
+        write=lambda value, result: titles.spread(result.repeats, result.low, result.high, value),
         about="95 % confidence interval over repeats; below four repeats, their range",
     ),
-    "speed-up": Quantity(text=_speed_up),
-    "efficiency": Quantity(text=_efficiency, about="speed-up per device, relative to the baseline"),
-    "repeats": Quantity(text=lambda result: f"n={len(result.repeats)}"),
-    "ms/step": Quantity(text=_step_ms, about="milliseconds per step, from the throughput"),
-    "per-device": Quantity(text=_per_device),
-    "mfu": Quantity(
-        text=lambda result: (
-            UNKNOWN if result.usage.mfu is None else f"{100 * result.usage.mfu:.3g} %"
+    "speed-up": Quantity(
+        value=attrgetter("speed_up"), write=lambda value, _: f"{fixed(value, 2)}x"
+    ),
+    "efficiency": Quantity(
+        value=lambda result: _percent(result.efficiency),
+        write=lambda value, _: f"{fixed(value, 1)} %",
+        unit="%",
+        about="speed-up per device, relative to the baseline",
+    ),
+    "repeats": Quantity(
+        value=lambda result: len(result.repeats), write=lambda value, _: f"n={value}"
+    ),
+    "ms/step": Quantity(
+        value=_step_ms,
+        write=lambda value, _: f"{titles.number(value)} ms",
+        about="milliseconds per step, from the throughput",
+    ),
+    "per-device": Quantity(
+        value=lambda result: (result.throughput or 0.0) / result.num_gpus,
+        write=lambda value, result: (
+            f"{titles.number(value)}/{result.environment.device_kind.singular}"
         ),
+    ),
+    "mfu": Quantity(
+        value=lambda result: _percent(result.usage.mfu),
+        write=lambda value, _: f"{value:.3g} %",
+        unit="%",
+        unknown=UNKNOWN,
         about="model FLOPs utilization, relative to the fastest matrix product of the device",
     ),
-    "memory": Quantity(
-        text=lambda result: _mebibytes(result.usage.memory_bytes),
-        about="peak of the fullest GPU; on CPU devices that of the trial's process",
+    "memory": _memory(
+        "memory_bytes", "peak of the fullest GPU; on CPU devices that of the trial's process"
     ),
-    "variables": Quantity(
-        text=lambda result: _mebibytes(result.usage.variable_bytes),
-        about="trained variables on the fullest device",
-    ),
-    "optimizer-state": Quantity(
-        text=lambda result: _mebibytes(result.usage.optimizer_state_bytes),
-        about="optimizer state on the fullest device",
-    ),
+    "variables": _memory("variable_bytes", "trained variables on the fullest device"),
+    "optimizer-state": _memory("optimizer_state_bytes", "optimizer state on the fullest device"),
 }
 """Quantities by the names that `--show` takes, in the order in which they are listed."""
 
@@ -415,6 +436,8 @@ class Shown:
     text: str  # as "1131 [1120, 1142] (7.97x)", "OOM", or NOT_RUN
     short: str  # for a narrow terminal, as "1131 (7.97x)"; the text where somebody chose all of it
     rank: RowRank
+    numbers: Mapping[str, float | str | None] = field(default_factory=dict)
+    """By what is added to the heading of its column: 1131.2 by `images/s`, 7.97 by `speed-up`."""
 
     @property
     def is_bold(self) -> bool:
@@ -552,9 +575,31 @@ def _rows(
             text, short = cell_texts(cell, wanted, shared)
             if is_chosen:
                 short = text
-            cells.append(Shown(text=text, short=short, rank=cell.rank))
+            numbers = _numbers(cell.result, wanted, {THROUGHPUT: table.unit})
+            cells.append(Shown(text=text, short=short, rank=cell.rank, numbers=numbers))
         rows.append((tuple(heads), tuple(cells)))
     return rows
+
+
+def _numbers(
+    result: Result, wanted: Sequence[str], called: Mapping[str, str]
+) -> dict[str, float | str | None]:
+    """Return the figures of a cell by their names, with their units, or as they are `called`; of a
+    spread its ends. A cell that has none has its symbol in the first place.
+    """
+    is_known = result.throughput is not None
+    numbers: dict[str, float | str | None] = {}
+    for name in wanted:
+        if name == "interval":
+            around = result.throughput or 0.0
+            ends = titles.spread_ends(result.repeats, result.low, result.high, around)
+            numbers["low"], numbers["high"] = ends or (None, None)
+            continue
+        heading = called.get(name, f"{name} {quantity(name).unit}".strip())
+        numbers[heading] = quantity(name).value(result) if is_known else None
+    if not is_known:
+        numbers[next(iter(numbers))] = SYMBOLS[Outcome(result.outcome)]
+    return numbers
 
 
 _OF_CURVES = ("per-device", "speed-up", "mfu", "memory")
@@ -580,12 +625,15 @@ def _rows_of_curve(table: Table, names: Sequence[str], shared: Collection[str]) 
     for column in table.columns:
         cell = table.cells[row, column]
         text, short = cell_texts(cell, (THROUGHPUT, "interval"), shared)
-        cells = [Shown(text=text, short=short, rank=cell.rank)]
+        numbers = _numbers(cell.result, (THROUGHPUT, "interval"), {THROUGHPUT: ""})
+        cells = [Shown(text=text, short=short, rank=cell.rank, numbers=numbers)]
         for name in names[1:]:
-            figure = ""
+            figure, value = "", None
             if cell.result.throughput is not None:
                 figure = _figure(cell.result, name, shared).split("/")[0]
-            cells.append(Shown(text=figure, short=figure, rank=RowRank.ALONE))
+                value = quantity(name).value(cell.result)
+            numbers = {quantity(name).unit: value}
+            cells.append(Shown(text=figure, short=figure, rank=RowRank.ALONE, numbers=numbers))
         rows.append(((str(column[0]),), tuple(cells)))
     return rows
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from analysis.labels import axes_of
 from analysis.pivot import Cell
-from plots.layout import Document, Layout, varied_axes
+from plots.layout import Document, Layout, Shown, varied_axes
 from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
@@ -140,18 +140,46 @@ def _markdown_notes(notes: Sequence[str]) -> str:
 
 
 def _write_csv(document: Document, out: TextIO) -> None:
+    """Write the tables that people see, with unrounded numbers: each figure of a cell has a column.
+    Of several tables the first column has their titles.
+    """
+    columns: dict[str, None] = {}
+    rows = []
+    for layout in document.tables:
+        above = {"table": layout.title} if len(document.tables) > 1 else {}
+        columns |= dict.fromkeys((*above, *layout.heads))
+        for place, column in enumerate(layout.columns):
+            for _, cells in layout.rows:
+                columns |= dict.fromkeys(_named(column, cells[place]))
+        for heads, cells in layout.rows:
+            row: dict[str, object] = {**above, **dict(zip(layout.heads, heads, strict=True))}
+            for column, cell in zip(layout.columns, cells, strict=True):
+                row |= _named(column, cell)
+            rows.append(row)
+    _write_rows(out, list(columns), rows)
+
+
+def _named(column: str, cell: Shown) -> dict[str, object]:
+    """Return the numbers of a cell, by `4 GPUs images/s`, `4 GPUs speed-up` and the like."""
+    return {f"{column} {name}".rstrip(): number for name, number in cell.numbers.items()}
+
+
+def _write_tidy(document: Document, out: TextIO) -> None:
     """Write a line per result, with unrounded numbers: the axes that vary and key figures first."""
     rows = records(document)
     results = chain.from_iterable(layout.table.results for layout in document.tables)
     # free axes may differ between trials: the first record has those of its own only
     known = dict.fromkeys(chain.from_iterable(rows))
     first = filter(known.__contains__, (*varied_axes(list(results)), *_KEY_FIGURES))
-    columns = dict.fromkeys(first) | known
+    _write_rows(out, list(dict.fromkeys(first) | known), rows)
+
+
+def _write_rows(out: TextIO, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     shown = visible if out.isatty() else str  # a file keeps text as it is
     lines = CsvLines(out)
-    lines.write_rows([columns])
-    for record in rows:
-        lines.write_rows([[_csv_cell(record.get(name), shown) for name in columns]])
+    lines.write_rows([[_csv_cell(name, shown) for name in columns]])
+    for row in rows:
+        lines.write_rows([[_csv_cell(row.get(name), shown) for name in columns]])
 
 
 def _csv_cell(value: object, shown: Callable[[str], str]) -> object:
@@ -166,7 +194,7 @@ def _csv_cell(value: object, shown: Callable[[str], str]) -> object:
 
 
 def _write_json(document: Document, out: TextIO) -> None:
-    """Write the records of CSV, with their types."""
+    """Write the tidy records, with their types."""
     json.dump(finite(records(document)), out, indent=1)
     out.write("\n")
 
@@ -235,4 +263,5 @@ _WRITERS: Mapping[str, Write] = {
     "json": _write_json,
     "markdown": _write_markdown,
     "terminal": _write_terminal,
+    "tidy": _write_tidy,
 }

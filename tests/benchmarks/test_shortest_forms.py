@@ -19,7 +19,7 @@ SHORTEST = {  # arguments, and what stands on stdout
     "trainer": (["resnet18_cifar", "--quick"], "| resnet18_cifar | ours |"),
     "plots": (
         ["--rounds", "1", "--scale", "0.005", "--only", "tables", "--databases", "."],
-        "--format csv",
+        "--format tidy",
     ),
     "prediction": ([], "doubling"),
     "guard": (["1"], "| 20 % of values and of nights missing |"),

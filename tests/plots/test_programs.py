@@ -45,7 +45,7 @@ def foreign_words(text: str) -> list[str]:
     return [word for word in OTHERS_WORDS if word in text]
 
 
-@pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json"])
+@pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json", "tidy"])
 def test_tables_name_no_axis_that_a_program_lacks(plots, snapshot, form):
     fill_programs(grid())
     ended = plots("table", "--format", form)

@@ -46,7 +46,7 @@ def hostile():
 
 
 def test_the_folder_is_the_registry():
-    assert writers.names() == ["csv", "json", "markdown", "terminal"]
+    assert writers.names() == ["csv", "json", "markdown", "terminal", "tidy"]
 
 
 def test_text_for_pipes_has_columns_and_no_escapes(plots, filled):
@@ -115,8 +115,8 @@ def test_who_is_as_fast_as_the_fastest_is_bold(plots):
     assert bold == ["100", "101"]
 
 
-def test_csv_has_a_line_per_result_with_unrounded_numbers_and_every_axis(plots, filled):
-    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "csv").stdout)))
+def test_a_tidy_export_has_a_line_per_result_with_every_axis(plots, filled):
+    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "tidy").stdout)))
     assert {
         (row["strategy"], row["num_gpus"]): (row["throughput"], row["outcome"]) for row in rows
     } == {
@@ -138,9 +138,50 @@ def test_csv_has_a_line_per_result_with_unrounded_numbers_and_every_axis(plots, 
     } <= rows[0].keys()
 
 
+def test_csv_is_the_table_seen_with_numbers_alone(plots, filled):
+    assert plots("table", "--format", "csv").stdout.splitlines() == [
+        "strategy,1 CPU device images/s,1 CPU device speed-up,"
+        "2 CPU devices images/s,2 CPU devices speed-up",
+        "ps_cpu,90.0,1.0,FAIL,",
+        f"replicated_none,100.25,1.0,180.5,{180.5 / 100.25}",
+    ]
+
+
+def test_csv_of_few_repeats_has_their_range_beside_and_nothing_for_what_was_not_run(plots):
+    repeats = [(small(), speed) for speed in (90.0, 110.0)]
+    fill("results.db", [*repeats, (small(num_gpus=2, **PS), 50.0)])
+    shown = ("--show", "throughput,interval,ms/step", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(plots("table", *shown).stdout)))
+    on_1 = {key: float(rows[1][f"1 CPU device {key}"]) for key in ("low", "high", "ms/step")}
+    assert on_1 == {"low": 90.0, "high": 110.0, "ms/step": pytest.approx(2000 / (90 * 110) ** 0.5)}
+    assert rows[0]["1 CPU device images/s"] == rows[1]["2 CPU devices ms/step"] == ""
+    assert rows[0]["2 CPU devices low"] == ""
+
+
+def test_csv_of_several_tables_names_each_in_the_first_column(plots):
+    fill("results.db", [(small(), 1.5), (small(model="vgg16", num_gpus=2), 2.5)])
+    assert plots("table", "--show", "throughput", "--format", "csv").stdout.splitlines() == [
+        "table,strategy,1 CPU device images/s,2 CPU devices images/s",
+        "trivial,replicated_none,1.5,",
+        "vgg16,replicated_none,,2.5",
+    ]
+
+
+def test_csv_of_a_curve_has_a_row_for_each_number_of_devices(plots):
+    fill("results.db", [(small(), 10.0), (small(num_gpus=2), 15.0)])
+    header, *rows = plots("table", "--format", "csv").stdout.splitlines()
+    assert header.startswith(
+        "CPU devices,images/s,images/s low,images/s high,per CPU device,speed-up"
+    )
+    assert [row.split(",")[:6] for row in rows] == [
+        ["1", "10.0", "", "", "10.0", "1.0"],
+        ["2", "15.0", "", "", "7.5", "1.5"],
+    ]
+
+
 def test_json_has_the_same_records_with_types(plots, filled):
     found = json.loads(plots("table", "--json").stdout)
-    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "tidy").stdout)))
     assert [sorted(record) for record in found] == [sorted(row) for row in rows]
     assert [record["throughput"] for record in found] == [90.0, None, 100.25, 180.5]
     assert found[0]["attempt_ids"] == [3]
@@ -168,10 +209,10 @@ def test_wide_characters_keep_columns_aligned(plots, hostile):
     assert len(wide) == len(plain) - 2
 
 
-def test_csv_begins_with_the_axes_that_vary_and_the_key_figures(plots):
+def test_a_tidy_export_begins_with_the_axes_that_vary_and_key_figures(plots):
     specs = [small(num_gpus=num, precision=name) for num in (1, 2) for name in ("fp32", "bf16")]
     fill("results.db", [(spec, 100.0) for spec in specs])
-    header = plots("table", "--format", "csv").stdout.partition("\n")[0]
+    header = plots("table", "--format", "tidy").stdout.partition("\n")[0]
     begin = "model,strategy,num_gpus,precision,throughput,throughput_low,throughput_high,speed_up,"
     assert header.startswith(begin)
 
@@ -179,18 +220,18 @@ def test_csv_begins_with_the_axes_that_vary_and_the_key_figures(plots):
 def test_no_cell_of_csv_is_taken_for_a_formula(plots):
     names = ["=HYPERLINK(1)", "+1", "-1", "@a", "\ta", "\ra"]
     fill("results.db", [(small(model=name), 1.0) for name in names])
-    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "csv").stdout, newline="")))
+    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "tidy").stdout, newline="")))
     assert {row["model"] for row in rows} == {f"'{name}" for name in names}
 
 
 def test_csv_quotes_and_keeps_hostile_names(plots, hostile):
-    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(plots("table", "--format", "tidy").stdout)))
     assert HOSTILE in {row["model"] for row in rows}
 
 
 def test_an_unknown_format_names_those_there_are():
     with pytest.raises(
-        StoreError, match="pdf: no such format; there are csv, json, markdown, terminal"
+        StoreError, match="pdf: no such format; there are csv, json, markdown, terminal, tidy"
     ):
         writers.chosen("pdf")
     with pytest.raises(StoreError, match=r"markdwn: no such format; did you mean markdown\?"):

@@ -51,8 +51,8 @@ def test_hosts_stay_in_the_rows_where_other_axes_go_across(several):
 
 
 def test_a_filter_of_hosts_shows_these_alone_against_the_same_baseline(several):
-    every = {row["trial_id"]: row for row in rows(several("table", "--format", "csv"))}
-    over_two = rows(several("table", "hosts=2", "--format", "csv"))
+    every = {row["trial_id"]: row for row in rows(several("table", "--format", "tidy"))}
+    over_two = rows(several("table", "hosts=2", "--format", "tidy"))
     assert [(row["strategy"], row["num_gpus"]) for row in over_two] == [
         (way, str(num)) for way in ("distributed_ps", "distributed_ring") for num in (2, 4, 8)
     ]

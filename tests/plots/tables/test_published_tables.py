@@ -19,7 +19,7 @@ def printed(plots):
 @pytest.fixture
 def records(plots):
     ended = plots(
-        "table", "--origin", "published", "--source", "tf-benchmarks-2017", "--format", "csv"
+        "table", "--origin", "published", "--source", "tf-benchmarks-2017", "--format", "tidy"
     )
     return list(csv.DictReader(io.StringIO(ended.stdout)))
 
@@ -78,7 +78,7 @@ def test_a_part_of_a_sources_machines_can_be_asked_for(plots):
 
 def test_every_shipped_figure_is_printed_exactly(plots):
     records = csv.DictReader(
-        io.StringIO(plots("table", "--origin", "published", "--format", "csv").stdout)
+        io.StringIO(plots("table", "--origin", "published", "--format", "tidy").stdout)
     )
     figures = sorted(float(record["throughput"]) for record in records)
     # rows of strategies: batch sizes and sequence lengths as rows would be numbers, too
@@ -111,7 +111,7 @@ def test_every_shipped_figure_is_printed_exactly(plots):
     ],
 )
 def test_filters_choose_by_the_fields_of_references(plots, filters, hosts, num):
-    ended = plots("table", "--origin", "published", *filters, "--format", "csv")
+    ended = plots("table", "--origin", "published", *filters, "--format", "tidy")
     records = list(csv.DictReader(io.StringIO(ended.stdout)))
     assert ({record["host"] for record in records}, len(records)) == (hosts, num)
 

@@ -58,7 +58,7 @@ def test_a_table_that_fails_is_named_and_the_others_are_printed(plots, filled, m
         return usual(table)
 
     monkeypatch.setattr(layout.titles, "model_notes", broken)
-    ended = plots("table", "--format", "csv")
+    ended = plots("table", "--format", "tidy")
     assert ended.exit_code == 1
     assert [row["model"] for row in rows(ended.stdout)] == ["vgg16"]
     assert "table: no table trivial" in ended.stderr
@@ -67,14 +67,14 @@ def test_a_table_that_fails_is_named_and_the_others_are_printed(plots, filled, m
 
 def test_trials_that_the_sweep_found_finished_are_shown(plots, filled):
     fill("results.db", [(small(seed=5), 7.0)], name="second")
-    assert len(rows(plots("table", "--format", "csv").stdout)) == 5
-    (only,) = rows(plots("table", "--sweep", "second", "--format", "csv").stdout)
+    assert len(rows(plots("table", "--format", "tidy").stdout)) == 5
+    (only,) = rows(plots("table", "--sweep", "second", "--format", "tidy").stdout)
     assert only["throughput"] == "7.0"
 
 
 def test_filters_of_axes_choose_what_is_shown_and_leave_baselines_alone(plots, filled):
     (only,) = rows(
-        plots("table", "num_gpus=2", "strategy=replicated_none", "--format", "csv").stdout
+        plots("table", "num_gpus=2", "strategy=replicated_none", "--format", "tidy").stdout
     )
     assert (only["throughput"], float(only["speed_up"])) == ("180.0", pytest.approx(1.8))
 
@@ -136,7 +136,7 @@ def test_a_single_point_is_a_table(plots):
     )
 
 
-@pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json"])
+@pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json", "tidy"])
 def test_0_throughput_divide_nothing(plots, form):
     fill(
         "results.db",
@@ -154,7 +154,7 @@ def test_0_throughput_divide_nothing(plots, form):
         (("--columns", "num_gpus,num_gpus"), "num_gpus: wanted down or across, once"),
         (
             ("--format", "pdf"),
-            "pdf: no such format; there are csv, json, markdown, terminal",
+            "pdf: no such format; there are csv, json, markdown, terminal, tidy",
         ),
         (("--show", "speedup"), "speedup: no such quantity; did you mean speed-up?"),
         (("--show", ""), "an empty name: no such quantity; there are throughput, interval"),
@@ -246,5 +246,5 @@ def test_a_baseline_that_nothing_is_reported_against_is_refused(plots, filled):
         2,
         "table: --baseline best: no speed-up is shown; add speed-up to --show, or leave it out\n",
     )
-    csv = ("--show", "throughput", "--format", "csv")
+    csv = ("--show", "throughput", "--format", "tidy")
     assert plots("table", "--baseline", "best", *csv).exit_code == 0
