@@ -75,6 +75,8 @@ def _print(
     rows, console = compared.rows, make_console()
     screen.say(console, f"A: {_title(of_a, [row.name_a for row in rows])}")
     screen.say(console, f"B: {_title(of_b, [row.name_b for row in rows])}")
+    if compared.by:
+        screen.say(console, f"The sweeps differ in {compared.by}, and are compared by it.")
     screen.say(console, headline(rows), "bold")
     console.print()
     _print_table(console, rows, metrics)
@@ -177,6 +179,7 @@ def _answer(a: ComparedSide, b: ComparedSide, compared: Comparison) -> dict[str,
         "pairs": [_row_answer(row) for row in compared.rows],
         "only_a": [_missing(result) for result in compared.only_a],
         "only_b": [_missing(result) for result in compared.only_b],
+        "compared_by": compared.by,
         "notes": notes(compared),
     }
 

@@ -71,6 +71,7 @@ class Comparison:
     rows: tuple[PairRow, ...]
     only_a: tuple[Result, ...]
     only_b: tuple[Result, ...]
+    by: str = ""  # the one axis in which two sweeps differ
 
 
 def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
@@ -84,8 +85,9 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
         free = frozenset(axes_of([*a.results, *b.results]))
     anywhere = a.names_an_environment or b.names_an_environment
     pairs = _match(a.results, b.results, free, anywhere=anywhere)
+    by = ""
     if not pairs and a.names == b.names == {"sweep"}:
-        free = _only_difference(a.results, b.results)
+        by, free = _only_difference(a.results, b.results)
         pairs = _match(a.results, b.results, free, anywhere=anywhere)
     followers: set[str] = set()
     for axis in free:
@@ -110,12 +112,12 @@ def comparison(a: ComparedSide, b: ComparedSide) -> Comparison:
         raise StoreError(_why_none(a, b, free))
     only_a, only_b = _unpaired(a, b, pairs)
     rows = _rows(different, _fixed(a.results, b.results, free), a, b)
-    return Comparison(rows=tuple(rows), only_a=only_a, only_b=only_b)
+    return Comparison(rows=tuple(rows), only_a=only_a, only_b=only_b, by=by)
 
 
-def _only_difference(of_a: Sequence[Result], of_b: Sequence[Result]) -> frozenset[str]:
-    """Return the one axis that has one value on each side, and another on the other side, with
-    those that follow from it; none where there are several.
+def _only_difference(of_a: Sequence[Result], of_b: Sequence[Result]) -> tuple[str, frozenset[str]]:
+    """Return the one axis that has one value on each side, and another on the other side, and it
+    with those that follow from it; none where there are several.
     """
     differing_axes = set()
     for axis in axes_of([*of_a, *of_b]):
@@ -128,7 +130,9 @@ def _only_difference(of_a: Sequence[Result], of_b: Sequence[Result]) -> frozense
         leading.difference_update(FOLLOWERS.get(axis, ()))
     if "strategy" in leading:
         leading.difference_update(STRATEGY_AXES)
-    return frozenset(differing_axes) if len(leading) == 1 else frozenset()
+    if len(leading) != 1:
+        return "", frozenset()
+    return leading.pop(), frozenset(differing_axes)
 
 
 def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:

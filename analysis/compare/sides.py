@@ -76,8 +76,18 @@ def sides(
 
 def _side(text: str, selection: Selection, names: Sequence[str]) -> ComparedSide:
     """Raise NothingFoundError where it has no results."""
-    results = tuple(load(selection))
-    return ComparedSide(text=text, selection=selection, results=results, names=frozenset(names))
+    try:
+        results = load(selection)
+    except NothingFoundError:
+        # a sweep whose trials others had measured before
+        own = selection.filters[0]
+        if list(names) != ["sweep"] or not own.startswith("sweep=") or selection.sweep:
+            raise
+        asked = replace(selection, sweep=own.removeprefix("sweep="), filters=selection.filters[1:])
+        results = load(asked)
+    return ComparedSide(
+        text=text, selection=selection, results=tuple(results), names=frozenset(names)
+    )
 
 
 def _ours(

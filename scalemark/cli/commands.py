@@ -102,11 +102,23 @@ READ_AGAIN = Command("", "sweeper.reading:read")
 """`scalemark read --sweep`, which reads the kept logs of a sweep again."""
 
 
+_CALLED_ELSEWHERE = {
+    "run": "sweep",
+    "plot": "chart",
+    "export": "table --format tidy",
+    "tag": "db mark",
+    "note": "db mark",
+    "delete": "db mark",
+}
+"""What other programs call a command of ours."""
+
+
 def unknown(word: str) -> str:
     """Say where the command is that a word asks for, which is none of ours."""
     from scalemark.text.wording import did_you_mean
 
-    places = {name: name for name in COMMANDS} | {name: f"db {name}" for name in DB}
+    of_db = {name: f"db {name}" for name in DB}
+    places = {name: name for name in COMMANDS} | of_db | _CALLED_ELSEWHERE
     if word in places:
         return f"no command {word!r}: it is scalemark {places[word]}"
     near = did_you_mean(word, places)

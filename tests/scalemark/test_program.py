@@ -119,6 +119,8 @@ def test_a_command_imports_no_library_that_it_does_not_use(command):
         (["lst"], "no command 'lst'; did you mean scalemark list?"),
         (["tables"], "no command 'tables'; did you mean scalemark table?"),
         (["merge", "b.db"], "no command 'merge': it is scalemark db merge"),
+        (["plot"], "no command 'plot': it is scalemark chart"),
+        (["tags"], "no command 'tags'; did you mean scalemark db mark?"),
         (["nothing"], "no command 'nothing'; choose one of sweep, read, list, show"),
         ([], "which command?"),
     ],

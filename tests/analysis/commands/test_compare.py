@@ -10,8 +10,9 @@ import pytest
 
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome
+from store.writer import Writer
 from tests.analysis.commands.command import analysis
-from tests.filled import ENVIRONMENT, MACHINE, fill
+from tests.filled import ENVIRONMENT, MACHINE, begin, fill
 from tests.programs import fill_programs, program
 from tests.specs import small
 from tests.tables import changing
@@ -278,6 +279,24 @@ def test_two_sweeps_that_differ_in_one_axis_are_compared_by_it(compared, changes
     pairs = compared("sweep=a", "sweep=b")["pairs"]
     assert [pair["setting"]["num_gpus"] for pair in pairs] == [1, 2]
     assert sorted(pairs[0]["compared"]) == compared_axes
+
+
+def test_the_axis_in_which_two_sweeps_differ_is_said(compare, compared):
+    for name, axes in (("a", {}), ("b", {"precision": "fp16", "loss_scale": "dynamic"})):
+        fill("r.db", [(small(num_gpus=num, **axes), 50.0 * num) for num in (1, 2)], name=name)
+    lines = compare("sweep=a", "sweep=b", "--db", "r.db").stdout.splitlines()
+    assert lines[2] == "The sweeps differ in precision, and are compared by it."
+    assert compared("sweep=a", "sweep=b")["compared_by"] == "precision"
+    assert compared("precision=fp32", "precision=fp16")["compared_by"] == ""
+
+
+def test_a_sweep_that_found_its_trials_measured_is_compared_by_them(compared):
+    fill("r.db", [(small(num_gpus=num), 50.0 * num) for num in (1, 2)], name="a")
+    fill("r.db", [(small(num_gpus=2, batch_size=8), 120.0)], name="b")
+    begin(Writer("r.db"), {small(num_gpus=2): 1}, name="again")
+    answer = compared("sweep=again", "sweep=b")
+    assert [pair["a"]["throughput"] for pair in answer["pairs"]] == [100.0]
+    assert answer["compared_by"] == "batch_size"
 
 
 def test_two_sweeps_that_differ_in_several_axes_are_not(compare):
