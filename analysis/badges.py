@@ -3,6 +3,7 @@ docs/numbers.md."""
 
 from collections.abc import Iterable, Sequence
 
+from analysis.judgement import contradiction
 from analysis.results import Environment, Result
 from analysis.titles import FEW_REPEATS
 from scalemark.records.machine import DeviceKind
@@ -42,7 +43,7 @@ def of_result(result: Result) -> list[str]:
     is_wide = False
     if low is not None and high is not None and result.throughput:
         is_wide = high - low > _NOISY * result.throughput
-    if is_wide or has_two_modes(result.repeats):
+    if is_wide or has_two_modes(result.repeats) or contradiction(result.repeats):
         doubts.append("noisy")
     if is_superlinear(result):
         doubts.append("superlinear")

@@ -79,6 +79,8 @@ class Contradiction:
 def contradiction(repeats: Sequence[float]) -> Contradiction | None:
     """Split repeats at the widest gap between them, if that is 10 % or more."""
     speeds = sorted(repeats)
+    if speeds and speeds[0] <= 0:
+        return None
     gaps = [faster / slower for slower, faster in pairwise(speeds)]
     gap = max(gaps, default=1.0)
     if gap < LEAST_GAP:

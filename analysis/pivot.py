@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter, itemgetter
 
+from analysis.judgement import contradiction
 from analysis.labels import (
     FOLLOWERS,
     Label,
@@ -33,7 +34,8 @@ class RowRank(StrEnum):
 
     BEST = "best"
     TIE = "tie"  # the 95 % CI of the best one's ratio to it contains 1
-    UNKNOWN = "unknown"  # one of the two is a single run
+    # one of the two is a single run, or its repeats contradict each other
+    UNKNOWN = "unknown"
     OUT = "out"  # either of these, but a race has put it out, and its repeats are few for that
     SLOWER = "slower"
     ALONE = "alone"  # without competition
@@ -163,6 +165,8 @@ def _rank(result: Result, best: Result | None) -> RowRank:
     if result is best:
         return RowRank.BEST
     rank = _RANKS[relation(best.repeats, result.repeats)]
+    if rank is RowRank.TIE and (contradiction(best.repeats) or contradiction(result.repeats)):
+        rank = RowRank.UNKNOWN
     if result.out_of_race and rank is not RowRank.SLOWER:
         return RowRank.OUT
     return rank

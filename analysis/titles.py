@@ -1,16 +1,21 @@
 """Names of tables, charts and their parts, numbers for people, and notes that readers need."""
 
+from __future__ import annotations
+
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from analysis.labels import Label
-from analysis.pivot import Table
 from analysis.results import Environment, Result, over, scales_strongly, with_number
 from scalemark.own_model import is_own
 from scalemark.records.axes import INHERITED, is_env_variable
 from scalemark.text.wording import as_typed, counted, fixed, listed
+
+if TYPE_CHECKING:
+    from analysis.pivot import Table
 
 METRICS_ABOUT = "last printed value (loss: median of the last tenth), mean of the repeats"
 """How a number that programs print beside their speed is made of its values."""

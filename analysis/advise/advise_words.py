@@ -213,7 +213,8 @@ def _table(answer: Recommendation) -> _Table:
         row.append("best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x")
         doubts = _marks(candidate.result, [answer])
         is_close = standing not in ("best", "worse")
-        if is_close and len(candidate.scores) > 1 and not question.is_published:
+        is_repeated = len(candidate.scores) > 1 and not question.is_published
+        if behind is not None and is_close and is_repeated and not behind.is_noisy:
             doubts.insert(0, "tie")
         row.append(", ".join(doubts))
         rows.append(tuple(row))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analysis.badges import CLOSE
-from analysis.judgement import pair_level, pair_quantile
+from analysis.judgement import contradiction, pair_level, pair_quantile
 from analysis.results import Result
 from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
@@ -82,6 +82,7 @@ class Behind:
     explained: float
     chance: float  # of a single run to be better, as far as scores tell; else 0
     is_in_doubt: bool  # a single run: such chances add up to too much, with those farther behind
+    is_noisy: bool  # the repeats of a side contradict each other, which is no tie
     # a race put it out; no sign that it is slower
     is_out_of_race: bool
 
@@ -98,7 +99,8 @@ class Behind:
     @property
     def is_tie(self) -> bool:
         """Repeats on both sides cannot tell them apart, and they are close."""
-        return relation_by(self.low, self.high) is Relation.TIE and self.ratio <= CLOSE
+        is_within = relation_by(self.low, self.high) is Relation.TIE
+        return is_within and self.ratio <= CLOSE and not self.is_noisy
 
     @property
     def is_unclear(self) -> bool:
@@ -250,6 +252,7 @@ def _behind(
         explained=explained,
         chance=chance,
         is_in_doubt=False,
+        is_noisy=bool(contradiction(top.scores) or contradiction(other.scores)),
         is_out_of_race=bool(other.result.out_of_race),
     )
 

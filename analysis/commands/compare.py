@@ -212,7 +212,7 @@ def _missing(result: Result) -> dict[str, Any]:
 
 
 def answer(row: PairRow) -> str:
-    """Return `A faster`, `tie`, `single run` or another answer of a row."""
+    """Return `A faster`, `tie`, `single run`, `noisy` or another answer of a row."""
     judgement = row.judgement
     if judgement is None:
         return "nothing to compare"
@@ -224,7 +224,7 @@ def answer(row: PairRow) -> str:
         return "tie"
     if _is_single(judgement.ratio):
         return "single run"
-    return "unclear"
+    return "noisy"
 
 
 def headline(rows: Sequence[PairRow]) -> str:
@@ -261,7 +261,7 @@ def sentence(row: PairRow) -> str:
         return f"{words}, over {_basis(ratio)}"
     if _is_single(ratio):
         return f"{words} in a single run"
-    return f"{words}, which is unclear: {'; '.join(contradictions(row))}"
+    return f"{words}, but noisy: {'; '.join(contradictions(row))}"
 
 
 def contradictions(row: PairRow) -> list[str]:

@@ -102,6 +102,23 @@ def test_an_answer_a_table_and_commands(compare, snapshot):
     assert ended.stdout == snapshot
 
 
+@pytest.mark.parametrize(
+    ("repeats", "word"), [((95.0, 102.0, 99.0), "tie"), ((90.0, 115.0, 91.0), "noisy")]
+)
+def test_tie_and_noisy_mean_the_same_in_compare_advise_and_tables(
+    capsys, monkeypatch, compare, repeats, word
+):
+    fill("r.db", [*several(small(**PS), *repeats), *several(small(), 100, 101, 102)])
+    line = compare(*SIDES, "--db", "r.db").stdout.splitlines()[5]
+    assert line.endswith(f" {word}")
+    advised = analysis(capsys, monkeypatch, "advise", "--db", "r.db").stdout
+    (row,) = [row for row in advised.splitlines() if row.startswith("ps_cpu on 1")]
+    assert row.endswith(f"  {word}")
+    assert ("may be as good" in advised, "ties with" in advised) == (word != "tie", word == "tie")
+    table = analysis(capsys, monkeypatch, "table", "--db", "r.db").stdout
+    assert ("≈" in table) is (word == "tie")
+
+
 def test_what_badges_mean_fits_the_columns_that_are_asked_for(compare, monkeypatch):
     fill("r.db", [(small(), 100.0), (small(**PS), 101.0)])
     (line,) = _meanings(compare(*SIDES, "--db", "r.db").stdout)
