@@ -44,12 +44,11 @@ def test_a_fault_is_named(program, num_ranks, faults):
     grid = [f"+axes.fault={','.join(faults)}", f"num_gpus={num_ranks}"]
     settings = ["command.takes_apart=true", "command.item=samples", "hardware=cpu"]
     path = os.environ | {"PATH": f"{TORCH}{os.pathsep}{os.environ['PATH']}"}
-    for module, arguments in (
-        ("sweep.py", ["-m", f"command.run={run}", READ, *grid, *settings]),
-        ("analysis", ["explain", "--all", "--json"]),
+    for arguments in (
+        ["sweep", "-m", f"command.run={run}", READ, *grid, *settings],
+        ["explain", "--all", "--json"],
     ):
-        start = [str(PROJECT / module)] if module.endswith(".py") else ["-m", module]
-        ended = ran([sys.executable, *start, *arguments], env=path)
+        ended = ran([sys.executable, "-m", "scalemark", *arguments], env=path)
         assert ended.returncode == 0, ended.stdout + ended.stderr
     named = {}
     for explanation in json.loads(ended.stdout):
