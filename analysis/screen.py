@@ -104,5 +104,6 @@ def say(console: Console, text: str, style: str | None = None) -> None:
 
 def say_command(console: Console, command: str, indent: str = "  ") -> None:
     """Print a command that can be pasted, continued over lines where it is too long for one."""
-    for line in continued(command, READING_WIDTH - len(indent)):
+    width = min(READING_WIDTH, reading_width(console))
+    for line in continued(command, width - len(indent)):
         console.print(f"{indent}{visible(line)}", markup=False, emoji=False, soft_wrap=True)

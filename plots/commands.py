@@ -188,10 +188,10 @@ def report(
     from plots.report import render  # here, for other commands need no templates
 
     failures: dict[str, Exception] = {}
+    selection = options.select(db, filters, sweep, origin, published, baseline)
+    options.tell_all_sweeps(selection)
     with shown() as progress:
         progress("reading results", 0, 0)
-        selection = options.select(db, filters, sweep, origin, published, baseline)
-        options.tell_all_sweeps(selection)
         source = PlotSource(selection=selection, command=command())
         num_trials = len(source.results)
         progress("making the page, trials", num_trials, 0)

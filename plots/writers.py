@@ -12,7 +12,7 @@ from rich.text import Text
 from analysis.labels import axes_of
 from analysis.pivot import Cell
 from plots.layout import Document, Layout, Shown, varied_axes
-from scalemark.cli.terminal import PIPE_WIDTH, finite, fitted, print_columns
+from scalemark.cli.terminal import PIPE_WIDTH, color_system, finite, fitted, print_columns
 from scalemark.records.references import Origin
 from scalemark.records.trial import AXES
 from scalemark.text.untrusted import for_markdown, visible
@@ -50,7 +50,9 @@ def _write_terminal(document: Document, out: TextIO) -> None:
     """Write bold and folded lines on a terminal, and plain ones where a pipe or a file reads."""
     num_rows = sum(len(layout.rows) for layout in document.tables)
     is_terminal = None if num_rows <= _MOST_ROWS else False
-    console = Console(file=out, highlight=False, force_terminal=is_terminal)
+    console = Console(
+        file=out, highlight=False, force_terminal=is_terminal, color_system=color_system()
+    )
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     widest = 0

@@ -57,10 +57,11 @@ def _loaded(word: str, arguments: Sequence[str]) -> Callable[[], int]:
     return lambda: main(program=f"scalemark {word}")
 
 
+_HELP_WIDTH = 100
 _USAGE = """\
 usage: scalemark COMMAND ...
 
-Measure which way of sharing variables and reducing gradients trains a model fastest, or how fast
+Measure which way of sharing variables and reducing gradients trains a model fastest, or how fast \
 your own training program is on 1, 2, 4, 8 GPUs (scalemark sweep --help).
 
 {commands}
@@ -69,8 +70,16 @@ scalemark COMMAND --help says more of a command; scalemark --version prints the 
 
 
 def _help() -> str:
-    lines = [f"  {name:<11}  {command.about}" for name, command in COMMANDS.items()]
-    return _USAGE.format(commands="\n".join(lines))
+    from shutil import get_terminal_size  # here, because commands start without them
+    from textwrap import fill
+
+    width = min(_HELP_WIDTH, get_terminal_size().columns)
+    commands = [f"  {name:<11}  {command.about}" for name, command in COMMANDS.items()]
+    lines = []
+    for line in _USAGE.format(commands="\n".join(commands)).splitlines():
+        indent = " " * 15 if line.startswith("  ") else ""
+        lines.append(fill(line, width, subsequent_indent=indent))
+    return "\n".join(lines)
 
 
 def _print(text: str) -> int:

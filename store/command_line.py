@@ -4,7 +4,9 @@ import gc
 import inspect
 import sys
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +14,13 @@ from typer.core import TyperCommand, TyperGroup
 
 from scalemark.cli import entry_point
 from scalemark.cli.commands import COMMANDS, DB, USAGE, Command
-from scalemark.cli.terminal import begin_answer, reader_may_leave, silence, tell_scripts
+from scalemark.cli.terminal import (
+    READING_WIDTH,
+    begin_answer,
+    reader_may_leave,
+    silence,
+    tell_scripts,
+)
 from scalemark.records.references import Origin
 from scalemark.text.untrusted import quoted_lines, visible
 from scalemark.text.wording import did_you_mean
@@ -44,6 +52,7 @@ OriginOption = Annotated[
     Origin | None,
     typer.Option(
         "--origin",
+        metavar="<origin>",
         help="Numbers that we measured or simulated, those that others published, or those of "
         "tables, which were measured elsewhere.",
         show_default="that of the newest sweep that matches",
@@ -59,6 +68,9 @@ def typer_app(commands: Mapping[str, Command], about: str = "") -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        # without boxes and colors, folded between words
+        rich_markup_mode=None,
+        context_settings={"terminal_width": min(READING_WIDTH, get_terminal_size().columns)},
     )
     app.callback()(lambda: None)  # a command is named even where there is one alone
     for name, command in commands.items():
@@ -73,6 +85,12 @@ def typer_app(commands: Mapping[str, Command], about: str = "") -> typer.Typer:
 
 
 class _Command(TyperCommand):
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Leave what options mean most of a narrow terminal."""
+        if formatter.width < READING_WIDTH:
+            formatter.write_dl = partial(formatter.write_dl, col_max=formatter.width // 4)
+        super().format_help(ctx, formatter)
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from itertools import zip_longest
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console
@@ -129,11 +129,20 @@ class _Console(Console):
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
+def color_system() -> Literal["auto"] | None:
+    """Return None where NO_COLOR wants plain text: Rich alone would still write bold and dim."""
+    return None if os.environ.get("NO_COLOR") else "auto"
+
+
 def make_console(*, stderr: bool = False) -> Console:
     # Jupyter asks for colors, but its streams are no terminals: they take plain lines
     is_terminal = False if "ipykernel" in sys.modules else None
     console = _Console(
-        stderr=stderr, highlight=False, force_terminal=is_terminal, force_jupyter=False
+        stderr=stderr,
+        highlight=False,
+        force_terminal=is_terminal,
+        force_jupyter=False,
+        color_system=color_system(),
     )
     if not console.is_terminal:
         console.width = PIPE_WIDTH

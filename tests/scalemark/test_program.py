@@ -47,7 +47,11 @@ def scalemark(
     )
 
 
-def test_help_lists_every_command_with_a_line(capsys):
+def test_help_lists_every_command_with_a_line(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main(["--help"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 40
+    monkeypatch.setenv("COLUMNS", "120")
     assert main(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     for name, command in COMMANDS.items():

@@ -57,16 +57,28 @@ def test_text_for_pipes_has_columns_and_no_escapes(plots, filled):
     ]
 
 
-def test_a_terminal_gets_bold_for_the_best(filled):
+def on_a_terminal(**environment):
     leader, follower = pty.openpty()
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "scalemark", "table"], stdout=follower, env=environment, check=True
+    subprocess.run(
+        [sys.executable, "-m", "scalemark", "table"],
+        stdout=follower,
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment,
+        check=True,
     )
     os.close(follower)
     shown = os.read(leader, 100_000).decode()
     os.close(leader)
-    assert ended.returncode == 0
+    return shown
+
+
+def test_a_terminal_without_color_gets_no_escapes(filled):
+    shown = on_a_terminal(NO_COLOR="1")
+    assert "100 (1.00x)" in shown
+    assert "\x1b" not in shown
+
+
+def test_a_terminal_gets_bold_for_the_best(filled):
+    shown = on_a_terminal()
     assert re.search(r"\x1b\[1m *100 \(1\.00x\)\x1b\[0m", shown)
     assert not re.search(r"\x1b\[1m *90\.0", shown)
 
