@@ -11,10 +11,9 @@ from rich.text import Text
 
 from analysis.labels import axes_of
 from analysis.pivot import Cell
+from analysis.results import AXES
 from plots.layout import Document, Layout, Shown, varied_axes
-from scalemark.cli.terminal import PIPE_WIDTH, color_system, finite, fitted, print_columns
-from scalemark.records.references import Origin
-from scalemark.records.trial import AXES
+from scalemark.cli.terminal import PIPE_WIDTH, as_text, color_system, finite, fitted, print_columns
 from scalemark.text.untrusted import for_markdown, visible
 from scalemark.text.wording import CsvLines, as_typed, guarded
 from store.errors import StoreError
@@ -188,8 +187,10 @@ def _csv_cell(value: object, shown: Callable[[str], str]) -> object:
     """Join lists with spaces, and guard text that a spreadsheet would take for a formula."""
     if isinstance(value, bool):
         return as_typed(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         value = " ".join(map(str, value))
+    if isinstance(value, dict):
+        value = as_text(value)
     if isinstance(value, str):
         return guarded(shown(value))
     return value
@@ -202,8 +203,8 @@ def _write_json(document: Document, out: TextIO) -> None:
 
 
 def records(document: Document) -> list[dict[str, Any]]:
-    """Return a record for each cell that has a result, table by table. All have the same fields:
-    axes that no trial of ours has are none.
+    """Return a record for each cell that has a result, table by table: what `--json` of other
+    commands says of it, and all of its axes.
     """
     rows = []
     for layout in document.tables:
@@ -213,51 +214,23 @@ def records(document: Document) -> list[dict[str, Any]]:
                 cell = table.cells.get((row, column))
                 if cell is not None:
                     rows.append(_record(cell))
-    if any(record["origin"] != Origin.PUBLISHED for record in rows):
-        for name in AXES:
-            if all(record.get(name) is None for record in rows):
-                for record in rows:
-                    record.pop(name, None)
     return rows
 
 
 def _record(cell: Cell) -> dict[str, Any]:
     result = cell.result
-    environment, baseline = result.environment, result.baseline
-    return {
-        "origin": str(environment.origin),
-        "environment": environment.key,
-        "host": environment.host,
-        "machine": environment.machine,
-        "versions": environment.versions,
-        "environment_device_kind": str(environment.device_kind),
-        "shares_host": environment.shares_host,
-        **{axis: result.axes[axis] for axis in axes_of([result])},
-        "trial_id": result.trial_id,
-        "outcome": str(result.outcome),
-        "is_valid": result.is_valid,
-        "failed_repeats": list(result.failed),
-        "rank": str(cell.rank),
-        "num_repeats": len(result.repeats),
-        "repeats": list(result.repeats),
+    axes = {axis: result.axes[axis] for axis in axes_of([result])}
+    lacked = {axis for axis in AXES if axes.get(axis) is None}
+    record = {
+        **axes,
+        **result.facts(),
+        "host": result.environment.host,
+        "rank": cell.rank,
         "item": result.item,
-        "is_reported": result.is_reported,
-        "throughput": result.throughput,
-        "throughput_low": result.low,
-        "throughput_high": result.high,
-        "speed_up": result.speed_up,
-        "efficiency": result.efficiency,
         "mfu": result.usage.mfu,
         "memory_bytes": result.usage.memory_bytes,
-        "variable_bytes": result.usage.variable_bytes,
-        "optimizer_state_bytes": result.usage.optimizer_state_bytes,
-        "attempt_ids": list(result.attempt_ids),
-        "baseline_trial_id": baseline and baseline.trial_id,
-        "baseline_strategy": baseline and baseline.strategy,
-        "baseline_num_gpus": baseline and baseline.num_gpus,
-        "baseline_hosts": baseline and baseline.hosts,
-        "baseline_throughput": baseline and baseline.throughput,
     }
+    return {name: value for name, value in record.items() if name not in lacked}
 
 
 _WRITERS: Mapping[str, Write] = {

@@ -198,7 +198,7 @@ def test_who_asks_for_simulated_ones_and_has_measured_ones_is_reported_so():
 def test_a_table_for_scripts_tells_the_origin_of_each_number(both, plots):
     rows = json.loads(plots("table", "--json", "--origin", "simulated").stdout)
     assert {row["origin"] for row in rows} == {"simulated"}
-    assert {row["environment_device_kind"] for row in rows} == {"simulated_gpu"}
+    assert {row["device_kind"] for row in rows} == {"simulated_gpu"}
     (machine,) = {row["machine"] for row in rows}
     assert (
         machine

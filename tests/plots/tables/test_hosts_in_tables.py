@@ -57,7 +57,8 @@ def test_a_filter_of_hosts_shows_these_alone_against_the_same_baseline(several):
         (way, str(num)) for way in ("distributed_ps", "distributed_ring") for num in (2, 4, 8)
     ]
     assert all(row["speed_up"] == every[row["trial_id"]]["speed_up"] for row in over_two)
-    assert {row["baseline_num_gpus"] + row["baseline_hosts"] for row in over_two} == {"11"}
+    baselines = [every[row["baseline"]] for row in over_two]
+    assert {row["num_gpus"] + row["hosts"] for row in baselines} == {"11"}
 
 
 def test_every_record_is_one_whole_trial(several):
