@@ -62,7 +62,7 @@ def _photograph(folder: Path) -> None:
     with running(program, folder) as browser:
         for name, width_px in (("report", 1600),):
             page = browser.new_page(viewport={"width": width_px, "height": HEIGHT_PX})
-            page.goto((folder / "figures" / "report-simulated-h100_8.html").as_uri())
+            page.goto((folder / "figures" / "report.html").as_uri())
             path = FOLDER / f"{name}.png"
             page.screenshot(path=path)
             keep(path)

@@ -147,7 +147,7 @@ class _Ending:
             self._source, command=self.command("report"), read_already=self._source.results
         )
         page = render(source, datetime.now(UTC), failed=self._failed)
-        path = self._folder / f"{source.file_name('report')}.html"
+        path = self._folder / "report.html"  # the newest, whatever it is of
         write_whole(path, page)
         self.paths.append(path)
 

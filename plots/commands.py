@@ -196,7 +196,7 @@ def report(
         num_trials = len(source.results)
         progress("making the page, trials", num_trials, 0)
         page = render(source, datetime.now(UTC), failed=failures.setdefault)
-    path = out or Path("figures", f"{source.file_name('report')}.html")
+    path = out or Path("figures", "report.html")
     write_whole(path, page, makes_folder=out is None)
     reported = {"path": str(path), "bytes": path.stat().st_size, "trials": num_trials}
     print(json.dumps(reported) if as_json else path)

@@ -255,14 +255,14 @@ def test_charts_that_cannot_be_drawn_spoil_no_result():
         in ended.stderr
     )
     assert "the results are stored, see scalemark chart --sweep " in ended.stderr
-    assert "to figures/: report-simulated" in ended.stderr
+    assert "to figures/: report.html" in ended.stderr
     assert outcomes() == ["completed"] * 2
 
 
 def test_ctrl_c_while_it_draws_loses_no_result_and_says_so():
     Path("figures").mkdir()
     os.mkfifo(
-        "figures/report-simulated-p100_pcie_8.html"
+        "figures/report.html"
     )  # that nobody reads: it cannot come to an end before it is interrupted
     process = subprocess.Popen(
         [*REAL, *SIMULATED, "sweep.name=mine"],

@@ -152,11 +152,15 @@ def test_a_sweep_that_was_simulated_ends_with_files_that_say_so(both, capsys):
     )
     check(capsys.readouterr().out, Origin.SIMULATED)
     files = sorted(path.name for path in Path("figures").iterdir())
-    assert all("-simulated-dgx1_p100" in name for name in files)
-    assert (
-        "scalemark report --sweep simulated"
-        in Path("figures/report-simulated-dgx1_p100.html").read_text()
-    )
+    assert files[0] == "report.html"
+    assert all("-simulated-dgx1_p100" in name for name in files[1:])
+    assert "scalemark report --sweep simulated" in Path("figures/report.html").read_text()
+
+
+def test_the_newest_report_is_always_at_one_place(both, plots):
+    for origin in ("measured", "simulated"):
+        assert plots("report", "--origin", origin).stdout == "figures/report.html\n"
+    assert [path.name for path in Path("figures").iterdir()] == ["report.html"]
 
 
 def test_sweeps_of_two_profiles_leave_the_files_of_both():
