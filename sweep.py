@@ -187,6 +187,8 @@ def _conclude(report: Report) -> int:
 def tell(report: Report) -> None:
     """Say on stderr how a sweep ended, and what failed."""
     _say(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
+    for line in report.conclusions:
+        _say(line)
     for line in in_lines(report.ran.failures):
         _say(f"  {line}")
 

@@ -48,7 +48,7 @@ def settings() -> Iterator[Line]:
 FIRST = {
     *("num_gpus", "hosts", "precision", "xla", "optimizer", "learning_rate", "batch_size"),
     *("gradient_accumulation", "scaling", "num_steps"),
-    *("sweep.name", "sweep.repeats", "sweep.exclude", "sweep.race", "sweep.rerun"),
+    *("sweep.name", "sweep.repeats", "sweep.exclude", "sweep.budget", "sweep.rerun"),
     *("sweep.dry_run", "launcher.hosts", "launcher.share_host", "store.url", "engine"),
 }
 """The axes and settings that most people set; `--help all` shows the rest."""

@@ -194,9 +194,9 @@ class SweepConfig:
         'trials to leave out, as "model=vgg16,alexnet num_gpus>=4"', default=[]
     )
     repeats: int = setting("fresh processes per trial, in random order", default=1)
-    race: bool = setting(
-        "leave out repeats that could hardly change which strategy leads (docs/sweeps.md)",
-        default=False,
+    budget: str = setting(
+        "2h, 90m or 8gpu_h to find the fastest trials within; inf: races; empty: run all in full",
+        default="",
     )
     margin: float = setting(
         "share by which batch_size=max stays below the largest batch that runs", default=0.0

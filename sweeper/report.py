@@ -94,6 +94,7 @@ class Report:
     is_simulated: bool
     num_finished_earlier: int  # trials that needed no attempt
     ran: Ran
+    conclusions: Sequence[str] = ()  # of a budget: what is the fastest, and what was not tried
 
     @property
     def num_finished_otherwise(self) -> int:

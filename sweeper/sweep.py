@@ -1,6 +1,7 @@
 """Runs one sweep: plans it, hands it to what runs it, and reports how it ended."""
 
 import copy
+import math
 import os
 import platform
 import sys
@@ -36,7 +37,9 @@ from store.tables import refuse_other_readings
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper import SweepRefusedError, launchers
 from sweeper.devices.nvml import GpuUsers
+from sweeper.early_stopping.budget import read_budget
 from sweeper.early_stopping.contests import Race, make_races, results_in, without_decided
+from sweeper.early_stopping.fastest import conclusions, make_searches
 from sweeper.grid.arguments import Taken
 from sweeper.grid.compose import Grid
 from sweeper.grid.plan import Plan, check, check_folders, make_plan, resolve_grid
@@ -129,18 +132,22 @@ class Sweep:
                 engine, key, software_key, shares_host=shares_host
             )
         plan = make_plan(specs, left_out, settings, num_completed)
-        races: list[Race] = []
-        if settings.race:
+        races: Sequence[Race] = []
+        budget, estimate = read_budget(settings.budget), Estimate.of(engine, key)
+        if budget:
             rerun = settings.rerun
             read = results_in(engine, key, software_key, shares_host=shares_host, rerun=rerun)
-            races = make_races(specs, settings.repeats, read)
+            if budget.is_endless:
+                races = make_races(specs, settings.repeats, read)
+            else:
+                races = make_searches(specs, settings.repeats, read, budget, estimate.expected_s)
             plan = without_decided(plan, races)
         waiting = [trial.spec.trial_id for trial in plan.trials if trial.num_repeats]
         num_of_other_software, failed_last = 0, {}
         changed: list[str] = []
         if engine is not None:
             failed_last = earlier.failed_last(engine, waiting, key)
-            if not settings.rerun and not settings.race:
+            if not settings.rerun and not settings.budget:
                 others = earlier.num_completed(engine, key, software_key, of_others=True)
                 with_others = sorted(others.keys() & set(waiting))
                 num_of_other_software = len(with_others)
@@ -153,8 +160,8 @@ class Sweep:
                         changed += program_software.edited_since(words, Path.cwd(), commit)
         return Planned(
             plan=plan,
-            estimate=Estimate.of(engine, key),
-            is_racing=settings.race,
+            estimate=estimate,
+            budget=budget,
             contests=races,
             in_use=GpuUsers(self.inventory.gpu_uuids).look(),
             num_of_other_software=num_of_other_software,
@@ -211,7 +218,10 @@ class Sweep:
         )
         policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
         trials, expected_s = planned.plan.trials, planned.estimate.expected_s
-        return Orchestrator(tools, policy, self.inventory, trials, expected_s, planned.contests)
+        most_left_s = planned.budget.left if planned.budget else lambda: math.inf
+        return Orchestrator(
+            tools, policy, self.inventory, trials, expected_s, planned.contests, most_left_s
+        )
 
     def _new_sweep(self, plan: Plan, command: Sequence[str]) -> NewSweep:
         """Describe for the database the sweep that this process begins now."""
@@ -330,6 +340,7 @@ def _measure(
         is_simulated=sweep.inventory.kind is DeviceKind.SIMULATED_GPU,
         num_finished_earlier=sum(trial.num_repeats == 0 for trial in planned.plan.trials),
         ran=runner.ran,
+        conclusions=conclusions(planned.races, planned.budget),
     )
 
 

@@ -10,16 +10,7 @@ from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
-from scalemark.records.trial import PROGRAM_AXES, unusual_axes
-
-WORK = (
-    *("model", "model_digest", "image_px", "seq_len", "num_classes", "data", "data_dir"),
-    *("distortions", "optimizer", "learning_rate", "learning_rate_warm_up", "momentum"),
-    *("weight_decay", "injected"),
-)
-"""Axes that make it other work, or another training; sources report few of them. Of a program it
-is all that says what it is, and free axes that are not compared.
-"""
+from scalemark.records.trial import PROGRAM_AXES, WORK, unusual_axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

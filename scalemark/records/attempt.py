@@ -23,8 +23,10 @@ ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
 WORKDIR_VARIABLE = "SCALEMARK_WORKDIR"
 """Environment variable with the folder from which a sweep was started."""
 
-BEHIND = "race: {} behind {}"
-"""The reason for which a race leaves out a trial; the store finds such trials by it."""
+BEHIND = "{}: {} behind {}"
+"""The reason for which a race, or a search within a budget, stops a trial; the store finds such
+trials by it.
+"""
 
 PYTHONPATH_VARIABLE = "SCALEMARK_PYTHONPATH"
 """Environment variable with the PYTHONPATH that a sweep was started with, for a user's program."""

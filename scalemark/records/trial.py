@@ -32,6 +32,15 @@ from scalemark.text.wording import did_you_mean
 STRATEGY_AXES = ("variable_update", "local_parameter_device", "all_reduce")
 """The axes that together are one strategy: a row of the article's tables."""
 
+WORK = (
+    *("model", "model_digest", "image_px", "seq_len", "num_classes", "data", "data_dir"),
+    *("distortions", "optimizer", "learning_rate", "learning_rate_warm_up", "momentum"),
+    *("weight_decay", "injected"),
+)
+"""Axes that make it other work, or another training; sources report few of them. Of a program it
+is all that says what it is, and free axes that are not compared.
+"""
+
 STRATEGY_COLUMNS = {
     ("parameter_server", "cpu", "none"): "ps_cpu",
     ("parameter_server", "gpu", "none"): "ps_gpu",

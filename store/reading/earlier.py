@@ -199,7 +199,7 @@ def raced_out(connection: sa.Connection) -> dict[tuple[str, str], str]:
     decides: one that did not race stops nobody.
     """
     is_out = sa.and_(
-        RepeatRow.state == State.SKIPPED, RepeatRow.reason.like(BEHIND.format("%", "%"))
+        RepeatRow.state == State.SKIPPED, RepeatRow.reason.like(BEHIND.format("%", "%", "%"))
     )
     last = (
         sa.select(RepeatRow.trial_id, sa.func.max(RepeatRow.sweep_id).label("sweep_id"))

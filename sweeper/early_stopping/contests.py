@@ -58,6 +58,9 @@ class Contest(ABC):
     def rule(self, num_left: Mapping[str, int]) -> Ruling:
         """Judge by what was learned; `num_left` are repeats that wait or run."""
 
+    def begun(self, trial_id: str) -> None:  # noqa: B027
+        """Note that an attempt begins."""
+
     @abstractmethod
     def ended(self, trial_id: str, final: Outcome | None) -> None:
         """Note how an attempt ended; `final` is None where its repeat is tried again."""
@@ -85,7 +88,10 @@ class Observer:
 
     def begun(self, key: int) -> None:
         """Note that an attempt of this repeat is written down."""
-        self._running[self._trial_of(key)] += 1
+        trial_id = self._trial_of(key)
+        self._running[trial_id] += 1
+        if trial_id in self._contest_of:
+            self._contest_of[trial_id].begun(trial_id)
 
     def ended(self, key: int, final: Outcome | None) -> None:
         """Note that an attempt ended: `final` is the repeat's outcome, or None when it is tried
@@ -191,10 +197,15 @@ class RaceResults:
         self.most_repeats, self._read = most_repeats, read
         self._speeds: dict[str, tuple[float, ...]] = {}
         self._spreads: dict[str, Spread] = {}
+        self._items: dict[str, str] = {}
 
     @property
     def spread(self) -> Spread:
         return Spread.sum(self._spreads.values())
+
+    def item(self, trial_id: str) -> str:
+        """Return what is counted per second, in a trial that has completed."""
+        return self._items[trial_id]
 
     def learn(self, trial_ids: Sequence[str]) -> None:
         """Read again what these have shown. Raises StoreError."""
@@ -202,6 +213,7 @@ class RaceResults:
         for trial_id in trial_ids:
             speeds = tuple(repeat.throughput for repeat in completed.get(trial_id, ()))
             self._speeds[trial_id], self._spreads[trial_id] = speeds, Spread.of(speeds)
+            self._items.update((trial_id, repeat.item) for repeat in completed.get(trial_id, ()))
 
     def speeds(self, trial_id: str) -> tuple[float, ...]:
         return self._speeds[trial_id]
@@ -218,7 +230,7 @@ class Race(Contest):
         self.trial_ids = trial_ids  # two or more
         self.names = names  # for people: what tells each from the others
         self.is_decided = False  # by what was completed before the sweep
-        self._results = results
+        self._results = results  # of all races
         self._failures: dict[str, str] = {}
 
     @property
@@ -233,6 +245,11 @@ class Race(Contest):
         self._results.learn(self.trial_ids)
 
     def rule(self, num_left: Mapping[str, int]) -> Ruling:
+        contenders = self.contenders(num_left)
+        return rule_race(contenders, self._results.spread, self._results.most_repeats)
+
+    def contenders(self, num_left: Mapping[str, int]) -> list[Contender]:
+        """Return what each has shown."""
         contenders = []
         for trial_id, name in zip(self.trial_ids, self.names, strict=True):
             contender = Contender(
@@ -243,7 +260,7 @@ class Race(Contest):
                 failure=self._failures.get(trial_id, ""),
             )
             contenders.append(contender)
-        return rule_race(contenders, self._results.spread, self._results.most_repeats)
+        return contenders
 
 
 def make_races(specs: Sequence[TrialSpec], most_repeats: int, read: ReadResults) -> list[Race]:

@@ -147,7 +147,9 @@ def _why_out(
         return ""
     percent = -100 * math.expm1(-gap)  # by which the slower one is slower
     after = f"{leader.name} after {counted(num_slow, 'repeat')}"
-    return f"{BEHIND.format(f'{percent:.1f} %', after)}; the others would hardly make it lead"
+    return (
+        f"{BEHIND.format('race', f'{percent:.1f} %', after)}; the others would hardly make it lead"
+    )
 
 
 WORSE_LEVEL = 0.05

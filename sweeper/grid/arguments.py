@@ -42,8 +42,10 @@ _RENAMED = {
     "launcher.ssh.options": "launcher.options",
 }
 """Settings of earlier versions, which commands in databases and scripts may name."""
+_RACES = "sweep.budget=inf"
 _GONE = (
-    *("sweep.invalid", "sweep.max_trials", "sweep.seed", "sweep.on_failure", "sweep.on_interrupt"),
+    *("sweep.race", "sweep.invalid", "sweep.max_trials", "sweep.seed", "sweep.on_failure"),
+    "sweep.on_interrupt",
     *("sweep.reason", "retry.disturbed", "launcher.rank_start_timeout_s", "store.figures_dir"),
 )
 
@@ -61,7 +63,10 @@ def of_today(arguments: Sequence[str]) -> list[str]:
                 f"{argument}: this setting is gone; write RAY_ADDRESS={value} before the command"
             )
         today = "gone, and left out"
-        if name in _RENAMED:
+        if argument.lower() == "sweep.race=true":
+            kept.append(_RACES)
+            today = f"{_RACES} now"
+        elif name in _RENAMED:
             kept.append(f"{_RENAMED[name]}={value}")
             today = f"{_RENAMED[name]} now"
         elif name not in _GONE:

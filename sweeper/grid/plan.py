@@ -21,6 +21,7 @@ from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, width_na
 from scalemark.text.wording import counted
 from sweeper import FIGURES, SweepRefusedError
 from sweeper.devices.machine import Inventory, simulation_problem
+from sweeper.early_stopping.budget import read_budget
 from sweeper.grid.compose import Cell, text_of
 from sweeper.grid.exclude import read_rules, reason_of
 from sweeper.grid.explain import WANTED_NAME
@@ -252,9 +253,10 @@ def check(config: Config) -> str:
         )
     _check_launcher(config.launcher)
     _check_heeded(config.launcher)
-    if config.sweep.race and config.sweep.repeats < 2:
+    budget = read_budget(config.sweep.budget)
+    if budget and budget.is_endless and config.sweep.repeats < 2:
         raise SweepRefusedError(
-            "sweep.race=true: with sweep.repeats=1 each trial runs once, and there is nothing to "
+            "sweep.budget=inf: with sweep.repeats=1 each trial runs once, and there is nothing to "
             "save; say how often each may run at most, as sweep.repeats=5, or leave it out"
         )
     check_retries(config.retry)

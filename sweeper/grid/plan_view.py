@@ -27,7 +27,9 @@ from scalemark.text.wording import as_typed, counted, duration_text, shortened
 from store.reading.earlier import Durations, recorded_durations_s
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import GpuInUse
+from sweeper.early_stopping.budget import Budget
 from sweeper.early_stopping.contests import Contest, Race
+from sweeper.early_stopping.fastest import plan_line
 from sweeper.grid.arguments import Taken
 from sweeper.grid.plan import Plan, PlannedTrial, varying_axes
 
@@ -104,7 +106,7 @@ class Planned:
 
     plan: Plan
     estimate: Estimate
-    is_racing: bool = False
+    budget: Budget | None = None
     contests: Sequence[Contest] = ()  # races, or a change that is judged
     in_use: Sequence[GpuInUse] = ()  # GPUs of this machine that others use while it is planned
     num_of_other_software: int = 0  # trials to run that have finished with other software
@@ -318,13 +320,15 @@ def _notes(planned: Planned) -> Iterator[str]:
     for rule in plan.useless_rules:
         yield f"sweep.exclude: {rule}: matches no trial of this grid"
     races, expected = planned.races, planned.estimate.describe(plan)
-    if planned.is_racing and not races:
-        yield "sweep.race: nothing races, for no two trials differ in their strategy alone"
-    if races:
+    if planned.budget and not planned.budget.is_endless:
+        yield plan_line(races, plan.num_attempts)
+    elif planned.budget and not races:
+        yield "sweep.budget=inf: nothing races, for no two trials differ in their strategy alone"
+    elif races:
         num_decided = sum(race.is_decided for race in races)
         yield (
-            f"sweep.race: {counted(len(races), 'race')}, {num_decided} decided earlier; trials "
-            "without a rival run in full"
+            f"sweep.budget=inf: {counted(len(races), 'race')}, {num_decided} decided earlier; "
+            "trials without a rival run in full"
         )
     if expected:
         yield f"at most {expected}" if races else expected

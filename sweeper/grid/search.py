@@ -75,10 +75,10 @@ def split(cells: Sequence[Cell], sweep: SweepConfig) -> tuple[list[Cell], list[C
                 f"{text_of(cell)}: {len(asked)} axes are looked for; wanted one, give the others "
                 "as values"
             )
-    if searched and sweep.race:
+    if searched and sweep.budget:
         raise SweepRefusedError(
-            "sweep.race=true: it compares strategies at one batch size, and a search gives each "
-            "its own; leave one of them out"
+            f"sweep.budget={sweep.budget}: it compares trials whose values are known, and a search "
+            "gives each its own; leave one of them out"
         )
     if searched and sweep.plan_format is PlanFormat.json:
         raise SweepRefusedError(

@@ -8,6 +8,7 @@ no input, no output.
 """
 
 import hashlib
+import math
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -271,8 +272,15 @@ _SHARE_OF_A_CORE = 0.005  # what estimating may cost
 class Eta:
     """Estimates when all of a sweep will have ended: what is left, shared evenly by the devices."""
 
-    def __init__(self, num_devices: int, most_at_once: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        num_devices: int,
+        most_at_once: int,
+        clock: Callable[[], float],
+        most_left_s: Callable[[], float] = lambda: math.inf,  # until nothing more may begin
+    ) -> None:
         self._num_devices, self._most_at_once, self._clock = num_devices, most_at_once, clock
+        self._most_left_s = most_left_s
         self._seen_s: list[float] = []
         self._end_s: float | None = None
         self._next_s = clock()
@@ -281,7 +289,7 @@ class Eta:
         """Return the seconds left; None while no duration is known."""
         if self._end_s is None:
             return None
-        return max(0.0, self._end_s - self._clock())
+        return max(0.0, min(self._end_s - self._clock(), self._most_left_s()))
 
     def completed(self, duration_s: float) -> None:
         """Note a duration; attempts without an estimate are expected to take as long."""

@@ -23,6 +23,7 @@ All of this is one thread. Every state is in the database before it is acted upo
 this process loses at most the attempts that run.
 """
 
+import math
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -48,7 +49,7 @@ SHOW_EVERY_S = 1.0  # drawing takes a core for a moment, beside what is measured
 
 class Orchestrator:
     """Runs what the ledger has open. `expected_s` of a trial is None where it is not known; a sweep
-    that races or judges a change has `contests`.
+    that races or judges a change has `contests`; `most_left_s` is what is left of its budget.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Orchestrator:
         trials: Sequence[PlannedTrial] = (),
         expected_s: Callable[[TrialSpec], float | None] = lambda _: None,
         contests: Sequence[Contest] = (),
+        most_left_s: Callable[[], float] = lambda: math.inf,
     ) -> None:
         ledger, tell, clock = tools.ledger, tools.tell, tools.clock
         slots = tools.slots
@@ -72,7 +74,7 @@ class Orchestrator:
             completed.update(contest.num_completed)
         repeats = planned_repeats(ledger.open_repeats(), trials, expected_s, completed, slots.width)
         self._backlog = Backlog(repeats, slots.num_devices, seed=1, packs=slots.packs)
-        self._eta = Eta(slots.num_devices, slots.most_at_once, clock)
+        self._eta = Eta(slots.num_devices, slots.most_at_once, clock, most_left_s)
         shared = Shared(
             tools=tools,
             policy=policy,

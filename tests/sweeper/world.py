@@ -91,7 +91,7 @@ class World:
             clock=clock,
         )
         races = []
-        if sweep.race:
+        if sweep.budget:
             read = results_in(
                 writer.engine, MACHINE.key, key, shares_host=launcher.share_host, rerun=sweep.rerun
             )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 
 import pytest
 from rich.console import Console
@@ -12,6 +13,7 @@ from scalemark.records.trial import TrialSpec
 from store.reading.earlier import CompletedRepeat
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
+from sweeper.early_stopping.budget import Budget
 from sweeper.early_stopping.contests import Race, make_races, without_decided
 from sweeper.grid.plan import check, make_plan
 from sweeper.grid.plan_view import Estimate, Planned, plan_json, print_plan
@@ -90,7 +92,9 @@ def planned(specs: list[TrialSpec], completed: dict[TrialSpec, list[float]]) -> 
     plan = make_plan(specs, [], SweepConfig(repeats=5), num_completed)
     races = make_races(specs, 5, read)
     plan = without_decided(plan, races)
-    return Planned(plan=plan, estimate=Estimate(), is_racing=True, contests=races)
+    return Planned(
+        plan=plan, estimate=Estimate(), budget=Budget(math.inf, clock=lambda: 0.0), contests=races
+    )
 
 
 BOTH = [small(), small(**PS_CPU)]
@@ -103,13 +107,13 @@ def test_a_plan_tells_the_least_and_the_most_that_is_run():
     lines = out.getvalue().splitlines()
     assert [line.rpartition("5 to run")[2] for line in lines[2:5]] == [" at most", " at most", ""]
     assert lines[5:7] == [
-        "sweep.race: 1 race, 0 decided earlier; trials without a rival run in full",
+        "sweep.budget=inf: 1 race, 0 decided earlier; trials without a rival run in full",
         "at most 15 attempts to run; no recorded durations of such trials on this machine: no estimate",
     ]
     out = io.StringIO()
     nothing = planned([small(), small(num_gpus=2)], {})
     print_plan(Console(file=out, width=1000), nothing, MACHINE, CPU_DEVICES)
-    assert "sweep.race: nothing races, for no two trials differ in" in out.getvalue()
+    assert "sweep.budget=inf: nothing races, for no two trials differ in" in out.getvalue()
     assert out.getvalue().splitlines()[-1].startswith("10 attempts to run")
 
 
@@ -127,7 +131,7 @@ def test_a_race_of_single_runs_is_refused():
     config = Config(
         launcher=LauncherConfig(name="local"),
         hardware=HardwareConfig(device_kind="auto"),
-        sweep=SweepConfig(race=True),
+        sweep=SweepConfig(budget="inf"),
     )
     with pytest.raises(SweepRefusedError, match=r"with sweep\.repeats=1 each trial runs once"):
         check(config)

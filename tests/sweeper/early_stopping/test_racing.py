@@ -20,7 +20,7 @@ from tests.sweeper.world import World, rows
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("seeds_race")]
 
 PROJECT = Path(__file__).resolve().parents[3]
-RACE = {"race": True}
+RACE = {"budget": "inf"}
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_the_whole_command_races_and_repeated_finds_all_decided(tmp_path):
         *["-m", "model=trivial", "hardware=cpu", "num_gpus=1", "seed=4000"],
     ]
     command += [
-        "sweep.race=true",
+        "sweep.budget=inf",
         "strategy=ps_cpu,replicated_none",
         "sweep.repeats=4",
         f"store.url={tmp_path}/r.db",
@@ -165,6 +165,6 @@ def test_the_whole_command_races_and_repeated_finds_all_decided(tmp_path):
     ]
     first, again = (ran([*command, *more], cwd=PROJECT) for more in ([], ["sweep.dry_run=true"]))
     assert (first.returncode, again.returncode) == (0, 0), first.stderr
-    assert "sweep.race: 1 race, 0 decided earlier" in " ".join(first.stderr.split())
+    assert "sweep.budget=inf: 1 race, 0 decided earlier" in " ".join(first.stderr.split())
     assert ": 3 completed, 5 skipped; racing saved 5 of 8 repeats; " in first.stderr
     assert "decided earlier" in again.stdout

@@ -269,7 +269,7 @@ def test_variants_count_as_cells():
 
 
 def test_a_cell_is_named_by_its_axes_alone():
-    cells = expand(["engine=command", "command.run=x", "sweep.race=true"])
+    cells = expand(["engine=command", "command.run=x", "sweep.budget=inf"])
     assert text_of(cells[0]) == ""
     (cell,) = expand(["num_gpus=2", "+axes.tp=4", "store.url=x"])
     assert text_of(cell) == "num_gpus=2 +axes.tp=4"

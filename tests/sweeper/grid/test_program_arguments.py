@@ -204,12 +204,15 @@ def test_all_strategies_are_those_of_one_host_that_share_what_they_learn():
 
 
 def test_a_setting_of_an_earlier_version_is_renamed_or_left_out(capsys):
-    assert of_today(["-m", "sweep.seed=2", "seed=2", "launcher.ray.num_hosts=4"]) == [
-        *("-m", "seed=2", "launcher.num_hosts=4"),
+    earlier = ["sweep.seed=2", "launcher.ray.num_hosts=4", "sweep.race=true", "sweep.race=false"]
+    assert of_today(["-m", "seed=2", *earlier]) == [
+        *("-m", "seed=2", "launcher.num_hosts=4", "sweep.budget=inf"),
     ]
     assert capsys.readouterr().err == (
         "sweep: sweep.seed=2: this setting is gone, and left out\n"
         "sweep: launcher.ray.num_hosts=4: this setting is launcher.num_hosts now\n"
+        "sweep: sweep.race=true: this setting is sweep.budget=inf now\n"
+        "sweep: sweep.race=false: this setting is gone, and left out\n"
     )
 
 

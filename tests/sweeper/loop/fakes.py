@@ -4,6 +4,7 @@ What an attempt does is scripted by the seed of its trial. `Loop.run` takes mill
 """
 
 import json
+import math
 import os
 import signal
 from collections import Counter
@@ -26,7 +27,9 @@ from store.rows import FinishedAttempt
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import DeviceSlots
+from sweeper.early_stopping.budget import read_budget
 from sweeper.early_stopping.contests import Race, make_races
+from sweeper.early_stopping.fastest import make_searches
 from sweeper.grid.plan import PlannedTrial
 from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.run_folders import RunFolders
@@ -324,6 +327,8 @@ class Loop:
             clock=self.clock,
             wait=self._wait,
         )
+        self.budget = read_budget(settings.budget, self.clock)
+        self.contests = self._races(specs, settings)
         policy = Policy(
             sweep=settings,
             launcher=chosen,
@@ -335,7 +340,8 @@ class Loop:
             policy,
             inventory,
             [*planned, *(PlannedTrial(spec=spec, num_repeats=0) for spec in finished)],
-            contests=self._races(specs, settings),
+            contests=self.contests,
+            most_left_s=self.budget.left if self.budget else lambda: math.inf,
         )
 
     def run(self) -> Counter[State]:
@@ -343,8 +349,12 @@ class Loop:
         return self.orchestrator.ran.states
 
     def _races(self, specs: Sequence[TrialSpec], sweep: SweepConfig) -> list[Race]:
-        if not sweep.race:
+        if self.budget is None:
             return []
+        if not self.budget.is_endless:
+            return make_searches(
+                specs, sweep.repeats, self._completed, self.budget, lambda spec: None
+            )
         return make_races(specs, sweep.repeats, self._completed)
 
     def _completed(self, trial_ids: Sequence[str]):

@@ -128,7 +128,7 @@ def test_a_race_gives_up_what_cannot_lead_any_more(stack, monkeypatch):
     monkeypatch.setattr(contests, "RACING", ("seed",))
     specs = [small(seed=seed) for seed in (1, 2)]
     scripts = {1: Script(throughput=100.0), 2: Script(throughput=10.0)}
-    loop = Loop(stack, specs, scripts, repeats=4, sweep={"race": True})
+    loop = Loop(stack, specs, scripts, repeats=4, sweep={"budget": "inf"})
     assert loop.run() == {State.COMPLETED: 3, State.SKIPPED: 5}
     assert sorted(loop.start.order) == [1, 1, 2]
     assert loop.orchestrator.ran.saved.num_spared == 5

@@ -1,0 +1,373 @@
+"""Finds the fastest trial of a model within a budget, by branch and bound over scaling curves.
+
+Trials that differ in their number of GPUs and of hosts alone are a curve. More GPUs are hardly more
+than as many times faster, so that few of them bound the others:
+
+```
+         x1     x2     x4     x8
+  A     100    190      .    740   leads
+  B      95    150  (300)  (600)   bounds of what was not run: B can no longer lead, and is left out
+  C      95    170  (340)  (680)
+  D       .      .      .      .   not known: runs before the others, on the fewest GPUs
+```
+
+Once no trial that was not run can lead, repeats are spent on those that the rule of races does not
+tell apart.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from scalemark.records.axes import Engine
+from scalemark.records.measurement import Outcome, unit_of
+from scalemark.records.trial import (
+    PROGRAM_AXES,
+    WORK,
+    TrialSpec,
+    strategy_axes,
+    width_name,
+)
+from scalemark.stats.welch import Spread
+from scalemark.text.wording import as_typed, counted, fixed, shortened
+from sweeper.early_stopping.budget import Budget
+from sweeper.early_stopping.contests import Race, RaceResults, ReadResults
+from sweeper.early_stopping.rule import (
+    LEAST_FREEDOM,
+    UNKNOWN_SPREAD,
+    Contender,
+    Ruling,
+    rule_race,
+)
+from sweeper.grid.plan import varying_axes
+
+MARGIN = 0.08
+"""By how much a curve may scale better than linearly, as one run of each of its trials shows it."""
+
+_ERRORS = 2.0  # standard errors of a mean that is worth another repeat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One trial, on its curve."""
+
+    contender: Contender
+    curve: str
+    num_gpus: int
+
+    @property
+    def trial_id(self) -> str:
+        return self.contender.trial_id
+
+    @property
+    def speed(self) -> float | None:
+        """Return the geometric mean of its repeats; None where none completed."""
+        if not self.contender.speeds:
+            return None
+        return math.exp(fmean(map(math.log, self.contender.speeds)))
+
+    @property
+    def may_run(self) -> bool:
+        return self.speed is None and not self.contender.failure and self.contender.num_left > 0
+
+
+class Search:
+    """What some trials have shown so far, and which are worth running."""
+
+    def __init__(self, points: Sequence[Point], spread: Spread, most_repeats: int) -> None:
+        self.points, self._spread = points, spread
+        self._curves: dict[str, list[Point]] = defaultdict(list)
+        for point in sorted(points, key=lambda point: point.num_gpus):
+            self._curves[point.curve].append(point)
+        self.measured = [point for point in points if point.speed is not None]
+        self.leader = max(self.measured, key=_speed, default=None)
+        contenders = [point.contender for point in self.measured]
+        # with one repeat at most nothing is repeated, and yet single runs may be far behind
+        self.race: Ruling = rule_race(contenders, spread, max(2, most_repeats))
+
+    @property
+    def open_points(self) -> list[Point]:
+        """Return the trials without a number that may be the fastest."""
+        least = 0.0 if self.leader is None else _speed(self.leader)
+        return [point for point in self.points if point.may_run and self.bound(point) > least]
+
+    @property
+    def unknown_curves(self) -> list[Point]:
+        """Return the first trial of each curve of which nothing has completed."""
+        curves = self._curves.values()
+        return [curve[0] for curve in curves if not any(map(_is_measured, curve))]
+
+    def bound(self, point: Point) -> float:
+        """Return the most that a trial may show, by fewer GPUs of its curve; inf if not known."""
+        known = [
+            other
+            for other in self._curves[point.curve]
+            if other.speed is not None and other.num_gpus < point.num_gpus
+        ]
+        if not known:
+            return math.inf
+        return _speed(known[-1]) * point.num_gpus / known[-1].num_gpus * (1 + MARGIN)
+
+    def in_order(self) -> Iterator[Point]:
+        """Yield what is worth running, best first."""
+        tried = self._to_try()
+        yield from tried
+        # where there is no room for one of these, there may be for fewer GPUs
+        rest = [point for point in self.open_points if point not in tried]
+        yield from sorted(rest, key=lambda point: -point.num_gpus)
+        wanted = [point for point in self.measured if self.race.wanted[point.trial_id]]
+        yield from sorted(wanted, key=self._hope, reverse=True)
+
+    def _to_try(self) -> list[Point]:
+        """Return the next trial of each curve that may have the fastest: first those of which
+        nothing is known, then the one with the highest bound, last those that only failed.
+        """
+        open_of: dict[str, list[Point]] = defaultdict(list)
+        for point in sorted(self.open_points, key=lambda point: point.num_gpus):
+            open_of[point.curve].append(point)
+        unknown: list[Point] = []
+        failing: list[Point] = []
+        reach: dict[str, float] = {}
+        for curve, points in open_of.items():
+            if any(map(_is_measured, self._curves[curve])):
+                reach[curve] = max(map(self.bound, points))
+            elif any(point.contender.failure for point in self._curves[curve]):
+                failing.append(points[0])
+            else:
+                unknown.append(points[0])
+        bounded = sorted(reach, key=reach.__getitem__, reverse=True)
+        known = []
+        for curve in bounded:
+            known.append(self._settling(open_of[curve], leads=curve == bounded[0]))
+        return [*unknown, *known, *failing]
+
+    def _settling(self, points: Sequence[Point], *, leads: bool) -> Point:
+        """Return the trial of a curve that settles most: the one that may be the fastest, or a
+        smaller one where that will probably show that the curve is not.
+        """
+        top = max(points, key=self.bound)
+        widest = max((point.num_gpus for point in self.measured), default=0)
+        if leads and widest < top.num_gpus:
+            return top
+        expected = self._expected(top)
+        if expected is not None and self.leader is not None and expected >= _speed(self.leader):
+            return top
+        smaller = [point for point in self._curves[top.curve] if point.may_run]
+        known = [point for point in self._curves[top.curve] if point.speed is not None]
+        least = max((p.num_gpus for p in known if p.num_gpus < top.num_gpus), default=0)
+        return next(point for point in smaller if least < point.num_gpus <= top.num_gpus)
+
+    def _expected(self, point: Point) -> float | None:
+        """Return what a trial will show if each doubling adds as the last one did."""
+        known = [other for other in self._curves[point.curve] if other.speed is not None]
+        known = [other for other in known if other.num_gpus < point.num_gpus]
+        if len(known) < 2 or known[-1].num_gpus == known[-2].num_gpus:
+            return None
+        before, last = known[-2:]
+        power = math.log(_speed(last) / _speed(before)) / math.log(last.num_gpus / before.num_gpus)
+        return _speed(last) * math.pow(point.num_gpus / last.num_gpus, power)
+
+    def _hope(self, point: Point) -> float:
+        """Return the speed that a trial may truly have."""
+        spread = UNKNOWN_SPREAD
+        if self._spread.freedom >= LEAST_FREEDOM:
+            spread = math.sqrt(self._spread.squares / self._spread.freedom)
+        error = spread / math.sqrt(len(point.contender.speeds))
+        return _speed(point) * math.exp(_ERRORS * error)
+
+
+class BudgetedRace(Race):
+    """A contest of all trials of one model, of which the fastest shall be found within a budget:
+    one attempt at a time, as each says which is worth running next.
+    """
+
+    may_use_all = True
+
+    def __init__(
+        self,
+        specs: Sequence[TrialSpec],
+        results: RaceResults,
+        budget: Budget,
+        expected_s: Callable[[TrialSpec], float | None],
+    ) -> None:
+        names = _names(specs)
+        trial_ids = tuple(spec.trial_id for spec in specs)
+        widths = [width_name(spec.num_gpus, spec.hosts) for spec in specs]
+        of_trials = tuple(map(" ".join, zip(names, widths, strict=True)))
+        super().__init__(trial_ids, of_trials, results)
+        self.model = specs[0].model
+        self._specs = dict(zip(trial_ids, specs, strict=True))
+        self._curves = {trial_id: spec.curve for trial_id, spec in self._specs.items()}
+        self._curve_names = dict(zip(self._curves.values(), names, strict=True))
+        self._budget, self._expected_s = budget, expected_s
+        self._running: str | None = None
+        self._took_s: dict[str, float] = {}
+
+    def begun(self, trial_id: str) -> None:
+        self._running = trial_id
+        num_gpus = self._specs[trial_id].num_gpus
+        self._budget.begun(trial_id, self._attempt_s(trial_id), num_gpus)
+
+    def ended(self, trial_id: str, final: Outcome | None) -> None:
+        self._running = None
+        took_s = self._budget.ended(trial_id)
+        if final is Outcome.COMPLETED:
+            self._took_s[trial_id] = took_s
+        if final is not Outcome.INTERRUPTED:
+            super().ended(trial_id, final)
+
+    def rule(self, num_left: Mapping[str, int]) -> Ruling:
+        wanted = dict.fromkeys(self.trial_ids, 0)
+        if self._running:
+            wanted[self._running] = 1
+            return Ruling(wanted=wanted, out={})
+        search = self.search(num_left)
+        for point in search.in_order():
+            if self._budget.has_room(self._attempt_s(point.trial_id), point.num_gpus):
+                wanted[point.trial_id] = 1
+                return Ruling(wanted=wanted, out={})
+        return Ruling(wanted=wanted, out=dict(self._why_left_out(search)))
+
+    def search(self, num_left: Mapping[str, int]) -> Search:
+        """Return what is known so far."""
+        points = []
+        for contender in self.contenders(num_left):
+            trial_id = contender.trial_id
+            curve, num_gpus = self._curves[trial_id], self._specs[trial_id].num_gpus
+            points.append(Point(contender=contender, curve=curve, num_gpus=num_gpus))
+        return Search(points, self._results.spread, self._results.most_repeats)
+
+    def found(self) -> Iterator[str]:
+        """Say what is the fastest so far, how sure that is, and what was not tried."""
+        search = self.search(dict.fromkeys(self.trial_ids, 1))
+        leader = search.leader
+        if leader is None:
+            yield f"{self.model}: no trial has completed"
+            return
+        unit = unit_of(self._results.item(leader.trial_id))
+        repeats = counted(len(leader.contender.speeds), "repeat")
+        shown = f"{fixed(_speed(leader), 1)} {unit} in {repeats}"
+        yield f"{self.model}: fastest so far {leader.contender.name}, {shown}; {_surety(search)}"
+        untried = [point for point in search.points if point.may_run]
+        if untried:
+            unknown = [self._curve_names[point.curve] for point in search.unknown_curves]
+            names = ", ".join(shortened(unknown, _MOST_NAMED)) or "none"
+            trials = f"{len(untried)} of {counted(len(search.points), 'trial')}"
+            yield f"{self.model}: not tried: {trials}; curves never measured: {names}"
+
+    def _attempt_s(self, trial_id: str) -> float | None:
+        """Return how long an attempt will take: as the last of its trial, as recorded, or else at
+        most as long as any of the sweep so far; None if nothing is known.
+        """
+        if trial_id in self._took_s:
+            return self._took_s[trial_id]
+        recorded_s = self._expected_s(self._specs[trial_id])
+        if recorded_s is not None:
+            return recorded_s
+        return max(self._took_s.values(), default=None)
+
+    def _why_left_out(self, search: Search) -> Iterator[tuple[str, str]]:
+        may_lead = {point.trial_id for point in search.open_points}
+        for point in search.points:
+            why = "spent before more repeats of it"
+            if point.trial_id in search.race.out:
+                why = search.race.out[point.trial_id].partition(": ")[2]
+            elif point.speed is not None and not search.race.wanted[point.trial_id]:
+                why = "decided, enough repeats of it are completed"
+            elif point.contender.failure:
+                why = f"it ended as {point.contender.failure}"
+            elif point.trial_id in may_lead:
+                why = "spent before its turn"
+            elif point.speed is None and search.leader is not None:
+                name = search.leader.contender.name
+                why = f"by fewer GPUs of its curve it could hardly be faster than {name}"
+            yield point.trial_id, f"budget: {why}"
+
+
+_MOST_NAMED = 6
+
+
+def make_searches(
+    specs: Sequence[TrialSpec],
+    most_repeats: int,
+    read: ReadResults,
+    budget: Budget,
+    expected_s: Callable[[TrialSpec], float | None],
+) -> list[BudgetedRace]:
+    """Sort trials by what they work on, in the order of the plan: only throughputs of the same work
+    are compared. Raises StoreError.
+    """
+    groups: dict[tuple[object, ...], list[TrialSpec]] = defaultdict(list)
+    for spec in specs:
+        work = spec.axes
+        names = [*WORK]
+        if spec.engine == Engine.command:
+            names += [*PROGRAM_AXES, *dict(spec.free)]
+            names = [name for name in names if name not in strategy_axes(work)]
+        groups[tuple((name, work.get(name)) for name in names)].append(spec)
+    results = RaceResults(most_repeats, read)
+    results.learn([spec.trial_id for spec in specs])
+    return [BudgetedRace(group, results, budget, expected_s) for group in groups.values()]
+
+
+def plan_line(races: Sequence[Race], num_attempts: int) -> str:
+    """Say what a budget surely runs, and what it may drop."""
+    num_unknown, num_sure = 0, int(num_attempts > 0)
+    for race in races:
+        assert isinstance(race, BudgetedRace)
+        num_unknown += len(race.search({}).unknown_curves)
+    return (
+        f"sweep.budget: surely runs {counted(num_sure, 'attempt')}; then, as far as it lasts, the "
+        f"fewest GPUs of {counted(num_unknown, 'curve')} without a number, and what may still be "
+        f"the fastest; may drop {num_attempts - num_sure} of {counted(num_attempts, 'attempt')}"
+    )
+
+
+def conclusions(races: Sequence[Race], budget: Budget | None) -> list[str]:
+    """Return what was found within a budget, a line each; nothing where there was no limit."""
+    if budget is None or budget.is_endless:
+        return []
+    lines = [
+        f"budget: {line}"
+        for race in races
+        if isinstance(race, BudgetedRace)
+        for line in race.found()
+    ]
+    lines.append(f"budget: spent {budget}")
+    if budget.num_begun == 1 and budget.spent_s >= budget.most_s:
+        lines[-1] += "; it is shorter than one trial, which ran alone"
+    return lines
+
+
+def _surety(search: Search) -> str:
+    num_open = len(search.open_points)
+    if num_open:
+        return f"not sure, for {counted(num_open, 'trial')} not tried may be faster"
+    others = [point for point in search.measured if point is not search.leader]
+    left = [point.contender.name for point in others if point.trial_id not in search.race.out]
+    if left:
+        return f"not ruled out: {', '.join(shortened(left, _MOST_NAMED))}"
+    return "no other is likely to be faster"
+
+
+def _names(specs: Sequence[TrialSpec]) -> list[str]:
+    """Return what tells the curve of each trial from the others, for people."""
+    varying = varying_axes(specs) - {"num_gpus", "hosts"}
+    names = []
+    for spec in specs:
+        own = spec.axes
+        others = sorted(varying.difference(strategy_axes(own)))
+        words = [f"{axis}={as_typed(own[axis])}" for axis in others if own.get(axis) is not None]
+        names.append(" ".join([spec.strategy, *words]))
+    return names
+
+
+def _speed(point: Point) -> float:
+    assert point.speed is not None
+    return point.speed
+
+
+def _is_measured(point: Point) -> bool:
+    return point.speed is not None
