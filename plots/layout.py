@@ -436,6 +436,7 @@ class Shown:
     text: str  # as "1131 [1120, 1142] (7.97x)", "OOM", or NOT_RUN
     short: str  # for a narrow terminal, as "1131 (7.97x)"; the text where somebody chose all of it
     rank: RowRank
+    result: Result | None = None
     numbers: Mapping[str, float | str | None] = field(default_factory=dict)
     """By what is added to the heading of its column: 1131.2 by `images/s`, 7.97 by `speed-up`."""
 
@@ -576,7 +577,10 @@ def _rows(
             if is_chosen:
                 short = text
             numbers = _numbers(cell.result, wanted, {THROUGHPUT: table.unit})
-            cells.append(Shown(text=text, short=short, rank=cell.rank, numbers=numbers))
+            shown = Shown(
+                text=text, short=short, rank=cell.rank, result=cell.result, numbers=numbers
+            )
+            cells.append(shown)
         rows.append((tuple(heads), tuple(cells)))
     return rows
 
@@ -626,7 +630,7 @@ def _rows_of_curve(table: Table, names: Sequence[str], shared: Collection[str]) 
         cell = table.cells[row, column]
         text, short = cell_texts(cell, (THROUGHPUT, "interval"), shared)
         numbers = _numbers(cell.result, (THROUGHPUT, "interval"), {THROUGHPUT: ""})
-        cells = [Shown(text=text, short=short, rank=cell.rank, numbers=numbers)]
+        cells = [Shown(text=text, short=short, rank=cell.rank, result=cell.result, numbers=numbers)]
         for name in names[1:]:
             figure, value = "", None
             if cell.result.throughput is not None:

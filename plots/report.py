@@ -4,7 +4,8 @@ import base64
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -45,6 +46,7 @@ from store.reading.queries import Row, steps
 
 _FOLDER = Path(__file__).with_name("page")
 CHARTS = ("throughput", "scaling")
+_MOST_CHOICES = 20  # of sweeps
 _MOST_PICTURES = 6
 _MOST_PICTURE_BYTES = 160_000  # of all of them
 _MOST_WITH_STEPS = 150  # trials: of more the page has no steps, and shorter commands
@@ -59,6 +61,7 @@ class Trial:
     key: str
     name: str
     cells: tuple[str, ...]  # below `Page.columns`
+    sweeps: str  # the numbers of those that asked for it, see `Page.choice`
     facts: tuple[tuple[str, str], ...]  # name and text of each line of its page
     steps: Markup  # a picture of the steps of its newest process; empty without
 
@@ -80,6 +83,8 @@ class Page:
     screen: Screen | None  # the answer as `advise` prints it
     doubts: tuple[str, ...]  # badges of all numbers
     document: Document | None
+    choice: tuple[str, ...]  # sweeps of which one may be shown alone, the newest first
+    sweeps_of: Callable[[Result | None], str]  # the numbers of those that asked for a result
     pictures: tuple[tuple[str, Markup], ...]  # title, and an address that holds all of a chart
     columns: tuple[str, ...]
     trials: tuple[Trial, ...]
@@ -142,6 +147,14 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
         attempts = source.attempts
         sweeps = attempted("sweeps", lambda: source.sweeps, lack) or []
     varied = varied_axes(results)
+    choice, asked = _choice(source, sweeps)
+
+    def listed() -> list[Trial]:
+        return _trials(source, attempts, varied, sweeps_of)
+
+    def sweeps_of(result: Result | None) -> str:
+        return " ".join(asked[_key(result)]) if result else ""
+
     return Page(
         title=_title(results, environments),
         made_at=f"{now:%Y-%m-%d %H:%M:%S} UTC",
@@ -151,15 +164,37 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
         screen=attempted("answer", answered, lack),
         doubts=tuple(badges.foot([doubt]) for doubt in doubts),
         document=attempted("tables", laid_out, lack),
+        choice=choice,
+        sweeps_of=sweeps_of,
         pictures=tuple(_pictures(source, lack)),
         columns=_columns(results, varied),
-        trials=tuple(attempted("trials", lambda: _trials(source, attempts, varied), lack) or ()),
+        trials=tuple(attempted("trials", listed, lack) or ()),
         failures=attempted("failures", lambda: _failures(results, attempts), lack) or {},
         left_out=tuple(_left_out(sweeps).items()),
         environments=tuple("; ".join(environment_notes(place)) for place in environments),
         sweeps=tuple(sweeps),
         missing=tuple(missing),
     )
+
+
+def _choice(
+    source: PlotSource, sweeps: Sequence[Row]
+) -> tuple[tuple[str, ...], Mapping[tuple[str, str], list[str]]]:
+    """Return the newest sweeps where there are several, and for each result the places in them of
+    those that asked for it.
+    """
+    asked: dict[tuple[str, str], list[str]] = defaultdict(list)
+    if source.selection.sweep is not None or len(sweeps) < 2:
+        return (), asked
+    names = [sweep["name"] for sweep in reversed(sweeps)][:_MOST_CHOICES]
+    for place, name in enumerate(names):
+        for result in source.of_sweep(name).results:
+            asked[_key(result)].append(str(place))
+    return tuple(names), asked
+
+
+def _key(result: Result) -> tuple[str, str]:
+    return result.environment.key, result.trial_id
 
 
 def _title(results: Sequence[Result], environments: Sequence[Environment]) -> str:
@@ -252,7 +287,12 @@ def _has_machines(results: Sequence[Result]) -> bool:
     return len(set(map(attrgetter("key"), environments_of(results)))) > 1
 
 
-def _trials(source: PlotSource, attempts: Mapping[int, Row], varied: Sequence[str]) -> list[Trial]:
+def _trials(
+    source: PlotSource,
+    attempts: Mapping[int, Row],
+    varied: Sequence[str],
+    sweeps_of: Callable[[Result | None], str],
+) -> list[Trial]:
     results = source.results
     has_machines = _has_machines(results)
     is_short = len(results) > _MOST_WITH_STEPS
@@ -278,6 +318,7 @@ def _trials(source: PlotSource, attempts: Mapping[int, Row], varied: Sequence[st
             key=f"t{place}",
             name=_name(result),
             cells=tuple(cells),
+            sweeps=sweeps_of(result),
             facts=tuple(_facts(result, of_result, is_short)),
             steps=_drawn_steps(stepped),
         )

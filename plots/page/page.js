@@ -49,11 +49,26 @@ const addSorting = (table) => {
   }
 };
 
+const sweep = document.getElementById("sweep");
+const isOther = (part) => Boolean(sweep && sweep.value && !part.dataset.s.split(" ").includes(sweep.value));
+
+// shows what one sweep asked for; the answer and the charts are of all
+const showSweep = () => {
+  for (const part of all(".of-all")) part.hidden = sweep.value !== "";
+  for (const table of all("#results table")) {
+    for (const cell of all("td[data-s]", table)) cell.classList.toggle("other", isOther(cell));
+    const rows = [...table.tBodies[0].rows];
+    for (const row of rows) row.hidden = sweep.value !== "" && !row.querySelector("td[data-s]:not(.other)");
+    table.parentElement.hidden = rows.every((row) => row.hidden);
+  }
+  filter();
+};
+
 const asCsv = (table) => {
   const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const guarded = (text) => (/^[=+@-]/.test(text) ? `'${text}` : text);
   const rows = all("tr", table).filter((row) => !row.hidden);
-  return rows.map((row) => [...row.cells].map((cell) => quoted(guarded(cell.textContent.trim()))).join(",")).join("\n");
+  return rows.map((row) => [...row.cells].map((cell) => cell.matches(".other") ? "" : quoted(guarded(cell.textContent.trim()))).join(",")).join("\n");
 };
 
 const addCopying = (table) => {
@@ -73,10 +88,10 @@ const filter = () => {
   let num = 0;
   for (const row of list.tBodies[0].rows) {
     const text = row.textContent.toLowerCase();
-    row.hidden = !words.every((word) => text.includes(word));
+    row.hidden = isOther(row) || !words.every((word) => text.includes(word));
     num += Number(!row.hidden);
   }
-  document.getElementById("count").textContent = words.length ? `${num} of ${list.tBodies[0].rows.length}` : "";
+  document.getElementById("count").textContent = num < list.tBodies[0].rows.length ? `${num} of ${list.tBodies[0].rows.length}` : "";
 };
 
 document.documentElement.classList.add("scripted");
@@ -86,5 +101,6 @@ for (const table of all("table")) {
   addCopying(table);
 }
 document.getElementById("filter").addEventListener("input", filter);
+if (sweep) sweep.addEventListener("change", showSweep);
 addEventListener("hashchange", show);
 show();

@@ -75,6 +75,30 @@ def test_tabs_and_links_lead_to_views_and_trials(everything, show):
     assert visible(page) == ["failures"]
 
 
+def test_one_sweep_can_be_chosen_and_all_are_seen_without_scripts(make, show, chromium):
+    write("results.db", times(small(**RESNET), 100.0), name="first")
+    write("results.db", times(small(**RESNET, num_gpus=2), 180.0), name="second")
+    write("results.db", times(small(**PS, num_gpus=2), 70.0), name="third")
+    page = show().page
+    found = page.evaluate(f"{AXE}; axe.run().then(found => found.violations)")
+    assert found == []
+    assert texts(page, "#sweep option") == ["all", "third", "second", "first"]
+    page.select_option("#sweep", label="first")
+    seen = "nodes => nodes.filter(node => node.checkVisibility({visibilityProperty: true})).length"
+    assert page.eval_on_selector_all("#results tbody td[data-s]", seen) == 1
+    assert page.eval_on_selector_all("#results img, .answer", seen) == 0
+    go(page, "#trials")
+    assert page.eval_on_selector_all("#list tbody tr", seen) == 1
+    page.select_option("#sweep", label="all")
+    assert page.eval_on_selector_all("#list tbody tr", seen) == 3
+    with chromium.new_context(java_script_enabled=False) as context:
+        plain = context.new_page()
+        plain.goto(make("results.db").absolute().as_uri())
+        assert plain.locator("#list tbody tr").count() == 3
+        assert not plain.locator("#sweep").is_visible()
+    assert "<select" not in make("results.db", sweep="second").read_text()
+
+
 def test_the_list_is_sorted_by_click_and_by_key_and_failures_stay_last(everything, show):
     page = show().page
     go(page, "#trials")
