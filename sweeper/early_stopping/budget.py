@@ -41,13 +41,14 @@ class Budget:
 
     @property
     def spent_s(self) -> float:
-        if not self.num_begun:
-            return 0.0
+        """Return what was spent; device time of what runs counts to its expected end."""
         now_s = self._clock()
         if not self.of_devices:
-            return now_s - self._begin_s
-        running = (num * (now_s - begin_s) for begin_s, _, num in self._running.values())
-        return self._ended_s + sum(running)
+            return now_s - self._begin_s if self.num_begun else 0.0
+        spent_s = self._ended_s
+        for begin_s, expected_s, num_devices in self._running.values():
+            spent_s += num_devices * max(expected_s, now_s - begin_s)
+        return spent_s
 
     def left(self) -> float:
         """Return the most seconds that may pass until it is spent, with one device at work."""
@@ -57,14 +58,8 @@ class Budget:
         """Return whether one more attempt would end within it; the first one always runs. One of
         unknown duration may begin as long as anything is left.
         """
-        if not self.num_begun:
-            return True
-        if not self.of_devices:
-            return self.left() > (expected_s or 0.0)
-        now_s, to_come_s = self._clock(), (expected_s or 0.0) * num_devices
-        for begin_s, running_s, num in self._running.values():
-            to_come_s += num * max(0.0, begin_s + running_s - now_s)
-        return self.left() > to_come_s
+        cost_s = (expected_s or 0.0) * (num_devices if self.of_devices else 1)
+        return not self.num_begun or self.left() > cost_s
 
     def begun(self, trial_id: str, expected_s: float | None, num_devices: int) -> None:
         now_s = self._clock()

@@ -17,10 +17,10 @@ from scalemark.records.axes import Engine
 from scalemark.records.measurement import Outcome
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes
 from scalemark.stats.welch import Spread
-from scalemark.text.wording import counted
+from scalemark.text.wording import as_typed, counted
 from store.reading.earlier import CompletedRepeat, completed_repeats, last_attempt
 from sweeper.early_stopping.rule import Contender, Ruling, rule_race
-from sweeper.grid.plan import Plan
+from sweeper.grid.plan import Plan, varying_axes
 from sweeper.loop.backlog import Backlog, Task
 
 DECIDED = "race: decided, enough repeats of it are completed"
@@ -281,7 +281,7 @@ def make_races(specs: Sequence[TrialSpec], most_repeats: int, read: ReadResults)
     for group in groups.values():
         if len(group) > 1:
             trial_ids = tuple(spec.trial_id for spec in group)
-            races.append(Race(trial_ids, _names(group), results))
+            races.append(Race(trial_ids, tuple(names_of(group)), results))
             racing_ids += trial_ids
     results.learn(racing_ids)
     return races
@@ -294,17 +294,16 @@ def _racing_axes(spec: TrialSpec) -> set[str]:
     return set(RACING)
 
 
-def _names(specs: Sequence[TrialSpec]) -> tuple[str, ...]:
-    """Return the names of strategies, or of a program's the free axes that differ."""
-    free = []
-    for axis in sorted(_racing_axes(specs[0]).difference(STRATEGY_AXES)):
-        if len({spec.axes.get(axis) for spec in specs}) > 1:
-            free.append(axis)
+def names_of(specs: Sequence[TrialSpec]) -> list[str]:
+    """Return what tells the strategy of each trial from the others, whatever its GPUs."""
+    varying = varying_axes(specs) - {"num_gpus", "hosts"}
     names = []
     for spec in specs:
-        values = [f"{axis}={spec.axes.get(axis)}" for axis in free]
-        names.append(" ".join(values) or spec.strategy)
-    return tuple(names)
+        own = spec.axes
+        others = sorted(varying.difference(strategy_axes(own)))
+        words = [f"{axis}={as_typed(own[axis])}" for axis in others if own.get(axis) is not None]
+        names.append(" ".join([spec.strategy, *words]))
+    return names
 
 
 def results_in(

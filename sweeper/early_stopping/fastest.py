@@ -31,22 +31,13 @@ from scalemark.records.trial import (
     width_name,
 )
 from scalemark.stats.welch import Spread
-from scalemark.text.wording import as_typed, counted, fixed, shortened
+from scalemark.text.wording import counted, fixed, shortened
 from sweeper.early_stopping.budget import Budget
-from sweeper.early_stopping.contests import Race, RaceResults, ReadResults
-from sweeper.early_stopping.rule import (
-    LEAST_FREEDOM,
-    UNKNOWN_SPREAD,
-    Contender,
-    Ruling,
-    rule_race,
-)
-from sweeper.grid.plan import varying_axes
+from sweeper.early_stopping.contests import Race, RaceResults, ReadResults, names_of
+from sweeper.early_stopping.rule import Contender, Ruling, rule_race
 
 MARGIN = 0.08
 """By how much a curve may scale better than linearly, as one run of each of its trials shows it."""
-
-_ERRORS = 2.0  # standard errors of a mean that is worth another repeat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +68,7 @@ class Search:
     """What some trials have shown so far, and which are worth running."""
 
     def __init__(self, points: Sequence[Point], spread: Spread, most_repeats: int) -> None:
-        self.points, self._spread = points, spread
+        self.points = points
         self._curves: dict[str, list[Point]] = defaultdict(list)
         for point in sorted(points, key=lambda point: point.num_gpus):
             self._curves[point.curve].append(point)
@@ -111,71 +102,34 @@ class Search:
         return _speed(known[-1]) * point.num_gpus / known[-1].num_gpus * (1 + MARGIN)
 
     def in_order(self) -> Iterator[Point]:
-        """Yield what is worth running, best first."""
-        tried = self._to_try()
-        yield from tried
-        # where there is no room for one of these, there may be for fewer GPUs
-        rest = [point for point in self.open_points if point not in tried]
-        yield from sorted(rest, key=lambda point: -point.num_gpus)
-        wanted = [point for point in self.measured if self.race.wanted[point.trial_id]]
-        yield from sorted(wanted, key=self._hope, reverse=True)
-
-    def _to_try(self) -> list[Point]:
-        """Return the next trial of each curve that may have the fastest: first those of which
-        nothing is known, then the one with the highest bound, last those that only failed.
+        """Yield what is worth running, best first: a trial of each curve that may have the fastest,
+        then repeats, in rounds.
         """
-        open_of: dict[str, list[Point]] = defaultdict(list)
+        curves: dict[str, list[Point]] = defaultdict(list)
         for point in sorted(self.open_points, key=lambda point: point.num_gpus):
-            open_of[point.curve].append(point)
-        unknown: list[Point] = []
-        failing: list[Point] = []
-        reach: dict[str, float] = {}
-        for curve, points in open_of.items():
-            if any(map(_is_measured, self._curves[curve])):
-                reach[curve] = max(map(self.bound, points))
-            elif any(point.contender.failure for point in self._curves[curve]):
-                failing.append(points[0])
-            else:
-                unknown.append(points[0])
-        bounded = sorted(reach, key=reach.__getitem__, reverse=True)
-        known = []
-        for curve in bounded:
-            known.append(self._settling(open_of[curve], leads=curve == bounded[0]))
-        return [*unknown, *known, *failing]
+            curves[point.curve].append(point)
+        tops = [max(points, key=self.bound) for points in curves.values()]
+        tops.sort(key=lambda top: (self._only_fails(top), -self.bound(top), top.num_gpus))
+        for place, top in enumerate(tops):
+            yield self._step_to(top, leads=place == 0)
+        wanted = [point for point in self.measured if self.race.wanted[point.trial_id]]
+        yield from sorted(wanted, key=lambda point: (len(point.contender.speeds), -_speed(point)))
 
-    def _settling(self, points: Sequence[Point], *, leads: bool) -> Point:
-        """Return the trial of a curve that settles most: the one that may be the fastest, or a
-        smaller one where that will probably show that the curve is not.
+    def _step_to(self, top: Point, *, leads: bool) -> Point:
+        """Return the trial of a curve that settles most: the next larger one, which costs little
+        and lowers the bounds of all others, or of the leading curve the one that others must beat.
         """
-        top = max(points, key=self.bound)
-        widest = max((point.num_gpus for point in self.measured), default=0)
-        if leads and widest < top.num_gpus:
+        if leads and all(point.num_gpus < top.num_gpus for point in self.measured):
             return top
-        expected = self._expected(top)
-        if expected is not None and self.leader is not None and expected >= _speed(self.leader):
-            return top
-        smaller = [point for point in self._curves[top.curve] if point.may_run]
-        known = [point for point in self._curves[top.curve] if point.speed is not None]
-        least = max((p.num_gpus for p in known if p.num_gpus < top.num_gpus), default=0)
-        return next(point for point in smaller if least < point.num_gpus <= top.num_gpus)
+        smaller = [point for point in self._curves[top.curve] if point.num_gpus < top.num_gpus]
+        least = max((point.num_gpus for point in smaller if _is_measured(point)), default=0)
+        steps = [point for point in smaller if point.may_run and point.num_gpus > least]
+        return [*steps, top][0]
 
-    def _expected(self, point: Point) -> float | None:
-        """Return what a trial will show if each doubling adds as the last one did."""
-        known = [other for other in self._curves[point.curve] if other.speed is not None]
-        known = [other for other in known if other.num_gpus < point.num_gpus]
-        if len(known) < 2 or known[-1].num_gpus == known[-2].num_gpus:
-            return None
-        before, last = known[-2:]
-        power = math.log(_speed(last) / _speed(before)) / math.log(last.num_gpus / before.num_gpus)
-        return _speed(last) * math.pow(point.num_gpus / last.num_gpus, power)
-
-    def _hope(self, point: Point) -> float:
-        """Return the speed that a trial may truly have."""
-        spread = UNKNOWN_SPREAD
-        if self._spread.freedom >= LEAST_FREEDOM:
-            spread = math.sqrt(self._spread.squares / self._spread.freedom)
-        error = spread / math.sqrt(len(point.contender.speeds))
-        return _speed(point) * math.exp(_ERRORS * error)
+    def _only_fails(self, point: Point) -> bool:
+        curve = self._curves[point.curve]
+        is_measured = any(map(_is_measured, curve))
+        return not is_measured and any(other.contender.failure for other in curve)
 
 
 class BudgetedRace(Race):
@@ -192,7 +146,7 @@ class BudgetedRace(Race):
         budget: Budget,
         expected_s: Callable[[TrialSpec], float | None],
     ) -> None:
-        names = _names(specs)
+        names = names_of(specs)
         trial_ids = tuple(spec.trial_id for spec in specs)
         widths = [width_name(spec.num_gpus, spec.hosts) for spec in specs]
         of_trials = tuple(map(" ".join, zip(names, widths, strict=True)))
@@ -271,18 +225,15 @@ class BudgetedRace(Race):
     def _why_left_out(self, search: Search) -> Iterator[tuple[str, str]]:
         may_lead = {point.trial_id for point in search.open_points}
         for point in search.points:
-            why = "spent before more repeats of it"
+            why = "spent before its turn"
             if point.trial_id in search.race.out:
                 why = search.race.out[point.trial_id].partition(": ")[2]
-            elif point.speed is not None and not search.race.wanted[point.trial_id]:
+            elif _is_measured(point) and not search.race.wanted[point.trial_id]:
                 why = "decided, enough repeats of it are completed"
             elif point.contender.failure:
                 why = f"it ended as {point.contender.failure}"
-            elif point.trial_id in may_lead:
-                why = "spent before its turn"
-            elif point.speed is None and search.leader is not None:
-                name = search.leader.contender.name
-                why = f"by fewer GPUs of its curve it could hardly be faster than {name}"
+            elif point.may_run and point.trial_id not in may_lead:
+                why = "it could hardly be the fastest, by fewer GPUs of its curve"
             yield point.trial_id, f"budget: {why}"
 
 
@@ -350,18 +301,6 @@ def _surety(search: Search) -> str:
     if left:
         return f"not ruled out: {', '.join(shortened(left, _MOST_NAMED))}"
     return "no other is likely to be faster"
-
-
-def _names(specs: Sequence[TrialSpec]) -> list[str]:
-    """Return what tells the curve of each trial from the others, for people."""
-    varying = varying_axes(specs) - {"num_gpus", "hosts"}
-    names = []
-    for spec in specs:
-        own = spec.axes
-        others = sorted(varying.difference(strategy_axes(own)))
-        words = [f"{axis}={as_typed(own[axis])}" for axis in others if own.get(axis) is not None]
-        names.append(" ".join([spec.strategy, *words]))
-    return names
 
 
 def _speed(point: Point) -> float:

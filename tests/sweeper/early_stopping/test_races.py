@@ -71,7 +71,7 @@ def test_trials_race_where_all_but_the_strategy_is_equal(specs, groups):
     ("specs", "names"),
     [
         ([small(**axes) for axes in WAYS], ("replicated_none", "ps_cpu")),
-        (PROGRAMS[:2], ("axes.offload=cpu", "axes.offload=none")),
+        (PROGRAMS[:2], ("offload=cpu zero=0", "offload=none zero=0")),
     ],
 )
 def test_contenders_are_named_by_their_strategies(specs, names):

@@ -63,7 +63,7 @@ def test_the_clearly_slower_run_once_and_the_fastest_twice(stack, capsys):
     reasons = dict(skipped())
     assert reasons.keys() == {1000, 2000, 4000}
     assert reasons[1000].startswith("race: 75")
-    assert " % behind seed=4000 after 1 repeat" in reasons[1000]
+    assert " % behind replicated_none seed=4000 after 1 repeat" in reasons[1000]
     assert reasons[4000] == "race: decided, enough repeats of it are completed"
     assert (world.orchestrator.ran.saved.num_run, world.orchestrator.ran.saved.num_spared) == (
         4,
