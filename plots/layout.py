@@ -161,12 +161,8 @@ def _step_ms(result: Result) -> float | None:
 
 
 def _memory(field: str, about: str) -> Quantity:
-    def mebibytes(result: Result) -> float | None:
-        num_bytes = getattr(result.usage, field)
-        return None if num_bytes is None else num_bytes / 2**20
-
     return Quantity(
-        value=mebibytes,
+        value=lambda result: _times(getattr(result.usage, field), 2**-20),
         write=lambda value, _: f"{titles.number(value)} MiB",
         unit="MiB",
         unknown=UNKNOWN,
@@ -174,8 +170,8 @@ def _memory(field: str, about: str) -> Quantity:
     )
 
 
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
 
 
 def quantity(name: str) -> Quantity:
@@ -207,7 +203,7 @@ QUANTITIES: Mapping[str, Quantity] = {
         value=attrgetter("speed_up"), write=lambda value, _: f"{fixed(value, 2)}x"
     ),
     "efficiency": Quantity(
-        value=lambda result: _percent(result.efficiency),
+        value=lambda result: _times(result.efficiency, 100),
         write=lambda value, _: f"{fixed(value, 1)} %",
         unit="%",
         about="speed-up per device, relative to the baseline",
@@ -227,7 +223,7 @@ QUANTITIES: Mapping[str, Quantity] = {
         ),
     ),
     "mfu": Quantity(
-        value=lambda result: _percent(result.usage.mfu),
+        value=lambda result: _times(result.usage.mfu, 100),
         write=lambda value, _: f"{value:.3g} %",
         unit="%",
         unknown=UNKNOWN,

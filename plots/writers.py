@@ -13,9 +13,9 @@ from analysis.labels import axes_of
 from analysis.pivot import Cell
 from analysis.results import AXES
 from plots.layout import Document, Layout, Shown, varied_axes
-from scalemark.cli.terminal import PIPE_WIDTH, as_text, color_system, finite, fitted, print_columns
+from scalemark.cli.terminal import PIPE_WIDTH, color_system, finite, fitted, print_columns
 from scalemark.text.untrusted import for_markdown, visible
-from scalemark.text.wording import CsvLines, as_typed, guarded
+from store.commands.read import write_csv
 from store.errors import StoreError
 from store.filters import nearest
 
@@ -157,7 +157,7 @@ def _write_csv(document: Document, out: TextIO) -> None:
             for column, cell in zip(layout.columns, cells, strict=True):
                 row |= _named(column, cell)
             rows.append(row)
-    _write_rows(out, list(columns), rows)
+    write_csv(list(columns), ([row.get(name) for name in columns] for row in rows), out)
 
 
 def _named(column: str, cell: Shown) -> dict[str, object]:
@@ -172,28 +172,8 @@ def _write_tidy(document: Document, out: TextIO) -> None:
     # free axes may differ between trials: the first record has those of its own only
     known = dict.fromkeys(chain.from_iterable(rows))
     first = filter(known.__contains__, (*varied_axes(list(results)), *_KEY_FIGURES))
-    _write_rows(out, list(dict.fromkeys(first) | known), rows)
-
-
-def _write_rows(out: TextIO, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-    shown = visible if out.isatty() else str  # a file keeps text as it is
-    lines = CsvLines(out)
-    lines.write_rows([[_csv_cell(name, shown) for name in columns]])
-    for row in rows:
-        lines.write_rows([[_csv_cell(row.get(name), shown) for name in columns]])
-
-
-def _csv_cell(value: object, shown: Callable[[str], str]) -> object:
-    """Join lists with spaces, and guard text that a spreadsheet would take for a formula."""
-    if isinstance(value, bool):
-        return as_typed(value)
-    if isinstance(value, list | tuple):
-        value = " ".join(map(str, value))
-    if isinstance(value, dict):
-        value = as_text(value)
-    if isinstance(value, str):
-        return guarded(shown(value))
-    return value
+    columns = list(dict.fromkeys(first) | known)
+    write_csv(columns, ([row.get(name) for name in columns] for row in rows), out)
 
 
 def _write_json(document: Document, out: TextIO) -> None:

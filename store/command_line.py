@@ -91,14 +91,8 @@ class _Command(TyperCommand):
             formatter.write_dl = partial(formatter.write_dl, col_max=formatter.width // 4)
         super().format_help(ctx, formatter)
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
-
 
 class _Group(TyperGroup):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
-
     def invoke(self, ctx: Any) -> Any:
         try:
             with reader_may_leave():  # else Click ends with 1, which is an answer of some commands
@@ -143,14 +137,6 @@ def _reworded(message: str, error: Mapping[str, Any]) -> str:
         is_whole = isinstance(limit, float) and limit.is_integer()
         limits[name] = int(limit) if is_whole else limit
     return f"{typed}; wanted {wanted.format(**limits)}"
-
-
-def _without_types(options: list[Any]) -> list[Any]:
-    """Have the help show flags as `--json`, without `<bool>` behind them."""
-    for option in options:
-        if getattr(option, "is_flag", False) and option.metavar is None:
-            option.metavar = ""
-    return options
 
 
 def run_db(program: str = "scalemark db") -> int:

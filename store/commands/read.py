@@ -11,7 +11,7 @@ from dataclasses import fields
 from decimal import Decimal
 from enum import StrEnum
 from itertools import chain, compress, count, islice
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import sqlalchemy as sa
 import typer
@@ -81,7 +81,7 @@ def write(form: Format, columns: Columns, rows: Rows, spare: Sequence[str] = ())
     if form is Format.JSON:
         _write_json(columns, rows)
     elif form is Format.CSV:
-        _write_csv(columns, rows)
+        write_csv(columns, rows, sys.stdout)
     else:
         headings = _distinct(list(map(visible, columns)))
         all_rows = list(rows)  # columns are as wide as their widest cell
@@ -90,9 +90,10 @@ def write(form: Format, columns: Columns, rows: Rows, spare: Sequence[str] = ())
         print_columns(make_console(), headings, lines, right, spare, piped_width=_ENDLESS)
 
 
-def _write_csv(columns: Columns, rows: Rows) -> None:
-    is_terminal = sys.stdout.isatty()
-    lines = CsvLines(sys.stdout)
+def write_csv(columns: Columns, rows: Rows, out: TextIO) -> None:
+    """Write a line per row; a file keeps text as it is."""
+    is_terminal = out.isatty()
+    lines = CsvLines(out)
     lines.write_rows([list(map(_csv_cell, columns))])
     for row in rows:
         cells = []
