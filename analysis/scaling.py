@@ -48,29 +48,17 @@ class CurvePoint:
 
     def facts(self) -> dict[str, Any]:
         """Return what --json prints of it."""
-        result, added, baseline = self.result, self.added, self.result.baseline
-        facts = {name: getattr(result, name) for name in _OF_RESULT}
-        return facts | {
-            "throughput_low": result.low,  # 95 % CI, as everywhere below
-            "throughput_high": result.high,
-            "attempts": result.attempt_ids,
-            "speed_up_low": self.speed_up_low,
+        added = self.added
+        return self.result.facts() | {
+            "speed_up_low": self.speed_up_low,  # 95 % CI, as everywhere below
             "speed_up_high": self.speed_up_high,
-            "baseline_strategy": baseline and baseline.strategy,
-            "baseline_num_gpus": baseline and baseline.num_gpus,
             "added_share": added and added.share,
             "added_share_low": added and added.share_low,
             "added_share_high": added and added.share_high,
             # whether the share is known to be above or below one half
             "added_is_sure": added and added.is_sure,
-            "doubts": badges.of_result(result),
+            "doubts": badges.of_result(self.result),
         }
-
-
-_OF_RESULT = (
-    *("trial_id", "num_gpus", "hosts", "throughput", "repeats", "is_valid", "is_reported"),
-    *("speed_up", "efficiency"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from analysis.pivot import Table, pivot, varied_tables
 from analysis.results import BaselineRule, Result
 from analysis.selection import load
 from plots import layout, writers
-from plots.source import PictureFormat, PlotSource, command, in_words, write_whole, wrote
+from plots.source import PictureFormat, PlotSource, command, in_words, write_whole
 from scalemark.cli.terminal import shown
 from scalemark.host.own_code import typed
 from scalemark.text.untrusted import quoted, visible
@@ -147,13 +147,10 @@ def chart(
         failed=failures.setdefault,
     )
     paths = []
-    is_for_people = sys.stdout.isatty() and not as_json
     for path in files:
         paths.append(path)
-        if not is_for_people and not as_json:
-            print(path, flush=True)
-    if paths and is_for_people:
-        print(visible(wrote(paths)))
+        if not as_json:
+            print(visible(str(path)), flush=True)
     for why, names in reasons.items():
         print(f"chart: {', '.join(names)}: {quoted(why)}", file=sys.stderr)
     if not paths and not failures:
