@@ -230,9 +230,13 @@ def _shape(
     following = {}
     for leader, followers in FOLLOWERS.items():
         for axis in followers:
-            is_varied = leader in varied and axis in varied
-            if is_varied and _follows(axis, leader, others, labels):
-                following[axis] = leader
+            if leader not in varied or axis not in varied:
+                continue
+            # alone, or with one other, as data_format of precision and xla
+            beside = [name for name in varied if name in others and name not in followers]
+            for leaders in ([leader], *([leader, name] for name in beside if name != leader)):
+                if axis not in following and _follows(axis, leaders, others, labels):
+                    following[axis] = " and ".join(leaders)
     varied = [axis for axis in varied if axis not in following]
     varied.sort(key=lambda axis: axis != "hosts")
     has_strategies = len(set(map(attrgetter("strategy"), results))) > 1
@@ -246,12 +250,15 @@ def _shape(
     return varied, columns, following
 
 
-def _follows(axis: str, leader: str, axes: Sequence[str], labels: Sequence[Label]) -> bool:
-    """Return whether another axis decides this one, as precision does data_format."""
-    values: dict[str, str] = {}
+def _follows(
+    axis: str, leaders: Sequence[str], axes: Sequence[str], labels: Sequence[Label]
+) -> bool:
+    """Return whether other axes decide this one, as precision does data_format."""
+    values: dict[tuple[str, ...], str] = {}
     for label in labels:
         value = str(label[axes.index(axis)])
-        if values.setdefault(str(label[axes.index(leader)]), value) != value:
+        key = tuple(str(label[axes.index(leader)]) for leader in leaders)
+        if values.setdefault(key, value) != value:
             return False
     return True
 
@@ -361,7 +368,7 @@ def _own_of_models(results: Sequence[Result], axes: Sequence[str]) -> list[str]:
         candidates = _OF_OUR_MODEL
     shown = ["model", *(axis for axis in axes if axis in candidates)]
     labels = labels_of(results, shown)
-    return [axis for axis in shown[1:] if _follows(axis, "model", shown, labels)]
+    return [axis for axis in shown[1:] if _follows(axis, ["model"], shown, labels)]
 
 
 def _labels_beside(

@@ -275,3 +275,17 @@ def test_an_axis_that_the_planner_sets_by_another_makes_no_rows():
     (table,) = varied_tables(results(entries))
     assert table.rows_by == ("precision",)
     assert table.setting["data_format"] == "by precision"
+
+
+def test_what_follows_from_a_precision_and_another_axis_parts_no_rows():
+    """A bug: tf32 takes NHWC with XLA alone, so data_format was an axis beside both."""
+    formats = {("fp32", "off"): "NCHW", ("fp32", "on"): "NCHW", ("tf32", "off"): "NCHW"}
+    formats["tf32", "on"] = "NHWC"
+    specs = [
+        small(precision=precision, xla=xla, data_format=value, num_gpus=num)
+        for (precision, xla), value in formats.items()
+        for num in (1, 2)
+    ]
+    (table,) = varied_tables(results([(spec, 10.0) for spec in specs]))
+    assert table.rows_by == ("precision", "xla")
+    assert table.setting["data_format"] == "by precision and xla"
