@@ -64,7 +64,7 @@ def first_unread(log: str, read: str, again: str) -> list[str]:
     then = "then repeat the command with the same settings"
     if not choices:
         return [
-            f"{said}write a pattern for its last lines, as {again} 'read=regex:img/s ([0-9.]+)'"
+            f"{said}write a pattern for its last lines, as {again} 'read=regex:img/s ([0-9.,]+)'"
         ]
     return [f"{said}read its log by one of these, {then}", *choices]
 

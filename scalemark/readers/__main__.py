@@ -191,7 +191,7 @@ def _nothing(path: Path, text: LogText) -> str:
         last = text.lines[-_SHOWN_LINES:]
         why = (
             f"no reader found a rate in {shown}; write a pattern for a line of it, as "
-            "read=regex:img/s ([0-9.]+), or let the program print METRIC throughput=123.4. "
+            "read=regex:img/s ([0-9.,]+), or let the program print METRIC throughput=123.4. "
             f"Its last {len(last)} lines:"
         )
         return "\n  ".join([why, *(visible(line[:_MOST_SHOWN]) for line in last)])

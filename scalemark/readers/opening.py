@@ -69,7 +69,7 @@ _MOST_QUOTED = 60
 
 
 def open_reader(text: str, item: str = "", num_ranks: int | None = None) -> Reader:
-    """Return a new reader, as `keras` or `regex:images/sec: ([0-9.]+)`.
+    """Return a new reader, as `keras` or `regex:images/sec: ([0-9.,]+)`.
 
     Where a program tells of several items, as samples and tokens, `item` chooses. `num_ranks` are
     the most that print.

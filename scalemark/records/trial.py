@@ -295,7 +295,7 @@ def _check_command(spec: TrialSpec) -> None:
     if not spec.read:
         raise ValueError(
             "engine=command: nothing says how its numbers are read; give 'read=regex:images/sec: "
-            "([0-9.]+)', or what `scalemark read LOG` prints for a log of it"
+            "([0-9.,]+)', or what `scalemark read LOG` prints for a log of it"
         )
     if spec.item:
         check_item(spec.item)

@@ -1,8 +1,8 @@
 """Reads lines by a pattern of the user: one group, or groups with names.
 
 ```
-images/sec: ([0-9.]+)                                            the group is items/s
-step (?P<step>[0-9]+) .* (?P<throughput>[0-9.]+) img/s           with the number of the step
+images/sec: ([0-9.,]+)                                           the group is items/s
+step (?P<step>[0-9]+) .* (?P<throughput>[0-9.,]+) img/s          with the number of the step
 iter (?P<step>[0-9]+): loss (?P<loss>[0-9.]+), time (?P<step_ms>[0-9.]+)ms    loss is a metric
 step=(?P<step>[0-9]+)|tok/s=(?P<throughput>[0-9.]+)              the step stands on a line above
 ```
@@ -28,6 +28,26 @@ _OF_NO_RATE = re.compile(  # a group for items/s behind the name of something el
     r"(?<![a-z])(loss|lr|accuracy|acc|ppl|epoch)(?:\\[sW]|[^\w()])*\((?:\?P<throughput>|(?!\?))",
     re.I,
 )
+_OTHER_UNITS = {  # of a number that a pattern takes for items/s, and what it is then
+    r"(?:ms|msec|us)\b": "step_ms",
+    r"s(?:ec)?/\w+": "step_s",
+    r"(?:it|iter|batch)(?:s|es|erations)?/s": "steps_per_s",  # steps may be an environment's
+    r"\w+/(?:min|h)\w*": "",
+}
+_OF_OTHER_UNIT = re.compile(
+    r"\((?:\?P<throughput>|(?!\?))[^()]*\)(?:\\s[*+?]?|\s)*"
+    rf"(?:{'|'.join(f'({unit})' for unit in _OTHER_UNITS)})",
+    re.I,
+)
+# what a number has on both sides of the part that a pattern catches
+_BEFORE = re.compile(r"(?:(?<![\w.,)\]])-)?(?:\d[\d._]*(?:[eE][+-]?)?)?$")
+_AFTER = re.compile(r"(?:[._]?\d+)*(?:[eE][+-]?\d+)?")
+# commas that may be within a number: before three digits, or as its decimal mark
+_ENDS_GROUP = re.compile(r"\d,$")
+_IN_GROUPS = re.compile(r"\d{3}(?!\d)|\d+$")
+_GOES_ON = re.compile(r",(?:\d{3}(?!\d)|\d{1,2}(?![\d.,]*\d))")
+_MULTIPLE = re.compile(r"\s?k(?=[a-z]{2,}/s)|[kKMGBT](?![A-Za-z0-9])")
+_NUMBER = re.compile(r"[-+]?[\d.,_]*\d[\d.,_]*(?:[eE][-+]?\d+)?")
 
 
 def create(argument: str) -> "PatternReader":
@@ -46,7 +66,7 @@ class PatternReader(Reader):
         shown = f"regex {text[:100]!r}"
         if not self._pattern.groups:
             raise ReadError(
-                f"{shown} has no group; put parentheses around the number, as images/sec: ([0-9.]+)"
+                f"{shown} has no group; put parentheses around the number, as img/s: ([0-9.,]+)"
             )
         if not self._names and self._pattern.groups > 1:
             raise ReadError(
@@ -63,6 +83,13 @@ class PatternReader(Reader):
         other = _OF_NO_RATE.search(text)
         if other and (not self._names or "?P" in other[0]):
             raise ReadError(f"{shown} takes the {other[1]} for items/s; write (?P<{other[1]}>...)")
+        if other := _OF_OTHER_UNIT.search(text):
+            number = next(index for index, unit in enumerate(other.groups()) if unit)
+            name = list(_OTHER_UNITS.values())[number]
+            instead = "catch a number per second"
+            if name:
+                instead = f"write (?P<{name}>...)"
+            raise ReadError(f"{shown} takes {other[number + 1]} for items/s; {instead}")
         if self._names and "step" not in self._names and not fields.ALL_RATES & set(self._names):
             raise ReadError(
                 f"{shown} names metrics only ({', '.join(self._names)}); "
@@ -83,8 +110,11 @@ class PatternReader(Reader):
         if not match:
             return None
         if not self._names:
-            return self._fields.reading({"throughput": match[1] or ""})
-        given = {name: text for name, text in match.groupdict().items() if text is not None}
+            return self._fields.reading({"throughput": whole_number(match, 1)})
+        given = {}
+        for name, caught in match.groupdict().items():
+            if caught is not None:
+                given[name] = whole_number(match, name)
         is_alone = "total" in given or "items_per_step" in given
         if self._awaited and not is_alone and not self._awaited & given.keys():
             self._waiting |= given
@@ -92,6 +122,38 @@ class PatternReader(Reader):
         reading = self._fields.reading(self._waiting | given)
         self._waiting = {}
         return reading
+
+
+def whole_number(match: re.Match[str], group: int | str) -> str:
+    """Return what a group caught, with what the line has of the same number beside it.
+
+    `([0-9.]+) img/s` catches 9 of 1e+09, and 3 of -3. Raises ReadError for a comma beside it, which
+    may group digits or part columns.
+    """
+    caught = match[group] or ""
+    if not _NUMBER.fullmatch(caught):
+        return caught
+    line, (start, end) = match.string, match.span(group)
+    before, after = line[:start], line[end:]
+    # what the pattern itself matches beside the group does not belong to the number
+    begins, ends = start == match.start(), end == match.end()
+    if (begins and _ENDS_GROUP.search(before) and _IN_GROUPS.match(caught)) or (
+        ends and _GOES_ON.match(after)
+    ):
+        shown = quoted(f"{before[-12:]}{caught}{after[:12]}".strip(), 60)
+        raise ReadError(
+            f"the pattern catches {caught} of {shown!r}; catch the whole number, as ([0-9.,]+), or "
+            "write what stands before and after it"
+        )
+    if begins:
+        begin = _BEFORE.search(before)
+        caught = (begin[0] if begin else "") + caught
+    if ends:
+        more = _AFTER.match(after)
+        caught, after = caught + (more[0] if more else ""), after[more.end() if more else 0 :]
+    if group in (1, "throughput", "total") and (multiple := _MULTIPLE.match(after)):
+        caught += multiple[0].strip()
+    return caught
 
 
 # Python's `re` tries alternatives until one fits: of a repeat within a repeat, as `(a+)+$`, so many

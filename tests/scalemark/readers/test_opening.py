@@ -85,7 +85,7 @@ def test_a_reader_keeps_state_of_its_own():
 
 
 @pytest.mark.parametrize(
-    "kind", ["regex:([0-9]+) it/s" if kind == "regex" else kind for kind in KINDS]
+    "kind", ["regex:([0-9]+) img/s" if kind == "regex" else kind for kind in KINDS]
 )
 @pytest.mark.parametrize(
     "line",

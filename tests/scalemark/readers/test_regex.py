@@ -50,6 +50,61 @@ def test_what_is_no_rate_is_named_and_not_used(written: str):
     assert read("rate (?P<throughput>.*)", f"rate {written}") == [Reading(unusable=written)]
 
 
+WHOLE = {  # a line, by a pattern that catches a part of its number, and what it says
+    "tokens/s 119.6k": ("tokens/s ([0-9.]+)", 119_600),
+    "977 ksamples/s": ("([0-9.]+) ksamples/s", 977_000),
+    "9_916.9 samples/s": ("([0-9.]+) samples/s", 9916.9),
+    "at 9.9e+03 samples/s": ("([0-9.]+) samples/s", 9900),
+    "samples/s 9.9e+03, loss 2": ("samples/s ([0-9.]+)", 9900),
+    "12.9 samples/s": ("([0-9]+) samples/s", 12.9),
+    "done at 12.9.": ("at ([0-9.]+)", 12.9),
+    "10,123,0.5": ("^[0-9]+,([0-9.]+),", 123),
+    "1,rate,100,0.5": ("rate,([0-9]+)", 100),
+    "3,12.5 samples/s": ("([0-9.]+) samples/s", 12.5),
+    "0-100 samples/s": ("([0-9.]+) samples/s", 100),
+    "step 3, 12.5 samples/s": ("([0-9.]+) samples/s", 12.5),
+}
+
+
+@pytest.mark.parametrize("line", WHOLE)
+def test_a_number_is_read_whole(line: str):
+    pattern, rate = WHOLE[line]
+    assert read(pattern, line) == [Reading(throughput=rate)]
+
+
+def test_a_rate_below_zero_is_none():
+    assert read("([0-9.]+) samples/s", "-9947 samples/s") == [Reading(unusable="-9947")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("([0-9.]+) samples/s", "9,928.2 samples/s"),
+        ("([0-9.]+) samples/s", "9,5 samples/s"),
+        ("samples/s ([0-9.]+)", "samples/s 119,600.0"),
+        ("samples/s (?P<throughput>[0-9.]+)", "samples/s 119,600"),
+        ("rate,([0-9.]+)", "5,rate,100,0"),
+    ],
+)
+def test_a_number_that_may_go_on_behind_a_comma_is_refused(pattern: str, line: str):
+    with pytest.raises(ReadError, match=r"catch the whole number, as \(\[0-9.,\]\+\), or write"):
+        read(pattern, line)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "advice"),
+    [
+        ("([0-9.]+) ms/step", r"takes ms for items/s; write \(\?P<step_ms>"),
+        ("([0-9.]+) s/it", r"takes s/it for items/s; write \(\?P<step_s>"),
+        (r"(?P<throughput>[0-9.]+)\s*it/s", r"takes it/s for items/s; write \(\?P<steps_per_s>"),
+        ("([0-9.]+) samples/min", "takes samples/min for items/s; catch a number per second"),
+    ],
+)
+def test_a_number_of_another_unit_is_no_rate(pattern: str, advice: str):
+    with pytest.raises(ReadError, match=advice):
+        read(pattern)
+
+
 @pytest.mark.parametrize(
     "pattern", ["loss ([0-9.]+)", r"acc:\s*(?P<throughput>\S+)", "lr=([0-9]+)"]
 )

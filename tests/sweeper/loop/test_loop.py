@@ -100,7 +100,7 @@ def test_a_first_trial_without_a_number_stops_the_sweep_and_asks(stack):
     assert loop.run() == {State.INVALID: 1}
     assert loop.notes.texts == [
         "the first trial has no number, and nothing more is started; "
-        "write a pattern for its last lines, as scalemark read --sweep s 'read=regex:img/s ([0-9.]+)'"
+        "write a pattern for its last lines, as scalemark read --sweep s 'read=regex:img/s ([0-9.,]+)'"
     ]
 
 
