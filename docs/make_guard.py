@@ -77,7 +77,7 @@ def _block(command: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        env={"PYTHONPATH": str(PAGE.parent.parent)},
+        env={"PYTHONPATH": str(PAGE.parent.parent), "PATH": str(Path(sys.executable).parent)},
     )
     if run.returncode not in (0, 1):
         raise SystemExit(run.stderr)
