@@ -77,7 +77,7 @@ def _derived(config: Config) -> dict[str, str]:
     derived = {}
     known = {*AXES, *config.axes}
     for name, value in config.axes.items():
-        if f"{axes.PREFIX}{name}" != axes.REF and _is_derived(value, known):
+        if f"{axes.PREFIX}{name}" != axes.REF and _is_derived(value):
             derived[name] = str(value)
     for name, value in derived.items():
         for other in expression.names(value):
@@ -91,12 +91,11 @@ def _derived(config: Config) -> dict[str, str]:
     return derived
 
 
-def _is_derived(value: object, known: Collection[str]) -> bool:
-    """Return whether text is arithmetic: data/train and fp16-O2 are, only where these are axes."""
+def _is_derived(value: object) -> bool:
+    """Return whether text is arithmetic, as `a - b`: data/train, fp16-O2 and seed-1 are not."""
     if not isinstance(value, str) or not expression.is_computed(value):
         return False
-    is_plain_text = not any(sign in value for sign in ("*", "//", "%"))
-    return not is_plain_text or any(name in known for name in expression.names(value))
+    return any(sign in value for sign in ("*", "//", "%", "(", " "))
 
 
 def _given(config: Config, used: Collection[str]) -> dict[str, Any]:

@@ -50,6 +50,9 @@ def test_a_derived_axis_stands_for_its_expression_and_is_no_axis():
     assert spec.items_per_step == "(gb // (tp*num_gpus))*2"
     assert spec.strategy == "gb=64 tp=2"
     assert resolved("x {kind}", "+axes.kind=fp16-O2").strategy == "kind=fp16-O2"
+    of_axes = resolved("x {kind} {seed}", "+axes.kind=hosts/seed")  # by names of axes
+    assert of_axes.strategy == "kind=hosts/seed"
+    assert resolved("x {kind}", "+axes.kind=seed-1").free == (("axes.kind", "seed-1"),)
 
 
 def test_the_axis_that_is_named_plays_the_part_of_the_strategy():

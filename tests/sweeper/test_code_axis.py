@@ -26,7 +26,7 @@ for step in range(12):
 
 def sweep(*arguments: str) -> subprocess.CompletedProcess:
     given = ["read=regex:images/sec: ([0-9.]+)", "hardware=cpu"]
-    if not arguments[-1].startswith("command="):
+    if not any(argument.startswith("command=") for argument in arguments):
         given.append(f"command={sys.executable} train.py")
     return ran(SCRIPTED, *given, *arguments)
 
