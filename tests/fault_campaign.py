@@ -224,7 +224,7 @@ class Campaign:
         spawned = [
             process
             for process in own
-            if any(_runs(process, room) for room in ("trainer", "command"))
+            if any(_runs(process, f"{room}.__main__") for room in ("trainer", "command"))
         ]
         return forked + spawned
 

@@ -18,6 +18,7 @@ from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 _ORPHANS_END_WITHIN_S = 5.0
 _OWN = Path("/proc/self")
 _GUARD = "scalemark-guard"  # what ps and top call it
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ROUNDS = 100  # a process that goes on forking is chased for so long
 
 
@@ -65,9 +66,14 @@ class Guard:
         """Fork it before threads are started, and anything that it guards. Raises OSError."""
         its, self._ours = os.pipe()
         starter = os.getpid()
-        self.pid = os.fork()
-        if self.pid == 0:
-            _stand_by(its, starter)
+        # a hook of the fork that is interrupted prints a traceback, and the interrupt is lost
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _stand_by(its, starter)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(its)
 
     def close(self) -> None:
@@ -82,7 +88,7 @@ def _stand_by(pipe: int, starter: int) -> NoReturn:
     try:
         os.setsid()
         (_OWN / "comm").write_text(_GUARD)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in _STOPPING:
             signal.signal(number, signal.SIG_IGN)
         # one that somebody stopped does its work nevertheless
         signal_at_end_of_parent(signal.SIGCONT)

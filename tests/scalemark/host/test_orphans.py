@@ -84,3 +84,21 @@ def test_a_guard_that_is_sent_home_kills_nothing(orchestrator, is_stopped):
     for pid in started:
         assert psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         os.kill(pid, signal.SIGKILL)
+
+
+INTERRUPTED = """
+import os, signal
+from scalemark.host.orphans import Guard
+os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    Guard()
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_an_interrupt_while_a_guard_is_forked_is_not_lost():
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False
+    )
+    assert (ended.stdout, ended.stderr) == ("heard\n", "")
