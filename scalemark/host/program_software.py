@@ -71,8 +71,8 @@ def code_of(
     `imported` are folders outside of it that its interpreter looks for modules in. `apart` are
     checkouts that do not count, a worktree first: a trial itself names its commit. `commit` is of
     the checkout that holds the program, for people; `code` is a digest of all sources, a name that
-    equals no other where they cannot be known, or empty without any; `files` is a digest of files
-    that words name.
+    equals no other where they cannot be known, or empty without any; where git knows nothing of
+    them, their folder counts, too; `files` is a digest of files that words name.
     """
     digest = hashlib.sha256()
     places = [place for place in _places(words, folder, imported) if place not in apart]
@@ -82,6 +82,8 @@ def code_of(
         for place, state in zip(places, states, strict=True):
             files = _files_below(place, state)
             num_files += len(files)
+            if state is None:  # beside it may lie what it reads, which no commit tells apart
+                digest.update(f"{place}\n".encode(errors="surrogateescape"))
             for name, content in sorted(files.items()):
                 digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
         code = ""

@@ -1,6 +1,7 @@
 """What changes the numbers of a program makes it another one, whether git answers or not, and what does not change them does not."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import fields
@@ -105,6 +106,13 @@ def test_an_edit_that_changes_no_numbers_makes_no_other(project):
     for what, (name, text) in COUNT_NOT.items():
         make(name, text)
         assert key() == before, what
+
+
+def test_a_copy_in_another_folder_is_another_program_unless_git_knows_it(project, monkeypatch):
+    before = key()
+    shutil.copytree(".", "../copy", symlinks=True)
+    monkeypatch.chdir("../copy")
+    assert (key() == before) == (project == "checkout")
 
 
 def test_what_a_program_may_read_is_named_where_nobody_knows_if_it_does(project):
