@@ -41,7 +41,7 @@ MARGIN = 0.08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class CurvePoint:
     """One trial, on its curve."""
 
     contender: Contender
@@ -64,12 +64,12 @@ class Point:
         return self.speed is None and not self.contender.failure and self.contender.num_left > 0
 
 
-class Search:
+class CurveSearch:
     """What some trials have shown so far, and which are worth running."""
 
-    def __init__(self, points: Sequence[Point], spread: Spread, most_repeats: int) -> None:
+    def __init__(self, points: Sequence[CurvePoint], spread: Spread, most_repeats: int) -> None:
         self.points = points
-        self._curves: dict[str, list[Point]] = defaultdict(list)
+        self._curves: dict[str, list[CurvePoint]] = defaultdict(list)
         for point in sorted(points, key=lambda point: point.num_gpus):
             self._curves[point.curve].append(point)
         self.measured = [point for point in points if point.speed is not None]
@@ -79,18 +79,18 @@ class Search:
         self.race: Ruling = rule_race(contenders, spread, max(2, most_repeats))
 
     @property
-    def open_points(self) -> list[Point]:
+    def open_points(self) -> list[CurvePoint]:
         """Return the trials without a number that may be the fastest."""
         least = 0.0 if self.leader is None else _speed(self.leader)
         return [point for point in self.points if point.may_run and self.bound(point) > least]
 
     @property
-    def unknown_curves(self) -> list[Point]:
+    def unknown_curves(self) -> list[CurvePoint]:
         """Return the first trial of each curve of which nothing has completed."""
         curves = self._curves.values()
         return [curve[0] for curve in curves if not any(map(_is_measured, curve))]
 
-    def bound(self, point: Point) -> float:
+    def bound(self, point: CurvePoint) -> float:
         """Return the most that a trial may show, by fewer GPUs of its curve; inf if not known."""
         known = [
             other
@@ -101,11 +101,11 @@ class Search:
             return math.inf
         return _speed(known[-1]) * point.num_gpus / known[-1].num_gpus * (1 + MARGIN)
 
-    def in_order(self) -> Iterator[Point]:
+    def in_order(self) -> Iterator[CurvePoint]:
         """Yield what is worth running, best first: a trial of each curve that may have the fastest,
         then repeats, in rounds.
         """
-        curves: dict[str, list[Point]] = defaultdict(list)
+        curves: dict[str, list[CurvePoint]] = defaultdict(list)
         for point in sorted(self.open_points, key=lambda point: point.num_gpus):
             curves[point.curve].append(point)
         tops = [max(points, key=self.bound) for points in curves.values()]
@@ -115,7 +115,7 @@ class Search:
         wanted = [point for point in self.measured if self.race.wanted[point.trial_id]]
         yield from sorted(wanted, key=lambda point: (len(point.contender.speeds), -_speed(point)))
 
-    def _step_to(self, top: Point, *, leads: bool) -> Point:
+    def _step_to(self, top: CurvePoint, *, leads: bool) -> CurvePoint:
         """Return the trial of a curve that settles most: the next larger one, which costs little
         and lowers the bounds of all others, or of the leading curve the one that others must beat.
         """
@@ -126,7 +126,7 @@ class Search:
         steps = [point for point in smaller if point.may_run and point.num_gpus > least]
         return [*steps, top][0]
 
-    def _only_fails(self, point: Point) -> bool:
+    def _only_fails(self, point: CurvePoint) -> bool:
         curve = self._curves[point.curve]
         is_measured = any(map(_is_measured, curve))
         return not is_measured and any(other.contender.failure for other in curve)
@@ -184,14 +184,14 @@ class BudgetedRace(Race):
                 return Ruling(wanted=wanted, out={})
         return Ruling(wanted=wanted, out=dict(self._why_left_out(search)))
 
-    def search(self, num_left: Mapping[str, int]) -> Search:
+    def search(self, num_left: Mapping[str, int]) -> CurveSearch:
         """Return what is known so far."""
         points = []
         for contender in self.contenders(num_left):
             trial_id = contender.trial_id
             curve, num_gpus = self._curves[trial_id], self._specs[trial_id].num_gpus
-            points.append(Point(contender=contender, curve=curve, num_gpus=num_gpus))
-        return Search(points, self._results.spread, self._results.most_repeats)
+            points.append(CurvePoint(contender=contender, curve=curve, num_gpus=num_gpus))
+        return CurveSearch(points, self._results.spread, self._results.most_repeats)
 
     def found(self) -> Iterator[str]:
         """Say what is the fastest so far, how sure that is, and what was not tried."""
@@ -222,7 +222,7 @@ class BudgetedRace(Race):
             return recorded_s
         return max(self._took_s.values(), default=None)
 
-    def _why_left_out(self, search: Search) -> Iterator[tuple[str, str]]:
+    def _why_left_out(self, search: CurveSearch) -> Iterator[tuple[str, str]]:
         may_lead = {point.trial_id for point in search.open_points}
         for point in search.points:
             why = "spent before its turn"
@@ -292,7 +292,7 @@ def conclusions(races: Sequence[Race], budget: Budget | None) -> list[str]:
     return lines
 
 
-def _surety(search: Search) -> str:
+def _surety(search: CurveSearch) -> str:
     num_open = len(search.open_points)
     if num_open:
         return f"not sure, for {counted(num_open, 'trial')} not tried may be faster"
@@ -303,10 +303,10 @@ def _surety(search: Search) -> str:
     return "no other is likely to be faster"
 
 
-def _speed(point: Point) -> float:
+def _speed(point: CurvePoint) -> float:
     assert point.speed is not None
     return point.speed
 
 
-def _is_measured(point: Point) -> bool:
+def _is_measured(point: CurvePoint) -> bool:
     return point.speed is not None
