@@ -263,7 +263,7 @@ def simulated_grid(
 
 
 def play_within_budget(cells: Sequence[Cell], failing: Collection[str], seed: int) -> Found:
-    """CurveSearch the fastest trial for a share of the GPU-seconds of the full grid."""
+    """Search the fastest trial for a share of the GPU-seconds of the full grid."""
     by_id = {cell.spec.trial_id: cell for cell in cells}
     num_run = dict.fromkeys(by_id, 0)
     full_s = sum(cell.gpu_seconds for cell in cells)
