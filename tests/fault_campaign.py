@@ -374,7 +374,9 @@ def _deaf_child(process: psutil.Process) -> bool:
 
 
 def _guard(process: psutil.Process) -> bool:
-    return any(module in _command(process) for module in ("trainer.fork_server", "command"))
+    return any(
+        module in _command(process) for module in ("trainer.fork_server", "command.__main__")
+    )
 
 
 def _command(process: psutil.Process) -> list[str]:
