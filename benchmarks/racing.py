@@ -218,7 +218,7 @@ TWO_PRECISIONS: Axes = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a budget found in some grids."""
+    """Results of searches within a budget, in some grids."""
 
     num_grids: int = 0
     num_close: int = 0

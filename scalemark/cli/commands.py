@@ -110,7 +110,7 @@ _CALLED_ELSEWHERE = {
     "note": "db mark",
     "delete": "db mark",
 }
-"""What other programs call a command of ours."""
+"""Names in other programs -> the command of ours."""
 
 
 def unknown(word: str) -> str:

@@ -65,7 +65,7 @@ class CurvePoint:
 
 
 class CurveSearch:
-    """What some trials have shown so far, and which are worth running."""
+    """Ranks trials by their results so far, and by bounds on those that have none."""
 
     def __init__(self, points: Sequence[CurvePoint], spread: Spread, most_repeats: int) -> None:
         self.points = points

@@ -1,4 +1,4 @@
-"""What a sweep may spend: how it is written, and which attempts there is room for."""
+"""A budget is read from its text, and decides which attempts there is room for."""
 
 import math
 

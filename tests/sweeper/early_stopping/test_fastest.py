@@ -1,4 +1,4 @@
-"""What a sweep with a budget runs next, what it leaves out and what it says in the end."""
+"""A budgeted sweep runs the most promising trial next, leaves out others, and reports its result."""
 
 from contextlib import ExitStack
 
