@@ -560,6 +560,7 @@ def _rows(
     """Write all of a cell also for a narrow terminal where somebody has chosen what it holds."""
     missing = MISSING.get(table.environment.origin, NOT_RUN)
     not_there = Shown(text=missing, short=missing, rank=RowRank.ALONE)
+    called = {THROUGHPUT: table.unit}  # which looks at all cells
     rows = []
     for row in table.rows:
         heads = map(partial(_head, table), table.rows_by, row)
@@ -572,7 +573,7 @@ def _rows(
             text, short = cell_texts(cell, wanted, shared)
             if is_chosen:
                 short = text
-            numbers = _numbers(cell.result, wanted, {THROUGHPUT: table.unit})
+            numbers = _numbers(cell.result, wanted, called)
             shown = Shown(
                 text=text, short=short, rank=cell.rank, result=cell.result, numbers=numbers
             )
