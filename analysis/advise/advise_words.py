@@ -206,12 +206,13 @@ def _table(answer: Recommendation) -> _Table:
         return (column_heading(question.choices[0]), "outcome", "doubts"), rows
     unit = f"{question.unit}{_interval([answer])}"
     columns = (column_heading(ranking.top.result), unit, "vs best", "doubts")
+    are_single = _are_single_runs([answer])
     standings = ranking.standings
     texts = cells([candidate.result for candidate, _, _ in standings], ranking.top.result)
     for text, (candidate, behind, standing) in zip(texts, standings, strict=True):
         row = [text, _throughput(answer, candidate.result)]
         row.append("best" if behind is None else f"{fixed(1 / behind.ratio, 2)}x")
-        doubts = _marks(candidate.result, [answer])
+        doubts = _marks(candidate.result, are_single=are_single)
         is_close = standing not in ("best", "worse")
         is_repeated = len(candidate.scores) > 1 and not question.is_published
         if behind is not None and is_close and is_repeated and not behind.is_noisy:
@@ -225,6 +226,7 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
     """Return a row for each answer, with its best choice."""
     devices = {answer.question.environment.devices for answer in answers}
     units = {answer.question.unit for answer in answers}
+    are_single = _are_single_runs(answers)
     rows: list[tuple[str, ...]] = []
     for name, answer in zip(names_of(answers), answers, strict=True):
         pick = answer.pick
@@ -241,7 +243,9 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
         own = setting(pick)
         for axis in axes_apart([setting(choice) for choice in answer.question.able]):
             best.append(named(axis, own.get(axis)))
-        rows.append((name, ", ".join(best), throughput, ", ".join(_marks(pick, answers))))
+        rows.append(
+            (name, ", ".join(best), throughput, ", ".join(_marks(pick, are_single=are_single)))
+        )
     best_heading = "best"
     if len(devices) == 1:
         best_heading = f"best, on N {devices.pop()}"
@@ -249,10 +253,10 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
     return ("model", best_heading, f"{unit}{_interval(answers)}", "doubts"), rows
 
 
-def _marks(result: Result, said: Sequence[Recommendation]) -> list[str]:
-    """Return its badges, without those that the headline says of all."""
+def _marks(result: Result, *, are_single: bool) -> list[str]:
+    """Return its badges, without those that the headline says of all where they are single runs."""
     shown = badges.of_result(result)
-    if _are_single_runs(said):
+    if are_single:
         shown = [badge for badge in shown if badge not in ("single run", "noisy")]
     return shown
 

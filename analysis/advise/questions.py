@@ -182,19 +182,23 @@ def column_heading(result: Result) -> str:
 
 def cells(results: Sequence[Result], against: Result) -> list[str]:
     """Describe each for a cell, and add to what looks the same the axes in which it differs."""
-    alike: dict[str, list[Result]] = defaultdict(list)
     texts = [described(result, against=against, is_cell=True) for result in results]
-    for text, result in zip(texts, results, strict=True):
-        alike[text].append(result)
+    settings = list(map(setting, results))
+    alike: dict[str, list[Mapping[str, object]]] = defaultdict(list)
+    for text, own in zip(texts, settings, strict=True):
+        alike[text].append(own)
+    different = {text: _differing(of) for text, of in alike.items()}
     told_apart = []
-    for text, result in zip(texts, results, strict=True):
-        others = [setting(other) for other in alike[text]]
-        said = [text]
-        for axis, value in setting(result).items():
-            if any(other.get(axis) != value for other in others):
-                said.append(named(axis, value))
-        told_apart.append(", ".join(said))
+    for text, own in zip(texts, settings, strict=True):
+        said = [named(axis, value) for axis, value in own.items() if axis in different[text]]
+        told_apart.append(", ".join([text, *said]))
     return told_apart
+
+
+def _differing(settings: Sequence[Mapping[str, object]]) -> set[str]:
+    """Return the axes that not all have alike."""
+    names = set().union(*settings)
+    return {name for name in names if len({each.get(name) for each in settings}) > 1}
 
 
 def described(result: Result, *, against: Result | None = None, is_cell: bool = False) -> str:

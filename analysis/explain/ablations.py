@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from analysis import again
@@ -103,20 +104,23 @@ class AblationFinder:
     """
 
     def __init__(self, results: Iterable[Result]) -> None:
-        # by what is the same of them: all axes, or all but some
+        # by what is the same of them, all axes or all but some; the best of its like first
         self._alike: dict[object, list[Result]] = defaultdict(list)
+        self._alone: dict[object, Result | None] = {}
         self.results: list[Result] = []  # those that have a number, and a known step
         for result in results:
             if result.throughput is None or not items_per_step(result):
                 continue
             self.results.append(result)
-            where = result.environment.key, result.item
+            where = _where(result)
             for without in ((), ("steps_per_execution",), ("batch_size",)):
                 self._alike[where, _identity(result.axes, without)].append(result)
             if result.num_gpus == 1:
                 self._alike[where, _identity(result.axes, exchanging_nothing())].append(result)
             if result.axes["model"] == FLOOR:
                 self._alike[where, _kind_of_floor(result.axes)].append(result)
+        for alike in self._alike.values():
+            alike.sort(key=_order)
 
     def around(self, target: Result) -> Ablations:
         """Find the ablations of a result that has a number."""
@@ -148,6 +152,16 @@ class AblationFinder:
         On one replica most strategies exchange nothing, and published figures have no other. One
         whose variables are on the CPU fetches them in every step, so copies on the GPU go first.
         """
+        identity = _identity(target.axes)
+        key = _where(target), identity
+        if key not in self._alone:
+            self._alone[key] = self._find_alone(target)
+        best = self._alone[key]
+        if best is not None and _identity(best.axes) == identity:
+            return target
+        return best
+
+    def _find_alone(self, target: Result) -> Result | None:
         own = _with(target.axes, SYNTHETIC | _ON_ONE)
         own_identity = _identity(own)
         ranked = []
@@ -155,13 +169,8 @@ class AblationFinder:
             is_own = _identity(result.axes) == own_identity
             rank = _rank_alone(result, target, is_own=is_own)
             if rank is not None:
-                ranked.append((rank, *_order(result), result))
-        if not ranked:
-            return None
-        best = min(ranked, key=lambda entry: entry[:-1])[-1]
-        if _identity(best.axes) == _identity(target.axes):
-            return target
-        return best
+                ranked.append((rank, result))
+        return min(ranked, key=itemgetter(0), default=(0, None))[1]
 
     def _find(self, ablation: Ablation, target: Result) -> Result | None:
         axes = _with(target.axes, _changes(ablation, target))
@@ -199,7 +208,7 @@ class AblationFinder:
         """
         if _identity(axes) == _identity(target.axes):
             return target
-        return min(self._like(axes, target), key=_order, default=None)
+        return next(iter(self._like(axes, target)), None)
 
     def _with_larger(self, axes: Mapping[str, Any], target: Result, axis: str) -> Result | None:
         """Return the trial that has these axes, but the next larger value of one of them."""
@@ -207,7 +216,7 @@ class AblationFinder:
         for result in self._like(axes, target, (axis,)):
             if result.axes.get(axis, 0) > axes.get(axis, 0):
                 larger.append(result)
-        return min(larger, key=lambda result: (result.axes[axis], *_order(result)), default=None)
+        return min(larger, key=lambda result: result.axes[axis], default=None)
 
 
 def command(ablation: Ablation, target: Result) -> str:

@@ -1,0 +1,80 @@
+"""What reads results does work in proportion to them: lines of ours that run are counted, no time."""
+
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from benchmarks import made_up_results
+from tests.app import run_app
+from tests.conftest import PROJECT
+
+SMALL, GROWTH = 100, 4  # trials, of 1 repeat each; how many times as many the other database has
+NUM_STEPS = 20
+GRID = [axes for axes in made_up_results.ARTICLE if axes[0] == "vgg16"]  # one table
+MOST = 1.2  # times the growth: sorting takes n log n, a search in each cell of a table n * n
+
+COMMANDS = {
+    "list": ("list",),
+    "table": ("table",),
+    "a table of one axis": ("table", "--rows", "strategy,seed", "--columns", "num_gpus"),
+    "tidy": ("table", "--format", "tidy"),
+    "scaling": ("scaling",),
+    "compare": ("compare", "num_gpus=4", "num_gpus=8"),
+    "advise": ("advise",),
+    "explain": ("explain",),
+    "guard": ("guard",),
+    "report": ("report", "--out", "report.html"),
+}
+TIERS = {"advise": "integration", "explain": "integration", "report": "slow"}  # take seconds
+OURS = tuple(
+    f"{PROJECT / room}/" for room in ("analysis", "command", "plots", "scalemark", "store")
+)
+
+
+def tiered(name: str) -> object:
+    marks = [getattr(pytest.mark, TIERS[name])] if name in TIERS else []
+    return pytest.param(name, marks=marks)
+
+
+class Counter:
+    """Counts lines of ours as they run; the next round of a loop on one line counts, too."""
+
+    def __init__(self) -> None:
+        self.num_lines = 0
+
+    def __call__(self, frame: FrameType, event: str, _argument: Any) -> "Counter | None":
+        if event == "line":
+            self.num_lines += 1
+        return self if frame.f_code.co_filename.startswith(OURS) else None
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory):
+    """One with some trials and one with more of the same kinds, of further seeds."""
+    folder = tmp_path_factory.mktemp("work")
+    paths = []
+    for num_trials in (SMALL, SMALL * GROWTH):
+        path = folder / f"{num_trials}.db"
+        made_up_results.write(path, num_trials, NUM_STEPS, grid=GRID, num_repeats=1)
+        paths.append(str(path))
+    return paths
+
+
+@pytest.mark.parametrize("name", [tiered(name) for name in COMMANDS])
+def test_work_grows_with_the_results(name, databases, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    command, *options = COMMANDS[name]
+    nums = []
+    for database in (databases[0], *databases):  # first what is loaded and kept
+        counter, before = Counter(), sys.gettrace()
+        sys.settrace(counter)
+        try:
+            ended = run_app(capsys, monkeypatch, command, "--db", database, *options)
+        finally:
+            sys.settrace(before)
+        assert ended.exit_code == 0, ended.stderr
+        nums.append(counter.num_lines)
+    _, small, large = nums
+    assert 1 < large < MOST * GROWTH * small, large / small
