@@ -1,6 +1,5 @@
 """Checks a database: SQLite's own checks, cells of another type, digests and counts of attempts."""
 
-import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,7 @@ import sqlalchemy as sa
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
-from scalemark.records.attempt import sweep_uid
+from scalemark.records.attempt import can_have_uid, sweep_uid
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import Outcome
 from scalemark.records.references import Reference
@@ -89,7 +88,7 @@ def _findings(engine: sa.Engine, path: Path | None, progress: Progress) -> Itera
             yield from _readable(FILE, partial(_pages, path), _DAMAGED)
             yield from _foreign_keys(path)
             for of_schema in Base.metadata.sorted_tables:
-                cells = partial(_senseless, path, of_schema)
+                cells = partial(_invalid_cells, path, of_schema)
                 yield from _readable(of_schema.name, cells, _MADE_BY_HAND)
         with engine.connect() as connection:
             reader = connection.execution_options(**ONLY_READS[engine.dialect.name])
@@ -138,7 +137,7 @@ def _foreign_keys(path: Path) -> Iterator[Finding]:
         yield Finding(table=table, row=row, what=what, remedy=_MADE_BY_HAND)
 
 
-def _senseless(path: Path, table: sa.Table) -> _Problems:
+def _invalid_cells(path: Path, table: sa.Table) -> _Problems:
     """Find cells that the conditions of their table refuse: SQLite's check does not look at them in
     a database that is opened for reading alone.
     """
@@ -149,7 +148,7 @@ def _senseless(path: Path, table: sa.Table) -> _Problems:
                 wrong = f'"{column.name}" IS NOT NULL AND NOT ({condition})'
                 rows = connection.execute(f'SELECT "{key}" FROM {table.name} WHERE {wrong}')
                 for (row,) in rows:
-                    yield row, f"{column.name}: a cell without sense"
+                    yield row, f"{column.name}: an invalid value"
 
 
 def _rows(connection: sa.Connection, table: type[Base], *more: Any) -> Iterator[sa.RowMapping]:
@@ -191,19 +190,12 @@ def _environments(connection: sa.Connection) -> _Problems:
             yield row["id"], f"description: makes no sense: {type(error).__name__}: {error}"
 
 
-_RENAMED = re.compile(r" \(\d+\)$")
-"""The suffix that a merge gives to a sweep whose name was taken."""
-
-
 def _sweeps(connection: sa.Connection) -> _Problems:
     for row in _rows(connection, schema.SweepRow):
-        names = {row["name"]}
-        if row["origin"]:
-            names.add(_RENAMED.sub("", row["name"]))
-        wanted = {sweep_uid(name, row["started_at"], row["command"]) for name in names}
+        of_sweep = (row["name"], row["started_at"], row["command"])
         # a sweep that was rebuilt without its sweep.json has no command
-        if row["command"] != "" and row["uid"] not in wanted:
-            yield from _unlike(row, {"uid": min(wanted)})
+        if row["command"] != "" and not can_have_uid(row["uid"], *of_sweep):
+            yield from _unlike(row, {"uid": sweep_uid(*of_sweep)})
 
 
 def _keyed(

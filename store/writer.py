@@ -273,6 +273,7 @@ def read_sweep(engine: sa.Engine, sweep_id: int) -> SweepRecord:
             for row in connection.execute(asked_for)
         ]
         return SweepRecord(
+            uid=sweep.uid,
             name=sweep.name,
             reason=sweep.reason,
             command=sweep.command,

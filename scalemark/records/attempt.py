@@ -7,6 +7,7 @@ step. Plain SQL reads them through the view `step_samples`.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -333,6 +334,21 @@ def sweep_uid(name: str, started_at: datetime, command: str) -> str:
     return digest.hexdigest()[:16]
 
 
+_RENAMED = re.compile(r" \(\d+\)$")
+
+
+def can_have_uid(uid: str, name: str, started_at: datetime, command: str) -> bool:
+    """Return whether a sweep of this name can have this uid. A sweep whose name another one has
+    already is renamed to NAME (2), and keeps the uid that its first name gave it.
+    """
+    later, earlier = "", name
+    while earlier != later:
+        if uid == sweep_uid(earlier, started_at, command):
+            return True
+        later, earlier = earlier, _RENAMED.sub("", earlier)
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedFor:
     """One trial of a sweep. A continued sweep may have two of the same position."""
@@ -345,16 +361,13 @@ class AskedFor:
 class SweepRecord:
     """The name, reason and trials of a sweep."""
 
-    name: str
+    uid: str  # as `sweep_uid` made it when the sweep began
+    name: str  # other than then, where another sweep had the name already
     reason: str
     command: str  # of the first beginning, as the time
     started_at: datetime
     trials: tuple[AskedFor, ...]  # also those finished earlier
     left_out: tuple[tuple[str, str], ...]  # overrides of a refused cell, and why
-
-    @property
-    def uid(self) -> str:
-        return sweep_uid(self.name, self.started_at, self.command)
 
     def to_json(self) -> str:
         """Return JSON with a line per trial."""
@@ -367,10 +380,10 @@ class SweepRecord:
     def from_json(cls, text: str) -> Self:
         """Invert `to_json`. Raises ValueError."""
         values = validation.parsed(text)
-        uid = values.pop("uid", "missing") if isinstance(values, dict) else ""
         record = validation.build(cls, values)
         for trial in record.trials:
             spec_of(trial.spec)
-        if record.uid != uid:
-            raise ValueError(f"uid {uid}, and its name, time and command make {record.uid}")
+        if not can_have_uid(record.uid, record.name, record.started_at, record.command):
+            made = sweep_uid(record.name, record.started_at, record.command)
+            raise ValueError(f"uid {record.uid}, and its name, time and command make {made}")
         return record

@@ -235,6 +235,7 @@ def test_a_sweep_is_read_as_it_was_written():
         for position, seed in ((0, 1), (0, 7), (1, 2))
     )
     sweep = SweepRecord(
+        uid=sweep_uid("s", NOON, "sweep.py"),
         name="s",
         reason='a "reason"\n',
         command="sweep.py",
@@ -244,5 +245,7 @@ def test_a_sweep_is_read_as_it_was_written():
     )
     assert SweepRecord.from_json(sweep.to_json()) == sweep
     assert SweepRecord.from_json(replace(sweep, trials=(), left_out=()).to_json()).trials == ()
+    renamed = replace(sweep, name="s (2) (3)")
+    assert SweepRecord.from_json(renamed.to_json()) == renamed
     with pytest.raises(ValueError, match="uid 0, and its name, time and command make "):
         SweepRecord.from_json(json.dumps(json.loads(sweep.to_json()) | {"uid": "0"}))

@@ -112,6 +112,19 @@ def test_a_sweep_whose_first_log_is_not_read_goes_on_once_it_is_read_again(again
     assert RUNS.read_text() == "run\n" * 2
 
 
+def test_a_renamed_sweep_that_is_read_again_stays_the_same_sweep(again):
+    Path("program.py").write_text(PROGRAM)
+    assert sweep(STEPS).returncode == 0
+    with closing(sqlite3.connect("results.db")) as connection, connection:
+        (uid,) = connection.execute("SELECT uid FROM sweeps").fetchone()
+        connection.execute("UPDATE sweeps SET name = 'one (2)'")
+    assert again(f"read={TOKENS}", "--sweep", "one (2)").exit_code == 0
+    rebuild("again.db", ["runs"])
+    with closing(sqlite3.connect("again.db")) as connection:
+        assert connection.execute("SELECT uid, name FROM sweeps").fetchall() == [(uid, "one (2)")]
+    assert list(check("again.db")) == []
+
+
 def test_attempts_of_other_sweeps_are_read_again_only_where_they_are_named(again):
     Path("program.py").write_text(PROGRAM)
     assert sweep(STEPS).returncode == 0

@@ -99,23 +99,18 @@ def test_merging_again_changes_nothing():
     assert [row["origin"] for row in contents("a.db")["sweeps"]] == ["", ""]
 
 
+def lose_sweeps(db: str) -> None:
+    tables = ("step_arrays", "measurements", "attempts", "events", "repeats", "sweep_trials")
+    tables += ("left_out", "orchestrators", "sweeps")
+    changed(db, *(f"DELETE FROM {table}" for table in tables))
+
+
 def test_origins_are_kept_and_what_comes_home_is_at_home():
     fill("a.db", [(small(), 100.0)], name="of a")
     merge("b.db", ["a.db"])
     merge("c.db", ["b.db"])
     assert contents("c.db")["sweeps"][0]["origin"].endswith(" a.db")
-    with closing(sqlite3.connect("a.db")) as connection, connection:
-        for table in (
-            "step_arrays",
-            "measurements",
-            "attempts",
-            "events",
-            "repeats",
-            "sweep_trials",
-        ):
-            connection.execute(f"DELETE FROM {table}")
-        for table in ("left_out", "orchestrators", "sweeps"):
-            connection.execute(f"DELETE FROM {table}")
+    lose_sweeps("a.db")
     assert merge("a.db", ["c.db"]).num_new == 1
     assert contents("a.db")["sweeps"][0]["origin"] == ""
 
@@ -126,6 +121,18 @@ def test_a_sweep_of_the_name_of_another_is_renamed_and_that_is_said():
     changed("b.db", "UPDATE sweeps SET uid = 'aaaaaaaaaaaaaaaa', command = ''")
     assert merge("a.db", ["b.db"]).renamed == {"first": "first (2)"}
     assert merge("a.db", ["b.db"]).renamed == {}
+
+
+def test_a_renamed_sweep_is_sound_when_it_comes_home():
+    fill("a.db", [(small(), 100.0)])
+    fill("b.db", [(small(seed=2), 50.0)])
+    changed("b.db", "UPDATE sweeps SET uid = 'aaaaaaaaaaaaaaaa', command = ''")
+    merge("b.db", ["a.db"])
+    lose_sweeps("a.db")
+    merge("a.db", ["b.db"])
+    sweeps = [(row["name"], row["origin"] == "") for row in contents("a.db")["sweeps"]]
+    assert ("first (2)", True) in sweeps
+    assert list(check("a.db")) == []
 
 
 def twins() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from conf.schema import SweepConfig
 from scalemark.records.measurement import Outcome, State
@@ -22,7 +23,7 @@ from store.rebuild import BEING_RUN, rebuild
 from store.sqlite import copy_whole
 from sweeper.grid.plan import make_plan
 from sweeper.loop.run_folders import recover
-from tests.filled import NOON, PLACEMENT
+from tests.filled import NOON, PLACEMENT, fill
 from tests.ran import ran
 from tests.specs import small
 from tests.store.test_damaged_files import COMMANDS, run_app
@@ -437,6 +438,17 @@ def test_a_trial_that_was_asked_for_and_never_begun_is_known(db, lost):
     assert found["trials"] == lost["trials"]
     assert found["sweep_trials"] == lost["sweep_trials"]
     assert found["left_out"] == lost["left_out"]
+
+
+def test_a_sweep_that_is_renamed_when_it_is_rebuilt_is_sound(lost):
+    fill("new.db", [(small(seed=50), 50.0)], name="s")
+    with changing("new.db") as connection:
+        connection.execute(sa.text("UPDATE sweeps SET uid = 'aaaaaaaaaaaaaaaa', command = ''"))
+    rebuild("new.db", ["runs"])
+    renamed = contents("new.db")["sweeps"][1]
+    assert (renamed["name"], renamed["uid"]) == ("s (2)", lost["sweeps"][0]["uid"])
+    assert list(check("new.db")) == []
+    assert merge("other.db", ["new.db"]).num_new == 13
 
 
 def test_folders_without_sweeps_are_refused():

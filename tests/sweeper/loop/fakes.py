@@ -17,7 +17,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from conf.schema import LauncherConfig, RetryConfig, SweepConfig
-from scalemark.records.attempt import SweepRecord
+from scalemark.records.attempt import SweepRecord, sweep_uid
 from scalemark.records.measurement import EXIT_CODES, AttemptResult, GpuTelemetry, Outcome, State
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -311,7 +311,13 @@ class Loop:
         self.start = FakeStart(self.scripts, self.clock)
         stack.callback(self.start.close)
         record = SweepRecord(
-            name="s", reason="", command="sweep.py", started_at=NOON, trials=(), left_out=()
+            uid=sweep_uid("s", NOON, "sweep.py"),
+            name="s",
+            reason="",
+            command="sweep.py",
+            started_at=NOON,
+            trials=(),
+            left_out=(),
         )
         tools = Tools(
             ledger=self.ledger,

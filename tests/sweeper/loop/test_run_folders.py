@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.attempt import SweepRecord
+from scalemark.records.attempt import SweepRecord, sweep_uid
 from scalemark.records.measurement import AttemptResult, Outcome, Phase
 from scalemark.run_folder import RunFolder
 from store.writer import Writer, read_sweep
@@ -22,9 +22,16 @@ from tests.specs import small
 pytestmark = pytest.mark.integration
 
 SWEEP = SweepRecord(
-    name="s", reason="", command="sweep.py", started_at=NOON, trials=(), left_out=()
+    uid=sweep_uid("s", NOON, "sweep.py"),
+    name="s",
+    reason="",
+    command="sweep.py",
+    started_at=NOON,
+    trials=(),
+    left_out=(),
 )
-LATER = replace(SWEEP, started_at=NOON + timedelta(seconds=1))
+AFTER_NOON = NOON + timedelta(seconds=1)
+LATER = replace(SWEEP, uid=sweep_uid("s", AFTER_NOON, "sweep.py"), started_at=AFTER_NOON)
 
 
 def folder_of(sweep: SweepRecord) -> str:
