@@ -235,4 +235,5 @@ def _result(reference: Mapping[str, Any], environment: Environment) -> Result:
         low=low,
         high=high,
         doubts=("its source doubts it",) if is_doubted else (),
+        citation=reference["citation"],
     )

@@ -200,6 +200,7 @@ class Result:
     quotable: Sequence[Mapping[str, Any]] = ()
     # settings by which a sweep finds it: its database, its hardware where it ran on several
     found_by: tuple[str, ...] = ()
+    citation: str = ""  # of a figure of others: where it can be looked up
 
     @property
     def usage(self) -> Usage:

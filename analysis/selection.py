@@ -206,7 +206,7 @@ def _no_figure(selection: Selection) -> StoreError:
     name, asked, see = locate(selection.db).name, " in it", ""
     if selection.filters:
         asked = f" like {' '.join(selection.filters)}"
-        see = f"; see {typed('list')} --origin published"
+        see = f"; see {typed('table')} --origin published"
     if selection.origin is Origin.PUBLISHED:
         return StoreError(f"{name}: no published figure{asked}{see}")
     return NothingFoundError(

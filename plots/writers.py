@@ -210,6 +210,8 @@ def _record(cell: Cell) -> dict[str, Any]:
         "mfu": result.usage.mfu,
         "memory_bytes": result.usage.memory_bytes,
     }
+    if not result.environment.origin.is_ours:
+        record["citation"] = result.citation
     return {name: value for name, value in record.items() if name not in lacked}
 
 

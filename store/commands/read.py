@@ -27,16 +27,17 @@ from scalemark.cli.terminal import (
     reader_may_leave,
     shown,
 )
+from scalemark.host.own_code import typed
 from scalemark.records.attempt import Placement
 from scalemark.records.axes import INHERITED, bare_name, is_env_variable, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import IMAGES, Measurement
-from scalemark.records.references import Origin, ReferenceKind
+from scalemark.records.references import Origin
 from scalemark.records.validation import LARGEST_INTEGER
 from scalemark.text.untrusted import visible
-from scalemark.text.wording import CsvLines, did_you_mean, guarded
+from scalemark.text.wording import CsvLines, guarded
 from store.command_line import Db, Filters, Json, OriginOption, Sweep
-from store.database import locate, open_existing, open_for_reading, own_command, reading
+from store.database import locate, open_for_reading, own_command, reading
 from store.errors import StoreError
 from store.filters import ID_BEGINNING
 from store.reading.listing import (
@@ -51,13 +52,7 @@ from store.reading.listing import (
 )
 from store.reading.listing import show as collected
 from store.reading.queries import STREAMED, Row, num_attempts, queried
-from store.reading.references import (
-    chosen,
-    instead,
-    known_references,
-    list_references,
-    strategy_of,
-)
+from store.reading.references import instead
 from store.tables import free_columns
 
 Columns = Sequence[str]
@@ -297,10 +292,8 @@ def list_(
     """
     form = Format.JSON if as_json else form
     if origin is not None and not origin.is_ours:
-        for name, value in (("sweep", sweep), ("deleted", deleted), ("sort", sort)):
-            if value:
-                raise StoreError(f"--{name}: of attempts only; leave out --origin {origin} or it")
-        return _list_references(db, filters or (), origin, columns, limit, form)
+        shown_by = f"{typed('table')} --origin {origin}"
+        raise StoreError(f"--origin {origin}: wanted attempts of ours; `{shown_by}` has the others")
     is_table = form is Format.TABLE
     shows_newest = limit is None and is_table
     limit = NEWEST if shows_newest else limit
@@ -341,53 +334,6 @@ def _named_columns(connection: sa.Connection, columns: str | None, *, is_usual: 
     if columns is None:
         return list(LISTED)
     return list(dict.fromkeys(map(str.strip, columns.split(","))))
-
-
-REFERENCE_COLUMNS = (
-    *("model", "hardware", "num_gpus", "throughput", "item", "batch_size"),
-    *("strategy", "precision", "data", "source", "citation"),
-)
-
-
-def _list_references(
-    db: str,
-    filters: Sequence[str],
-    origin: Origin,
-    columns: str | None,
-    limit: int | None,
-    form: Format,
-) -> None:
-    """List one line per figure of others, with where it can be looked up. `?` marks what a source
-    leaves in doubt.
-    """
-    engine = open_existing(db)
-    if engine is None:
-        have = "these are the published references"
-        print(f"{locate(db).name}: no such database yet; {have}", file=sys.stderr)
-        rows = known_references(None)
-    else:
-        with reading(engine) as connection:
-            rows = list_references(connection)
-    of_tables = origin is Origin.ELSEWHERE
-    rows = [row for row in rows if (row["origin"] == ReferenceKind.TABLE) is of_tables]
-    rows = [row | {"strategy": strategy_of(row)} for row in rows]
-    listed = [rows[position] for position in chosen(rows, filters)][:limit]
-    names: Sequence[str] = REFERENCE_COLUMNS
-    if columns == "all" or (columns is None and form is Format.JSON):
-        names = list(rows[0]) if rows else REFERENCE_COLUMNS
-    elif columns is not None:
-        names = [name.strip() for name in columns.split(",")]
-        for name in names:
-            if rows and name not in rows[0]:
-                hint = did_you_mean(name, rows[0], f"there are {', '.join(rows[0])}")
-                raise StoreError(f"--columns {name}: no such column; {hint}")
-    if listed or form is not Format.TABLE:
-        cells = [[row[name] for name in names] for row in listed]
-        write(form, names, cells, ("citation", "data", "source"))
-    if not listed:
-        models = ", ".join(sorted({row["model"] for row in rows}))
-        there = f"there are {len(rows)}, of the models {visible(models)}"
-        print(f"no reference is like that; {there}", file=sys.stderr)
 
 
 def show(

@@ -8,8 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from scalemark.host.own_code import typed
 from scalemark.records.axes import PREFIX, is_free, name_in_records
-from scalemark.records.references import Reference, ReferenceKind, published
+from scalemark.records.references import Origin, Reference, ReferenceKind, published
 from scalemark.stats.welch import typical
 from store.filters import ORDERS, Filter, parsed_with, pattern, real, several, single, whole
 from store.reading.queries import STREAMED, Row, num_attempts, rows_of
@@ -114,7 +115,8 @@ def instead(connection: sa.Connection) -> str:
     or where there are no such numbers.
     """
     if is_all(connection):
-        return "only numbers that were measured elsewhere in it; show them with --origin elsewhere"
+        shown_by = f"{typed('table')} --origin {Origin.ELSEWHERE}"
+        return f"only numbers that were measured elsewhere in it; `{shown_by}` shows them"
     return ""
 
 

@@ -31,7 +31,6 @@ PAGE_BYTES = 4096
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "list": ("list",),
-    "list of figures": ("list", "--origin", "published"),
     "show": ("show", "1"),
     "query": ("db", "query", "SELECT * FROM attempts"),
     "tag": ("db", "mark", "1", "--tag", "good"),

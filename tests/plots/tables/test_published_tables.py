@@ -29,6 +29,12 @@ def test_csv_has_every_cell_of_the_page_and_its_speed_up(records):
         check_cells(records, *table)
 
 
+def test_csv_says_where_each_figure_can_be_looked_up(records):
+    assert all(
+        "https://www.tensorflow.org/performance/benchmarks" in row["citation"] for row in records
+    )
+
+
 def check_cells(records, machine, data, batch_sizes, models, text):
     typed = cells(text)
     for column, (model, batch_size) in enumerate(zip(models, batch_sizes, strict=True)):
@@ -155,7 +161,7 @@ def test_published_figures_can_be_pivoted(plots):
         (("image_px=64",), "image_px: nothing to filter by; there are strategy, origin, source"),
         (
             ("model=resnet5000",),
-            "no published figure like model=resnet5000; see scalemark list --origin published",
+            "no published figure like model=resnet5000; see scalemark table --origin published",
         ),
         (("num_gpus=many",), "num_gpus=many: num_gpus is a whole number; found many"),
         (("num_gpus~4",), "num_gpus~4: ~ does not suit num_gpus; wanted one of = != < <= > >="),
