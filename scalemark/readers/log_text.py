@@ -22,7 +22,7 @@ _ESCAPES = re.compile(
 
 _NAMED_RANKS = re.compile(  # as launchers put them before lines
     r"""\s*(?:
-      \[(?:default|rank)\s?(?P<torch>\d+)(?:\|\d+)?\]:?      # torchrun, PyTorch
+      \[(?:(?P<local>default)|rank)\s?(?P<torch>\d+)(?:\|\d+)?\]:?      # torchrun, PyTorch
     | \[(?:\d+,)?(?P<mpi>\d+)\](?:<\w+>)?:                    # mpirun, horovodrun
     | (?:rank|worker|gpu)[ -]?(?P<word>\d+):
     | (?P<srun>\d+):(?=\s|\[)                                 # srun --label
@@ -30,7 +30,7 @@ _NAMED_RANKS = re.compile(  # as launchers put them before lines
     | \[(?P<pod>pod/[^\]]+)\]                               # kubectl logs --prefix
     | (?P<host>(?:[a-z][a-z\d.]*-[\w.-]*\d[\w.-]*|(?:node|host|ip|nid|dgx|cn|compute|gpu|n)[\w.-]*\d
         [\w.-]*|\d+\.\d+\.\d+\.\d+))            # pdsh; a mere number after it is a figure of it
-        :(?=\s+(?:[^\s\d.+-]|\d+(?:/\d|%\||it\b|[-:]\d\d|\s*[|\t])))
+        :(?=\s+(?:[^\s\d.+-]|\d+(?:/\d|%\||it\b|[-:]\d\d|:\s|\s*[|\t])))
     )\s*""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -41,22 +41,42 @@ def named_rank(line: str, num_ranks: int | None = None) -> tuple[int | str | Non
 
     A mere number, as `10: ` or `[10]: `, may be a step as well: of `num_ranks` or more it is one.
     """
-    match = _NAMED_RANKS.match(line)
-    if not match or _is_number_from(num_ranks, match):
+    prefixes = _prefixes(line, num_ranks)
+    if not prefixes:
         return None, line
-    kind = match.lastgroup or ""
-    name = match[kind]
-    end = match.end()
-    inner = _NAMED_RANKS.match(line, end)  # of PyTorch below a launcher
-    if inner and not _is_number_from(0, inner):
-        end = inner.end()
-    return (int(name) if name.isdigit() else name), line[end:]
+    name, *inner = map(_name_of, prefixes)
+    if isinstance(name, str) and inner:  # of several that a host has
+        is_of_host = prefixes[1]["local"] or isinstance(inner[0], str)
+        name = f"{name} {inner[0]}" if is_of_host else inner[0]
+    return name, line[prefixes[-1].end() :]
 
 
-def _is_number_from(least: int | None, prefix: re.Match[str]) -> bool:
-    kind = prefix.lastgroup or ""
-    is_mere = kind in ("mpi", "srun") and not set(prefix[0]) & {"<", ","}
-    return is_mere and least is not None and int(prefix[kind]) >= least
+def _prefixes(line: str, num_ranks: int | None) -> list[re.Match[str]]:
+    """Return what a launcher puts before a line, and the program below it, which names its rank."""
+    outer = _NAMED_RANKS.match(line)
+    if not outer or (_is_mere(outer) and not _is_below(num_ranks, outer)):
+        return []
+    inner = _NAMED_RANKS.match(line, outer.end())
+    if not inner:
+        return [outer]
+    if _is_mere(inner):
+        is_same = isinstance(_name_of(outer), str) or _name_of(outer) == _name_of(inner)
+        if not is_same or not _is_below(num_ranks, inner):
+            return [outer]
+    return [outer, inner]
+
+
+def _name_of(prefix: re.Match[str]) -> int | str:
+    name = prefix[prefix.lastgroup or ""]
+    return int(name) if name.isdigit() else name
+
+
+def _is_mere(prefix: re.Match[str]) -> bool:
+    return prefix.lastgroup in ("mpi", "srun") and not set(prefix[0]) & {"<", ","}
+
+
+def _is_below(num_ranks: int | None, prefix: re.Match[str]) -> bool:
+    return num_ranks is None or int(prefix[prefix.lastgroup or ""]) < num_ranks
 
 
 _MOST_MERE_RANKS = 64
@@ -67,13 +87,14 @@ def ranks_of(lines: Sequence[str]) -> int | None:
     """Return 0 where mere numbers before the lines of a whole log are no ranks: ranks come again,
     and many do not come in their order, as steps of each epoch do. Else None.
     """
-    numbers = []
+    numbers: list[tuple[str, int]] = []  # and the hosts before them
     for line in lines:
-        number, rest = named_rank(line)
-        if isinstance(number, int) and rest != named_rank(line, 0)[1]:
-            numbers.append(number)
+        prefixes = _prefixes(line, None)
+        if prefixes and _is_mere(prefixes[-1]):
+            hosts = line[: prefixes[-1].start()]
+            numbers.append((hosts, int(prefixes[-1][prefixes[-1].lastgroup or ""])))
     num_distinct = len(set(numbers))
-    num_counting = sum(after == before + 1 for before, after in pairwise(numbers))
+    num_counting = sum(after[1] == before[1] + 1 for before, after in pairwise(numbers))
     counts_up = num_distinct > _MOST_MERE_RANKS and num_counting > _COUNTS_UP * len(numbers)
     if 2 * num_distinct > len(numbers) or counts_up:
         return 0
