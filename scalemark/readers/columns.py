@@ -235,7 +235,7 @@ _CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×
 _OF_BARS = ("it/s", "s/it")
 _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     r"(?:\d(?![\d.]*(?:-(?:gpu|device|chip)s?|\s(?:gpus|devices|chips))\b)|\b(?:nan|inf)\b)"
-    r"\S*\s+(?=\D)",
+    r"\S*\s+(?:[KMGT]i?B\s+)?(?=\D)",  # and the memory before it
     re.IGNORECASE,
 )
 _ENDS_WITH_WINDOW = re.compile(r"\d+ ?(?:s|sec|seconds|min): ?$")
@@ -276,6 +276,7 @@ class Column:
     starts: list[int] = field(default_factory=list)  # where in them
     texts: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)  # of steps in their labels
+    is_confirmed: bool = False  # by the items and the time of the same lines
 
     @cached_property
     def values(self) -> list[float]:
@@ -298,7 +299,7 @@ class Column:
         return statistics.median(self.values or [0.0])
 
     @property
-    def class_(self) -> tuple[bool, bool, bool, int, bool, bool, bool]:
+    def class_(self) -> tuple[bool, bool, bool, int, bool, bool, bool, bool]:
         """Order columns: items before steps, many before one, all of it before a part."""
         role = self.role
         scope = 1
@@ -311,6 +312,7 @@ class Column:
             len(self.values) > 1,
             not role.is_bare_time,
             scope,
+            self.is_confirmed,
             not role.is_mean,
             role.per_gpu is not True,
             bool(role.item) and role.item != "items",

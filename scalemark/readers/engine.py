@@ -98,7 +98,7 @@ def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> Non
         column.role = replace(role, aside="it never changes")
     if column.label.strip(" \t:=").lower() == "rate" and max(values) < 1:
         column.role = replace(role, aside="perhaps of learning")
-    if role.name != "throughput" or role.per_gpu is not None:
+    if role.name != "throughput" or role.per_gpu is False:
         return
     for other in rated:
         if other.role.name not in ("step_s", "step_ms") or other.role.is_mean:
@@ -114,7 +114,8 @@ def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> Non
                 continue  # the steps since the line before
             if share >= 1 and all(abs(ratio / share - 1) < _STEADY for ratio in ratios):
                 item = role.item or words.counted_item(label)
-                column.role = replace(role, per_gpu=share > 1, item=item)
+                column.role = replace(role, per_gpu=role.per_gpu or share > 1, item=item)
+                column.is_confirmed = True
 
 
 def _labelled(

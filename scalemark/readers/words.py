@@ -186,7 +186,9 @@ _PARTS = _set("step policy inference")  # behind a rate, as in rl_games' `fps st
 _PART_OF_STEP = _set(  # before a time, as in `optimizer_step_time`
     "optimizer optim gc wait waiting idle cpu est estimated sync copy augment augmentation"
 )
-_GROWING = _set("total num number consumed seen processed trained so far cumulative global env")
+_GROWING = _set(
+    "total num number consumed seen processed trained so far cumulative global env text"
+)
 _NAMES = ("throughput", "kitem_s", "item_s", "item_ms", "steps_per_s", "step_ms", "step_s")
 OF_ITEMS = frozenset(("throughput", "kitem_s", "item_s", "item_ms"))
 """Names of roles that say how many items there are in a second."""
@@ -453,7 +455,7 @@ def _per_second(item: str, words: Sequence[str], units: Sequence[str]) -> Role:
         item="" if item == "steps" else item,
         per_gpu=per_gpu,
         is_mean=is_mean,
-        is_total=is_total,
+        is_total=is_total and not per_gpu,
     )
 
 

@@ -41,6 +41,7 @@ RIGHT = {  # rates or times per step, steps, item, whether they are of one GPU
     "verl.log": ([114.89, 114.49], [1, 2], "tokens", True),
     "wandb-summary.json": ([26.3], [16], "samples", None),
     "warm_up_stage.log": ([812.3, 812.9, 812.5], [1, 2, 3], "samples", None),
+    "xtuner.log": ([3833.9, 3977.2, 3865, 3884.6, 3878.9], [1, 2, 3, 4, 5], "tokens", True),
 }
 
 

@@ -57,6 +57,9 @@ def test_a_log_of_a_real_program_is_read(name: str):
         "[{rank}]<stderr>:",  # horovodrun
         "{rank}: ",  # srun
         "node0{rank}: ",  # pdsh
+        "node0{rank}: {rank}: ",  # and the program itself, as GNMT
+        "[1,{rank}]<stdout>:{rank}: ",
+        "node01: [default{rank}]:",
         "(RayTrainWorker pid=10{rank}, ip=10.0.0.1) ",
         "(pid=10{rank}) ",
         "[pod/train-{rank}/main] ",
