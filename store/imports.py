@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from scalemark.cli.terminal import Progress, silent
 from scalemark.host.own_code import typed
-from scalemark.readers.words import item_of, role_of
+from scalemark.readers.words import item_of, multiple_of, number, role_of
 from scalemark.records.axes import (
     PREFIX,
     WHEN,
@@ -59,6 +59,10 @@ _IGNORED = ""  # the meaning of a column that says nothing
 _MOST_NAMED = 12  # columns in a message
 _AT_ONCE = 5000  # figures in a transaction
 _DELIMITERS = ",;\t|"
+_OTHER_TIME = re.compile(
+    r"(?:/|\bper[ _]|_per_)\s?(?:ms|m|min|minutes?|h|hr|hours?|d|days?|epochs?)(?![a-z])",
+    re.IGNORECASE,
+)
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # of Markdown, below the names
 _CELL_END = re.compile(r"(?<!\\)\|")
 
@@ -104,6 +108,7 @@ class Meanings:
     """The meaning of the columns of a table."""
 
     columns: Mapping[str, str]  # column -> field, full name of a free axis, or _IGNORED
+    multiple: float  # of throughput, as 1000 of `k images/s`
     constants: Mapping[str, Any]
 
 
@@ -187,6 +192,8 @@ def _reference(
             values[name] = _value(name, where, row[column], said, table.is_comma_separated)
     axes = {name_in_records(name): values.pop(name) for name in [*values] if is_free(name)}
     items_per_step = values.pop("items_per_step", 1.0)
+    if "throughput" in values:
+        values["throughput"] *= meanings.multiple
     for name, unit_s in _TIMES.items():
         if name in values:
             values["throughput"] = items_per_step / (values.pop(name) * unit_s)
@@ -213,7 +220,7 @@ def understood(table: ForeignTable, said: ImportOptions) -> Meanings:
         columns, by_pattern = _columns(table, said, constants)
         names = {*constants, *columns.values()} - {_IGNORED}
         _check_needed(table, columns, names)
-        rate_item = _item_of_rate(columns, said)
+        rate_item, multiple = _unit_of_rate(columns, said)
         if "item" not in names:
             constants["item"] = rate_item or ITEMS
             if names & _TIMES.keys() and "items_per_step" not in names:
@@ -234,7 +241,9 @@ def understood(table: ForeignTable, said: ImportOptions) -> Meanings:
     if "citation" in names:
         kind = ReferenceKind.ADDED
     source = {"source": Path(table.path).name, "origin": kind.value, "compare": compare}
-    return Meanings(columns=columns, constants={**_DEFAULTS, **source, **constants})
+    return Meanings(
+        columns=columns, multiple=multiple, constants={**_DEFAULTS, **source, **constants}
+    )
 
 
 def _constants(said: ImportOptions) -> dict[str, Any]:
@@ -356,9 +365,10 @@ def _check_needed(table: ForeignTable, columns: Mapping[str, str], names: set[st
         )
 
 
-def _item_of_rate(columns: Mapping[str, str], said: ImportOptions) -> str:
-    """Return what the name of the column of throughput says is counted; empty where it says
-    nothing. Refuse a name that speaks of a time, or leaves open of how many GPUs it is.
+def _unit_of_rate(columns: Mapping[str, str], said: ImportOptions) -> tuple[str, float]:
+    """Return what the name of the column of throughput says is counted, empty where it says
+    nothing, and the multiple of it. Refuse a name that speaks of a time, or of another unit of
+    time than seconds, or leaves open of how many GPUs it is.
     """
     column_of = {name: column for column, name in columns.items()}
     batch = shown(column_of.get("batch_size", ""))
@@ -366,10 +376,30 @@ def _item_of_rate(columns: Mapping[str, str], said: ImportOptions) -> str:
         raise ValueError(
             f"column {batch}: batch_size is that of one GPU; wanted --map {batch}=global_batch_size"
         )
+    for name in _TIMES.keys() & column_of.keys():
+        time = role_of(column_of[name], "")
+        if time and time.name in _TIMES and time.name != name:
+            shown_column = shown(column_of[name])
+            raise ValueError(
+                f"column {shown_column}: no {name}; wanted --map {shown_column}={time.name}"
+            )
     column = column_of.get("throughput", "throughput")
-    rate = None if column == "throughput" else role_of(column, "")
-    if rate is None or rate.aside or rate.name in ("item_s", "item_ms", "kitem_s"):
-        return ""
+    multiple, unit = multiple_of(column)
+    factor = number(f"1{multiple}") or 1.0
+    other = _OTHER_TIME.search(column)
+    if other:
+        raise ValueError(
+            f"column {shown(column)}: {other[0].strip()}; wanted items per second: convert it, and "
+            "name it so"
+        )
+    rate = None if column == "throughput" else role_of(unit, "")
+    if rate is None or rate.aside:
+        return "", factor
+    if rate.name in ("item_s", "item_ms", "kitem_s"):
+        raise ValueError(
+            f"column {shown(column)}: a time per item, and no throughput; convert it to items per "
+            "second"
+        )
     if rate.name in _TIMES:
         raise ValueError(
             f"column {shown(column)}: a time per step, and no throughput; wanted --map "
@@ -380,8 +410,8 @@ def _item_of_rate(columns: Mapping[str, str], said: ImportOptions) -> str:
             f"column {shown(column)}: of one GPU or of all: say it with --per-gpu or --all-gpus"
         )
     if rate.name == "steps_per_s":
-        return STEPS
-    return item_of(rate.item or ITEMS)
+        return STEPS, factor
+    return item_of(rate.item or ITEMS), factor
 
 
 def _check_repeats(
@@ -449,20 +479,20 @@ def _number(
         return None
     if not cell:
         raise ValueError(f"{where} is empty; wanted {name}")
-    amount = read_number(cell, decimal_comma=bool(decimal_comma))
-    other = read_number(cell, decimal_comma=True)
-    may_be_other = not math.isnan(other) and other != amount
+    amount = number(cell, "," if decimal_comma else ".")
+    other = number(cell, ",")
+    may_be_other = other is not None and other != amount
     if decimal_comma is None and may_be_other and ("," in cell or not is_comma_separated):
         raise ValueError(
             f"{where}: {shown(cell)}: is its mark that of decimals or of thousands? say it "
             "with --decimal-comma or --decimal-point"
         )
+    if amount is None or not math.isfinite(amount):
+        raise ValueError(f"{where}: {shown(cell)}; wanted a finite number")
     wanted = ""
-    if not math.isfinite(amount):
-        wanted = "a finite number"
-    elif name not in _WHOLE and amount <= 0:
+    if name not in _WHOLE and amount <= 0:
         wanted = "a number greater than 0"
-    elif name in _WHOLE and cell.strip()[-1:] in _MULTIPLES:  # 64k may be 65,536
+    elif name in _WHOLE and cell.strip()[-1:].isalpha():  # 64k may be 65,536
         wanted = "all its digits"
     elif name in _WHOLE and amount != int(amount):
         wanted = "a whole number"
@@ -473,37 +503,11 @@ def _number(
     return amount
 
 
-_MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
-_SPACES = " \u00a0\u2009\u202f'\u2019"  # spaces, narrow ones, and apostrophes group digits too
-_FORM = re.compile(rf"([+-]?)([\d.,{_SPACES}]*[\d.,])([eE][+-]?\d{{1,3}})?\s*([kKMGB]?)", re.ASCII)
-
-
-def read_number(text: str, *, decimal_comma: bool = False) -> float:
-    """Return a number as people write it, as `5,762`, `29 911` or `2.84M`; NaN where it is none.
-    The mark that is not that of decimals groups digits.
-    """
-    form = _FORM.fullmatch(text.strip())
-    if form is None:
-        return math.nan
-    sign, digits, exponent, multiple = form.groups()
-    decimal, group = ",." if decimal_comma else ".,"
-    whole, _, fraction = digits.partition(decimal)
-    grouped = rf"[1-9]\d{{0,2}}(?:([{group}{_SPACES}])\d{{3}})(?:\1\d{{3}})*"
-    if not re.fullmatch(rf"\d*|{grouped}", whole, re.ASCII):
-        return math.nan
-    if not re.fullmatch(r"\d*", fraction, re.ASCII) or not (whole or fraction):
-        return math.nan
-    amount = float(f"{sign}{re.sub(r'[^0-9]', '', whole) or '0'}.{fraction or '0'}{exponent or ''}")
-    return amount * _MULTIPLES.get(multiple, 1.0)
-
-
 def _has_decimal_points(table: ForeignTable) -> bool:
     """Return whether a cell is a number with a point alone, as 82.4: 5,762 beside it is 5762."""
     for _, cells in table.rows:
         for cell in cells:
-            if not cell or "." not in cell or math.isnan(read_number(cell)):
-                continue
-            if math.isnan(read_number(cell, decimal_comma=True)):
+            if cell and "." in cell and number(cell, ".") is not None and number(cell, ",") is None:
                 return True
     return False
 
@@ -574,8 +578,8 @@ def _of_delimited(path: str, text: str) -> ForeignTable:
 def _of_markdown(path: str, text: str) -> ForeignTable:
     """Read `| **GPUs** | img/s |`, with a rule of dashes below it."""
     rows: list[tuple[str, list[str]]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        where, line = f"{path} line {number}", line.strip()
+    for place, line in enumerate(text.splitlines(), 1):
+        where, line = f"{path} line {place}", line.strip()
         is_rule = _RULE.fullmatch(line) is not None and (len(rows) == 1 or "--" in line)
         if line and (not line.startswith("|") or (is_rule and len(rows) > 1)):
             raise StoreError(f"{where}: more than one table; wanted a file each")

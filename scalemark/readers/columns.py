@@ -204,12 +204,11 @@ _HINT = re.compile(
     r"|ms\b|cost|seconds|avg|PerSec|/\s?(?:gpu|device)|sec\b",
     re.IGNORECASE,
 )
-VALUE = re.compile(rf"(?<![\w.]){words.NUMBER}(?!:\d)")
 _UNIT = re.compile(
-    r"\s?(?:[A-Za-zµ]+|(?=/))(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
+    r"\s?(?:(?:[kKM]|thousand|million) (?=\w+ ?(?:/|per )))?(?:[A-Za-zµ]+|(?=/))(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
 )
 _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec: 22528.2`
-    rf"\s?(?:(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{STEP_WORDS}\b(?!\s?(?:/|per)\s?s))",
+    rf"\s?(?:[A-Za-z]+/s\w*[)\]]\s?[:=]|(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{STEP_WORDS}\b(?!\s?(?:/|per)\s?s))",
     re.I,
 )
 _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 iterations`
@@ -224,7 +223,7 @@ _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`
     r"\s*\(?(?:(?:per|each|on each|this)\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b", re.I
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re.IGNORECASE)
-_BOUNDARY = re.compile(r"[,;|\t\n{}\[\]]|\s{2,}|\)\s|\s-\s")
+_BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?%)")
 _IS_NAME = re.compile(r"[\w/]*['\"]?\s*[:=]")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
@@ -276,11 +275,12 @@ class Column:
     starts: list[int] = field(default_factory=list)  # where in them
     texts: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)  # of steps in their labels
+    multiple: str = ""  # of the unit, as k of `kimg/s`
     is_confirmed: bool = False  # by the items and the time of the same lines
 
     @cached_property
     def values(self) -> list[float]:
-        values = [words.usable_rate(text) for text in self.texts]
+        values = [words.usable_rate(text + self.multiple) for text in self.texts]
         return [value for value in values if value is not None]
 
     @property
@@ -331,7 +331,7 @@ class Column:
 
 def columns_of(lines: Sequence[str]) -> Iterator[Column]:
     """Yield columns, one for each kind of line in which they stand."""
-    by_words: dict[tuple[str, str, words.Role, int, str], Column] = {}
+    by_words: dict[tuple[str, str, str, words.Role, int, str], Column] = {}
     for place, line in enumerate(lines):
         if not _HINT.search(line):
             continue
@@ -342,8 +342,9 @@ def columns_of(lines: Sequence[str]) -> Iterator[Column]:
             times[like] = times.get(like, 0) + 1
             if other and not role.aside:
                 role = replace(role, aside=other)
-            key = (*like, role, times[like], lead)
-            column = by_words.setdefault(key, Column(role, label, unit))
+            multiple = words.multiple_of(unit)[0] or words.multiple_of(label)[0]
+            key = (*like, multiple, role, times[like], lead)
+            column = by_words.setdefault(key, Column(role, label, unit, multiple=multiple))
             column.places.append(place)
             column.starts.append(match.start())
             column.texts.append(match[0])
@@ -372,20 +373,21 @@ def _lead(line: str) -> str:
 
 def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], str]]:
     """Yield each number of a line that is a rate: role, texts around it, and the steps it is of."""
-    for match in VALUE.finditer(line):
+    for match in words.VALUE.finditer(line):
         end = match.end()
         if any(form.match(line, end) for form in (_IN_LABEL, _OF_SEVERAL, _NO_RATE)):
             continue
-        unit = _unit_after(line, end)
+        unit, beside = _unit_after(line, end), words.multiple_beside(line, match.start(), end)
         labels = list(labels_before(line, match.start()))
         if "/" in unit:  # then that of the number before is no part of the label
             labels = [_OF_NUMBER_BEFORE.sub("", label) for label in labels]
         # of words that name something else, and none, those of the number before it are not its own
-        labels.sort(key=lambda label: bool((role := words.role_of(label, unit)) and role.aside))
+        labels.sort(key=lambda label: bool((role := role_of(label, unit)) and role.aside))
         for label in labels:
             counted = COUNTED.search(label)
-            role = words.role_of(label.strip(" ."), unit.strip())
-            if role is None or _is_something_else(role, match[0], line):
+            role = role_of(label.strip(" ."), unit.strip())
+            multiple = words.multiple_of(unit)[0] or words.multiple_of(label)[0]
+            if role is None or multiple != beside or _is_something_else(role, match[0], line):
                 continue
             before = line[: match.start()]
             if not unit and _BESIDE.search(before):
@@ -412,6 +414,11 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
                 count = counted[1]
             yield role, label, unit, match, count
             break
+
+
+def role_of(label: str, unit: str) -> words.Role | None:
+    """Return what a number is, whose unit may be of thousands: the number then has them."""
+    return words.role_of(words.multiple_of(label)[1], words.multiple_of(unit)[1])
 
 
 def _is_something_else(role: words.Role, text: str, line: str) -> bool:
@@ -453,7 +460,7 @@ def _unit_after(line: str, place: int, most: int = _MOST_NUMBERS) -> str:
     match = _UNIT.match(after)
     unit = match[0] if match else ""
     is_unit = "/" in unit or " per " in unit or unit.strip() in words.SECONDS
-    if not is_unit and not words.role_of("", unit.strip()):
+    if not is_unit and not role_of("", unit.strip()):
         return ""
     end = place + len(unit)
     if _IS_NAME.match(line, end):

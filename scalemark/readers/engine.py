@@ -27,9 +27,7 @@ _STEADY = 0.03  # spread of what should be constant
 _FASTEST_LINE_S = 0.003  # no program prints steps faster than that: these are items
 _FASTEST_FILM = 240  # frames/s of a video
 _LOSS = re.compile(
-    r"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{0,4}?)"
-    r"([-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\b",
-    re.IGNORECASE,
+    rf"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{{0,4}}?){words.NUMBER}", re.IGNORECASE
 )
 _COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{columns.STEP_WORDS})", re.IGNORECASE)
 
@@ -82,6 +80,12 @@ def _with_total(best: list[Column]) -> None:
 def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> None:
     """Amend the role of a column by its numbers, beside others on the same lines."""
     role, values = column.role, column.values
+    if any(
+        words.has_unsure_comma(text, lines[place])
+        for text, place in zip(column.texts, column.places, strict=True)
+    ):
+        column.role = replace(role, aside="its comma is that of decimals or of thousands")
+        return
     gaps = _gaps(values)
     is_steady = bool(gaps) and 0 < max(gaps) <= 3 * min(gaps)
     if role.is_bare_time and is_steady and values[-1] > 1.5 * values[0]:
@@ -122,7 +126,7 @@ def _labelled(
     texts: Sequence[str], is_meant: Callable[[str], object]
 ) -> Iterator[tuple[str, str, list[float]]]:
     """Yield label, pattern and values of the numbers of a meaning that all texts have."""
-    for match in columns.VALUE.finditer(texts[-1]):
+    for match in words.VALUE.finditer(texts[-1]):
         for label in columns.labels_before(texts[-1], match.start()):
             if not is_meant(label):
                 continue
@@ -302,7 +306,7 @@ class _Builder:
             more = {}
         loss = _LOSS.search(self._own[-1])
         if loss:
-            more["loss"] = rf"\b{columns.literal(loss[1])}(?P<loss>[-+\d.eE]+|nan|inf)"
+            more["loss"] = rf"\b{columns.literal(loss[1])}(?P<loss>[-+\d.,eE]+|nan|inf)"
         return more
 
     def _of_record(self, lines: Sequence[str]) -> dict[str, str]:

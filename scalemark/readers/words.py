@@ -9,12 +9,25 @@ from functools import lru_cache
 from typing import TypeGuard
 
 from scalemark.records.measurement import FASTEST, SLOWEST
+from scalemark.text.untrusted import quoted
 
-_PLAIN = r"[-+]?(?:\d(?:[\d_]|,(?=\d))*+(?:\.\d++)?+|\.\d++)(?:[eE][-+]?\d+)?+"
-NUMBER = rf"(?:{_PLAIN}(?:[kKMGBT](?![A-Za-z0-9]))?|[-+]?(?:nan|inf)\b)"
+_DIGITS = r"(?:\d[\d_]*+(?:[.,]\d[\d_]*+)*+|\.\d++)"  # with all marks that may be of one number
+NUMBER = rf"(?:[-+]?{_DIGITS}(?:[eE][-+]?\d+)?+(?:[kKMGBT](?![A-Za-z0-9]))?|[-+]?(?:nan|inf)\b)"
 """A number within a line; a unit may follow at once, as in `561.94ms`."""
 
-_FORM = re.compile(r"([-+]?)(\d[\d,_]*(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?\s?([kKMGBT]?)")
+VALUE = re.compile(rf"(?<![\w.^])(?<!\d,){NUMBER}(?!:\d)")
+"""A number that stands alone, and is no time of the day."""
+
+_ANY = re.compile(rf"(?:(?<![\w.,)\]])[-+])?{_DIGITS}(?:[eE][-+]?\d+)?+")
+_MULTIPLE = re.compile(r"[kKMGBT](?![A-Za-z0-9])")
+_DECIMAL_COMMA = re.compile(  # and no list, of which each number may have one or two digits
+    r"(?<![\w.,:])(?:\d+,\d\d|\d\d+,\d|0,\d{3,}|\d+,\d{4,})(?![\d.,]*\d)"
+)
+_DECIMAL_POINT = re.compile(r"(?<![\d.,])\d+\.(?!\d{3}(?!\d))\d+(?![\d.,]*\d)")
+
+_SPACES = " \u00a0\u2009\u202f'\u2019"  # that group digits, as narrow ones and apostrophes do
+_FORM = re.compile(rf"([-+]?)(\d[\d.,_{_SPACES}]*|\.\d+)([eE][-+]?\d+)?\s?([kKMGBT]?)", re.A)
+_GROUPED = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")
 _MULTIPLES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 SECONDS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
@@ -49,23 +62,110 @@ def without_grouping(line: str) -> str:
     return _SPACED.sub(lambda match: match[1] + match[2].replace(" ", ""), line)
 
 
-def number(text: str) -> float | None:
+def number(text: str, decimal: str = "") -> float | None:
     """Return the number that a text is, which may be nan or infinite; None where it is none.
 
-    A comma before each three digits groups them, a single other one is a decimal comma.
+    The mark that is not `decimal` groups digits. Where that is not said, the last of two marks is;
+    a comma before each three digits groups them, and a single other one is a decimal comma.
     """
-    text = text.strip().rstrip(",.;")
-    with suppress(ValueError):
-        value = float(text)
-        return math.nan if math.isnan(value) else value  # one object: readings compare equal
+    text = text.strip()
+    if decimal != "," and text.isascii():
+        text = text.rstrip(",.;")
+        with suppress(ValueError):
+            value = float(text)
+            return math.nan if math.isnan(value) else value  # one object: readings compare equal
     form = _FORM.fullmatch(text)
     if not form:
         return None
     sign, digits, exponent, multiple = form.groups()
-    plain = _without_groups(digits.replace("_", ""))
-    if plain is None:
+    digits = digits.replace("_", "")
+    decimal = decimal or _decimal_mark(digits)
+    group = ".," if decimal == "," else ",."
+    whole_part, mark, fraction = digits.partition(decimal)
+    grouped = rf"[1-9]\d{{0,2}}([{group[0]}{_SPACES}])\d{{3}}(?:\1\d{{3}})*"
+    if not re.fullmatch(rf"\d*|{grouped}", whole_part) or not re.fullmatch(r"\d*", fraction):
         return None
-    return float(f"{sign}{plain}{exponent or ''}") * _MULTIPLES[multiple]
+    plain = re.sub(r"\D", "", whole_part)
+    return float(f"{sign}{plain}{mark and '.'}{fraction}{exponent or ''}") * _MULTIPLES[multiple]
+
+
+def _decimal_mark(digits: str) -> str:
+    last = max(digits.rfind("."), digits.rfind(","))
+    if last < 0 or _GROUPED.fullmatch(digits):
+        return "."
+    if "." in digits and "," in digits:
+        return digits[last]
+    return "," if digits.count(".") != 1 else "."
+
+
+def whole_number(match: re.Match[str], group: int | str, *, is_rate: bool) -> str:
+    """Return what a group caught, with what the line has of the same number beside it.
+
+    `([0-9.]+) img/s` catches 9 of 1e+09, and 3 of -3; a rate also has the thousand of 1.2k. Raises
+    ValueError for a comma beside it, which may group digits or part columns, or is that of decimals
+    or of thousands.
+    """
+    line, caught, (start, end) = match.string, match[group] or "", match.span(group)
+    if number(caught) is None:
+        return caught
+    for beside in _ANY.finditer(line):
+        if not beside.start() <= start < beside.end():
+            continue
+        # what the pattern itself matches beside the group does not belong to the number
+        before = line[beside.start() : start] if start == match.start() else ""
+        after = line[end : beside.end()] if end == match.end() else ""
+        *others, left = before.split(",")
+        right, *more = after.split(",")
+        part = f"{left}{caught}{right}"
+        may_be_one = [number(f"{other},{part}", ".") for other in others[-1:]]
+        may_be_one += [number(f"{part},{other}", ".") for other in more[:1]]
+        if others or more:
+            may_be_one.append(number(f"{before}{caught}{after}"))
+        if any(value is not None for value in may_be_one):
+            shown = quoted(f"{line[:start][-12:]}{caught}{line[end:][:12]}".strip(), 60)
+            raise ValueError(
+                f"the pattern catches {caught} of {shown!r}; catch the whole number, as "
+                "([0-9.,]+), or write what stands before and after it"
+            )
+        caught, end = part, end + len(right)
+    if has_unsure_comma(caught, line):
+        raise ValueError(
+            f"the comma of {caught} may be that of decimals, as others on its line, or of "
+            "thousands; let the program print decimal points, as LC_ALL=C does"
+        )
+    if not is_rate or caught[-1:].isalpha():
+        return caught
+    multiple = _MULTIPLE.match(line, end)
+    return caught + (multiple[0] if multiple else multiple_beside(line, start, end))
+
+
+def multiple_beside(line: str, start: int, end: int) -> str:
+    """Return the multiple of the unit behind a number, or of the words before it: k, M or none."""
+    behind = _MULTIPLE_BEHIND.match(line, end)
+    if behind:
+        return multiple_of(line[behind.start() :].lstrip())[0]
+    before = _MULTIPLE_BEFORE.search(line, max(0, start - _MOST_LABEL), start)
+    return multiple_of(before[0])[0] if before else ""
+
+
+def multiple_of(unit: str) -> tuple[str, str]:
+    """Return the multiple of a unit as a number has it, and the unit without: k and images/s of
+    `k images/s`, `10^3 images/s` or `images/s (thousands)`.
+    """
+    match = _MULTIPLE_OF_UNIT.search(unit)
+    if not match:
+        return "", unit
+    word = match["multiple"] or match["last"]
+    is_million = word[0] in "mM" or word[-1] in "6⁶" or word.count("0") == 6
+    return "M" if is_million else "k", unit[: match.start()] + unit[match.end() :]
+
+
+def has_unsure_comma(text: str, line: str) -> bool:
+    """Return whether the comma of a number may group digits, or be as those of decimals that its
+    line has.
+    """
+    is_either = _GROUPED.fullmatch(text) and text.count(",") == 1
+    return bool(is_either and _DECIMAL_COMMA.search(line) and not _DECIMAL_POINT.search(line))
 
 
 def usable_rate(text: str) -> float | None:
@@ -102,18 +202,6 @@ def seconds(text: str) -> float | None:
     return amount * unit
 
 
-def _without_groups(digits: str) -> str | None:
-    whole_part, point, fraction = digits.partition(".")
-    first, *groups = whole_part.split(",")
-    if not groups:
-        return digits
-    if first != "0" and all(len(group) == 3 for group in groups):
-        return first + "".join(groups) + point + fraction
-    if len(groups) == 1 and not point:
-        return f"{first}.{groups[0]}"
-    return None
-
-
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
@@ -133,6 +221,22 @@ _ITEMS = (  # the plural that tables use, and other words for it
 _ITEM_OF = {word: words.split()[0] for words in _ITEMS for word in words.split()}
 # words for one example of a batch; whatever a user's examples are may be called so
 EXAMPLES = _set("examples instances records rows samples items")
+_PER_S = rf"(?i:{'|'.join(_ITEM_OF)})(?:(?:\s?/\s?|[\s_]per[\s_]|_)(?i:[a-z]+))+"  # tok/s/gpu, images per second
+_MULTIPLE_WORD = r"[kKM]|(?:thousand|million)s?(?: of)?"
+_ANY_MULTIPLE = rf"{_MULTIPLE_WORD}|10(?:\^|\*\*)[36]|10[³⁶]|1e[36]|1,?000(?:,?000)?"
+_MULTIPLE_BEHIND = re.compile(
+    rf"\s?(?:{_MULTIPLE_WORD}|[(\[](?:[x×*]\s?)?(?:{_ANY_MULTIPLE}))[\s_-]?(?={_PER_S})"
+)
+_MULTIPLE_OF_UNIT = re.compile(
+    rf"(?<![\w^.,])(?:[x×]\s?)?(?P<multiple>{_ANY_MULTIPLE})[\s_-]?(?={_PER_S})"
+    rf"|(?<=[A-Za-z])\s?[(\[](?:in\s|[x×*]\s?)?(?P<last>{_ANY_MULTIPLE})[)\]]"
+)
+_MULTIPLE_BEFORE = re.compile(  # of the unit of no other number
+    rf"(?<![\w^.,])(?:{_ANY_MULTIPLE})[\s_-]?{_PER_S}[)\]]?\s?[:=]\W{{0,3}}$"
+    rf"|(?<![\w^.,])(?<![\d.]\s)(?:{_ANY_MULTIPLE})[\s_-]?{_PER_S}[)\]]?\W{{0,3}}$"
+    rf"|{_PER_S}\s?[(\[](?:in\s|[x×*]\s?)?(?:{_ANY_MULTIPLE})[)\]]\W{{0,3}}$"
+)
+_MOST_LABEL = 60  # characters before a number
 _OF_ONE_KIND = (
     _set("tokens words"),  # fairseq counts tokens and says words
     EXAMPLES | {"images", "sequences", "sentences"},

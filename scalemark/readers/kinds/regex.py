@@ -15,6 +15,7 @@ from difflib import get_close_matches
 
 from scalemark.readers import fields
 from scalemark.readers.opening import Reader, ReadError, Reading, bare
+from scalemark.readers.words import whole_number
 from scalemark.text.untrusted import quoted
 
 ABOUT = (
@@ -39,15 +40,6 @@ _OF_OTHER_UNIT = re.compile(
     rf"(?:{'|'.join(f'({unit})' for unit in _OTHER_UNITS)})",
     re.I,
 )
-# what a number has on both sides of the part that a pattern catches
-_BEFORE = re.compile(r"(?:(?<![\w.,)\]])-)?(?:\d[\d._]*(?:[eE][+-]?)?)?$")
-_AFTER = re.compile(r"(?:[._]?\d+)*(?:[eE][+-]?\d+)?")
-# commas that may be within a number: before three digits, or as its decimal mark
-_ENDS_GROUP = re.compile(r"\d,$")
-_IN_GROUPS = re.compile(r"\d{3}(?!\d)|\d+$")
-_GOES_ON = re.compile(r",(?:\d{3}(?!\d)|\d{1,2}(?![\d.,]*\d))")
-_MULTIPLE = re.compile(r"\s?k(?=[a-z]{2,}/s)|[kKMGBT](?![A-Za-z0-9])")
-_NUMBER = re.compile(r"[-+]?[\d.,_]*\d[\d.,_]*(?:[eE][-+]?\d+)?")
 
 
 def create(argument: str) -> "PatternReader":
@@ -109,12 +101,15 @@ class PatternReader(Reader):
             match = matched(self._pattern, line)
         if not match:
             return None
-        if not self._names:
-            return self._fields.reading({"throughput": whole_number(match, 1)})
         given = {}
-        for name, caught in match.groupdict().items():
-            if caught is not None:
-                given[name] = whole_number(match, name)
+        try:
+            for name in self._names or (1,):
+                called = "throughput" if name == 1 else str(name)
+                if match[name] is not None:
+                    is_rate = called in ("throughput", "total")
+                    given[called] = whole_number(match, name, is_rate=is_rate)
+        except ValueError as error:
+            raise ReadError(str(error)) from error
         is_alone = "total" in given or "items_per_step" in given
         if self._awaited and not is_alone and not self._awaited & given.keys():
             self._waiting |= given
@@ -122,38 +117,6 @@ class PatternReader(Reader):
         reading = self._fields.reading(self._waiting | given)
         self._waiting = {}
         return reading
-
-
-def whole_number(match: re.Match[str], group: int | str) -> str:
-    """Return what a group caught, with what the line has of the same number beside it.
-
-    `([0-9.]+) img/s` catches 9 of 1e+09, and 3 of -3. Raises ReadError for a comma beside it, which
-    may group digits or part columns.
-    """
-    caught = match[group] or ""
-    if not _NUMBER.fullmatch(caught):
-        return caught
-    line, (start, end) = match.string, match.span(group)
-    before, after = line[:start], line[end:]
-    # what the pattern itself matches beside the group does not belong to the number
-    begins, ends = start == match.start(), end == match.end()
-    if (begins and _ENDS_GROUP.search(before) and _IN_GROUPS.match(caught)) or (
-        ends and _GOES_ON.match(after)
-    ):
-        shown = quoted(f"{before[-12:]}{caught}{after[:12]}".strip(), 60)
-        raise ReadError(
-            f"the pattern catches {caught} of {shown!r}; catch the whole number, as ([0-9.,]+), or "
-            "write what stands before and after it"
-        )
-    if begins:
-        begin = _BEFORE.search(before)
-        caught = (begin[0] if begin else "") + caught
-    if ends:
-        more = _AFTER.match(after)
-        caught, after = caught + (more[0] if more else ""), after[more.end() if more else 0 :]
-    if group in (1, "throughput", "total") and (multiple := _MULTIPLE.match(after)):
-        caught += multiple[0].strip()
-    return caught
 
 
 # Python's `re` tries alternatives until one fits: of a repeat within a repeat, as `(a+)+$`, so many

@@ -134,6 +134,14 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("Steps {n}02400 @ 512{n}.1 SPS. Loss 12.1", [5121.1, 5122.1, 5123.1], None),
     ("step {n}00 lr 1 step-time 0.13s wps 45.3{n}K ppl 80{n}.1", [45310, 45320, 45330], None),
     ("step {n}0 running at 2.{n} steps per second", [1 / 2.1, 1 / 2.2, 1 / 2.3], None),
+    # decimal commas, where nothing else may be meant, and thousands in units
+    ("step {n}0 loss 2,1{n} 9.92{n},3 samples/s", [9921.3, 9922.3, 9923.3], None),
+    ("step {n}0 loss 2,1{n} 12,56{n} samples/s", [], None),
+    ("step {n}0 loss 2.1 12.{n} k images/s", [12100, 12200, 12300], None),
+    ("step {n}0 loss 2.1 KTok/s: 12.{n}", [12100, 12200, 12300], None),
+    ("step {n}0 throughput (k tok/s): 12.{n}", [12100, 12200, 12300], None),
+    ("step {n}0 tokens/s (thousands): 12.{n}", [12100, 12200, 12300], None),
+    ("step {n}0 throughput: 12.{n} [10^3 tok/s]", [], None),
     # of items that look like steps
     ("Epoch {n}/3\n60000/60000 [=====] - 1{n}s - loss: 0.2", [60000 / 11, 5000, 60000 / 13], None),
     (
@@ -172,6 +180,11 @@ def test_bars_whose_ranks_print_some_steps_each_are_of_one_epoch():
 def test_the_items_of_a_step_are_counted_and_not_asked_for():
     path = CASES / "megatron_global_batch.log"
     assert search(log_text(path).lines, path).fits[0].readings[-1].items_per_step == 2
+
+
+def test_the_loss_beside_a_rate_has_its_decimal_comma():
+    reading = search(["step 10 loss 2,15 123,5 img/s"]).fits[0].readings[0]
+    assert (reading.throughput, reading.metrics["loss"]) == (123.5, 2.15)
 
 
 def test_a_time_since_the_begin_is_none_of_steps():

@@ -63,6 +63,12 @@ WHOLE = {  # a line, by a pattern that catches a part of its number, and what it
     "3,12.5 samples/s": ("([0-9.]+) samples/s", 12.5),
     "0-100 samples/s": ("([0-9.]+) samples/s", 100),
     "step 3, 12.5 samples/s": ("([0-9.]+) samples/s", 12.5),
+    "9.929,3 samples/s": ("([0-9.,]+) samples/s", 9929.3),
+    "kimg/s: 12.5": ("kimg/s: ([0-9.]+)", 12_500),
+    "rate (10^3 tok/s): 12.5": (r"rate \(.*\): ([0-9.]+)", 12_500),
+    "12.5 M tok/s": ("([0-9.]+) M tok/s", 12_500_000),
+    "gpus 0,1 12,561 samples/s": ("([0-9.,]+) samples/s", 12_561),
+    "loss 2.31, 12,561 samples/s": ("([0-9.,]+) samples/s", 12_561),
 }
 
 
@@ -84,11 +90,17 @@ def test_a_rate_below_zero_is_none():
         ("samples/s ([0-9.]+)", "samples/s 119,600.0"),
         ("samples/s (?P<throughput>[0-9.]+)", "samples/s 119,600"),
         ("rate,([0-9.]+)", "5,rate,100,0"),
+        ("([0-9.]+) samples/s", "9.929,3 samples/s"),
     ],
 )
 def test_a_number_that_may_go_on_behind_a_comma_is_refused(pattern: str, line: str):
     with pytest.raises(ReadError, match=r"catch the whole number, as \(\[0-9.,\]\+\), or write"):
         read(pattern, line)
+
+
+def test_a_comma_that_may_be_of_decimals_or_of_thousands_is_refused():
+    with pytest.raises(ReadError, match=r"12,561 may be that of decimals, .* as LC_ALL=C does"):
+        read("([0-9.,]+) samples/s", "loss 2,31 12,561 samples/s")
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ foundry_rows: mosaicml/llm-foundry scripts/train/benchmarking; seconds_per_step:
 nodes: figures made up in the form of tables over hosts.
 """
 
-import math
 from pathlib import Path
 
 import pytest
 
+from scalemark.readers.words import number
 from scalemark.records.references import Rejected
 from store.errors import StoreError
-from store.imports import ImportOptions, figures, read_number, read_table, understood
+from store.imports import ImportOptions, figures, read_table, understood
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -94,13 +94,45 @@ def test_what_a_table_leaves_open_is_asked_for(name, arguments, options, asked):
         ("2.84M", 2.84e6, None), ("64k", 64e3, 64e3), ("64m", None, None), ("1e3", 1000, 1000),
         ("1024 img/s", None, None), ("50 %", None, None), ("1.5x", None, None), ("0,123", None, 0.123), ("12,5", None, 12.5),
         (".5", 0.5, None), ("5.", 5, None), (".", None, None), ("", None, None), ("-3", -3, -3), ("1,2,3", None, None),
-        ("1,234 567", None, None),
+        ("1,234 567", None, None), ("1_000", 1000, 1000),
     ],
 )  # fmt: skip
 def test_numbers_are_read_as_people_write_them(text, with_point, with_comma):
     for expected, decimal_comma in ((with_point, False), (with_comma, True)):
-        number = read_number(text, decimal_comma=decimal_comma)
-        assert math.isnan(number) if expected is None else number == expected
+        assert number(text, "," if decimal_comma else ".") == expected
+
+
+UNITS = {  # of a column, and what a row of 12.5 and 2 GPUs has; None: refused
+    "k images/s": (12_500, "images"),
+    "K tok/s": (12_500, "tokens"),
+    "M samples/s": (12_500_000, "samples"),
+    "10^3 images/s": (12_500, "images"),
+    "Throughput [x1000 tok/s]": (12_500, "tokens"),
+    "tokens/s (in thousands)": (12_500, "tokens"),
+    "1000 images/s": (12_500, "images"),
+    "images/min": None,
+    "tokens per day": None,
+    "tokens/ms": None,
+    "ms/image": None,
+}
+
+
+@pytest.mark.parametrize("column", UNITS)
+def test_a_rate_has_the_unit_of_its_column(tmp_path, column):
+    (tmp_path / "t.csv").write_text(f"num_gpus;{column}\n2;12.5\n")
+    arguments = (tmp_path / "t.csv", f"{column}=throughput")
+    if UNITS[column] is None:
+        with pytest.raises(StoreError, match="items per second"):
+            read(*arguments, decimal_comma=False)
+    else:
+        (found,) = read(*arguments, decimal_comma=False)
+        assert (found.throughput, found.item) == UNITS[column]
+
+
+def test_milliseconds_are_no_seconds(tmp_path):
+    (tmp_path / "t.csv").write_text("num_gpus,step time (ms)\n2,12.5\n")
+    with pytest.raises(StoreError, match=r"wanted --map step time \(ms\)=step_ms"):
+        read(tmp_path / "t.csv", "step time (ms)=step_s")
 
 
 DOUBTFUL = (
