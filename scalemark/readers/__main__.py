@@ -85,7 +85,16 @@ def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
         help="a file, or a run folder: its log.txt, and files of results",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser.parse_args(arguments)
+    asked, others = parser.parse_known_args(arguments)
+    if others:
+        why = f"unrecognized arguments: {' '.join(others)}"
+        if not others[0].startswith("-"):
+            why += (
+                "; a reader is a setting of a sweep, as `scalemark sweep command=... read=...`, "
+                "and of the logs that one kept: `scalemark read --sweep SWEEP read=...`"
+            )
+        parser.error(why)
+    return asked
 
 
 def _print_fits(path: Path, text: LogText, result: Search) -> None:

@@ -191,7 +191,14 @@ HALF_LINES = 20_000
 OUTPUT_FILE = "log.txt"  # what our run folders call the output of a program
 _PRINTED = bytes(range(32, 256)) + b"\t\n\r\x08\x0c\x1b"
 _MOST_CONTROLS = 0.1  # of the bytes of a text
-_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7z": "xz", b"\x28\xb5": "zstd"}
+_FORMATS = {  # the first bytes of files that are no text, or hide it
+    b"\x1f\x8b": "packed by gzip; unpack it first",
+    b"BZh": "packed by bzip2; unpack it first",
+    b"\xfd7z": "packed by xz; unpack it first",
+    b"\x28\xb5": "packed by zstd; unpack it first",
+    b"PK\3\4": "a zip archive, as checkpoints are; wanted the text that a program printed",
+    b"SQLite format 3\0": "a SQLite database; wanted the text that a program printed",
+}
 
 
 class LogError(Exception):
@@ -251,12 +258,13 @@ def _lines(content: bytes) -> list[str]:
 
 
 def _refuse_binary(begin: bytes) -> None:
-    for mark, name in _PACKED.items():
+    for mark, what in _FORMATS.items():
         if begin.startswith(mark):
-            raise LogError(f"it is packed by {name}; unpack it first")
+            raise LogError(f"it is {what}")
     if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return
     text = begin.replace(b"\0", b"")  # a log that was cut while it was written has some
-    controls = text.translate(None, _PRINTED)
-    if begin and len(controls) >= _MOST_CONTROLS * len(text):
+    num_controls = len(text.translate(None, _PRINTED))
+    num_others = text.decode(errors="replace").count("\ufffd")
+    if begin and num_controls + num_others >= _MOST_CONTROLS * len(text):
         raise LogError("it is binary; wanted the text that a program printed")

@@ -25,6 +25,14 @@ def run(text: str | bytes, *arguments: str) -> int:
     return main([str(log), *arguments], program="scalemark read")
 
 
+def test_a_reader_belongs_to_a_sweep(capsys):
+    with pytest.raises(SystemExit):
+        run(TITAN, "read=regex:tps: ([0-9,]+)")
+    said = capsys.readouterr().err
+    assert "`scalemark sweep command=... read=...`" in said
+    assert "`scalemark read --sweep SWEEP read=...`" in said
+
+
 def test_a_known_program_is_of_one_gpu(capsys, snapshot):
     assert run(TITAN) == 0
     assert capsys.readouterr() == (snapshot, "")
@@ -71,8 +79,16 @@ def test_a_script_hears_that_nothing_was_found(capsys):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\x00\x01" * 50, gzip.compress(b"step: 1 tps: 2"), b"\n\n"],
-    ids=["empty", "binary", "packed", "blank"],
+    [
+        b"",
+        b"\x00\x01" * 50,
+        gzip.compress(b"step: 1 tps: 2"),
+        b"\n\n",
+        b"SQLite format 3\0 step: 1 tps: 2\n",
+        b"\xd0\x01\xb0step: 1 tps: 2\xe9\xff",
+        b"PK\x03\x04\nstep: 1 tps: 2\n",
+    ],
+    ids=["empty", "binary", "packed", "blank", "database", "no characters", "checkpoint"],
 )
 def test_a_file_that_is_no_log_is_refused(content: bytes, capsys, snapshot):
     exit_code = run(content)
