@@ -205,7 +205,8 @@ _HINT = re.compile(
     re.IGNORECASE,
 )
 _UNIT = re.compile(
-    r"\s?(?:(?:[kKM]|thousand|million) (?=\w+ ?(?:/|per )))?(?:[A-Za-zµ]+|(?=/))(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
+    r"\s?(?:(?:[kKM]|thousand|million) (?=\w+ ?(?:/|per )))?(?:[A-Za-zµ]+|(?=/))"
+    r"(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
 )
 _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec: 22528.2`
     rf"\s?(?:[A-Za-z]+/s\w*[)\]]\s?[:=]|(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{STEP_WORDS}\b(?!\s?(?:/|per)\s?s))",
@@ -228,7 +229,7 @@ _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?%)")
 _IS_NAME = re.compile(r"[\w/]*['\"]?\s*[:=]")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
 _UNIT_BEFORE = re.compile(r"^\S*/\S+\s*(?=\($)")  # of the number before, as `img/s/GPU (`
-_OF_NUMBER_BEFORE = re.compile(r"^[A-Za-z]+/s(?:ec)?\s+")
+_OF_NUMBER_BEFORE = re.compile(r"^[A-Za-z]+/s(?:ec)?(?:/\w+)?[\s|]+")
 _IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IGNORECASE)
 _CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×*])\s*$", re.I)
 _OF_BARS = ("it/s", "s/it")

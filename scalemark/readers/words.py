@@ -221,7 +221,8 @@ _ITEMS = (  # the plural that tables use, and other words for it
 _ITEM_OF = {word: words.split()[0] for words in _ITEMS for word in words.split()}
 # words for one example of a batch; whatever a user's examples are may be called so
 EXAMPLES = _set("examples instances records rows samples items")
-_PER_S = rf"(?i:{'|'.join(_ITEM_OF)})(?:(?:\s?/\s?|[\s_]per[\s_]|_)(?i:[a-z]+))+"  # tok/s/gpu, images per second
+# tok/s/gpu, images per second
+_PER_S = rf"(?i:{'|'.join(_ITEM_OF)})(?:(?:\s?/\s?|[\s_]per[\s_]|_)(?i:[a-z]+))+"
 _MULTIPLE_WORD = r"[kKM]|(?:thousand|million)s?(?: of)?"
 _ANY_MULTIPLE = rf"{_MULTIPLE_WORD}|10(?:\^|\*\*)[36]|10[³⁶]|1e[36]|1,?000(?:,?000)?"
 _MULTIPLE_BEHIND = re.compile(

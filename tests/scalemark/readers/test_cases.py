@@ -100,6 +100,7 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n} loss 2.1 1-GPU throughput: 25{n} img/s", [], None),
     ("step {n} throughput 8 x 25{n} img/s", [], None),
     ("step {n} throughput 25{n} x 8 img/s", [], None),
+    ("step {n}0 | 10{n}.5 img/s/GPU | 81{n}.0 img/s", [811, 812, 813], None),
     # of videos and queues, of one step or of several, and epochs beside steps
     ("step {n} loss 2.{n} video fps=25", [], None),
     ("clip{n}.mp4 fps=25 step {n} loss 2.1", [], None),
