@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from command.points import Column, Fit, Points, RunSummary, are_last, fitted
+from command.points import Column, Fit, LineKinds, Points, RunSummary, are_last, fitted
 from scalemark.readers.opening import Reader, Reading
 from scalemark.records.trial import TrialSpec
 
@@ -408,6 +408,7 @@ class PrintedNumbers:
     def __init__(self, spec: TrialSpec, reader: Reader) -> None:
         self.curve = StepCurve()
         self.summary = RunSummary(spec.item)
+        self.kinds = LineKinds()
         # the last value of each, but the loss; none of what is not finite at the end
         self.metrics: dict[str, float] = {}
         self.first_loss: float | None = None
@@ -458,6 +459,7 @@ class PrintedNumbers:
             self.unusable.append(reading.unusable)
             del self.unusable[1000:]
         reading = self._of_all_replicas(reading)
+        self.kinds.take(reading)
         self.summary.take(reading)
         mean: float | None = None
         if reading.is_total and reading.step is None:

@@ -95,6 +95,12 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
             "its step numbers fall, so that they are no steps done; print how many are done, or "
             "leave the step out of read="
         )
+    two_phases = printed.kinds.of_two_phases
+    if two_phases:
+        raise NothingReadError(
+            f"its pattern reads lines of two phases: {two_phases}; write the words of one of them "
+            "into read="
+        )
     summary = printed.summary
     counted = items_per_step or summary.items_per_step
     of_run = summary.of_run(counted)

@@ -10,12 +10,13 @@
 import math
 from array import array
 from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalemark.readers.opening import Reading
-from scalemark.readers.words import EXAMPLES, are_of_one_kind
+from scalemark.readers.words import EVALUATION, EXAMPLES, are_of_one_kind
 from scalemark.records.measurement import ITEMS, STEPS, is_item
 from scalemark.records.trial import TrialSpec
 
@@ -157,6 +158,57 @@ class RunSummary:
 
     def _has(self, reading: Reading | None) -> bool:
         return reading is not None and not self.is_other(reading)
+
+
+class LineKinds:
+    """Rates by the words of the lines that say them, where a pattern takes lines without a step:
+    it may take those of an evaluation as well.
+    """
+
+    _MOST_KINDS = 20
+    _MOST_LINES = 2_000
+    _APART = 1.05
+    _FEWEST_TURNS = 3  # from one kind to the other, by which they are no parts of a run
+
+    def __init__(self) -> None:
+        self._rates: dict[frozenset[str], list[float]] = {}
+        self._order: list[frozenset[str]] = []
+
+    def take(self, reading: Reading) -> None:
+        """Keep the rate of a line."""
+        rate = reading.throughput or (1 / reading.step_s if reading.step_s else None)
+        words = reading.line_words
+        is_new = words not in self._rates
+        if (
+            reading.step is not None
+            or not words
+            or not rate
+            or len(self._order) >= self._MOST_LINES
+        ):
+            return
+        if is_new and len(self._rates) >= self._MOST_KINDS:
+            return
+        self._rates.setdefault(words, []).append(rate)
+        self._order.append(words)
+
+    @property
+    def of_two_phases(self) -> str:
+        """Say which words part lines of two phases; empty where rates are of one."""
+        for kinds in combinations(self._rates, 2):
+            slow, fast = sorted(kinds, key=lambda kind: float(np.median(self._rates[kind])))
+            slowest_fast = np.quantile(self._rates[fast], 0.25)
+            if slowest_fast <= self._APART * np.quantile(self._rates[slow], 0.75):
+                continue
+            order = [kind for kind in self._order if kind in kinds]
+            num_turns = sum(after != before for before, after in pairwise(order))
+            if num_turns < self._FEWEST_TURNS and not EVALUATION & (slow ^ fast):
+                continue
+            said = []
+            for kind, other in ((slow, fast), (fast, slow)):
+                own = " ".join(map(repr, sorted(kind - other))) or f"no {min(other - kind)!r}"
+                said.append(f"lines with {own} say {np.median(self._rates[kind]):.4g}")
+            return ", and ".join(said)
+        return ""
 
 
 def label(spec: TrialSpec, reported: str, *, is_known: bool, is_reported: bool) -> str:

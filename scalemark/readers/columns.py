@@ -209,7 +209,7 @@ _UNIT = re.compile(
     r"(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
 )
 _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec: 22528.2`
-    rf"\s?(?:[A-Za-z]+/s\w*[)\]]\s?[:=]|(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{STEP_WORDS}\b(?!\s?(?:/|per)\s?s))",
+    rf"\s?(?:[A-Za-z]+/s\w*[)\]]\s?[:=]|(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{STEP_WORDS}\b(?!\s?(?:/|per)\s?s|\s*[=:]\s*\d))",
     re.I,
 )
 _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 iterations`
@@ -441,9 +441,8 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     ends = [end for end in ends if end < len(label) and not COUNTED.search(label)]
     if ends:
         yield _UNIT_BEFORE.sub("", label[ends[-1] :].lstrip())
-        if re.search(r"[:=]\s*\S", label):
-            return  # another number with its name
-    yield label.lstrip()
+    if not ends or not re.search(r"[:=]\s*\S", label):  # of another number, with its name
+        yield label.lstrip()
     if _ENDS_WITH_NUMBER.search(label):
         yield ""
 

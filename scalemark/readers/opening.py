@@ -33,6 +33,9 @@ class Reading:
     is_mean: bool = False  # over all steps of the run or the epoch, or smoothed; no window of it
     item: str = ""  # what is counted (images, tokens, samples), where the output says
     per_gpu: bool | None = None  # None: the output does not say
+    line_words: frozenset[str] = field(
+        default=frozenset(), compare=False
+    )  # where a pattern is read
     unusable: str = ""  # what stood where a rate was expected, as nan; then there is none
     metrics: Mapping[str, float] = field(default_factory=dict)  # others, as loss; may be nan
 

@@ -272,12 +272,14 @@ _NEUTRAL = _set(
     "per is of at the current curr cur inst instant instantaneous now perf model train training"
     " step second sec s ms throughput performance metrics metric speed rate info root epoch and"
 )
-_PHASES = _set(  # of a program, beside training
-    "eval evaluation evaluating evaluate val valid validation validating test testing infer"
-    " inference predict prediction predicting generation generate generating generated gen decode"
-    " decoding prefill rollout rollouts collect collection collecting load loading save saving"
-    " checkpoint compile compilation compiling warmup warming warm sanity tokenize tokenizing"
-    " preprocess preprocessing download downloading dataloader sampler profile profiling"
+EVALUATION = _set(
+    "eval evaluation evaluating evaluate val valid validation validating test testing"
+)
+_PHASES = EVALUATION | _set(  # of a program, beside training
+    "infer inference predict prediction predicting generation generate generating generated gen"
+    " decode decoding prefill rollout rollouts collect collection collecting load loading save"
+    " saving checkpoint compile compilation compiling warmup warming warm sanity tokenize"
+    " tokenizing preprocess preprocessing download downloading dataloader sampler profile profiling"
 )
 _OTHER = _PHASES | _set(  # numbers that are of something else than training steps
     "data dataset reader loader eta remaining left prompt forward backward fwd bwd flop flops"

@@ -1,7 +1,7 @@
 """Programs that do 2,000 items/s and print as others do: stored within 2 %, or nothing is stored."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -129,11 +129,46 @@ def test_a_program_of_known_speed_is_stored_right_or_not_at_all(name: str):
         assert measured.measurement.median_step_s is None
 
 
+def stored(read: str, lines: Iterable[tuple[float, str]]) -> float:
+    """Return the throughput that is stored of a program that prints these lines."""
+    spec = spec_of("true", read, num_gpus=1)
+    printed = PrintedNumbers(spec, open_reader(read))
+    ended_s = 0.0
+    for ended_s, line in lines:
+        printed.take_line(line, ended_s)
+    return measured_by(run_of(spec, printed, ended_s), None).measurement.throughput
+
+
 def test_rates_of_several_phases_are_not_stored():
-    lines = list(printed_by(PROGRAMS["ColossalChat"], 10))
-    read = "regex:throughput: ([0-9.]+)"
-    printed = PrintedNumbers(spec_of("true", read, num_gpus=1), open_reader(read))
-    for arrival_s, line in lines:
-        printed.take_line(line, arrival_s)
-    with pytest.raises(NothingReadError, match="of several phases"):
-        measured_by(run_of(spec_of("true", read, num_gpus=1), printed, lines[-1][0]), None)
+    with pytest.raises(NothingReadError, match=r"lines with 'train' say .* with 'generate' say"):
+        stored("regex:throughput: ([0-9.]+)", printed_by(PROGRAMS["ColossalChat"], 10))
+    alike = [(2.0 * line, f"throughput {100 + 200 * (line % 2)}") for line in range(60)]
+    with pytest.raises(NothingReadError, match="its rates are of several phases"):
+        stored("regex:throughput ([0-9.]+)", alike)
+
+
+@pytest.mark.parametrize("every", [1, 5, 20])
+@pytest.mark.parametrize("took_s", [0.0, 1 / 3, 0.5])
+@pytest.mark.parametrize(
+    ("read", "form", "train", "eval_", "said"),
+    [
+        ("throughput ([0-9.]+)", "{phase} throughput {number:.1f}", 100, 300, "100.* say 300"),
+        ("throughput ([0-9.]+)", "throughput {number:.1f} ({phase})", 100, 60, "60.* say 100"),
+        ("throughput (?P<total>[0-9.]+)", "{phase} throughput {number:.1f}", 100, 300, "300"),
+        ("(?P<step_ms>[0-9.]+) ms", "{phase} took {number:.1f} ms", 1000, 300, "3.333"),
+    ],
+)
+def test_lines_of_training_and_evaluation_under_one_pattern_are_refused(
+    read, form, train, eval_, said, every, took_s
+):
+    now_s, lines = 0.0, []
+    for line in range(60):
+        now_s += 1
+        lines.append((now_s, form.format(phase="train", number=train)))
+        if line % every == 0:
+            now_s += took_s
+            lines.append((now_s, form.format(phase="eval", number=eval_)))
+    with pytest.raises(NothingReadError, match=rf"lines with '(train|eval)' say {said}"):
+        stored(f"regex:{read}", lines)
+    one_phase = [(at_s, line) for at_s, line in lines if "train" in line]
+    assert stored(f"regex:{read}", one_phase) == pytest.approx(train if "ms" not in read else 1)

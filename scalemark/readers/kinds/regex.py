@@ -11,11 +11,12 @@ step=(?P<step>[0-9]+)|tok/s=(?P<throughput>[0-9.]+)              the step stands
 import re
 import signal
 import threading
+from dataclasses import replace
 from difflib import get_close_matches
 
 from scalemark.readers import fields
 from scalemark.readers.opening import Reader, ReadError, Reading, bare
-from scalemark.readers.words import whole_number
+from scalemark.readers.words import NUMBER, whole_number, words_of
 from scalemark.text.untrusted import quoted
 
 ABOUT = (
@@ -116,7 +117,10 @@ class PatternReader(Reader):
             return None
         reading = self._fields.reading(self._waiting | given)
         self._waiting = {}
-        return reading
+        if reading is None:
+            return None
+        of_line = frozenset(words_of(re.sub(NUMBER, " ", match.string)))
+        return replace(reading, line_words=of_line)
 
 
 # Python's `re` tries alternatives until one fits: of a repeat within a repeat, as `(a+)+$`, so many
