@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from command.points import Column, Fit, LineKinds, Points, RunSummary, are_last, fitted
+from command.points import Column, Fit, Points, RunSummary, are_last, fitted
 from scalemark.readers.opening import Reader, Reading
 from scalemark.records.trial import TrialSpec
 
@@ -399,6 +399,7 @@ def doubts(curve: StepCurve, calls: Calls, num_warm_up: int) -> Iterator[str]:
 LOSS = "loss"
 MOST_METRICS = 50
 MOST_LOSSES = 1000  # that are kept
+MOST_RATED = 2000  # lines whose words are kept
 _LONGEST_NAME = 60
 
 
@@ -408,7 +409,8 @@ class PrintedNumbers:
     def __init__(self, spec: TrialSpec, reader: Reader) -> None:
         self.curve = StepCurve()
         self.summary = RunSummary(spec.item)
-        self.kinds = LineKinds()
+        # words and rates of lines that a pattern takes: perhaps of an evaluation as well
+        self.rated: list[tuple[frozenset[str], float]] = []
         # the last value of each, but the loss; none of what is not finite at the end
         self.metrics: dict[str, float] = {}
         self.first_loss: float | None = None
@@ -459,7 +461,9 @@ class PrintedNumbers:
             self.unusable.append(reading.unusable)
             del self.unusable[1000:]
         reading = self._of_all_replicas(reading)
-        self.kinds.take(reading)
+        rate = reading.throughput or (1 / reading.step_s if reading.step_s else None)
+        if rate and reading.line_words and reading.step is None and len(self.rated) < MOST_RATED:
+            self.rated.append((reading.line_words, rate))
         self.summary.take(reading)
         mean: float | None = None
         if reading.is_total and reading.step is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from command import curve
-from command.points import are_other, label
+from command.points import are_other, label, two_phases
 from command.watch import Looks, TakenResources
 from scalemark.readers.opening import FASTEST_STEP_S
 from scalemark.records.measurement import (
@@ -95,11 +95,9 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
             "its step numbers fall, so that they are no steps done; print how many are done, or "
             "leave the step out of read="
         )
-    two_phases = printed.kinds.of_two_phases
-    if two_phases:
+    if parted := two_phases(printed.rated):
         raise NothingReadError(
-            f"its pattern reads lines of two phases: {two_phases}; write the words of one of them "
-            "into read="
+            f"its pattern reads lines of two phases: {parted}; write the words of one into read="
         )
     summary = printed.summary
     counted = items_per_step or summary.items_per_step

@@ -9,6 +9,7 @@
 
 import math
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
@@ -160,55 +161,33 @@ class RunSummary:
         return reading is not None and not self.is_other(reading)
 
 
-class LineKinds:
-    """Rates by the words of the lines that say them, where a pattern takes lines without a step:
-    it may take those of an evaluation as well.
+_APART = 1.05  # rates of two phases
+_MOST_KINDS = 20  # of lines that are compared
+_FEWEST_TURNS = 3  # from one kind of lines to another, which are no parts of a run then
+
+
+def two_phases(rated: Sequence[tuple[frozenset[str], float]]) -> str:
+    """Say which words part lines of two phases, by the words and the rates of lines; empty where
+    rates are of one.
     """
-
-    _MOST_KINDS = 20
-    _MOST_LINES = 2_000
-    _APART = 1.05
-    _FEWEST_TURNS = 3  # from one kind to the other, by which they are no parts of a run
-
-    def __init__(self) -> None:
-        self._rates: dict[frozenset[str], list[float]] = {}
-        self._order: list[frozenset[str]] = []
-
-    def take(self, reading: Reading) -> None:
-        """Keep the rate of a line."""
-        rate = reading.throughput or (1 / reading.step_s if reading.step_s else None)
-        words = reading.line_words
-        is_new = words not in self._rates
-        if (
-            reading.step is not None
-            or not words
-            or not rate
-            or len(self._order) >= self._MOST_LINES
-        ):
-            return
-        if is_new and len(self._rates) >= self._MOST_KINDS:
-            return
-        self._rates.setdefault(words, []).append(rate)
-        self._order.append(words)
-
-    @property
-    def of_two_phases(self) -> str:
-        """Say which words part lines of two phases; empty where rates are of one."""
-        for kinds in combinations(self._rates, 2):
-            slow, fast = sorted(kinds, key=lambda kind: float(np.median(self._rates[kind])))
-            slowest_fast = np.quantile(self._rates[fast], 0.25)
-            if slowest_fast <= self._APART * np.quantile(self._rates[slow], 0.75):
-                continue
-            order = [kind for kind in self._order if kind in kinds]
-            num_turns = sum(after != before for before, after in pairwise(order))
-            if num_turns < self._FEWEST_TURNS and not EVALUATION & (slow ^ fast):
-                continue
-            said = []
-            for kind, other in ((slow, fast), (fast, slow)):
-                own = " ".join(map(repr, sorted(kind - other))) or f"no {min(other - kind)!r}"
-                said.append(f"lines with {own} say {np.median(self._rates[kind]):.4g}")
-            return ", and ".join(said)
-        return ""
+    rates: dict[frozenset[str], list[float]] = {}
+    for words, rate in rated:
+        rates.setdefault(words, []).append(rate)
+    kinds = sorted(rates, key=lambda words: len(rates[words]))[-_MOST_KINDS:]
+    usual = {words: float(np.median(rates[words])) for words in kinds}
+    for slow, fast in combinations(sorted(kinds, key=usual.__getitem__), 2):
+        if np.quantile(rates[fast], 0.25) <= _APART * np.quantile(rates[slow], 0.75):
+            continue
+        order = [words for words, _ in rated if words in (slow, fast)]
+        num_turns = sum(after != before for before, after in pairwise(order))
+        if num_turns < _FEWEST_TURNS and not EVALUATION & (slow ^ fast):
+            continue
+        said = []
+        for own, other in ((slow, fast), (fast, slow)):
+            named = " ".join(map(repr, sorted(own - other))) or f"no {min(other - own)!r}"
+            said.append(f"lines with {named} say {usual[own]:.4g}")
+        return ", and ".join(said)
+    return ""
 
 
 def label(spec: TrialSpec, reported: str, *, is_known: bool, is_reported: bool) -> str:

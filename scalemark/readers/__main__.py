@@ -87,13 +87,11 @@ def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print JSON")
     asked, others = parser.parse_known_args(arguments)
     if others:
-        why = f"unrecognized arguments: {' '.join(others)}"
-        if not others[0].startswith("-"):
-            why += (
-                "; a reader is a setting of a sweep, as `scalemark sweep command=... read=...`, "
-                "and of the logs that one kept: `scalemark read --sweep SWEEP read=...`"
-            )
-        parser.error(why)
+        parser.error(
+            f"unrecognized arguments: {' '.join(others)}; a reader is a setting of a sweep, as "
+            "`scalemark sweep command=... read=...`, and of the logs that one kept: `scalemark "
+            "read --sweep SWEEP read=...`"
+        )
     return asked
 
 

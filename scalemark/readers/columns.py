@@ -12,7 +12,7 @@ from scalemark.readers.kinds.tqdm import BEFORE_RATE, bar_of
 
 STEP_WORDS = r"(?:steps?|iters?|iterations?|its|batch(?:es)?|updates?)"
 COUNTED = re.compile(
-    rf"(?<![\d.])(\d+)\s?-?\s?{STEP_WORDS}\b(?!-|\s*(?:/|per)\s*s)(?!\s*[=:\[]?\s*\d)",
+    rf"(?<![\d.])(\d+)\s?-?\s?(?:train(?:ing)?\s)?{STEP_WORDS}\b(?!-|\s*(?:/|per)\s*s)(?!\s*[=:\[]?\s*\d)",
     re.IGNORECASE,
 )
 """A number of steps that a time is of, as in `time/100 steps: 35.2s` or `100 steps take 0.7 s`."""
@@ -58,18 +58,16 @@ _SPECIAL = frozenset(".^$*+?{}[]\\|()")
 _TOKEN = re.compile(r"\d+|\s+|['\"]|.", re.DOTALL)
 _NEARLY_ALL = 0.9
 _LEAST_ALONE = 3  # lines with a step and no rate, to be taken for those of training
-_MOST_LINES = 2_000  # that are looked at
 MOST_ABOVE = 40  # lines between that of the step and that of the rate
 _END = "\x1e"  # of a line, which no pattern reaches over
 
 
 def step_pattern(lines: Sequence[str]) -> str | None:
     """Return a pattern of the step in lines of one kind; None where they have none that grows."""
-    sample = lines[:_MOST_LINES]
     growing: list[str] = []
-    for pattern in _forms(sample):
-        steps = _steps(pattern, sample)
-        if len(steps) < _NEARLY_ALL * len(sample):
+    for pattern in _forms(lines):
+        steps = _steps(pattern, lines)
+        if len(steps) < _NEARLY_ALL * len(lines):
             continue
         if "epoch" in pattern or grows(steps, strictly=True):
             return pattern
@@ -87,7 +85,7 @@ def counts_epochs(pattern: str, line: str) -> bool:
 def step_pattern_above(lines: Sequence[str], places: Sequence[int]) -> str | None:
     """Return a pattern of the step in lines that stand above those at `places`, the nearest."""
     above: list[str] = []
-    for place in places[:_MOST_LINES]:
+    for place in places:
         above.append(_END.join(reversed(lines[max(0, place - MOST_ABOVE) : place])))
     for pattern in dict.fromkeys(_labels_above(above[:3])):
         steps = _steps(pattern, above)
@@ -198,12 +196,6 @@ _MOST_RATES = 24  # of a line
 _MOST_LABEL = 60
 _MOST_NUMBERS = 5  # in a row, between which only units stand
 APART = 1.05  # columns whose medians differ by less say the same
-_HINT = re.compile(
-    r"/\s?s|per[_ -]?s|/it|/step|/batch|tps|wps|ips|sps|fps|ups|tgs|throughput|rate|speed"
-    r"|time|timing|dt\b|took|takes?\b|duration|\d\s?(?:ms|us|s|sec|seconds)\b|s/"
-    r"|ms\b|cost|seconds|avg|PerSec|/\s?(?:gpu|device)|sec\b",
-    re.IGNORECASE,
-)
 _UNIT = re.compile(
     r"\s?(?:(?:[kKM]|thousand|million) (?=\w+ ?(?:/|per )))?(?:[A-Za-zµ]+|(?=/))"
     r"(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
@@ -334,8 +326,6 @@ def columns_of(lines: Sequence[str]) -> Iterator[Column]:
     """Yield columns, one for each kind of line in which they stand."""
     by_words: dict[tuple[str, str, str, words.Role, int, str], Column] = {}
     for place, line in enumerate(lines):
-        if not _HINT.search(line):
-            continue
         other, lead = is_other(line), _lead(line)
         times: dict[tuple[str, str], int] = {}
         for role, label, unit, match, count in islice(_rates_of(line), _MOST_RATES):

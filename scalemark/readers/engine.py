@@ -29,7 +29,9 @@ _FASTEST_FILM = 240  # frames/s of a video
 _LOSS = re.compile(
     rf"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{{0,4}}?){words.NUMBER}", re.IGNORECASE
 )
-_COUNTED_LITERAL = re.compile(rf"\\d\+((?:\\s\+|\\s\*|-|_)*{columns.STEP_WORDS})", re.IGNORECASE)
+_COUNTED_LITERAL = re.compile(
+    rf"\\d\+((?:\\s\+|\\s\*|-|_|train(?:ing)?)*{columns.STEP_WORDS})", re.IGNORECASE
+)
 
 
 def candidates(lines: Sequence[str]) -> list[Column]:

@@ -147,22 +147,10 @@ def cleaned(line: str) -> str:
     return ""
 
 
-MOST_FILES = 10_000
-
-
 def named_below(folder: Path, name: str) -> list[Path]:
     """Return the files of this name, those of upper folders first. Links are not followed."""
-    named: list[Path] = []
-    num_seen = 0
-    for upper, below, files in os.walk(folder):
-        below.sort()
-        num_seen += len(below) + len(files)
-        path = Path(upper, name)
-        if name in files and not path.is_symlink():
-            named.append(path)
-        if num_seen > MOST_FILES:
-            break
-    return sorted(named, key=lambda path: len(path.parts))
+    named = [path for path in folder.rglob(name) if path.is_file() and not path.is_symlink()]
+    return sorted(named, key=lambda path: (len(path.parts), path))
 
 
 def read_text(path: Path) -> str | None:
@@ -185,20 +173,11 @@ def read_json(path: Path) -> object:
 HALF_BYTES = 2**21
 """How much is read of the begin of a log, and of its end."""
 
-HALF_LINES = 20_000
-"""How many lines are read of the begin of a log, and of its end."""
-
 OUTPUT_FILE = "log.txt"  # what our run folders call the output of a program
 _PRINTED = bytes(range(32, 256)) + b"\t\n\r\x08\x0c\x1b"
 _MOST_CONTROLS = 0.1  # of the bytes of a text
-_FORMATS = {  # the first bytes of files that are no text, or hide it
-    b"\x1f\x8b": "packed by gzip; unpack it first",
-    b"BZh": "packed by bzip2; unpack it first",
-    b"\xfd7z": "packed by xz; unpack it first",
-    b"\x28\xb5": "packed by zstd; unpack it first",
-    b"PK\3\4": "a zip archive, as checkpoints are; wanted the text that a program printed",
-    b"SQLite format 3\0": "a SQLite database; wanted the text that a program printed",
-}
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7z": "xz", b"\x28\xb5": "zstd", b"PK": "zip"}
+_DATABASE = b"SQLite format 3\0"
 
 
 class LogError(Exception):
@@ -246,9 +225,6 @@ def _text_of(path: Path) -> LogText:
         lines = _lines(begin[: last_end + 1])
         if first_end:
             lines += _lines(end[first_end.end() :])
-    if len(lines) > 2 * HALF_LINES:
-        is_whole = False
-        lines = [*lines[:HALF_LINES], *lines[-HALF_LINES:]]
     return LogText(lines=tuple(lines), num_bytes=size, is_whole=is_whole)
 
 
@@ -258,9 +234,11 @@ def _lines(content: bytes) -> list[str]:
 
 
 def _refuse_binary(begin: bytes) -> None:
-    for mark, what in _FORMATS.items():
+    for mark, name in _PACKED.items():
         if begin.startswith(mark):
-            raise LogError(f"it is {what}")
+            raise LogError(f"it is packed by {name}; unpack it first")
+    if begin.startswith(_DATABASE):
+        raise LogError("it is a SQLite database; wanted the text that a program printed")
     if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return
     text = begin.replace(b"\0", b"")  # a log that was cut while it was written has some

@@ -1,11 +1,11 @@
 """Opens the reader that `read=KIND[:ARGUMENT]` names; the folder `kinds/` is the registry."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from scalemark.readers.log_text import cleaned, named_rank
 from scalemark.readers.words import without_grouping
@@ -147,35 +147,3 @@ def refuse_argument(kind: str, argument: str) -> None:
             f"found read={kind}:{quoted(argument, _MOST_QUOTED)}, but {kind} takes nothing after "
             f"its name; write read={kind}"
         )
-
-
-def settings(kind: str, argument: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
-    """Return the first part where it has no name, and the settings, of `FILE,key=a.b,step=c`.
-
-    Raises ReadError for a setting that the kind does not have.
-    """
-    first, given = "", {}
-    for place, part in enumerate(argument.split(",") if argument else ()):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals and place == 0:
-            first = name
-        elif name in names and value:
-            given[name] = value
-        else:
-            otherwise = f"choose one of {', '.join(names)}"
-            raise ReadError(
-                f"found {quoted(part.strip(), _MOST_QUOTED)!r} in read={kind}:..., wanted "
-                f"NAME=VALUE; {did_you_mean(name, names, otherwise, form='{}=...')}"
-            )
-    return first, given
-
-
-def path_below(kind: str, path: str) -> PurePosixPath:
-    """Return a path within the run folder. Raises ReadError for one that leads out of it."""
-    wanted = PurePosixPath(path)
-    if wanted.is_absolute() or ".." in wanted.parts:
-        raise ReadError(
-            f"found read={kind}:{quoted(path, _MOST_QUOTED)}; wanted the path of a file below the "
-            "run folder, as metrics.jsonl: let the program write into {run_dir}"
-        )
-    return wanted

@@ -28,6 +28,7 @@ _DECIMAL_POINT = re.compile(r"(?<![\d.,])\d+\.(?!\d{3}(?!\d))\d+(?![\d.,]*\d)")
 _SPACES = " \u00a0\u2009\u202f'\u2019"  # that group digits, as narrow ones and apostrophes do
 _FORM = re.compile(rf"([-+]?)(\d[\d.,_{_SPACES}]*|\.\d+)([eE][-+]?\d+)?\s?([kKMGBT]?)", re.A)
 _GROUPED = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+")
+_MAYBE_GROUPED = re.compile(r"\d,\d{3}(?!\d)")
 _MULTIPLES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 SECONDS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
@@ -106,28 +107,21 @@ def whole_number(match: re.Match[str], group: int | str, *, is_rate: bool) -> st
     or of thousands.
     """
     line, caught, (start, end) = match.string, match[group] or "", match.span(group)
-    if number(caught) is None:
+    beside = next((each for each in _ANY.finditer(line) if each.end() > start), None)
+    if number(caught) is None or beside is None or beside.start() > start:
         return caught
-    for beside in _ANY.finditer(line):
-        if not beside.start() <= start < beside.end():
-            continue
-        # what the pattern itself matches beside the group does not belong to the number
-        before = line[beside.start() : start] if start == match.start() else ""
-        after = line[end : beside.end()] if end == match.end() else ""
-        *others, left = before.split(",")
-        right, *more = after.split(",")
-        part = f"{left}{caught}{right}"
-        may_be_one = [number(f"{other},{part}", ".") for other in others[-1:]]
-        may_be_one += [number(f"{part},{other}", ".") for other in more[:1]]
-        if others or more:
-            may_be_one.append(number(f"{before}{caught}{after}"))
-        if any(value is not None for value in may_be_one):
-            shown = quoted(f"{line[:start][-12:]}{caught}{line[end:][:12]}".strip(), 60)
-            raise ValueError(
-                f"the pattern catches {caught} of {shown!r}; catch the whole number, as "
-                "([0-9.,]+), or write what stands before and after it"
-            )
-        caught, end = part, end + len(right)
+    # what the pattern itself matches beside the group does not belong to the number
+    before = line[beside.start() : start] if start == match.start() else ""
+    after = line[end : beside.end()] if end == match.end() else ""
+    both = f"{before}{caught}{after}"
+    if "," in before + after and (number(both) is not None or _MAYBE_GROUPED.search(both)):
+        shown = quoted(f"{line[:start][-12:]}{caught}{line[end:][:12]}".strip(), 60)
+        raise ValueError(
+            f"the pattern catches {caught} of {shown!r}; catch the whole number, as ([0-9.,]+), or "
+            "write what stands before and after it"
+        )
+    rest = after.partition(",")[0]
+    caught, end = before.rpartition(",")[2] + caught + rest, end + len(rest)
     if has_unsure_comma(caught, line):
         raise ValueError(
             f"the comma of {caught} may be that of decimals, as others on its line, or of "
@@ -155,7 +149,7 @@ def multiple_of(unit: str) -> tuple[str, str]:
     match = _MULTIPLE_OF_UNIT.search(unit)
     if not match:
         return "", unit
-    word = match["multiple"] or match["last"]
+    word = match["first"] or match["last"]
     is_million = word[0] in "mM" or word[-1] in "6⁶" or word.count("0") == 6
     return "M" if is_million else "k", unit[: match.start()] + unit[match.end() :]
 
@@ -223,19 +217,19 @@ _ITEM_OF = {word: words.split()[0] for words in _ITEMS for word in words.split()
 EXAMPLES = _set("examples instances records rows samples items")
 # tok/s/gpu, images per second
 _PER_S = rf"(?i:{'|'.join(_ITEM_OF)})(?:(?:\s?/\s?|[\s_]per[\s_]|_)(?i:[a-z]+))+"
-_MULTIPLE_WORD = r"[kKM]|(?:thousand|million)s?(?: of)?"
-_ANY_MULTIPLE = rf"{_MULTIPLE_WORD}|10(?:\^|\*\*)[36]|10[³⁶]|1e[36]|1,?000(?:,?000)?"
-_MULTIPLE_BEHIND = re.compile(
-    rf"\s?(?:{_MULTIPLE_WORD}|[(\[](?:[x×*]\s?)?(?:{_ANY_MULTIPLE}))[\s_-]?(?={_PER_S})"
-)
+_WORD_OF_MULTIPLE = r"(?:[kKM]|(?:thousand|million)s?(?: of)?)"
+_OF_MULTIPLE = rf"(?:{_WORD_OF_MULTIPLE}|10(?:\^|\*\*)[36]|10[³⁶]|1e[36]|1,?000(?:,?000)?)"
+_IN_BRACKETS = rf"[(\[](?:in\s|[x×*]\s?)?(?P<last>{_OF_MULTIPLE})[)\]]"
 _MULTIPLE_OF_UNIT = re.compile(
-    rf"(?<![\w^.,])(?:[x×]\s?)?(?P<multiple>{_ANY_MULTIPLE})[\s_-]?(?={_PER_S})"
-    rf"|(?<=[A-Za-z])\s?[(\[](?:in\s|[x×*]\s?)?(?P<last>{_ANY_MULTIPLE})[)\]]"
+    rf"(?<![\w^.,])(?:[x×]\s?)?(?P<first>{_OF_MULTIPLE})[\s_-]?(?={_PER_S})"
+    rf"|(?<=[A-Za-z])\s?{_IN_BRACKETS}"
 )
-_MULTIPLE_BEFORE = re.compile(  # of the unit of no other number
-    rf"(?<![\w^.,])(?:{_ANY_MULTIPLE})[\s_-]?{_PER_S}[)\]]?\s?[:=]\W{{0,3}}$"
-    rf"|(?<![\w^.,])(?<![\d.]\s)(?:{_ANY_MULTIPLE})[\s_-]?{_PER_S}[)\]]?\W{{0,3}}$"
-    rf"|{_PER_S}\s?[(\[](?:in\s|[x×*]\s?)?(?:{_ANY_MULTIPLE})[)\]]\W{{0,3}}$"
+_MULTIPLE_BEHIND = re.compile(
+    rf"\s?(?:{_WORD_OF_MULTIPLE}|[(\[](?:[x×*]\s?)?{_OF_MULTIPLE})[\s_-]?(?={_PER_S})"
+)
+_MULTIPLE_BEFORE = re.compile(  # of no other number, unless it has a name
+    rf"(?<![\w^.,])(?:(?<![\d.]\s)|(?=[^\d]+[:=]\s*$)){_OF_MULTIPLE}[\s_-]?{_PER_S}[)\]]?\W{{0,3}}$"
+    rf"|{_PER_S}\s?{_IN_BRACKETS}\W{{0,3}}$"
 )
 _MOST_LABEL = 60  # characters before a number
 _OF_ONE_KIND = (

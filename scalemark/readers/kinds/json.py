@@ -7,7 +7,9 @@ from pathlib import Path, PurePosixPath
 
 from scalemark.readers.fields import ObjectReader, first_object
 from scalemark.readers.log_text import read_text
-from scalemark.readers.opening import Reader, ReadError, Reading, path_below, settings
+from scalemark.readers.opening import Reader, ReadError, Reading
+from scalemark.text.untrusted import quoted
+from scalemark.text.wording import did_you_mean
 
 ABOUT = (
     "json[:FILE][,key=NAME,step=NAME,...] reads JSON objects of the output's lines, or of FILE "
@@ -22,9 +24,30 @@ _MOST_SHOWN = 20  # names in a message
 
 
 def create(argument: str) -> "JsonReader":
-    """Raises ReadError for a setting that there is not, or a file outside of the run folder."""
-    file, given = settings("json", argument, _SETTINGS)
-    return JsonReader(path_below("json", file) if file else None, given)
+    """Return the reader of `FILE,key=a.b,step=c`, of which all may be left out.
+
+    Raises ReadError for a setting that there is not, or a file outside of the run folder.
+    """
+    first, *others = argument.split(",")
+    file = "" if "=" in first else first.strip()
+    given: dict[str, str] = {}
+    for part in others if file or not first else (first, *others):
+        name, _, value = map(str.strip, part.partition("="))
+        if name not in _SETTINGS or not value:
+            hint = did_you_mean(
+                name, _SETTINGS, f"choose one of {', '.join(_SETTINGS)}", form="{}=..."
+            )
+            raise ReadError(
+                f"found {quoted(part.strip(), 60)!r} in read=json:..., wanted NAME=VALUE; {hint}"
+            )
+        given[name] = value
+    path = PurePosixPath(file)
+    if path.is_absolute() or ".." in path.parts:
+        raise ReadError(
+            f"found read=json:{quoted(file, 60)}; wanted the path of a file below the run folder, "
+            "as metrics.jsonl: let the program write into {run_dir}"
+        )
+    return JsonReader(path if file else None, given)
 
 
 class JsonReader(Reader):

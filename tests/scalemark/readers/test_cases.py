@@ -124,6 +124,7 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     # windows, steps and thousands beside the rate
     ("Frames/s (5s avg) 51{n}.5, loss 2.1", [511.5, 512.5, 513.5], None),
     ("step {n}00 samples/s (cumulative) 59{n}.3", [591.3, 592.3, 593.3], None),
+    ("Step {n}00: Ran 100 train steps in 12.{n} secs", [0.121, 0.122, 0.123], None),
     ("step {n} sec per 1000 images: 2{n}", [1000 / 21, 1000 / 22, 1000 / 23], None),
     # whose batch counts others
     (
