@@ -128,7 +128,7 @@ def _rerun(result: Result, num_repeats: int) -> list[str]:
 
 
 def with_num_gpus(spec: TrialSpec, num_gpus: int) -> TrialSpec:
-    """Return it on so many GPUs, over as many hosts where these can share them, else on one.
+    """Return the trial on so many GPUs, over as many hosts where these can share them, else on one.
 
     Strong scaling keeps the batch of all GPUs, which `divides_batch` says they can share.
     """
@@ -159,8 +159,8 @@ def with_strategy(
 
 
 def with_way(spec: TrialSpec, axes: Mapping[str, AxisValue | None]) -> TrialSpec:
-    """Return it with other values of the axes that its strategy stands for; None: without the free
-    axis.
+    """Return the trial with other values of the axes that its strategy stands for; None is without
+    the free axis.
     """
     if spec.engine != Engine.command:
         return with_strategy(spec, *(str(axes[axis]) for axis in STRATEGY_AXES))

@@ -71,7 +71,7 @@ def axes_by_strategy(
 
 
 def varying(results: Sequence[Result], axes: Sequence[str]) -> list[str]:
-    """Return those of the axes whose labels may differ between these results: of 40 axes most are
+    """Return the axes whose labels may differ between these results: of 40 axes most are
     alike, and labels of thousands of results then are short.
     """
     free: set[str] = set()

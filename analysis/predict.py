@@ -199,7 +199,7 @@ class KnownCurve:
 
     @property
     def throughput(self) -> dict[int, float]:
-        """Return it by number of GPUs; figures of one count are averaged."""
+        """Return the throughput by number of GPUs; figures of one count are averaged."""
         values_of: dict[int, list[float]] = defaultdict(list)
         for result in self.results:
             if result.throughput is not None:

@@ -111,7 +111,7 @@ def named(references: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def of_source(references: Sequence[Row], name: str) -> list[Row]:
-    """Return those whose source has this short name, or `name` as a part.
+    """Return the figures whose source has this short name, or `name` as a part.
 
     What follows a slash may be a part of the hardware, as in `tf-benchmarks-2017/k80`. Raises
     StoreError when there are none.

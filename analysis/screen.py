@@ -44,8 +44,14 @@ class Screen:
     badges: frozenset[str]
 
 
-def show(console: Console, screen: Screen, newest: Newest | None, notes: Sequence[str]) -> None:
-    """Print it; `notes` stand at the end."""
+def show(
+    console: Console,
+    screen: Screen,
+    newest: Newest | None,
+    notes: Sequence[str],
+    rest: str = "--all",
+) -> None:
+    """Print a screen; `notes` stand at the end, and the option that has the `rest`."""
     if newest is not None:
         say(console, newest.line, "dim")
     for headline in screen.headlines:
@@ -63,7 +69,7 @@ def show(console: Console, screen: Screen, newest: Newest | None, notes: Sequenc
     say_foot(console, screen.next_step, notes, screen.badges)
     more = len(screen.rows) - len(shown)
     rows = f"{counted(more, 'more row')}, and " if more else ""
-    say(console, f"--all has {rows}the rest", "dim")
+    say(console, f"{rest} has {rows}the rest", "dim")
 
 
 def say_table(console: Console, screen: Screen, rows: Sequence[tuple[str, ...]]) -> None:

@@ -79,7 +79,7 @@ def living(spared: Collection[int] = ()) -> list[psutil.Process]:
 
 
 def command_of(process: psutil.Process) -> str:
-    """Return its command line, shortened; empty where there is none to be read."""
+    """Return the command line of a process, shortened; empty where there is none to be read."""
     try:
         line = " ".join(filter(None, process.cmdline()))
     except psutil.Error:

@@ -25,7 +25,7 @@ _FEWEST = 4  # intervals by which pauses are distinguished from steps that took 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """The same steps by two clocks."""
+    """A comparison of the same steps by two clocks."""
 
     num_calls: int
     said_s: float
@@ -114,7 +114,7 @@ class Readings(NamedTuple):
     losses: Column
 
     def where(self, chosen: NDArray[np.bool_]) -> "Readings":
-        """Return those that are chosen."""
+        """Return the readings that are chosen."""
         return Readings(*[column[chosen] for column in self])
 
 

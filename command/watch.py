@@ -184,7 +184,7 @@ class Signals:
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
 
     def take(self) -> list[signal.Signals]:
-        """Return those that came since the last call."""
+        """Return the signals that came since the last call."""
         with suppress(BlockingIOError):
             os.read(self.descriptor, 4096)
         seen, self.seen = self.seen, []

@@ -26,7 +26,7 @@ With `--json` and exit code 2 stdout has an object whose `error` says what stder
 ## What many commands take
 """
 _HEAD = ("| argument or option | default | meaning |", "|---|---|---|")
-_MANY = 3  # commands with the same option, which is explained once
+_MANY = 2  # commands with the same option, which is explained once
 
 
 def page() -> str:

@@ -245,10 +245,10 @@ def shared_doubts(results: Sequence[Result]) -> tuple[str, ...]:
     numbers = with_number(results)
     if len(numbers) < 2 or not numbers[0].environment.origin.is_ours:
         return ()
-    return tuple(_in_all([result.doubts for result in numbers]))
+    return tuple(in_all([result.doubts for result in numbers]))
 
 
-def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
+def in_all(lists: Sequence[Sequence[str]]) -> list[str]:
     """Return what stands in every list, in the order of the first."""
     shared = set(lists[0]).intersection(*lists)
     return list(filter(shared.__contains__, lists[0]))
@@ -501,12 +501,14 @@ def document(
     if not layouts:
         raise StoreError("no table: none of this selection can be laid out")
     foot = ("; ".join(legend),) if legend else ()
-    above = tuple(f"Every run is in doubt: {reason}. Repeat before deciding." for reason in doubts)
+    above = tuple(
+        f"Every number is in doubt: {reason}. Repeat before deciding." for reason in doubts
+    )
     if len(layouts) == 1:
         alone = replace(layouts[0], notes=(*layouts[0].notes, *foot))
         return Document(heading="", doubts=above, tables=(alone,), notes=())
     heading, named = _named_apart([layout.table for layout in layouts])
-    shared = _in_all([layout.notes for layout in layouts])
+    shared = in_all([layout.notes for layout in layouts])
     shown = []
     for layout, title in zip(layouts, named, strict=True):
         own = tuple(line for line in layout.notes if line not in shared)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -28,7 +27,7 @@ from analysis.pivot import varied_tables
 from analysis.results import Environment, Result, is_quotable, with_number
 from analysis.screen import Screen
 from analysis.titles import environment_notes, made_with, number
-from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document, varied_axes
+from plots.layout import QUANTITIES, SYMBOLS, THROUGHPUT, Document, document, in_all, varied_axes
 from plots.source import (
     Failed,
     PictureFormat,
@@ -140,7 +139,7 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
         return document(varied_tables(results), selection, failed=lack)
 
     environments = environments_of(results)
-    doubts = dict.fromkeys(chain.from_iterable(map(badges.of_environment, environments)))
+    doubts = in_all([badges.of_environment(place) for place in environments])
     attempts: Mapping[int, Row] = {}
     sweeps: list[Row] = []
     if selection.origin.is_ours:
@@ -384,11 +383,14 @@ def _reasons(attempts: Sequence[Row]) -> list[str]:
 
 
 def _drawn_steps(steps: Sequence[StepSample]) -> Markup:
-    """Return the time of each step as a small picture: of many steps every second, third, ..."""
+    """Return the time of each step as a small picture: of many steps the longest of every two,
+    three, ...
+    """
     if len(steps) < 2:
         return Markup()
     times = [step.duration_s / step.num_steps for step in steps]
-    shown = times[:: -(-len(times) // _MOST_POINTS)]
+    together = -(-len(times) // _MOST_POINTS)
+    shown = [max(times[first : first + together]) for first in range(0, len(times), together)]
     most = max(shown) or 1.0
     places = []
     for place, time_s in enumerate(shown):

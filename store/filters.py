@@ -147,7 +147,7 @@ def with_prefixes(connection: sa.Connection, filters: Sequence[str]) -> list[str
         if name is not None:
             if name not in free:
                 near = nearest(name[:100], [*KNOWN, *free])
-                raise StoreError(f"{shortened(name)}: nothing to filter by; {near}")
+                raise StoreError(f"{shortened(name)}: no such filter; {near}")
             text = axes.full_name(name, columns) + text.lstrip().removeprefix(name)
         form = _FORM.fullmatch(text)
         if form and form[1] == axes.REF and axes.REF in columns and form[2] in ("=", "==", "!="):
@@ -200,13 +200,19 @@ def _parsed(text: str, examples: Mapping[str, str]) -> Filter:
     name, sign, value = form.groups()
     if name not in examples and not axes.is_free(name):
         near = nearest(name[:100], list(examples))
-        raise StoreError(f"{shortened(name)}: nothing to filter by; {near}")
+        raise StoreError(f"{shortened(name)}: no such filter; {near}")
     if name == "origin" and value.strip() in _ORIGINS:
         raise StoreError(
             f"{text.strip()}: wanted the option --origin {value.strip()}; this filter is about the "
             "file that a sweep was imported from, as origin=other.db"
         )
     return Filter(name, "=" if sign == "==" else sign, checked(value, f"{name}{sign}"))
+
+
+def either(asked: Filter, other: Filter) -> str:
+    """Say that nothing is both, of two filters of one name, and how to ask for either."""
+    values = f"{asked.name}={asked.value},{other.value}"
+    return f"nothing is both {asked} and {other}; {shortened(values)} asks for either"
 
 
 def several(asked: Filter, most: int = _MOST_VALUES) -> list[str]:

@@ -46,7 +46,7 @@ def test_a_fault_is_named(program, num_ranks, faults):
     path = os.environ | {"PATH": f"{TORCH}{os.pathsep}{os.environ['PATH']}"}
     for arguments in (
         ["sweep", "-m", f"command.run={run}", READ, *grid, *settings],
-        ["explain", "--all", "--json"],
+        ["explain", "--json"],
     ):
         ended = ran([sys.executable, "-m", "scalemark", *arguments], env=path)
         assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -254,7 +254,7 @@ def _table_of_several(answers: Sequence[Recommendation]) -> _Table:
 
 
 def _marks(result: Result, *, are_single: bool) -> list[str]:
-    """Return its badges, without those that the headline says of all where they are single runs."""
+    """Return the badges of a result, without those that the headline says of all single runs."""
     shown = badges.of_result(result)
     if are_single:
         shown = [badge for badge in shown if badge not in ("single run", "noisy")]

@@ -98,13 +98,13 @@ class Behind:
 
     @property
     def is_tie(self) -> bool:
-        """Repeats on both sides cannot tell them apart, and they are close."""
+        """Return whether both are close, and their repeats cannot tell them apart."""
         is_within = relation_by(self.low, self.high) is Relation.TIE
         return is_within and self.ratio <= CLOSE and not self.is_noisy
 
     @property
     def is_unclear(self) -> bool:
-        """It may be as good or better.
+        """Return whether the choice may be as good or better.
 
         Far behind is worse even where repeats are few, as of a single run, unless the scatter of
         all repeats explains the distance.

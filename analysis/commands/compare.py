@@ -96,6 +96,10 @@ def _print(
         screen.say(console, f"and {more}: --json has them", "dim")
     if metrics:
         screen.say(console, f"{', '.join(metrics)}: {titles.METRICS_ABOUT}", "dim")
+        if any("read" in row.compared for row in rows):
+            names = " and ".join(metrics)
+            text = f"A and B are read in different ways: check that {names} means the same in both"
+            screen.say(console, text, "dim")
     for line in notes(compared, has_badges=True):
         screen.say(console, line, "dim")
     meanings = badges.foot(used)
@@ -122,11 +126,7 @@ def _print_table(console: Console, rows: Sequence[PairRow], metrics: Sequence[st
     repeats = "repeats"
     if rows[0].a.environment.origin.is_ours:
         repeats = "processes"
-    # the only row goes the same way round as the sentence above it
-    is_turned = len(rows) == 1 and rows[0].is_turned
     ratio = "A / B [95 % CI]"
-    if is_turned:
-        ratio = "B / A [95 % CI]"
     printed = [f"{name} {side}" for name in metrics for side in "AB"]
     columns = [*axes, "A", "B", *printed, ratio, repeats, "answer"]
     has_names = len({(row.name_a, row.name_b) for row in rows}) > 1
@@ -144,8 +144,6 @@ def _print_table(console: Console, rows: Sequence[PairRow], metrics: Sequence[st
         else:
             ratio_of_row = row.judgement.ratio
             processes = f"{ratio_of_row.num_a}, {ratio_of_row.num_b}"
-            if is_turned:
-                ratio_of_row = ratio_of_row.turned
             cells += [fold_with_interval(ratio_of_row), processes]
         lines.append([*cells, answer(row)])
     print_columns(console, columns, lines, _NUMBERS.union(["A", "B", ratio]), spare=[repeats])
@@ -313,8 +311,10 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
 
 
 def _fold(value: float) -> str:
-    """Return `1.31`; near 1, where it matters on which side a ratio is, `1.003`."""
-    if 0.9 < value < 1.1:
+    """Return `1.31`; near 1, where it matters on which side a ratio is, `1.003`, and below 1 as
+    many digits, `0.763`.
+    """
+    if 0.1 <= value < 1.1:
         return f"{value:.3f}"
     return titles.number(value)
 

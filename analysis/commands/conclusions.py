@@ -1,4 +1,4 @@
-"""`conclusions`: published claims held against results, each by rules in a table."""
+"""`conclusions`: published claims checked against results, each by rules in a table."""
 
 import csv
 import re
@@ -51,7 +51,7 @@ class PublishedClaim:
 class Pair:
     """Two results that differ in one axis, and the ratio of their throughputs."""
 
-    says: str  # the statement that they are held against
+    says: str  # the statement that they are checked against
     first: Result
     second: Result
     low: float | None  # 95 % CI of the ratio over processes; None where it is not known
@@ -119,7 +119,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """A claim held against results."""
+    """A claim checked against results."""
 
     claim: PublishedClaim
     verdict: ClaimVerdict

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from analysis import options, screen, titles
 from analysis.explain import explanations as words
@@ -16,7 +15,7 @@ from analysis.explain.programs import explain_programs
 from analysis.explain.waterfall import observer
 from analysis.results import Result, has_steps, with_number
 from analysis.selection import Newest, Selection, Source, choose
-from scalemark.cli.terminal import make_console, print_columns, print_json
+from scalemark.cli.terminal import make_console, print_json
 from scalemark.host.own_code import typed
 from scalemark.records.measurement import BY_EXAMPLE, TOKENS
 from scalemark.records.references import Origin
@@ -39,11 +38,10 @@ def explain(
     sweep: Sweep = None,
     origin: OriginOption = None,
     source: options.SourceOption = None,
-    shows_all: options.All = False,
     as_json: Json = False,
 ) -> None:
     """Say where the time of a step goes, by ablation, and what holds each trial back. Without
-    filters it is about the newest sweep.
+    filters it is about the newest sweep; --json has every remedy, and each trial that is missing.
     """
     asked, everything, newest = _asked(db, filters or (), trial, sweep, origin, source)
     explained = _explained(asked, everything, trial)
@@ -55,12 +53,10 @@ def explain(
         notes += titles.sweep_notes([explanation.target for explanation in explained])
     if trial is None:
         notes += filter(None, [options.trials_without_number(chosen)])
-    console = make_console()
-    if not shows_all:
-        return screen.show(console, words.screen(explained, chosen), newest, notes)
-    if newest is not None:
-        screen.say(console, newest.line, "dim")
-    return _print_all(console, explained, notes)
+    if len(explained) == 1:
+        notes += explained[0].notes
+    shown = words.screen(explained, chosen)
+    return screen.show(make_console(), shown, newest, notes, rest="--json")
 
 
 def _asked(
@@ -121,23 +117,6 @@ def _explained(asked: Source, everything: Source, trial: str | None) -> list[Exp
             targets = of_each_curve(targets, finder)
         explained += explain_all(targets, finder, observer(everything))
     return explained
-
-
-def _print_all(console: Console, explained: Sequence[Explanation], notes: Sequence[str]) -> None:
-    """Print every explanation with its remedies and missing trials, then notes."""
-    of_places = []
-    for explanation in explained:
-        screen.say(console, words.verdict(explanation), "bold")
-        rows = list(words.rows(explanation))
-        print_columns(console, words.COLUMNS, rows, right=frozenset(("share",)))
-        for sentence, command in words.details(explanation):
-            screen.say(console, sentence)
-            if command:
-                screen.say_command(console, command)
-        console.print()
-        of_places += titles.environment_notes(explanation.target.environment)
-    for note in dict.fromkeys([*notes, *of_places]):
-        screen.say(console, note)
 
 
 def _targets(asked: Sequence[Result], asked_for: Selection) -> list[Result]:

@@ -39,7 +39,7 @@ def guard(
     ] = 100 * LEAST,
     as_json: Json = False,
 ) -> None:
-    """Say which trials became slower or faster over the nights, when, and what else changed then.
+    """Say which trials got slower or faster over the nights, when, and what else changed then.
 
     Exit code 1 while there is a regression that has not recovered and that nobody accepted.
     """

@@ -27,7 +27,7 @@ def scaling(
     shows_all: options.All = False,
     as_json: Json = False,
 ) -> None:
-    """Show from how many GPUs on another one is wasted; --all has each curve with its intervals."""
+    """Show where adding GPUs stops paying off; --all has each curve with its intervals."""
     chosen = options.select(db, filters, sweep, origin, source, baseline)
     options.tell_all_sweeps(chosen)
     read = Source(selection=chosen)

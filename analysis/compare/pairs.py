@@ -141,7 +141,7 @@ def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]
 
 
 def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozenset[str]:
-    """Return them with what goes with them: a strategy may be the name of free axes."""
+    """Return the free axes with what goes with them: a strategy may be the name of free axes."""
     parts: set[str] = set()
     for result in results:
         if result.is_named_by_free_axes:
@@ -250,7 +250,10 @@ def _parity(
     faster, slower = a, b
     if judgement.ratio.ratio < 1:
         faster, slower = b, a
-    return losses_apart(open_for_reading(db), faster.attempt_ids, slower.attempt_ids)
+    text = losses_apart(open_for_reading(db), faster.attempt_ids, slower.attempt_ids)
+    if text and "read" in compared:
+        text += "; A and B are read in different ways: check that it is the same loss"
+    return text
 
 
 def _judged(of_a: Result, of_b: Result) -> tuple[Judgement | None, int | None, list[str]]:

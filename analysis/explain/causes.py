@@ -30,7 +30,7 @@ from scalemark.text.wording import as_typed
 NEIGHBORS_FROM = 0.10  # of the cores, that others take
 THROTTLED_FROM = 0.10  # of the clock
 POWER_SHARED_FROM = 0.05  # of the clock, that a GPU among others lost and one alone did not
-# of the step, from which on what does not grow with the batch is held against launching: small
+# of the step, from which on what does not grow with the batch counts as launching: small
 # batches use less of a device, too
 FIXED_FROM = 0.25
 MOSTLY_FIXED = 0.5  # of the step: kernels that do not fill a device at their ends take less

@@ -311,19 +311,6 @@ def rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
         yield _cells(f"within: {row.what}", row)
 
 
-def details(explanation: Explanation) -> Iterator[tuple[str, str]]:
-    """Yield sentences with commands: slow replicas, what to try, and what is missing."""
-    slow = explanation.slow_replicas
-    if slow != UNTIMED:
-        yield f"{slow_replica(slow)}.", ""
-    for note in explanation.notes:
-        yield f"{note[0].upper()}{note[1:]}.", ""
-    for remedy in explanation.remedies:
-        yield f"Try {remedy.change}: {remedy.why}.", remedy.command
-    for ablation, text in explanation.missing.items():
-        yield f"Missing: {_SHOWS[ablation]}.", text
-
-
 def slow_replica(slow: SlowReplicas) -> str:
     """Return which replica is slow, or why it is unknown."""
     if slow.unknown or slow.slowest is None:

@@ -199,7 +199,7 @@ def _steps(seen: SeenProgram) -> SplitStep:
 
 
 def _ideal(target: Result) -> str:
-    """Return what it is held against, as `4 times 1 GPU`; empty where that is not known."""
+    """Return what its speed is compared with, as `4 times 1 GPU`; empty where that is not known."""
     alone = target.baseline
     if alone is None or target.efficiency is None or alone.num_gpus >= target.num_gpus:
         return ""

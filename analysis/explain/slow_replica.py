@@ -101,7 +101,7 @@ def _too_little(processes: Sequence[Times]) -> str:
 
 
 def _without_pauses(rounds: Floats) -> Floats:
-    """Return them with what their neighbors suggest in the place of pauses."""
+    """Return the times with what their neighbors suggest in the place of pauses."""
     return np.array([pauses(series).smooth for series in rounds.T]).T
 
 

@@ -172,7 +172,7 @@ class Seconds:
         return self.over_processes and self.low is not None
 
     def times(self, factor: float, plus: float = 0.0) -> "Seconds":
-        """Return it times a factor, plus seconds that are known for certain."""
+        """Return the seconds times a factor, plus seconds that are known for certain."""
         low, high = self.low, self.high
         if low is not None and high is not None:
             low, high = low * factor + plus, high * factor + plus

@@ -68,7 +68,7 @@ class Membership:
         weight 1 / variance, 0 where it is not known; 0 of a group without any.
 
         `shared` is the share of the variance of the mean of all cells that they have in common: by
-        so much a group is held against all others, too (generalized least squares).
+        so much a group is compared with all others, too (generalized least squares).
         """
         own = self.sums(weight)
         part = shared * own / max(float(weight.sum()), np.finfo(float).tiny)

@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, Command] = {
         "analysis.commands.compare:compare",
     ),
     "scaling": Command(
-        "Show from how many GPUs on another one is wasted.", "analysis.commands.scaling:scaling"
+        "Show where adding GPUs stops paying off.", "analysis.commands.scaling:scaling"
     ),
     "explain": Command(
         "Show where the time of a step goes, and what holds it back.",
@@ -77,7 +77,7 @@ COMMANDS: Mapping[str, Command] = {
         "Judge whether a change makes a trial faster.", "sweeper.early_stopping.command:judge"
     ),
     "guard": Command(
-        "Watch trials over nights: what became slower, since when, with what.",
+        "Watch trials over nights: what got slower, since when, and which change came with it.",
         "analysis.commands.guard:guard",
     ),
     "status": Command(

@@ -30,8 +30,8 @@ def loading() -> None:
     """Prepare the process; call it first.
 
     Where SIGCHLD is ignored no child could be waited for, and blocked signals would never arrive.
-    Exits with USAGE when a file that owns a name declares too little, and for a Python that has not
-    got our packages.
+    Exits with USAGE when a file that owns a name declares too little, and for a Python that lacks
+    our packages.
     """
     gc.disable()  # imports make no garbage, and looking for it takes a third of a start
     _open_missing_streams()

@@ -199,7 +199,7 @@ class _Models:
 
 
 def error_of_mean(around: NDArray[np.float64]) -> Error:
-    """Estimate it from a series of 8 values or more without trend and mean.
+    """Estimate the error of the mean from a series of 8 values or more without trend and mean.
 
     The series is taken for the sum of white noise and of an autoregression, such as a clock with
     two rates has, too. Whittle's likelihood (1953) weighs how long the autoregression remembers,

@@ -74,8 +74,8 @@ class Network:
 
     @property
     def training_flops(self) -> float:
-        """Return those of one example forward and backward, as model FLOPs utilization counts them:
-        what is computed again to save memory does not count.
+        """Return the FLOPs of one example forward and backward, as model FLOPs utilization counts
+        them: what is computed again to save memory does not count.
         """
         return self.forward_flops + self.backward_flops
 

@@ -21,10 +21,12 @@ from store.errors import StoreError
 from store.filters import (
     ID_BEGINNING,
     NOT_AXES,
+    Filter,
     attempt_ids,
     begins_id,
     checked,
     deleted_at,
+    either,
     id_begins_with,
     nearest,
     parsed,
@@ -259,8 +261,9 @@ _MOST_NAMED = 8
 
 
 def hint(connection: sa.Connection, filters: Sequence[str]) -> str:
-    """Name the nearest value, or some values, of the first axis that no trial has as asked, and the
-    nearest free axis where none has this name. Empty where each filter alone selects something.
+    """Name the nearest value, or some values, of the first axis that no trial has as asked, the
+    nearest free axis where none has this name, or two filters of one name. Empty where each filter
+    alone selects something, and all have names of their own.
     """
     columns = free_columns(connection)
     columns |= columns_but(TrialRow, NOT_AXES)
@@ -283,6 +286,12 @@ def hint(connection: sa.Connection, filters: Sequence[str]) -> str:
             return f"did you mean {wanted.name}={', '.join(map(visible, near))}? "
         more = ", ..." if len(known) > _MOST_NAMED else ""
         return f"{wanted.name} is {', '.join(map(visible, known[:_MOST_NAMED]))}{more} there; "
+    by_name: dict[str, Filter] = {}
+    for wanted in parsed(filters):
+        if wanted.operator == "=":
+            other = by_name.setdefault(wanted.name, wanted)
+            if other.value != wanted.value:
+                return f"{either(other, wanted)}; "
     return ""
 
 

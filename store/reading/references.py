@@ -12,7 +12,8 @@ from scalemark.host.own_code import typed
 from scalemark.records.axes import PREFIX, is_free, name_in_records
 from scalemark.records.references import Origin, Reference, ReferenceKind, published
 from scalemark.stats.welch import typical
-from store.filters import ORDERS, Filter, parsed_with, pattern, real, several, single, whole
+from store.errors import StoreError
+from store.filters import ORDERS, Filter, either, parsed_with, pattern, real, several, single, whole
 from store.reading.queries import STREAMED, Row, num_attempts, rows_of
 from store.rows import in_chunks
 from store.schema import ReferenceRow
@@ -134,16 +135,26 @@ def chosen(references: Sequence[Mapping[str, Any]], filters: Sequence[str]) -> l
     """Return the positions of the references for which all filters hold.
 
     Case does not matter, nor the `?` that marks what a source leaves in doubt. Raises StoreError
-    for text that is no filter.
+    for text that is no filter, and for two filters of one name that cannot both hold.
     """
     free = {name for reference in references for name in reference.get("axes", ())}
     named = [full_name(text) if _name(text) in free else text for text in filters]
-    conditions = [(asked.name, _condition(asked)) for asked in parsed(named)]
+    wanted = parsed(named)
+    _check_can_hold([asked for asked in wanted if asked.operator == "="])
+    conditions = [(asked.name, _condition(asked)) for asked in wanted]
     positions = []
     for position, reference in enumerate(references):
         if all(holds(_value(reference, name)) for name, holds in conditions):
             positions.append(position)
     return positions
+
+
+def _check_can_hold(wanted: Sequence[Filter]) -> None:
+    by_name: dict[str, Filter] = {}
+    for asked in wanted:
+        other = by_name.setdefault(asked.name, asked)
+        if {*map(_comparable, several(asked))}.isdisjoint(map(_comparable, several(other))):
+            raise StoreError(either(other, asked))
 
 
 def full_name(text: str) -> str:

@@ -36,7 +36,7 @@ EVERY = [
     ("advise", "--all"),
     ("compare", "zero=0", "zero=2"),
     ("conclusions",),
-    ("explain", "--all"),
+    ("explain",),
     ("predict",),
     ("predict", "--to", "num_gpus=8"),
 ]
@@ -294,7 +294,7 @@ def test_a_slip_in_the_name_of_a_free_axis_gets_the_nearest(analysis):
     ended = analysis("scaling", "zer=0")
     assert (ended.exit_code, ended.stderr) == (
         2,
-        "scaling: zer: nothing to filter by; did you mean zero?\n",
+        "scaling: zer: no such filter; did you mean zero?\n",
     )
 
 
@@ -306,11 +306,11 @@ def test_a_number_that_the_program_reported_is_called_so(analysis, asked):
 
 def test_trials_of_ours_and_of_a_program_are_explained_beside_each_other(analysis):
     fill_gpus([*around(on_gpus(), 100.0), *around(program(), 900.0)])
-    ended = analysis("explain", "--all", "--origin", "measured", "--json")
+    ended = analysis("explain", "--origin", "measured", "--json")
     assert [one["target"]["throughput"] for one in json.loads(ended.stdout)] == pytest.approx(
         [900.0, 100.0], rel=1e-4
     )
-    of_filter = analysis("explain", "model=trivial", "--all", "--origin", "measured")
+    of_filter = analysis("explain", "model=trivial", "--origin", "measured")
     assert (of_filter.exit_code, "takes_apart" in of_filter.stdout) == (0, False)
 
 
@@ -386,6 +386,25 @@ def test_a_faster_one_whose_loss_differs_beyond_its_repeats_is_told(analysis, lo
     assert f"{(losses[2] + losses[3]) / 2:.4g}" in shown
     said = "after 3 steps its loss is 2.61 and that of the other 2.01, which is more than their"
     assert (said in " ".join(shown.split())) == is_said
+
+
+def test_losses_that_are_read_in_different_ways_are_not_compared_in_silence(analysis):
+    details, rows, trials = [], [], []
+    for name, speed, loss in (("train", 20.0, 2.0), ("valid", 10.0, 2.6)):
+        read = rf"regex:{name} loss (?P<loss>\S+) speed (?P<throughput>\S+)"
+        trial = program(command=f"python {name}.py {{zero}} {{offload}}", read=read)
+        for share in (1.0, 1.01):
+            steps = [replace(step, loss=loss * share) for step in STEPS]
+            details.append(SEEN_FROM_OUTSIDE | {"last_loss": loss * share, "steps": steps})
+            rows.append((trial, speed * share))
+        trials.append(trial.trial_id)
+    fill("results.db", rows, machine=GPU_BOX, environment=ENVIRONMENT, details=details)
+    shown = analysis("compare", *trials, "--show", "loss").stdout
+    words = "A and B are read in different ways: check that loss means the same in both"
+    assert words in " ".join(shown.split())
+    (pair,) = json.loads(analysis("compare", *trials, "--json").stdout)["pairs"]
+    assert pair["notes"] == []
+    assert "check that it is the same loss" in shown
 
 
 def counting_steps(*throughputs):

@@ -84,7 +84,7 @@ def test_notes_are_shown_with_whatever_they_say(filled):
         ),
         (
             ["num_gpu=1", "--delete"],
-            "db mark: num_gpu: nothing to filter by; did you mean num_gpus?",
+            "db mark: num_gpu: no such filter; did you mean num_gpus?",
         ),
         (["num_gpus=1", "first", "--delete"], "db mark: first: no operator found"),
         (["1", "--tag", "x", "--db", "none.db"], "db mark: none.db: no such database"),

@@ -132,6 +132,10 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
             ["model=vgg16"],
             "none of its 3 attempts is like model=vgg16; model is trivial there; leave some of that out",
         ),
+        (
+            ["num_gpus=1", "num_gpus=2"],
+            "none of its 3 attempts is like num_gpus=1 num_gpus=2; nothing is both num_gpus=1 and num_gpus=2; num_gpus=1,2 asks for either; leave",
+        ),
         (["--deleted"], "no attempt in it is deleted; leave --deleted out to see those that count"),
     ],
 )
@@ -199,7 +203,7 @@ def test_every_column_there_is_can_be_listed_and_sorted_by(filled):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["list", "modle=x"], "list: modle: nothing to filter by; did you mean model?"),
+        (["list", "modle=x"], "list: modle: no such filter; did you mean model?"),
         (["list", "--columns", "modle"], "list: modle: no such column; did you mean model?"),
         (["list", "--sort", "num_gpu"], "list: num_gpu: no such column; did you mean num_gpus?"),
         (["list", "--columns", ""], "list: : no such column; the nearest of "),

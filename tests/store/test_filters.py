@@ -217,8 +217,8 @@ def test_any_sweep_name_can_be_filtered_by(db, value):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("modle=resnet50", r"^modle: nothing to filter by; did you mean model\?$"),
-        ("zzzzzz=1", r"^zzzzzz: nothing to filter by; the nearest of \d+ names are (\S+, ){7}\S+$"),
+        ("modle=resnet50", r"^modle: no such filter; did you mean model\?$"),
+        ("zzzzzz=1", r"^zzzzzz: no such filter; the nearest of \d+ names are (\S+, ){7}\S+$"),
         (
             "model",
             r"^model: no operator found; wanted NAME, one of = != < <= > >= ~, and a value, as model=resnet50$",

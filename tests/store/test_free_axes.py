@@ -207,7 +207,7 @@ def test_filters_compare_numbers_as_numbers_and_words_as_words(db):
     assert chosen(db, "axes.zero~o*") == [30.0]
     assert chosen(db, "axes.zero=") == [50.0]
     assert chosen(db, "axes.nobody=1") == []
-    with pytest.raises(StoreError, match="zero: nothing to filter by"):
+    with pytest.raises(StoreError, match="zero: no such filter"):
         attempt_ids(["zero=1"])
 
 

@@ -76,9 +76,9 @@ def test_a_name_of_ours_is_no_free_axis_and_a_slip_gets_the_nearest(mixed):
         "axes.zero>1",
         "axes.zero=2",
     ]
-    with pytest.raises(StoreError, match=r"^ofload: nothing to filter by; did you mean offload\?"):
+    with pytest.raises(StoreError, match=r"^ofload: no such filter; did you mean offload\?"):
         asked(full_names, engine, ["ofload=cpu"])
-    with pytest.raises(StoreError, match=r"^modle: nothing to filter by; did you mean model\?"):
+    with pytest.raises(StoreError, match=r"^modle: no such filter; did you mean model\?"):
         asked(full_names, engine, ["modle=train"])
 
 

@@ -190,7 +190,7 @@ def test_filters_choose_rows_by_their_axes(analysis):
         assert "zero=3" in json.dumps(found)
         assert "zero=2" not in json.dumps(found)
     refused = analysis("scaling", "--all", "--origin", "elsewhere", "zeroo=3")
-    assert "zeroo: nothing to filter by" in refused.stderr
+    assert "zeroo: no such filter" in refused.stderr
     refused = analysis("scaling", "--all", "--origin", "elsewhere", "axes.zero=9")
     assert refused.exit_code == 2
     assert "nothing that was measured elsewhere like axes.zero=9" in refused.stderr

@@ -34,7 +34,7 @@ FLOOR = repeated(0.5, num_gpus=2, **INDEPENDENT | {"model": "trivial"})
 
 
 def explained(analysis, *arguments):
-    ended = analysis("explain", "--all", "--origin", "measured", *arguments, "--json")
+    ended = analysis("explain", "--origin", "measured", *arguments, "--json")
     assert ended.exit_code == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -59,9 +59,8 @@ def test_the_slow_replica_is_named_by_what_the_ablation_timed(analysis):
     assert slow["slow"][0]["value"] == pytest.approx(0.2, abs=0.02)
     timed_in = independent[0][0].trial_id
     assert (slow["unknown"], slow["timed_in"]) == ("", timed_in)
-    for arguments in (("--all",), ()):
-        ended = analysis("explain", "--origin", "measured", *arguments)
-        assert "CPU:3 is slow: its own compute takes 20% [" in ended.stdout.replace("\n", " ")
+    ended = analysis("explain", "--origin", "measured")
+    assert "CPU:3 is slow: its own compute takes 20% [" in ended.stdout.replace("\n", " ")
 
 
 def test_what_was_not_timed_cannot_be_told(analysis):
@@ -77,7 +76,7 @@ def test_what_was_not_timed_cannot_be_told(analysis):
 
 def test_stored_ablations_are_explained_in_rows_and_sentences(analysis):
     fill("results.db", [*ABLATION_ORDER, *FLOOR])
-    ended = analysis("explain", "--all", "--origin", "measured")
+    ended = analysis("explain", "--origin", "measured")
     assert ended.exit_code == 0, ended.stderr
     lines = ended.stdout.splitlines()
     assert (
@@ -86,13 +85,13 @@ def test_stored_ablations_are_explained_in_rows_and_sentences(analysis):
         "communication takes 33% of the step, 50 ms. It reaches 67% of 2 independent replicas."
     )
     names = [line.split("  ")[0] for line in lines]
-    assert names[2:6] == [
+    assert names[3:7] == [
         "1 CPU device alone: compute",
         "shared cores",
         "communication",
         "= the step",
     ]
-    assert any(line.startswith("Try batch_size=32: ") for line in lines)
+    assert any(line.startswith("Next: try batch_size=32, ") for line in lines)
 
 
 def test_the_json_holds_all_of_it(analysis):
@@ -129,12 +128,11 @@ def test_filters_choose_what_is_explained_and_not_what_it_is_compared_with(analy
 
 def test_one_trial_only_cannot_be_reported_and_says_what_is_missing(analysis):
     fill("results.db", repeated(150, num_gpus=2))
-    ended = analysis("explain", "--all", "--origin", "measured")
+    ended = analysis("explain", "--origin", "measured")
     said = "cannot tell what holds it back. Nothing to compare it with; independent replicas would tell."
     assert said in ended.stdout
-    assert (
-        "Missing: independent replicas, which tell contention from communication." in ended.stdout
-    )
+    (found,) = explained(analysis)
+    assert [*found["missing"]][:2] == ["alone", "independent"]
 
 
 def test_what_ran_with_other_software_does_not_count(analysis):
@@ -147,7 +145,7 @@ def test_what_ran_with_other_software_does_not_count(analysis):
 
 def test_a_trial_that_brought_no_number_cannot_be_explained(analysis):
     fill("results.db", [(small(num_gpus=2), None)])
-    ended = analysis("explain", "--all", "--origin", "measured")
+    ended = analysis("explain", "--origin", "measured")
     assert ended.exit_code == 2
     assert "nothing to explain: none of 1 trial brought a number (1 failed)" in ended.stderr
 
@@ -179,7 +177,7 @@ def test_filters_like_nothing_are_told_apart_from_another_origin(analysis):
 @pytest.mark.parametrize("trial", ["", "3", "3fa", "xyzw"])
 def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
     fill("results.db", ABLATION_ORDER)
-    ended = analysis("explain", "--all", "--origin", "measured", "--trial", trial)
+    ended = analysis("explain", "--origin", "measured", "--trial", trial)
     assert ended.exit_code == 2
     wanted = "wanted the beginning of a trial's id (4 hexadecimal digits or more); scalemark list names them"
     assert f"--trial {trial}: no such trial in what was chosen; {wanted}" in ended.stderr
@@ -187,7 +185,7 @@ def test_a_trial_named_by_less_than_four_characters_is_refused(analysis, trial):
 
 def test_a_trial_that_is_none_is_refused(analysis):
     fill("results.db", ABLATION_ORDER)
-    ended = analysis("explain", "--all", "--origin", "measured", "--trial", "ffff")
+    ended = analysis("explain", "--origin", "measured", "--trial", "ffff")
     assert ended.exit_code == 2
     assert "--trial ffff: no such trial in what was chosen; wanted" in ended.stderr
 
@@ -195,7 +193,6 @@ def test_a_trial_that_is_none_is_refused(analysis):
 def test_published_figures_without_a_batch_are_no_steps(analysis):
     ended = analysis(
         "explain",
-        "--all",
         "--origin",
         "published",
         "--source",
@@ -215,7 +212,7 @@ def test_a_published_loss_is_printed(analysis):
         "batch_size=32",
         "data=synthetic",
     )
-    ended = analysis("explain", "--all", "--origin", "measured", *asked)
+    ended = analysis("explain", "--origin", "measured", *asked)
     assert (
         "29% of the step is lost to contention or communication (90 ms); independent replicas would tell."
         in ended.stdout

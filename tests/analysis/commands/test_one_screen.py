@@ -255,7 +255,7 @@ def test_the_foot_explains_the_badges_on_screen_and_no_others(
     monkeypatch.setenv("COLUMNS", "2000")  # or badges of two words, and the foot, are folded
     fill_gpus(filled)
     *screen, foot, rest = analysis(*command).stdout.splitlines()
-    assert rest.startswith("--all")
+    assert rest.startswith(("--all", "--json"))
     found = {badge for badge, meaning in MEANINGS.items() if f"{badge}: {meaning}" in foot}
     assert found or len(filled) == 2  # where the headline says it of all
     text = " ".join(screen)

@@ -236,6 +236,6 @@ def test_a_program_that_reaches_its_ideal_is_healthy(capsys, monkeypatch):
     found = explained()
     assert (found.diagnosis.bound, found.diagnosis.confidence) == (Bound.HEALTHY, "likely")
     assert found.diagnosis.doubts[0] == "its steps were not seen from inside"
-    said = run(capsys, monkeypatch, "explain", "--all").stdout
+    said = run(capsys, monkeypatch, "explain").stdout
     assert "probably healthy" in said
     assert "-0%" not in said

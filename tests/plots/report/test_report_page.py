@@ -3,16 +3,19 @@
 import base64
 import hashlib
 import re
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
+from analysis import badges
 from benchmarks import made_up_results as results
 from scalemark.records.measurement import Verdict
 from scalemark.records.references import Origin
 from store.database import open_for_writing
 from store.errors import StoreError
-from tests.filled import fill
+from tests.filled import STEPS, TWO_GPUS, fill
 from tests.plots.report.conftest import NASTY, Ended, parsed, times, write
 from tests.programs import fill_programs, program
 from tests.specs import small
@@ -49,6 +52,33 @@ def test_a_trial_has_a_page_with_its_doubts_failures_and_command(everything, mak
     (hung,) = [text for text in sections if "no step for 600 s" in text]
     assert "hung: no step for 600 s" in hung
     assert "/runs/x/log.txt" in hung
+
+
+def test_the_longest_step_is_stated_though_not_every_step_is_drawn(make):
+    durations = [1.0] * 98 + [9.0, 1.0]
+    steps = []
+    for number, duration_s in enumerate(durations):
+        steps.append(replace(STEPS[1], step=number, start_s=10.0 * number, duration_s=duration_s))
+    fill("results.db", [(small(), 10.0)], details=[{"steps": steps}])
+    page = make("results.db").read_text()
+    assert "100 steps of the newest process, the longest 9000 ms" in section(page, "t0")
+    (points,) = re.findall(r'<polyline points="([^"]*)"', page)
+    assert len(points.split()) == 20
+    assert points.split()[-1] == "300,0"
+
+
+def test_a_doubt_about_one_environment_is_not_said_of_all_numbers(make):
+    doubt = badges.ORIGINS["CPU devices"]
+    fill("results.db", [(small(), 10.0)])
+    assert doubt in header(make("results.db"))
+    on_gpu = small(device_kind="gpu")
+    fill("results.db", [(on_gpu, 100.0)], name="second", machine=TWO_GPUS)
+    assert doubt not in header(make("results.db"))
+
+
+def header(path: Path) -> str:
+    text = parsed(path).text
+    return text[: text.index("Results")]
 
 
 def test_failures_are_grouped_by_their_message(make):

@@ -311,7 +311,7 @@ def test_a_doubt_that_all_numbers_share_is_said_once_above():
     suspect(["2 of 2 cores were busy", "steps drift"], 2)
     found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
     assert found.doubts == (
-        "Every run is in doubt: 2 of 2 cores were busy. Repeat before deciding.",
+        "Every number is in doubt: 2 of 2 cores were busy. Repeat before deciding.",
     )
     assert texts(found.tables[0]) == {"replicated_none": ["100", "150*"]}
 

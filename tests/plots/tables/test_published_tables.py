@@ -157,8 +157,8 @@ def test_published_figures_can_be_pivoted(plots):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
-        (("image_px=64",), "image_px: nothing to filter by; there are strategy, origin, source"),
+        (("modle=resnet50",), "modle: no such filter; did you mean model?"),
+        (("image_px=64",), "image_px: no such filter; there are strategy, origin, source"),
         (
             ("model=resnet5000",),
             "no published figure like model=resnet5000; see scalemark table --origin published",

@@ -158,7 +158,7 @@ def test_0_throughput_divide_nothing(plots, form):
         ),
         (("--show", "speedup"), "speedup: no such quantity; did you mean speed-up?"),
         (("--show", ""), "an empty name: no such quantity; there are throughput, interval"),
-        (("modle=resnet50",), "modle: nothing to filter by; did you mean model?"),
+        (("modle=resnet50",), "modle: no such filter; did you mean model?"),
         (
             ("model=resnet50",),
             "results.db: no attempt is like model=resnet50; model is trivial there; see scalemark list",

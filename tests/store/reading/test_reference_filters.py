@@ -56,16 +56,18 @@ def test_filters_compare_as_they_do_for_attempts(filters, places):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("image_px=64", "image_px: nothing to filter by; there are strategy, origin, source"),
-        ("hardwear=x", r"hardwear: nothing to filter by; did you mean hardware\?"),
+        ("image_px=64", "image_px: no such filter; there are strategy, origin, source"),
+        ("hardwear=x", r"hardwear: no such filter; did you mean hardware\?"),
         ("model", "model: no operator found; wanted NAME, one of .*, as model=VALUE"),
         ("model<x", "model<x: < does not suit model; wanted one of = != ~"),
         ("num_gpus~4", "num_gpus~4: ~ does not suit num_gpus; wanted one of = != < <= > >="),
         ("num_gpus=x", "num_gpus=x: num_gpus is a whole number; found x"),
         ("throughput>nan", "throughput>nan: wanted a finite number; found nan"),
         ("num_gpus>1,2", "num_gpus>1,2: > compares with one value"),
+        ("num_gpus=1 num_gpus=4", "nothing is both .*; num_gpus=1,4 asks for either"),
     ],
 )
 def test_what_is_no_filter_is_refused(text, said):
     with pytest.raises(StoreError, match=said):
-        chosen(REFERENCES, [text])
+        chosen(REFERENCES, text.split())
+    assert chosen(REFERENCES, ["num_gpus=1,4", "num_gpus=4"]) == [2]
