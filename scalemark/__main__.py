@@ -8,8 +8,7 @@ import sys
 
 from scalemark.cli import entry_point
 
-if __name__ == "__main__":
-    entry_point.loading()
+entry_point.loading()  # also for the console script, which imports this module
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -23,7 +22,6 @@ OK = 0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the command's exit code, or 2 where there is no such command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    entry_point.loading()
     word, *others = given or [""]
     if word in ("--help", "-h"):
         return _print(_help())

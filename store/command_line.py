@@ -162,7 +162,7 @@ def run(commands: Mapping[str, Command], *, program: str = "scalemark", about: s
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
         return USAGE
-    with entry_point.importing():
+    with entry_point.Importing():
         chosen = typer_app(commands, about)
     OPENED.clear()
     begin_answer()

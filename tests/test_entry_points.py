@@ -68,6 +68,25 @@ def test_ctrl_c_while_a_command_is_loaded_ends_it_quietly(name, at):
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
+def test_ctrl_c_ends_the_console_script_quietly_as_soon_as_it_is_ours():
+    script = INTERRUPTS.partition("sys.argv")[0].format(
+        at="scalemark.cli.commands", project=PROJECT
+    )
+    command = [sys.executable, "-c", f"{script}from scalemark.__main__ import main"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
+def test_little_is_imported_before_ctrl_c_is_heard():
+    """A bug: the imports of `signal` and `traceback` took 25 ms, with a traceback for an answer."""
+    script = f"import sys; sys.path.insert(0, {str(PROJECT)!r})\n"
+    script += "from scalemark.cli import entry_point; print(*sys.modules)"
+    command = [sys.executable, "-S", "-c", script]
+    imported = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "scalemark.cli.entry_point" in imported
+    assert not {"enum", "re", "signal", "traceback", "typing"}.intersection(imported)
+
+
 @pytest.mark.parametrize("name", ["scalemark list", "scalemark status", "scalemark db", "sweep.py"])
 def test_ctrl_c_while_python_tidies_up_is_quiet(name):
     ended = interrupted(name, "the end")

@@ -2,7 +2,7 @@
 
 ```
   loading()      imports: Ctrl-C ends at once, with nothing to lose
-  importing()    the same, for what a command imports later
+  Importing()    the same, for what a command imports later
   run(command)   Ctrl-C raises KeyboardInterrupt, which the command turns into its end; an error of
                  ours has an exit code of its own
                  afterwards Python tidies up: Ctrl-C ends at once again
@@ -15,11 +15,14 @@ interrupted with a traceback.
 import atexit
 import gc
 import os
-import signal
 import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+
+TYPE_CHECKING = False  # to import that of `typing` takes a hundredth of a second
+if TYPE_CHECKING:
+    import signal
+else:  # built in: `signal` itself takes as long, in which Ctrl-C would show a traceback
+    import _signal as signal
 
 USAGE, INTERRUPTED = 2, 130
 INTERNAL_ERROR = 70
@@ -73,6 +76,8 @@ def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
         return INTERRUPTED
     # The border of the process: whatever it is, it must not look like an answer.
     except Exception:
+        import traceback  # here, because it takes a hundredth of a second
+
         traceback.print_exc()
         print(
             "this is an error of scalemark, and no answer: please report it with the lines above",
@@ -84,23 +89,24 @@ def run(command: Callable[[], int], *, hears_ignored: bool = False) -> int:
             signal.signal(signal.SIGINT, _end_at_once)
 
 
-@contextmanager
-def importing() -> Iterator[None]:
+class Importing:
     """Let Ctrl-C end at once in here, as while loading; elsewhere than in a command nothing
     changes.
     """
-    is_command = gc.get_freeze_count() > 0  # `run` froze what was imported before
-    if not is_command or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, _end_at_once)
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def __enter__(self) -> None:
+        is_command = gc.get_freeze_count() > 0  # `run` froze what was imported before
+        handler = signal.getsignal(signal.SIGINT)
+        self._changes = is_command and handler is signal.default_int_handler
+        if self._changes:
+            signal.signal(signal.SIGINT, _end_at_once)
+            gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._changes:
+            gc.freeze()
+            gc.enable()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _check_packages() -> None:
@@ -122,7 +128,7 @@ def _end_at_once(*_: object) -> None:
 
 def _is_ignored() -> bool:
     """Return whether SIGINT is ignored, as in jobs that a shell runs in the background."""
-    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    return signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
 def _open_missing_streams() -> None:
