@@ -7,7 +7,6 @@ answers that no trial has it.
 """
 
 import difflib
-import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -249,22 +248,17 @@ def pattern(asked: Filter) -> str:
 
 
 def whole(asked: Filter, value: str) -> int:
-    try:
-        number = int(value)
-    except ValueError:
+    if not re.fullmatch(r"\s*[+-]?[0-9]{1,40}\s*", value):
         asked.refuse(f"{asked.name} is a whole number", value)
-    if abs(number) > _LARGEST:
+    if abs(int(value)) > _LARGEST:
         raise StoreError(f"{asked}: wanted a whole number between -2**63 and 2**63")
-    return number
+    return int(value)
 
 
 def real(asked: Filter, value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
+    number = axes.number_of(value.strip())
+    if number is None:
         asked.refuse(f"{asked.name} is a number", value)
-    if not math.isfinite(number):
-        asked.refuse("wanted a finite number", value)
     return number
 
 
@@ -514,10 +508,10 @@ def _free_axis(name: str) -> _Field:
         if axes.is_env_variable(name):  # its characters, and no number
             is_inherited = text.is_(None) if value in axes.WORDS_FOR_INHERITED else sa.false()
             return sa.or_(text_or_empty == value, is_inherited)
-        try:
-            return sa.or_(text_or_empty == value, number == float(value))
-        except ValueError:
+        wanted = axes.number_of(value.strip())
+        if wanted is None:
             return text_or_empty == value
+        return sa.or_(text_or_empty == value, number == wanted)
 
     # a trial without a variable inherits it, which is another value
     is_there: _Condition = text.is_not(None)

@@ -342,14 +342,22 @@ def _canonical(name: str, value: object) -> AxisValue:
 
 def number_written_as(text: str) -> AxisValue:
     """Return the number that is shown as this very text; the text where it is of none."""
-    try:
-        number = float(text)
-    except ValueError:
+    number = number_of(text)
+    if number is None or str(whole_if_equal(number)) != text:
         return text
-    written = whole_if_equal(number)
-    if str(written) == text and math.isfinite(written):
-        return written
-    return text
+    return whole_if_equal(number)
+
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def number_of(text: str) -> float | None:
+    """Return the finite number that a user typed; None for any other text, as `1_0`, `inf` and
+    digits of other scripts, which Python takes for numbers, too.
+    """
+    if _NUMBER.fullmatch(text) and math.isfinite(float(text)):
+        return float(text)
+    return None
 
 
 def whole_if_equal(number: float) -> int | float:

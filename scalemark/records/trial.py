@@ -22,6 +22,7 @@ from scalemark.records.axes import (
     is_env_variable,
     is_free,
     name_in_records,
+    number_of,
     record_of_axes,
 )
 from scalemark.records.machine import DeviceKind
@@ -279,7 +280,8 @@ def _check(spec: TrialSpec) -> None:
             f"{DeviceKind.SIMULATED_GPU.value}"
         )
     read_injected(spec.injected)
-    if spec.loss_scale not in ("none", "dynamic") and not _is_positive(spec.loss_scale):
+    scale = number_of(spec.loss_scale) or 0.0
+    if spec.loss_scale not in ("none", "dynamic") and not 0 < scale < LARGEST_FLOAT32:
         raise ValueError(
             f"loss_scale={spec.loss_scale}: wanted auto, none, dynamic, static, or a number "
             "greater than 0"
@@ -339,13 +341,6 @@ def named(values: object) -> dict[str, Any]:
     if problems:
         raise ValueError(f"not a trial spec: {'; '.join(problems)}")
     return values
-
-
-def _is_positive(text: str) -> bool:
-    try:
-        return 0 < float(text) < LARGEST_FLOAT32
-    except ValueError:
-        return False
 
 
 # `auto` settles these three, and a strategy is named by a word of its own

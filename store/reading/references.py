@@ -1,6 +1,5 @@
 """Reads figures that others measured: published ones, and those of tables that were taken in."""
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -9,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.host.own_code import typed
-from scalemark.records.axes import PREFIX, is_free, name_in_records
+from scalemark.records.axes import PREFIX, is_free, name_in_records, number_of
 from scalemark.records.references import Origin, Reference, ReferenceKind, published
 from scalemark.stats.welch import typical
 from store.errors import StoreError
@@ -209,10 +208,5 @@ def _condition(asked: Filter) -> Callable[[Any], bool]:
 def _comparable(value: object) -> str | float:
     """Return 2.0 for 2, `2` and `2.0`, and text without case for all else."""
     text = str(value).casefold().rstrip("?")
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if math.isfinite(number):
-        return number
-    return text
+    number = number_of(text)
+    return text if number is None else number

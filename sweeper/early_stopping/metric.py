@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scalemark.records.axes import number_of
 from store.reading.earlier import CompletedRepeat
 from sweeper import SweepRefusedError
 from sweeper.early_stopping.rule import KeptMetric
@@ -37,10 +38,7 @@ class Metric:
 def parse_kept(text: str) -> KeptMetric:
     """Return the limit that `loss=0.5%` or `accuracy=-1%` means. Raises SweepRefusedError."""
     name, _, percent = text.rpartition("=")
-    try:
-        limit = float(percent.strip().removesuffix("%")) / 100
-    except ValueError:
-        limit = math.nan
+    limit = (number_of(percent.strip().removesuffix("%")) or 0.0) / 100
     if not name or not percent.strip().endswith("%") or not 0 < abs(limit) < 1:
         raise SweepRefusedError(
             f"--keep {text}: wanted NAME=PERCENT, as loss=0.5% where it may rise by less than that "

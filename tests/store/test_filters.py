@@ -237,7 +237,7 @@ def test_any_sweep_name_can_be_filtered_by(db, value):
         ("num_gpus=" + "9" * 5000, r"^num_gpus=9{71}\.\.\.: num_gpus is a whole number"),
         ("num_gpus=" + "9" * 30, r"wanted a whole number between -2\*\*63 and 2\*\*63"),
         ("learning_rate=fast", r"^learning_rate=fast: learning_rate is a number; found fast$"),
-        ("learning_rate=nan", r"^learning_rate=nan: wanted a finite number; found nan$"),
+        ("learning_rate=nan", r"^learning_rate=nan: learning_rate is a number; found nan$"),
         ("model>=a", r"^model>=a: >= does not suit model; wanted one of = != ~$"),
         ("cache=1", r"^cache=1: cache is true or false, yes or no; found 1$"),
         ("cache>no", r"^cache>no: > does not suit cache; wanted one of = !=$"),

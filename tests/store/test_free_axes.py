@@ -219,6 +219,17 @@ def test_text_like_a_number_is_no_number_to_filters(db):
     assert chosen(db, "axes.zero=1e999") == [30.0]
 
 
+@pytest.mark.parametrize("text", ["1_0", "١٠", "１０", "infinity", "nan", "0x10"])
+def test_a_number_is_written_in_plain_digits(db, text):
+    """A bug: `axes.tag=1_0` chose trials with `tag=10`, as Python reads it so."""
+    fill(db, [(trial(zero=10), 10.0), (trial(zero=text), 20.0)])
+    assert chosen(db, f"axes.zero={text}") == [20.0]
+    for wrong in (f"axes.zero>={text}", f"num_gpus={text}", f"throughput<{text}"):
+        with pytest.raises(StoreError, match="number"):
+            chosen(db, wrong)
+    assert chosen(db, "axes.zero = 10") == chosen(db, "num_gpus = 1 ", "axes.zero=10") == [10.0]
+
+
 def test_a_misspelt_name_is_near_with_and_without_the_prefix():
     assert nearest("zeros", ["model", "axes.zero"]) == "did you mean zero?"
     names = ["model", "num_gpus", *(f"a{number}" for number in range(50)), "foreign"]
