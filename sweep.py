@@ -32,7 +32,6 @@ from store.errors import StoreError
 from sweeper import FIGURES, SweepRefusedError
 from sweeper.grid.arguments import (
     Taken,
-    of_today,
     refuse_repeated,
     with_expressions,
     with_program,
@@ -119,9 +118,8 @@ def run(arguments: list[str], begin: Begin | None = None) -> Report | None:
 def _run(typed: list[str], begin: Begin | None) -> Report | None:
     """Have Hydra run what the arguments ask for."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
-    today = of_today(typed)
-    refuse_repeated(today)
-    asked, taken = with_trial(today)
+    refuse_repeated(typed)
+    asked, taken = with_trial(typed)
     register()
     sys.argv[1:] = with_program(with_expressions(_without_multirun(asked)))
 

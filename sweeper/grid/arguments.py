@@ -3,7 +3,7 @@ people type it, as `command="python train.py {zero}"`.
 """
 
 import re
-import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ import sqlalchemy as sa
 import yaml
 from omegaconf import OmegaConf
 
+from conf.schema import Config
 from scalemark.abilities import VARIABLE_UPDATES, choices_of
 from scalemark.host.own_code import ROOT, typed
 from scalemark.program import expression, template
@@ -35,61 +36,26 @@ _MOST_NAMED = 3
 SEARCH = re.compile(r"(max|best)\([-\d,.\s]*\)", re.ASCII)
 """A value that is looked for."""
 
-_RENAMED = {
-    "launcher.ray.num_hosts": "launcher.num_hosts",
-    "launcher.slurm.num_hosts": "launcher.num_hosts",
-    "launcher.slurm.options": "launcher.options",
-    "launcher.ssh.options": "launcher.options",
-}
-"""Settings of earlier versions, which commands in databases and scripts may name."""
-_RACES = "sweep.budget=inf"
-_GONE = (
-    *("sweep.race", "sweep.invalid", "sweep.max_trials", "sweep.seed", "sweep.on_failure"),
-    "sweep.on_interrupt",
-    *("sweep.reason", "retry.disturbed", "launcher.rank_start_timeout_s", "store.figures_dir"),
-)
-
-
-def of_today(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with the names of today, without settings that are gone, and say so.
-
-    Raises SweepRefusedError for one without which another cluster would be used.
-    """
-    kept = []
-    for argument in arguments:
-        name, _, value = argument.partition("=")
-        if name == "launcher.ray.address":
-            raise SweepRefusedError(
-                f"{argument}: this setting is gone; write RAY_ADDRESS={value} before the command"
-            )
-        today = "gone, and left out"
-        if argument.lower() == "sweep.race=true":
-            kept.append(_RACES)
-            today = f"{_RACES} now"
-        elif name in _RENAMED:
-            kept.append(f"{_RENAMED[name]}={value}")
-            today = f"{_RENAMED[name]} now"
-        elif name not in _GONE:
-            kept.append(argument)
-            continue
-        print(f"sweep: {untrusted.masked(argument)}: this setting is {today}", file=sys.stderr)
-    return kept
-
 
 def refuse_repeated(arguments: Sequence[str]) -> None:
-    """Raise SweepRefusedError for an axis that is given twice: Hydra would take the last alone."""
+    """Raise SweepRefusedError for an axis or a setting that is given twice: Hydra would take the
+    last alone. A file of settings and one of them are no such two.
+    """
     seen = set()
     for argument in arguments:
-        axis = key_of(argument)
-        if argument.startswith("~"):
+        key = key_of(argument)
+        if argument.startswith(("~", "-")) or "=" not in argument or key == SETTING:
             continue
-        if axis in seen:
+        name = _SHORT.get(key, key)
+        if name == "command.run" and argument.endswith(_FILES):
+            name = "command"
+        if name in seen:
             how = "give it once"
-            if axis not in PROGRAM_AXES:
-                how = f"give all its values at once, as {axis}=A,B"
-            raise SweepRefusedError(f"{untrusted.masked(argument)}: {axis} is given twice; {how}")
-        if axis in (*AXES, "strategy") or axis.startswith((PREFIX, ENV_PREFIX)):
-            seen.add(axis)
+            is_axis = key in (*AXES, "strategy") or key.startswith((PREFIX, ENV_PREFIX))
+            if is_axis and key not in PROGRAM_AXES:
+                how = f"give all its values at once, as {key}=A,B"
+            raise SweepRefusedError(f"{untrusted.masked(argument)}: {key} is given twice; {how}")
+        seen.add(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +172,7 @@ _AMOUNTS = ("command.items_per_step", "command.flops_per_item")
 _TEXTS = ("command.run", "command.read", *_AMOUNTS, "command.name")
 _FILES = (".yaml", ".yml")
 _OF_OWN_MODELS = ("model", "data", "strategy")  # groups that say nothing to a program
+_BRACED = re.compile(r"\{[^{}]*\}")
 _WORDS = re.compile(r"[\w.,+-]+", re.ASCII)
 _FLAGS = (  # of Hydra, before a word of theirs
     *("--cfg", "-c", "--info", "-i", "--package", "-p"),
@@ -224,6 +191,7 @@ def with_program(arguments: Sequence[str]) -> list[str]:
     if any(argument.startswith("command=") for argument in arguments):
         _check_words(arguments)
     taken: list[str] = []
+    of_file: list[str] = []  # they come first, so that what is typed wins over them
     is_program = False
     for argument in arguments:
         key, equals, text = argument.partition("=")
@@ -234,15 +202,16 @@ def with_program(arguments: Sequence[str]) -> list[str]:
         is_named = key == "command" and text.endswith(_FILES)
         # `train.py --config llama.yaml` is a command
         if is_named and (" " not in text or template.is_file(Path(text))):
-            taken += _of_file(Path(text))
+            of_file += _of_file(Path(text))
         else:
             setting = _SHORT.get(key, key)
             value = exact_value(_unquoted(text)) if setting in _TEXTS else text
             taken.append(f"{setting}={value}")
     if not is_program:
         return taken
+    run = " ".join(each for each in (*of_file, *taken) if key_of(each) == "command.run")
     for argument in arguments:
-        _check_axis(argument)
+        _check_axis(argument, run)
     engines = [argument for argument in arguments if argument.startswith("engine=")]
     for argument in engines:
         if set(argument.partition("=")[2].split(",")) <= _OTHER_ENGINES:
@@ -251,8 +220,8 @@ def with_program(arguments: Sequence[str]) -> list[str]:
                 f"{argument} out"
             )
     if engines:
-        return taken
-    return [f"engine={Engine.command}", *taken]
+        return [*of_file, *taken]
+    return [f"engine={Engine.command}", *of_file, *taken]
 
 
 def with_expressions(arguments: Sequence[str]) -> list[str]:
@@ -296,14 +265,20 @@ def _check_words(arguments: Sequence[str]) -> None:
             )
 
 
-def _check_axis(argument: str) -> None:
-    """Raise SweepRefusedError for what only our own models know, as optimizer=lion."""
+def _check_axis(argument: str, run: str) -> None:
+    """Raise SweepRefusedError for what only our own models know, as optimizer=lion, and for an axis
+    of the user's own without its prefix, which the command line `run` uses.
+    """
     name, _, text = argument.partition("=")
     choices = choices_of(AXES[name]) if name in AXES else []
     if name in _OF_OWN_MODELS:
         why = "it is of scalemark's own models"
     elif choices and _WORDS.fullmatch(text) and not set(text.split(",")).issubset(choices):
         why = f"the {name} of scalemark is one of {', '.join(choices)}"
+    elif name not in Config.__dataclass_fields__ and name in _WORDS.findall(
+        " ".join(_BRACED.findall(run))
+    ):
+        why = "no axis of scalemark"
     else:
         return
     own = f"my_{name}" if template.is_taken(name) else name
@@ -316,7 +291,8 @@ def _check_axis(argument: str) -> None:
 def _of_file(path: Path) -> Iterator[str]:
     """Yield the settings of a file, which Hydra checks as if they were typed."""
     try:
-        read = yaml.safe_load(path.read_text())
+        text = path.read_text()
+        read, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
     except OSError as error:
         why = f"{error.strerror}; wanted a file of settings, or a command line"
         raise SweepRefusedError(f"command={path}: {why}") from error
@@ -333,9 +309,13 @@ def _of_file(path: Path) -> Iterator[str]:
             f"command={path}: wanted settings, one per line, as run: python train.py --gpus "
             "{num_gpus}"
         )
+    assert isinstance(tree, yaml.MappingNode)
+    for name, num_times in Counter(key.value for key, _ in tree.value).items():
+        if num_times > 1:
+            raise SweepRefusedError(f"command={path}: {name} is given twice; give it once")
     for name, value in read.items():
         if isinstance(value, list):
-            yield f"command.{name}=[{','.join(map(str, value))}]"
+            yield f"command.{name}=[{','.join(exact_value(str(item)) for item in value)}]"
         elif value is not None:
             yield f"command.{name}={exact_value(value if isinstance(value, bool) else str(value))}"
 

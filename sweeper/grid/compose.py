@@ -28,7 +28,7 @@ from scalemark.records.trial import STRATEGY_AXES
 from scalemark.text.untrusted import masked
 from scalemark.text.wording import counted
 from sweeper import SweepRefusedError
-from sweeper.grid.explain import explain, no_such_axis, settings_of, variable_problem
+from sweeper.grid.explain import explain, no_such_axis, settings_of, value_problem
 
 # settings, not axes
 WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")
@@ -134,7 +134,7 @@ def _last_of_each(overrides: Sequence[types.Override]) -> dict[str, types.Overri
 
 def _parse(parser: OverridesParser, texts: Sequence[str]) -> list[types.Override]:
     for text in texts:
-        problem = variable_problem(text)
+        problem = value_problem(text)
         if problem:
             raise SweepRefusedError(problem)
     try:

@@ -4,6 +4,7 @@
 `explain` words the errors of Hydra and OmegaConf.
 """
 
+import math
 import re
 import traceback
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from hydra import errors
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf.errors import (
     ConfigKeyError,
     MissingMandatoryValue,
@@ -24,46 +26,72 @@ import conf
 from conf.schema import Config
 from scalemark import abilities, models
 from scalemark.host.own_code import typed
-from scalemark.records.axes import PREFIX, PREFIXES, free_axes, is_env_variable, is_free
+from scalemark.records.axes import (
+    PREFIX,
+    PREFIXES,
+    REF,
+    free_axes,
+    is_env_variable,
+    is_free,
+    whole_if_equal,
+)
 from scalemark.records.trial import AXES
 from scalemark.text.untrusted import masked
-from scalemark.text.wording import did_you_mean
+from scalemark.text.wording import as_typed, did_you_mean
 from sweeper import SweepRefusedError
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\\.""")
-_WHOLE = re.compile(r"-?[1-9]\d*|0", re.ASCII)
 
 
-def variable_problem(argument: str) -> str:
-    """Say how to write values of a variable that Hydra would write differently; empty where
-    nothing is wrong, and for other axes.
+def value_problem(argument: str) -> str:
+    """Say how to write values of a variable, or of an axis of the user's own, that Hydra would
+    write differently; empty where nothing is wrong, and for other axes.
+
+    1e-3 is the number 0.001 for an axis, which a program reads alike: no name is written so.
     """
     axis, _, given = argument.partition("=")
-    if not is_env_variable(axis.lstrip("+~")):
+    name = axis.lstrip("+~")
+    if not name.startswith(PREFIXES) or name == REF:
         return ""
     plain = _QUOTED.sub("", given)
-    if not set(plain) & set("()[]{}") and not any(map(_is_changed, plain.split(","))):
+    is_computed = not set(plain).isdisjoint("()[]{}")
+    read_as = {}
+    for value in () if is_computed else map(str.strip, plain.split(",")):
+        read = _read_as(value)
+        if read != value and (is_env_variable(name) or "e" not in value.lower() or read in _TRUTHS):
+            read_as[value] = read
+    if not read_as and not (is_computed and is_env_variable(name)):
         return ""
     remedy = f"write each value in quotes, as {axis}='0.25','0.50'"
-    if not set(given) & set("()[]{}'\"\\"):
+    if set(given).isdisjoint("()[]{}'\"\\"):
         quoted = ",".join(f"'{value.strip()}'" for value in given.split(","))
         remedy = f'put quotes around each value: "{masked(f"{axis}={quoted}")}"'
     shown = masked(argument)
-    return f"{shown}: a variable holds its very characters, and Hydra would change them; {remedy}"
+    if is_env_variable(name):
+        return (
+            f"{shown}: a variable holds its very characters, and Hydra would change them; {remedy}"
+        )
+    changed = ", ".join(f"{value} as {read}" for value, read in read_as.items())
+    return f"{shown}: the program would get {changed}; write that, or {remedy}"
 
 
-def _is_changed(value: str) -> bool:
-    """Return whether Hydra reads it as true, false, or a number that it writes differently."""
-    value = value.strip()
-    if value.lower() in ("true", "false"):
-        return True
+_TRUTHS = ("true", "false")
+
+
+def _read_as(value: str) -> str:
+    """Return what a program gets for an unquoted value that Hydra reads as a number or a truth."""
     try:
-        float(value)
-    except ValueError:
-        return False
-    return not _WHOLE.fullmatch(value)
+        read = _PARSER.parse_rule(value, "primitive")
+    except errors.HydraException:  # which is said of it where the whole override is parsed
+        return value
+    if isinstance(read, float) and math.isfinite(read):
+        read = whole_if_equal(read)
+    if isinstance(read, int | float):
+        return as_typed(read)
+    return value
 
 
+_PARSER = OverridesParser.create()
 ConfigError = errors.HydraException | OmegaConfBaseException
 
 _GROUPS = ("model", "data", "strategy", "launcher", "hardware")  # every trial needs a choice
@@ -90,7 +118,7 @@ def check_forms(arguments: Sequence[str]) -> None:
             f"num_gpus=1,2; {typed('sweep')} --help all lists them"
         )
     for argument, following in pairwise([*arguments, ""]):
-        problem = variable_problem(argument) or _problem_of_form(argument)
+        problem = value_problem(argument) or _problem_of_form(argument)
         name, _, value = argument.partition("=")
         if name in ("--cfg", "-c") and (value or following) not in ("job", "hydra", "all"):
             problem = f"{name}: wanted job, hydra or all behind it; job prints the settings"

@@ -9,7 +9,7 @@ from scalemark.records import overrides
 from scalemark.records.machine import DeviceKind
 from scalemark.text.untrusted import quoted
 from sweeper import SweepRefusedError
-from sweeper.grid.arguments import of_today, with_expressions, with_program
+from sweeper.grid.arguments import refuse_repeated, with_expressions, with_program
 from sweeper.grid.compose import expand
 from tests.command.programs import spec_of
 from tests.composing import composing
@@ -118,6 +118,7 @@ def test_a_file_gives_all_settings(tmp_path):
         ("run: [\n", r"line 2: expected the node content.*text with braces"),
         ("run: x\nread: regex:a: (b)\n", "line 2: mapping values are not allowed here; .*text"),
         ("", "wanted settings"),
+        ("run: a\nitem: b\nrun: c\n", "run is given twice; give it once"),
     ],
 )
 def test_a_wrong_file_is_refused_with_what_it_has_wrong(tmp_path, text, message):
@@ -155,11 +156,27 @@ def test_a_wrong_setting_of_a_file_is_refused_as_if_it_was_typed(tmp_path, text,
         ("precision=fp8", "+axes.my_precision=fp8 instead, and {my_precision} into"),
         ("strategy=ddp,fsdp", "+axes.strategy=ddp,fsdp instead, and {strategy} into"),
         ("model=llama", "+axes.my_model=llama instead, and {my_model} into"),
+        ("mode=a,b", "mode=a,b: no axis of scalemark; for a program write +axes.mode=a,b instead"),
+        ("pp=1", "pp=1: no axis of scalemark; for a program write +axes.pp=1 instead"),
     ],
 )
 def test_a_word_for_our_own_models_is_refused_with_the_axis_to_add(argument, instead):
     with pytest.raises(SweepRefusedError, match=re.escape(instead)):
-        with_program(["command=python train.py", argument])
+        with_program(["command=python train.py --{mode} {num_gpus // pp}", argument])
+
+
+def test_items_of_a_list_in_a_file_are_those_that_it_has(tmp_path):
+    path = tmp_path / "program.yaml"
+    path.write_text("""run: python train.py\nuses: ["a,b", 'it''s', "[x]", "k=v", plain]\n""")
+    found = values(["command.name=typed", f"command={path}"])
+    assert found["command.uses"] == ["a,b", "it's", "[x]", "k=v", "plain"]
+
+
+def test_what_is_typed_wins_over_a_file_wherever_it_stands(tmp_path):
+    path = tmp_path / "program.yaml"
+    path.write_text("run: python train.py\nname: of-file\n")
+    assert values(["command.name=typed", f"command={path}"])["command.name"] == "typed"
+    refuse_repeated(["command.run=python other.py", f"command={path}"])
 
 
 def test_a_choice_of_ours_stays_as_it_is():
@@ -201,19 +218,6 @@ def test_all_strategies_are_those_of_one_host_that_share_what_they_learn():
     chosen = argument.removeprefix("strategy=").split(",")
     assert {"ps_cpu", "mirrored", "sharded", "process_per_gpu_ring"} <= set(chosen)
     assert not {"independent", "distributed_ps", "multi_worker_mirrored_ring"} & set(chosen)
-
-
-def test_a_setting_of_an_earlier_version_is_renamed_or_left_out(capsys):
-    earlier = ["sweep.seed=2", "launcher.ray.num_hosts=4", "sweep.race=true", "sweep.race=false"]
-    assert of_today(["-m", "seed=2", *earlier]) == [
-        *("-m", "seed=2", "launcher.num_hosts=4", "sweep.budget=inf"),
-    ]
-    assert capsys.readouterr().err == (
-        "sweep: sweep.seed=2: this setting is gone, and left out\n"
-        "sweep: launcher.ray.num_hosts=4: this setting is launcher.num_hosts now\n"
-        "sweep: sweep.race=true: this setting is sweep.budget=inf now\n"
-        "sweep: sweep.race=false: this setting is gone, and left out\n"
-    )
 
 
 def test_a_command_line_that_is_longer_than_the_name_of_a_file_is_no_file():
