@@ -34,7 +34,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     for name, value in config.axes.items():
         if template.is_taken(name):
             raise ProgramRefusedError(_taken(name, value))
-    derived = _derived(config)
+    derived = derived_axes(config)
     run = template.substituted(program.run, derived)
     named = [*template.names(run), *program.uses]
     used = frozenset(name.removeprefix(axes.PREFIX) for name in named)
@@ -69,7 +69,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
     return spec
 
 
-def _derived(config: Config) -> dict[str, str]:
+def derived_axes(config: Config) -> dict[str, str]:
     """Return the free axes that are arithmetic of others, as `global_batch // (micro*num_gpus)`.
 
     They stand for it in the command, and are no axes of the trial. Raises ProgramRefusedError.

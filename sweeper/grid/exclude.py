@@ -6,20 +6,28 @@ leaves out what is not 0.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from scalemark.abilities import choices_of
-from scalemark.program.expression import ExpressionError, bare, is_computed, names, value_of
+from scalemark.program.expression import (
+    ExpressionError,
+    bare,
+    is_computed,
+    names,
+    substituted,
+    value_of,
+)
 from scalemark.records import axes as free_axes
+from scalemark.records.axes import AxisValue
 from scalemark.records.trial import AXES, TrialSpec
 from scalemark.text.wording import as_typed, did_you_mean
 from store.filters import ORDERS
 from sweeper import SweepRefusedError
 from sweeper.grid.explain import among
 
-_CONDITION = re.compile(r"(?P<axis>[^=!<>]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_CONDITION = re.compile(r"(?P<axis>\+?[\w.]+)(?P<sign>!=|<=|>=|=|<|>)(?P<values>[^=!<>]+)")
 _TYPES = {axis.name: axis.type.__name__ for axis in AXES.values()} | {"strategy": "str"}
 
 
@@ -31,20 +39,20 @@ class Condition:
     sign: str  # =, !=, <, <=, >, >=
     values: tuple[str, ...]  # one for <, <=, >, >=
 
-    def holds(self, spec: TrialSpec) -> bool:
+    def holds(self, axes: Mapping[str, AxisValue | None]) -> bool:
         """Compare a number with numbers, and anything else by its text."""
-        value = spec.strategy if self.axis == "strategy" else spec.axes.get(self.axis)
+        value = axes.get(self.axis)
         if value is None and free_axes.is_env_variable(self.axis):
             value = free_axes.INHERITED
-        number = _number(as_typed(value))
+        number = free_axes.number_of(as_typed(value))
         if self.sign in ORDERS:
-            bound = _number(self.values[0])
+            bound = free_axes.number_of(self.values[0])
             if number is None or bound is None:
                 return False
             return bool(ORDERS[self.sign](number, bound))
         is_among = as_typed(value) in self.values
         if number is not None:
-            is_among = number in map(_number, self.values)
+            is_among = number in map(free_axes.number_of, self.values)
         return is_among == (self.sign == "=")
 
 
@@ -55,15 +63,21 @@ class Rule:
     text: str
     conditions: tuple[Condition, ...] = ()  # none: the text is an expression
 
-    def holds(self, spec: TrialSpec) -> bool:
-        """Raises SweepRefusedError for an expression that has no value for this trial."""
-        if self.conditions:
-            return all(condition.holds(spec) for condition in self.conditions)
-        axes = {**bare(spec.axes), "strategy": spec.strategy}
-        if any(name in AXES and name not in axes for name in names(self.text)):
-            return False  # as programs and models lack some axes
+    def holds(self, spec: TrialSpec, derived: Mapping[str, str] = MappingProxyType({})) -> bool:
+        """Raises SweepRefusedError for an expression that has no value for this trial, its own or
+        that of a derived axis.
+        """
+        axes = {**spec.axes, "strategy": spec.strategy}
         try:
-            return bool(value_of(self.text, axes))
+            for name, text in derived.items():
+                value = value_of(substituted(text, derived), bare(spec.axes))
+                axes[f"{free_axes.PREFIX}{name}"] = value
+            if self.conditions:
+                return all(condition.holds(axes) for condition in self.conditions)
+            named = bare(axes)
+            if any(name in AXES and name not in named for name in names(self.text)):
+                return False  # as programs and models lack some axes
+            return bool(value_of(self.text, named))
         except ExpressionError as error:
             raise _refused(str(error)) from error
 
@@ -133,19 +147,13 @@ def _check(condition: str, axis: str, kind: str, value: str) -> None:
     """Refuse a value that the axis never has."""
     if not value:
         raise _refused(f"{condition}: no value after a comma; conditions are parted by spaces")
-    if kind in ("int", "float") and _number(value) is None:
+    if kind in ("int", "float") and free_axes.number_of(value) is None:
         raise _refused(f"{condition}: {axis} is a number, {value} is none")
     choices = ["true", "false"] if kind == "bool" else []
     if axis in AXES and kind == "str":
         choices = choices_of(AXES[axis])
     if choices and value not in choices:
         raise _refused(f"{condition}: {axis} is never {value}; {among(value, choices)}")
-
-
-def _number(text: str) -> float | None:
-    if _NUMBER.fullmatch(text):
-        return float(text)
-    return None
 
 
 def _refused(what: str) -> SweepRefusedError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from conf.program import derived_axes
 from conf.resolve import Hosts, TrialRefusedError, resolve
 from conf.schema import Config, DataConfig, LauncherConfig, PlanFormat, StoreConfig, SweepConfig
 from scalemark.abilities import LAUNCHERS
@@ -108,7 +109,8 @@ def resolve_grid(
             continue
         except ModelError as error:
             raise SweepRefusedError(str(error)) from None
-        rule = next((rule for rule in rules if rule.holds(spec)), None)
+        derived = derived_axes(config) if spec.command and rules else {}
+        rule = next((rule for rule in rules if rule.holds(spec, derived)), None)
         if rule:
             left_out.append((text_of(cell), reason_of(rule.text)))
             continue

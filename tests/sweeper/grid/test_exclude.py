@@ -70,6 +70,17 @@ def test_a_rule_may_be_about_free_axes(text, held):
 
 
 @pytest.mark.parametrize(
+    ("text", "held"),
+    [("dp=2", True), ("dp>2", False), ("dp*tp > num_gpus", False), ("accum % dp", True)],
+)
+def test_a_rule_may_be_about_derived_axes(text, held):
+    """A bug: `dp is no axis of this trial`, and `dp=2` held for none."""
+    derived = {"dp": "num_gpus // (tp*pp)", "accum": "6 // dp"}
+    (rule,) = read_rules([text], ["axes.tp", "axes.pp", "axes.dp", "axes.accum"])
+    assert rule.holds(spec_of("true", free=(("tp", 1), ("pp", 2)), num_gpus=4), derived) is held
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("num_gpu>=4", "num_gpu: no axis of a trial; did you mean num_gpus[?]"),
@@ -83,7 +94,7 @@ def test_a_rule_may_be_about_free_axes(text, held):
         ("num_gpus>=1,2", ">= compares a number with one number"),
         ("model<vgg16", "< compares a number with one number; for others there are = and !="),
         ("num_gpus = 4", "num_gpus: no condition; wanted AXIS=VALUE,VALUE"),
-        ("f(num_gpus)>4", "no axis of a trial; did you mean num_gpus"),
+        ("f(num_gpus)>4", r"f\(num_gpus\)>4: no condition; wanted .* or an expression of axes"),
         ("num_gpus=>4", "num_gpus=>4: no condition"),
         ("model=", "model=: no condition"),
         ("model=a,", "no value after a comma"),
