@@ -6,9 +6,9 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from rich.console import Console
 
 from conf.schema import Config, PlanFormat, SweepConfig
 from scalemark.cli.terminal import make_console, silence
-from scalemark.host import files, processes, program_software, refs, software
+from scalemark.host import files, processes, program_software, software
 from scalemark.host.orphans import Guard
 from scalemark.program import template
 from scalemark.records.axes import Engine
@@ -51,9 +51,6 @@ from sweeper.loop.orchestrator import Orchestrator
 from sweeper.loop.run_folders import RunFolders, recover, take_up_lost
 from sweeper.loop.supervision import Policy, Stop, Tools
 from sweeper.report import Report
-
-# ends are dates plus durations, whose clock starts later than the date is taken
-_AFTER_ITS_END = timedelta(seconds=2)
 
 
 class Sweep:
@@ -166,31 +163,8 @@ class Sweep:
             in_use=GpuUsers(self.inventory.gpu_uuids).look(),
             num_of_other_software=num_of_other_software,
             changed=changed,
-            not_compared=self._not_compared(plan, engine),
             failed_last=failed_last,
         )
-
-    def _not_compared(self, plan: Plan, engine: sa.Engine | None) -> list[str]:
-        """Name files beside programs with finished trials that were edited since, by no attempt."""
-        finished = {}
-        for trial in plan.trials:
-            if trial.spec.command and not trial.num_repeats and not refs.of_trial(trial.spec.free):
-                finished[trial.spec.trial_id] = trial.spec
-        changed_at: dict[Path, datetime] = {}
-        for words, *_ in launchers.programs_of(list(finished.values())):
-            for file in program_software.not_compared(words, Path.cwd()):
-                with suppress(OSError):  # it was removed meanwhile
-                    changed_at[file] = datetime.fromtimestamp(file.stat().st_mtime, UTC)
-        if not changed_at or engine is None:
-            return []
-        spans = earlier.ran_at(engine, self.machine.key)
-        last = max((end for trial_id, _, end in spans if trial_id in finished), default=None)
-        edited = []
-        for file, at in changed_at.items():
-            is_written = any(begin <= at <= end + _AFTER_ITS_END for _, begin, end in spans)
-            if last and at > last and not is_written:
-                edited.append(os.path.relpath(file))
-        return edited
 
     def runner(
         self, planned: Planned, writer: Writer, stack: ExitStack, command: Sequence[str]

@@ -14,11 +14,11 @@ import shutil
 import subprocess
 import uuid
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,12 @@ _OUTPUT = re.compile(
     r"-*(.*[-_])?(o|out|output|outfile|save|log|logs|logging|result|results|metrics|dump)([-_].*)?"
 )
 _VARIABLE = re.compile(rb"[\"'](?P<quoted>[A-Z][A-Z0-9_]+)[\"']|\$\{?(?P<shell>[A-Z][A-Z0-9_]+)")
+_CHANGES_PATH = re.compile(
+    rb"^.*(?:\bsys\.path(?:\.\w+\(|\[.*?\] *=| *\+?= )|\baddsitedir\(|\bPYTHONPATH=).*$",
+    re.MULTILINE,
+)
+_IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t].*$", re.MULTILINE)
+_QUOTED = re.compile(rb"[\"']([^\"'\n]+)[\"']")
 _UNKNOWN_CODE = "unknown-"
 _TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
 COMMAND_KEYS = frozenset(
@@ -72,12 +78,16 @@ def code_of(
     checkouts that do not count, a worktree first: a trial itself names its commit. `commit` is of
     the checkout that holds the program, for people; `code` is a digest of all sources, a name that
     equals no other where they cannot be known, or empty without any; where git knows nothing of
-    them, their folder counts, too; `files` is a digest of files that words name.
+    them, their folder counts, too; `files` is a digest of files that words name; `loads` is there
+    where modules may come from folders that are not known.
     """
     digest = hashlib.sha256()
     places = [place for place in _places(words, folder, imported) if place not in apart]
     states = [software.checkout(place) for place in places]
-    num_files = 0
+    modules, is_known = _modules_of_added_folders(words, folder, places)
+    for name, content in sorted(modules.items()):
+        digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
+    num_files = len(modules)
     try:
         for place, state in zip(places, states, strict=True):
             files = _files_below(place, state)
@@ -96,7 +106,69 @@ def code_of(
         commit = states[0].commit
         if any(map(is_source, states[0].untracked)) and not commit.endswith(software.DIRTY):
             commit += software.DIRTY
-    return {"commit": commit, "code": code, "files": _files_digest(words, folder, apart)}
+    program = {"commit": commit, "code": code, "files": _files_digest(words, folder, apart)}
+    if not is_known:
+        program["loads"] = "modules of unknown folders"
+    return program
+
+
+def _modules_of_added_folders(
+    words: Sequence[str], folder: Path, places: Sequence[Path]
+) -> tuple[dict[str, str], bool]:
+    """Return what modules hold, by their names, that the program imports from folders which its
+    sources add to `sys.path`; and whether these are known. Places count as a whole.
+
+    A folder is a text in quotes, as "../lib", seen from where it runs, from its source, or from two
+    folders above that: of those that are too many no module is imported.
+    """
+    waiting = list(_sources(words, folder))
+    near = {folder.resolve(), *(script.parent for script in _scripts(words, folder))}
+    added: dict[Path, None] = {}
+    is_known = True
+    for file in waiting:
+        text = _text_of(file)
+        changes = _CHANGES_PATH.findall(text)
+        if changes:
+            folders = _folders_named(text, changes, [folder, *file.parents[:3]])
+            added.update(dict.fromkeys(folders))
+            is_known = is_known and bool(folders or b"__file__" in text or file.parent not in near)
+    outside = [each for each in added if not any(map(each.is_relative_to, places))]
+    modules: dict[str, str] = {}
+    while waiting and outside:
+        imports = b" ".join(_IMPORTS.findall(_text_of(waiting.pop())))
+        names = sorted(set(re.findall(rb"\w+", imports)))
+        for place, name in product(filter(_may_be_its_code, outside), map(os.fsdecode, names)):
+            for file in (place / f"{name}.py", *_found_below(place / name)):
+                own_name = str(file.relative_to(place))
+                if own_name not in modules and template.is_file(file):
+                    modules[own_name] = software.git_content(file)
+                    waiting.append(file)
+    return modules, is_known
+
+
+def _folders_named(text: bytes, changes: Sequence[bytes], bases: Sequence[Path]) -> list[Path]:
+    """Return the folders that a source names: in quotes, in parts that are joined, and in a line
+    of a shell between colons.
+    """
+    named = set(_QUOTED.findall(text)) | {b"/".join(_QUOTED.findall(line)) for line in changes}
+    for line in changes:
+        named.update(re.split(rb"[=:\s\"']+", line))
+    if b"__file__" in text:
+        named.add(b".")
+    folders = []
+    for base, name in product(bases, sorted(named)):
+        with suppress(OSError, ValueError):  # a name that is too long, or has a null character
+            if name and (base / os.fsdecode(name)).is_dir():
+                folders.append((base / os.fsdecode(name)).resolve())
+    return folders
+
+
+def _text_of(source: Path) -> bytes:
+    """Return what a source holds; nothing of a large one, and of one that was removed meanwhile."""
+    with suppress(OSError):
+        if source.stat().st_size <= _MOST_SEARCHED_BYTES:
+            return source.read_bytes()
+    return b""
 
 
 def is_unknown(code: str) -> bool:
@@ -114,7 +186,9 @@ def _places(words: Sequence[str], folder: Path, imported: Iterable[Path]) -> Ite
     """Yield the folders that hold a program's code, each once, checkouts as a whole."""
     folder = folder.resolve()
     places = [_folder_of_code(words, folder)]
-    places += [place.resolve() for place in imported]
+    places += [script.parent for script in _scripts(words, folder)]
+    places += [folder / place for before, place in pairwise(words[:MOST_WORDS]) if before == "cd"]
+    places = [place.resolve() for place in [*places, *imported]]
     yielded: list[Path] = []
     for place in places:
         root = software.checkout_of(place) or place
@@ -128,24 +202,28 @@ def _places(words: Sequence[str], folder: Path, imported: Iterable[Path]) -> Ite
 
 def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
     """Return the folder it runs in, which may hold modules of a script below it; of a script that
-    is elsewhere its own folder, or the one above where it changes `sys.path`.
+    is elsewhere its own folder.
     """
-    script = None
-    for word in words[:MOST_WORDS]:
-        if word.endswith(SCRIPTS) and template.is_file(folder / word):
-            script = (folder / word).resolve()
-            break
+    script = next(_scripts(words, folder), None)
     if script is None:
         return folder
     place = script.parent
     if not place.is_relative_to(folder):
-        with suppress(OSError):
-            if b"sys.path" in script.read_bytes():
-                return place.parent
         return place
     if folder == Path.home().resolve() and place != folder:
         return folder / place.relative_to(folder).parts[0]
     return folder
+
+
+def _scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
+    """Yield the scripts that a command line names, and those that these name to a shell."""
+    for word in words[:MOST_WORDS]:
+        if word.endswith(SCRIPTS) and template.is_file(folder / word):
+            script = (folder / word).resolve()
+            yield script
+            for inner in _text_of(script).split() if script.suffix != ".py" else ():
+                if inner.endswith(b".py") and template.is_file(folder / os.fsdecode(inner)):
+                    yield (folder / os.fsdecode(inner)).resolve()
 
 
 def _files_below(root: Path, state: software.Checkout | None) -> dict[str, str]:
@@ -247,25 +325,9 @@ def edited_since(words: Sequence[str], folder: Path, commit: str) -> Sequence[st
     state = software.checkout(root)
     if answer is None or state is None:
         return ()
-    names = filter(None, os.fsdecode(answer).split("\0"))
-    return [name for name in names if is_source(name, b"-")] + [*filter(is_source, state.untracked)]
-
-
-def not_compared(words: Sequence[str], folder: Path) -> Iterator[Path]:
-    """Yield files near a program that it may read, and which are no part of its code: JSON and
-    configurations that git does not know and the command does not name.
-    """
-    root = _folder_of_code(words, folder.resolve())
-    checkout = software.checkout_of(root)
-    known: Collection[str] = ()
-    if checkout is not None:
-        with suppress(UnknownCodeError):
-            known = _files_of_checkout(checkout, software.checkout(checkout)) or ()
-    named = {(folder / word.rpartition("=")[2]).resolve() for word in words[:MOST_WORDS]}
-    for file in _found_below(root, lambda name: name.endswith((*_CONFIGURATION, ".json"))):
-        is_known = checkout is not None and str(file.relative_to(checkout)) in known
-        if not (is_known or is_source(str(file.relative_to(root))) or file in named):
-            yield file
+    names = [name for name in os.fsdecode(answer).split("\0") if is_source(name, b"-")]
+    names += filter(is_source, state.untracked)
+    return [name for name in names if not _is_of_command(root / name)]
 
 
 def _found_below(place: Path, wanted: Callable[[str], bool] = is_source) -> Iterator[Path]:
@@ -298,14 +360,15 @@ def variables_named(words: Sequence[str], folder: Path) -> set[str]:
     below the folder of its code: quoted, or after a dollar sign.
     """
     named = set(_VARIABLE.findall(b" ".join(map(os.fsencode, words[:MOST_WORDS]))))
-    sources = _found_below(
-        _folder_of_code(words, folder.resolve()), lambda name: name.endswith(_SOURCES)
-    )
-    for file in islice(sources, _MOST_SOURCES):
-        with suppress(OSError):
-            if file.stat().st_size <= _MOST_SEARCHED_BYTES:
-                named.update(_VARIABLE.findall(file.read_bytes()))
+    for file in _sources(words, folder):
+        named.update(_VARIABLE.findall(_text_of(file)))
     return {(quoted or of_shell).decode() for quoted, of_shell in named}
+
+
+def _sources(words: Sequence[str], folder: Path) -> Iterator[Path]:
+    """Yield the sources in and below the folder of a program's code, as many as are looked at."""
+    place = _folder_of_code(words, folder.resolve())
+    return islice(_found_below(place, lambda name: name.endswith(_SOURCES)), _MOST_SOURCES)
 
 
 def _may_be_its_code(folder: Path) -> bool:
@@ -355,17 +418,19 @@ _OF_A_MODULE = ("-m", "--module", "-s", "--script")  # `uv run -m train`
 _ELSEWHERE = frozenset({"docker", "podman", "nvidia-docker", "apptainer", "singularity", "ssh"})
 _ENGINES = ("docker", "podman", "nvidia-docker")
 _IMAGE_WITHIN_S = 20.0
-_SWITCHES = frozenset(  # options of `docker run` that take no next word
+_SWITCHES = frozenset(  # options of `docker run` and `podman run` that take no next word
     {
-        *("--rm", "--init", "--privileged", "--read-only", "--interactive", "--tty", "--detach"),
-        *("-i", "-t", "-it", "-ti", "-d", "-P", "--publish-all", "-q", "--quiet"),
-        *("--no-healthcheck", "--oom-kill-disable", "--disable-content-trust"),
+        *("--", "--detach", "--disable-content-trust", "--env-host", "--help", "--init"),
+        *("--interactive", "--no-healthcheck", "--no-hostname", "--no-hosts", "--oom-kill-disable"),
+        *("--privileged", "--publish-all", "--quiet", "--read-only", "--replace", "--rm", "--rmi"),
+        *("--rootfs", "--sig-proxy", "--tty", "--unsetenv-all", "--use-api-socket"),
     }
 )
+_SHORT_SWITCHES = "ditqP"
 _SHEBANG = re.compile(rb"#!\s*(\S+)(?:[ \t]+(\S+))?")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _SCRIPT = """
-import json, os, platform, sys, sysconfig
+import hashlib, json, os, platform, sys, sysconfig
 packages, imported = {}, []
 standard = sysconfig.get_paths()["stdlib"]
 for folder in map(os.path.abspath, filter(None, sys.path)):
@@ -381,12 +446,16 @@ for folder in map(os.path.abspath, filter(None, sys.path)):
         if ending not in (".dist-info", ".egg-info"):
             continue
         name, _, version = name.partition("-")
-        packages.setdefault(name.lower().replace(".", "_"), version)
+        name = name.lower().replace(".", "_")
+        packages.setdefault(name, version)
         try:
             with open(os.path.join(folder, entry, "direct_url.json")) as file:
                 source = json.load(file)
-            if source["dir_info"]["editable"]:
+            if source["dir_info"].get("editable"):
                 imported.append(source["url"].partition("file://")[2])
+            else:  # a copy of a folder, which keeps its version when that is edited
+                with open(os.path.join(folder, entry, "RECORD"), "rb") as file:
+                    packages[name] = version + "+" + hashlib.sha256(file.read()).hexdigest()[:8]
         except (OSError, ValueError, KeyError):
             pass
 said = {"path": sys.executable, "python": platform.python_version()}
@@ -432,7 +501,9 @@ def describe(
     as `code_of` has it.
     """
     command = interpreter_of(words, folder, variables)
-    answer = interpreter(command, folder, variables)
+    path = [word.partition("PYTHONPATH=")[2] for word in words]
+    path = [*filter(None, [*path, variables.get("PYTHONPATH")])]
+    answer = interpreter(command, folder, {**variables, "PYTHONPATH": os.pathsep.join(path)})
     packages = dict(answer.packages)
     program = code_of(words, folder, map(Path, answer.imported), apart)
     if image := image_of(words, folder, variables):
@@ -457,7 +528,7 @@ def image_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
         if not word.startswith("-"):
             command = [words[engine], "image", "inspect", "--format", "{{.Id}}", word]
             break
-        if "=" not in word and word not in _SWITCHES:
+        if _takes_next(word):
             next(rest, None)
     else:
         return ""
@@ -466,6 +537,15 @@ def image_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
     except (OSError, subprocess.SubprocessError):
         return ""
     return os.fsdecode(said).strip().removeprefix("sha256:")
+
+
+def _takes_next(option: str) -> bool:
+    """Return whether the value of an option of `docker run` is the next word: that of `-v` is, and
+    not that of `-v/data:/data`; `-dit` has none, and that of `-itw` is the next one.
+    """
+    if option.startswith("--"):
+        return "=" not in option and option not in _SWITCHES
+    return len(option[1:].lstrip(_SHORT_SWITCHES)) == 1
 
 
 def _output_of(
@@ -493,6 +573,11 @@ def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
         return (
             "its folder has too many sources to compare, or a submodule in which git does not "
             "answer, so its code is not known; no earlier trial counts as finished"
+        )
+    if described["program"].get("loads"):
+        return (
+            "it changes sys.path to folders that are only known while it runs, so an edit there "
+            "goes unseen; set sweep.rerun=true after one"
         )
     if described["python"] or described["program"].get("image"):
         return ""

@@ -369,7 +369,8 @@ def problem(words: Sequence[str], path: str, folder: Path) -> str:
 
 
 def software_words(spec: TrialSpec) -> Sequence[str]:
-    """Return the words that may name a program or a script; the values of others are left out.
+    """Return the words that may name a program or a script, and empty ones for all others, so that
+    none becomes the value of an option before it.
 
     A word with placeholders counts where it is the program, or ends as a script does. Raises
     TemplateError.
@@ -381,11 +382,13 @@ def software_words(spec: TrialSpec) -> Sequence[str]:
         try:
             is_filled = bool(names(word))
         except TemplateError:  # a shell's text was cut within a placeholder
-            continue
+            is_filled, is_software = True, False
         if not is_filled:
             kept.append(word)
         elif is_software and set(names(word)) <= axes.keys():
             kept.append(replaced(word, axes))
+        else:
+            kept.append("")
     if spec.shell:
         return ["/bin/sh", *kept]
     return kept

@@ -5,7 +5,7 @@ took, how they ended, and which trials a race stopped.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from statistics import median
 from typing import Any
 
@@ -78,20 +78,6 @@ def last_software(engine: sa.Engine, trial_id: str, machine_key: str) -> dict[st
     )
     description: dict[str, Any] = selected(engine, statement)[0]["description"]
     return description
-
-
-def ran_at(engine: sa.Engine, machine_key: str) -> list[tuple[str, datetime, datetime]]:
-    """Return the trial, begin and end of all attempts on a machine whose end was seen."""
-    statement = (
-        sa.select(AttemptRow.trial_id, AttemptRow.started_at, AttemptRow.duration_s)
-        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
-        .where(MachineRow.key == machine_key, AttemptRow.duration_s.is_not(None))
-    )
-    spans = []
-    with reading(engine) as connection:
-        for trial_id, begin, duration_s in connection.execute(statement):
-            spans.append((trial_id, begin, begin + timedelta(seconds=duration_s or 0.0)))
-    return spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,8 +111,6 @@ class Planned:
     in_use: Sequence[GpuInUse] = ()  # GPUs of this machine that others use while it is planned
     num_of_other_software: int = 0  # trials to run that have finished with other software
     changed: Sequence[str] = ()  # since then, in the software
-    # files beside a program that were edited since, which only the program knows if it reads
-    not_compared: Sequence[str] = ()
     failed_last: Mapping[str, Outcome] = field(default_factory=dict)  # trials to run, by id
 
     @property
@@ -202,7 +200,6 @@ def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) ->
         "left_out": [{"overrides": cell, "reason": reason} for cell, reason in plan.left_out],
         "useless_rules": list(plan.useless_rules),
         "changed": list(planned.changed),
-        "not_compared": list(planned.not_compared),
         "races": races,
         "attempts_to_run": plan.num_attempts,
         "estimate": asdict(estimate.total(plan)),
@@ -304,9 +301,6 @@ def _notes(planned: Planned) -> Iterator[str]:
             f"{_most(planned.changed)}); numbers of different software are never mixed, and all "
             "that is listed runs"
         )
-    if planned.not_compared:
-        names = _most(planned.not_compared)
-        yield f"edited since, and not compared: {names}; sweep.rerun=true if the program reads them"
     if planned.failed_last:
         num_ended = Counter(sorted(planned.failed_last.values()))
         trials = counted(len(planned.failed_last), "trial")

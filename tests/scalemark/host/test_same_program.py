@@ -148,9 +148,12 @@ def test_edits_that_change_nothing_make_no_other_program(given):
         assert software.key(before) == software.key(now), what
 
 
+@pytest.mark.parametrize(
+    "options", ["--gpus all -v=/a:/b", "-v/a:/b", "-dit", "-u0 -itw /a", "--sig-proxy"]
+)
 @pytest.mark.parametrize("given", ["checkout"], indirect=True)
-def test_another_image_of_a_container_is_named(given):
-    words = ["docker", "run", "--rm", "--gpus", "all", "-v=/a:/b", "image", "python", "x.py"]
+def test_another_image_of_a_container_is_named(given, options):
+    words = ["docker", "run", "--rm", *options.split(), "image", "python", "x.py"]
     engine = Path("../bin/docker")
     write(str(engine), '#!/bin/sh\n[ "$5" = image ] && cat ../image\n')
     engine.chmod(0o755)

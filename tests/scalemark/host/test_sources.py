@@ -15,7 +15,7 @@ from scalemark.host.program_software import describe, doubt
 
 HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
 FILES = {
-    "work/scripts/train.py": "import sys; sys.path.insert(0, '..')\n",
+    "work/scripts/train.py": "import sys; sys.path.insert(0, '..')\nimport mylib.model\n",
     "work/scripts/helper.py": "x = 1\n",
     "work/scripts/empty/kernels.cu": "// 1\n",
     "work/mylib/model.py": "layers = 2\n",
@@ -43,10 +43,6 @@ COUNT_NOT = {
     "what it writes into its run folder": ("runs/s/x1-r1-a1/config.py", "lr = 1\n"),
     "what is hidden": (".cache/x.py", "z = 1\n"),
     "how its command is written": ("ddp.yaml", "run: python train.py\nread: tqdm\nuses: [x]\n"),
-}
-CANNOT_BE_KNOWN = {
-    "a JSON file that only the program names": "params.json",
-    "a configuration in a folder of another name": "runs_of_mine/params.yaml",
 }
 WORDS = (
     f"{sys.executable} scripts/train.py named.json --init=weights.bin --out result.json train.log"
@@ -115,22 +111,13 @@ def test_a_copy_in_another_folder_is_another_program_unless_git_knows_it(project
     assert (key() == before) == (project == "checkout")
 
 
-def test_what_a_program_may_read_is_named_where_nobody_knows_if_it_does(project):
-    before = key()
-    for name in CANNOT_BE_KNOWN.values():
-        make(name, "{}\n")
-    assert key() == before
-    found = program_software.not_compared(WORDS.split(), Path.cwd())
-    named = {os.path.relpath(file) for file in found if "cache" not in file.parts}
-    assert named == set(CANNOT_BE_KNOWN.values())
-
-
 @pytest.mark.parametrize("project", ["checkout", "no git"], indirect=True)
 def test_edited_sources_are_named(project):
     commit = code_commit()
     make("mylib/model.py", "layers = 3\n")
     make("README.md", "Train it.\n")
     make("new.py", "")
+    make("ddp.yaml", "run: python train.py\n")
     edited = program_software.edited_since(WORDS.split(), Path.cwd(), commit)
     assert list(edited) == (["mylib/model.py", "new.py"] if project == "checkout" else [])
     assert not program_software.edited_since(WORDS.split(), Path.cwd(), f"{commit}+dirty")
@@ -207,6 +194,80 @@ def test_a_module_beside_the_folder_of_a_script_counts_where_it_changes_the_path
     assert key(words) != before
 
 
+ADDED = {
+    "a literal": 'sys.path.insert(0, "../lib")',
+    "beside the script": 'sys.path.append(os.path.join(os.path.dirname(__file__), "..", "lib"))',
+    "by a name": 'ROOT = Path(__file__).resolve().parents[1]\nsys.path[:0] = [str(ROOT / "lib")]',
+    "a list": 'sys.path += [os.path.abspath(os.path.join(os.path.pardir, "lib"))]',
+    "in front": "sys.path = [str(Path(__file__).parent.parent.joinpath('lib'))] + sys.path",
+    "as a site": "site.addsitedir(os.fspath(Path.cwd() / '..' / 'lib'))",
+    "in a variable of the command": "",
+    "in a variable of a script": "",
+}
+
+
+@pytest.mark.parametrize("how", ADDED)
+def test_modules_of_folders_that_a_program_adds_count_where_it_imports_them(how, monkeypatch):
+    """A bug: an edit in `../lib` left trials finished, as only the folder of the program counted."""
+    make("work/train.py", f"import os, site, sys\nfrom pathlib import Path\n{ADDED[how]}\n")
+    with Path("work/train.py").open("a") as file:
+        file.write("from shared import speed\nprint(speed)\n")
+    make("work/run.sh", f'export PYTHONPATH="../lib:$PYTHONPATH"\n{sys.executable} train.py\n')
+    make("lib/shared.py", "import sys, deep.er\nspeed = deep.er.speed\n")
+    make("lib/deep/er.py", "speed = 1\n")
+    monkeypatch.chdir("work")
+    words = {
+        "in a variable of the command": f"env PYTHONPATH=../lib {sys.executable} train.py",
+        "in a variable of a script": "sh run.sh",
+    }.get(how, f"{sys.executable} train.py")
+
+    def named() -> tuple[str, str]:
+        monkeypatch.setenv("PYTHONPATH", "")
+        described = describe(words.split(), Path.cwd(), os.environ)
+        return software.key(described), doubt(words.split(), described)
+
+    before = named()
+    assert before[1] == ""
+    make("../lib/deep/er.py", "speed = 2000\n")
+    assert named()[0] != before[0]
+    assert subprocess.run(words.split(), check=True, capture_output=True).stdout == b"2000\n"
+    before = named()
+    for other in ("../lib/README.md", "../lib/stranger.py", "../lib/stranger/deep.py"):
+        make(other, "x = 1\n")
+    assert named() == before or "PYTHONPATH" in words
+
+
+def test_a_folder_that_only_the_running_program_knows_is_doubted():
+    make("train.py", "import os, sys\nsys.path.insert(0, os.environ['MY_LIBRARY'])\n")
+    described = describe([sys.executable, "train.py"], Path.cwd(), os.environ | HERE)
+    assert "changes sys.path to folders that are only known" in doubt([], described)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["python launch.py ../lib/train.py", "sh run.sh", "/bin/sh cd ../lib && python train.py"],
+)
+def test_each_script_of_a_command_counts(words, monkeypatch):
+    make("work/launch.py", "")
+    make("work/run.sh", "python ../lib/train.py --fast\n")
+    make("lib/train.py", "speed = 1\n")
+    monkeypatch.chdir("work")
+    before = key(words)
+    make("../lib/train.py", "speed = 2\n")
+    assert key(words) != before
+
+
+def test_a_package_that_is_installed_again_from_its_folder_counts():
+    site = Path("site-packages").absolute()
+    make("site-packages/lib-1.dist-info/direct_url.json", '{"url": "file:///lib", "dir_info": {}}')
+    make("site-packages/lib-1.dist-info/RECORD", "lib.py,sha256=1,1\n")
+    variables = os.environ | HERE | {"PYTHONPATH": str(site)}
+    before = describe([sys.executable], Path.cwd(), variables)
+    make("site-packages/lib-1.dist-info/RECORD", "lib.py,sha256=2,1\n")
+    (named,) = software.differences(before, describe([sys.executable], Path.cwd(), variables))
+    assert named.startswith("lib 1+")
+
+
 def test_code_of_an_editable_package_counts(monkeypatch):
     make("work/train.py", "")
     make("library/src/lib.py", "x = 1\n")
@@ -244,6 +305,6 @@ def test_data_below_a_script_is_not_looked_through(monkeypatch):
     monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
     monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
     before = program_software.code_of(["python", "train.py"], Path.cwd(), ())
-    assert [path.name for path in looked] == [Path.cwd().name, "data", "pkg", "0"]
+    assert {path.name for path in looked} == {Path.cwd().name, "data", "pkg", "0"}
     make("pkg/model.py", "layers = 4\n")
     assert program_software.code_of(["python", "train.py"], Path.cwd(), ()) != before
