@@ -96,7 +96,10 @@ def read_rules(texts: Sequence[str], free: Collection[str] = ()) -> list[Rule]:
     for text in texts:
         has_condition = any(map(_CONDITION.fullmatch, text.split()))
         # it computes with axes, or compares them, rather than with values
-        if is_computed(text) and (not has_condition or len(known.intersection(names(text))) > 1):
+        is_expression = is_computed(text) and (
+            not has_condition or len(known.intersection(names(text))) > 1
+        )
+        if is_expression or text.split()[:1] == ["not"]:
             rules.append(Rule(text=text))
             continue
         conditions = tuple(_condition(part, free) for part in text.split())

@@ -71,7 +71,13 @@ def test_a_rule_may_be_about_free_axes(text, held):
 
 @pytest.mark.parametrize(
     ("text", "held"),
-    [("dp=2", True), ("dp>2", False), ("dp*tp > num_gpus", False), ("accum % dp", True)],
+    [
+        ("dp=2", True),
+        ("dp>2", False),
+        ("not dp*pp == num_gpus", False),
+        ("accum % dp", True),
+        ("not num_gpus>4", True),
+    ],
 )
 def test_a_rule_may_be_about_derived_axes(text, held):
     """A bug: `dp is no axis of this trial`, and `dp=2` held for none."""
