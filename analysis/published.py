@@ -42,7 +42,7 @@ _SAID = object()
 def of_others(
     rows: Sequence[Mapping[str, Any]], rule: BaselineRule = BaselineRule.SAME
 ) -> list[Result]:
-    """Make a result of each figure of others: of references, as `list_references` of
+    """Make a result of each figure of others: of references, as `known_references` of
     `store.reading.references` has them, or of trials of tables with their repeats, as
     `measured_elsewhere` has them. Several repeats have an interval.
     """

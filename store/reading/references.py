@@ -18,26 +18,17 @@ from store.rows import in_chunks
 from store.schema import ReferenceRow
 
 
-def list_references(
-    connection: sa.Connection, *, without: ReferenceKind | None = None
-) -> list[Row]:
-    """Return the fields of every reference, or of all but those of one origin, in the order in
-    which they were added.
-    """
-    columns = [getattr(ReferenceRow, field.name) for field in fields(Reference)]
-    statement = sa.select(*columns).order_by(ReferenceRow.id)
-    if without is not None:
-        statement = statement.where(ReferenceRow.origin != without)
-    return rows_of(connection, statement)
-
-
 def known_references(connection: sa.Connection | None) -> list[Row]:
-    """Return the references that can be looked up; without a database those that come with
-    scalemark.
+    """Return the fields of each reference that can be looked up, in the order in which they were
+    added; without a database those that come with scalemark.
     """
     if connection is None:
         return [asdict(reference) for reference in published()]
-    return list_references(connection, without=ReferenceKind.TABLE)
+    columns = [getattr(ReferenceRow, field.name) for field in fields(Reference)]
+    can_be_looked_up = ReferenceRow.origin != ReferenceKind.TABLE
+    return rows_of(
+        connection, sa.select(*columns).where(can_be_looked_up).order_by(ReferenceRow.id)
+    )
 
 
 _OF_ITS_ROWS = ("axes", "throughput", "repeat", "evidence", "note")

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from scalemark.records.references import Reference, ReferenceKind, published
-from store.reading.references import list_references
+from store.reading.references import known_references
 from store.rows import add_references
 from store.schema import ReferenceRow
 from tests.tables import asked
@@ -212,7 +212,7 @@ def test_references_are_added_once(engine):
         assert add_references(connection, [MINE, MINE]) == 1
         assert add_references(connection, [MINE, replace(MINE, num_gpus=4)]) == 1
         assert add_references(connection, []) == 0
-    assert [row["num_gpus"] for row in asked(list_references, engine)] == [8, 4]
+    assert [row["num_gpus"] for row in asked(known_references, engine)] == [8, 4]
 
 
 def test_references_in_chunks_keep_their_order_and_are_counted_once(engine):
@@ -220,7 +220,7 @@ def test_references_in_chunks_keep_their_order_and_are_counted_once(engine):
     with engine.begin() as connection:
         assert add_references(connection, iter(many + many[:600])) == 1201
         assert add_references(connection, iter(many)) == 0
-    assert [row["throughput"] for row in asked(list_references, engine)] == [
+    assert [row["throughput"] for row in asked(known_references, engine)] == [
         float(n) for n in range(1, 1202)
     ]
 
@@ -228,7 +228,7 @@ def test_references_in_chunks_keep_their_order_and_are_counted_once(engine):
 def test_a_reference_comes_back_as_it_was(engine):
     with engine.begin() as connection:
         add_references(connection, published())
-    assert asked(list_references, engine) == [asdict(reference) for reference in published()]
+    assert asked(known_references, engine) == [asdict(reference) for reference in published()]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -237,7 +237,7 @@ def test_hostile_text_is_kept_as_it_is(engine, text):
     with engine.begin() as connection:
         assert add_references(connection, [hostile]) == 1
         assert add_references(connection, [hostile]) == 0
-    assert asked(list_references, engine) == [asdict(hostile)]
+    assert asked(known_references, engine) == [asdict(hostile)]
 
 
 def test_a_database_refuses_an_impossible_reference_by_itself(engine):

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from store.database import open_for_reading
 from store.imports import ImportOptions, import_files
-from store.reading.references import list_references
 from store.writer import Writer
 from tests.store.command import store
-from tests.tables import asked
+from tests.tables import contents
 
 
 @pytest.fixture
@@ -30,7 +28,7 @@ def test_figures_of_a_table_are_removed_by_their_axes(database):
     kept = remove("--db", database, "num_gpus=8")
     assert kept.stdout == "1 removed\n"
     assert "come with scalemark: they stay" in kept.stderr
-    assert len(asked(list_references, open_for_reading(database))) == 423
+    assert len(contents(database)["reference_results"]) == 423
 
 
 def test_nothing_is_removed_without_a_filter_or_a_database():

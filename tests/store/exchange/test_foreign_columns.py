@@ -10,7 +10,7 @@ from store.database import open_for_reading
 from store.errors import StoreError
 from store.imports import FIELDS, ImportOptions, import_files
 from store.merge import merge
-from store.reading.references import known_references, list_references, measured_elsewhere
+from store.reading.references import known_references, measured_elsewhere
 from tests.store.command import store
 from tests.store.test_references import MINE
 from tests.tables import asked, contents
@@ -201,7 +201,7 @@ def test_every_field_of_a_reference_can_be_in_a_table(db):
         + "\n"
     )
     import_files(db, ["results.csv"])
-    found = asked(list_references, open_for_reading(db))[-1]
+    found = asked(known_references, open_for_reading(db))[-1]
     assert {name: found[name] for name in columns} == values | {
         "citation": MINE.citation.replace(",", ";")
     }
