@@ -280,6 +280,8 @@ class ObjectReader:
         if "step" not in self._given:
             self._look_for_step(values)
         taken = {name: values[key] for name, key in self._given.items() if key in values}
+        if "throughput" in taken:  # which may be of thousands, by its name
+            taken["throughput"] += words.multiple_of(_last(self._given["throughput"]))[0]
         if not taken:
             return None
         asked = {*self._given.values(), *RATES, "epoch", "item"}  # and no metrics
@@ -299,7 +301,10 @@ class ObjectReader:
 
     def _look_for_rate(self, values: Mapping[str, str], item: str) -> None:
         """Take the first value with the name of a rate, items before steps, and keep to it."""
-        roles = {key: words.role_of(key.rpartition(".")[2]) or words.role_of(key) for key in values}
+        roles: dict[str, words.Role | None] = {}
+        for key in values:
+            own = words.multiple_of(_last(key))[1]
+            roles[key] = words.role_of(own) or words.role_of(key)
         is_llama_factory = "current_steps" in values or values.keys() <= self._LLAMA_FACTORY
         if "throughput" in values and is_llama_factory:
             roles["throughput"] = words.TOKENS_SO_FAR
@@ -313,9 +318,13 @@ class ObjectReader:
     def _look_for_step(self, values: Mapping[str, str]) -> None:
         for name in self._STEPS:
             for key, value in values.items():
-                if key.rpartition(".")[2].lower() == name and words.whole(value) is not None:
+                if _last(key).lower() == name and words.whole(value) is not None:
                     self._given["step"] = key
                     return
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
 
 
 def is_in_the_midst(values: Mapping[str, str]) -> bool:

@@ -407,6 +407,8 @@ def phase_of(text: str, *, is_bar: bool = False) -> str:
 def role_of(label: str, unit: str = "") -> Role | None:
     """Return what a number is from the words before and after it; None where it is no rate."""
     words, units = words_of(label), words_of(unit)
+    if multiple_of(label)[0] or multiple_of(unit)[0]:
+        return None  # of thousands, which who reads the number has to take
     for per in _PER.findall(f"{label} {unit}".lower()):
         word = "".join(per)
         if not {word, word.removeprefix("k")} & (_STEPS | _GPU | _SEVERAL_GPUS | _ITEM_OF.keys()):

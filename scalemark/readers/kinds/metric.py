@@ -4,6 +4,7 @@ import re
 
 from scalemark.readers.fields import RATES, FieldReader
 from scalemark.readers.opening import Reader, ReadError, Reading
+from scalemark.readers.words import multiple_of
 
 ABOUT = (
     "metric[:NAME] reads lines METRIC name=value, of which several may stand on a line: NAME "
@@ -33,7 +34,7 @@ class MetricReader(Reader):
             return None
         pairs = {name: value.strip('"').rstrip(",;") for name, value in _PAIR.findall(match[1])}
         if self._throughput in pairs and self._throughput not in RATES:
-            pairs["throughput"] = pairs.pop(self._throughput)
+            pairs["throughput"] = pairs.pop(self._throughput) + multiple_of(self._throughput)[0]
         elif self._throughput in RATES:
             others = set(RATES) - {self._throughput}
             pairs = {name: value for name, value in pairs.items() if name not in others}

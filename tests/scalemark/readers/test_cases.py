@@ -144,6 +144,8 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 throughput (k tok/s): 12.{n}", [12100, 12200, 12300], None),
     ("step {n}0 tokens/s (thousands): 12.{n}", [12100, 12200, 12300], None),
     ("step {n}0 throughput: 12.{n} [10^3 tok/s]", [], None),
+    ('{{"step": {n}0, "k_tokens_per_sec": 4.{n}}}', [4100, 4200, 4300], None),
+    ('{{"step": {n}0, "train": {{"tokens/s (k)": 4.{n}}}}}', [4100, 4200, 4300], None),
     # behind another number, and before the step
     ("{n}: loss 2.1 5{n}.5 images/s", [51.5, 52.5, 53.5], None),
     ("loss=2.{n} samples_per_sec=81{n}.5 step={n}0", [811.5, 812.5, 813.5], None),

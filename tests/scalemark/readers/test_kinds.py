@@ -24,6 +24,11 @@ def left(kind: str, **files: object) -> list[Reading]:
     return list(open_reader(kind).read_files(Path.cwd()))
 
 
+def test_a_metric_of_thousands_is_of_as_many_items():
+    (reading,) = read("metric:ktokens_per_s", "METRIC step=5 ktokens_per_s=4.5")
+    assert (reading.step, reading.throughput) == (5, 4500)
+
+
 def test_metric_lines_have_pairs():
     assert read("metric", "x METRIC throughput=1,200.5 step=10 loss=2.5 item=tokens", "loss=3") == [
         Reading(throughput=1200.5, step=10, item="tokens", metrics={"loss": 2.5})
