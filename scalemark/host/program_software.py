@@ -84,7 +84,7 @@ def code_of(
     digest = hashlib.sha256()
     places = [place for place in _places(words, folder, imported) if place not in apart]
     states = [software.checkout(place) for place in places]
-    modules, is_known = _modules_of_added_folders(words, folder, places)
+    modules, is_known = _modules_of_added_folders(words, folder, [*places, *apart])
     for name, content in sorted(modules.items()):
         digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
     num_files = len(modules)
