@@ -105,6 +105,7 @@ def _problems_of_injected(spec: TrialSpec) -> Iterator[str]:
 def _problems_of_update(spec: TrialSpec, rule: abilities.VariableUpdateAbilities) -> Iterator[str]:
     """Yield what is wrong with the hosts, devices and all-reduce of a variable update."""
     update = f"variable_update={spec.variable_update}"
+    yield from rule.refusals(spec)
     if spec.hosts > 1 and not rule.goes_over_hosts:
         updates = abilities.distributed()
         strategies = [name for axes, name in STRATEGY_NAMES.items() if axes[0] in updates]

@@ -31,7 +31,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
-from scalemark.records.axes import AUTO, Axis, Engine
+from scalemark.records.axes import AUTO, Axis, AxisValue, Engine
 from scalemark.records.trial import TrialSpec
 
 HOST = -1
@@ -263,6 +263,17 @@ class VariableUpdateAbilities:
     every_worker_trains: bool = False  # each worker its own loop; else worker 0 is the one client
     one_cpu_device_per_host: bool = False  # on CPUs it uses one device of each process
     is_of_one_host: bool = False  # its ranks are processes of one host, a replica each
+    has_own_loop: bool = False  # a loop of others takes the steps, and is timed from outside
+    # axis -> the one value with which it trains, where others have a choice
+    only: Mapping[str, AxisValue] = field(default_factory=dict)
+
+    def refusals(self, spec: TrialSpec) -> Iterator[str]:
+        """Yield a sentence for each axis whose value is another than its only one."""
+        for axis, value in self.only.items():
+            asked = getattr(spec, axis)
+            if asked != value:
+                trains = f"variable_update={spec.variable_update} trains with {axis}={value} alone"
+                yield f"{axis}={asked}: {trains}; leave it out, or choose another strategy".lower()
 
     @property
     def is_distributed(self) -> bool:

@@ -153,15 +153,14 @@ def _play(
                 signal.pause()
         return math.nan
 
-    timed = measured.run_steps(
-        next_batch=next_batch,
-        step=step,
+    clock = measured.StepClock(
         synchronize=lambda: None,
         effort=effort,
         on_sample=samples.append,
-        clock=lambda: now_s,
-        cpu_clock=lambda: 0.0,
+        now=lambda: now_s,
+        cpu_now=lambda: 0.0,
     )
+    timed = measured.run_steps(clock, next_batch, step)
     _write_steps(folder, samples)
     return timed
 

@@ -5,9 +5,9 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, SupportsFloat, TypeVar
+from typing import Any, SupportsFloat, TypeVar
 
 import numpy as np
 
@@ -73,102 +73,99 @@ class Timed:
 
 
 def run_steps(
-    *,
-    next_batch: Callable[[], Batches],
-    step: Callable[[Batches], SupportsFloat],
-    synchronize: Callable[[], None],
-    effort: Effort,
-    on_sample: Callable[[StepSample], None],
-    on_window: Callable[[], None] = lambda: None,
-    clock: Callable[[], float] = time.monotonic,
-    cpu_clock: Callable[[], float] = time.process_time,
+    clock: "StepClock", next_batch: Callable[[], Batches], step: Callable[[Batches], SupportsFloat]
 ) -> Timed:
-    """Warm up, synchronize the devices, measure, synchronize again.
+    """Take all calls that the clock wants; `step` starts one, and `float` waits for its loss."""
+    for phase in clock.phases():
+        start = clock.now()
+        batch = next_batch()
+        fetched = clock.now()
+        clock.add(phase, start, fetched, step(batch))
+    return clock.timed
 
-    `step` starts a call and returns its loss, which `float` waits for. The loss of a call is read
-    after the next was started, so that a GPU works on its backward pass while the host starts the
-    next call. The window, not the sum of its calls, makes the throughput, because a loss may be
-    there before its update is done. `on_window` is called when the window begins and when it ends;
-    `on_sample` between calls, outside every duration.
+
+@dataclass(kw_only=True)
+class StepClock:
+    """Times calls, whoever takes them: warm-up, devices idle, measured calls, devices idle.
+
+    The loss of a call is read after the next was started, so that a GPU works meanwhile. The
+    window, not the sum of its calls, makes the throughput, because a loss may be there before its
+    update is done. `on_window` is called as the window begins and ends; `on_sample` between calls.
     """
-    loop = _Loop(next_batch, step, synchronize, effort.steps_per_call, on_sample, clock)
-    min_calls = effort.calls(effort.min_warm_up_steps)
-    max_calls = 0
-    if min_calls:
-        max_calls = max(MAX_WARM_UP_FACTOR * min_calls, MAX_WARM_UP_CALLS)
-    durations_s = loop.durations_s
-    while (
-        len(durations_s) < min_calls
-        or clock() - loop.begin < effort.min_warm_up_s
-        or (len(durations_s) < max_calls and not is_steady(durations_s))
-    ):
-        loop.take(Phase.WARM_UP)
-    steady = is_steady(durations_s)
-    loop.drain()
-    on_window()
-    window_start, cpu_start = clock(), cpu_clock()
-    num_calls = effort.calls(effort.num_steps)
-    num_warm_up_calls = len(durations_s)
-    while (
-        len(durations_s) - num_warm_up_calls < num_calls
-        or clock() - window_start < effort.min_window_s
-    ):
-        loop.take(Phase.MEASURE)
-    loop.drain()
-    window_s, cpu_s = clock() - window_start, cpu_clock() - cpu_start
-    on_window()
-    return Timed(
-        samples=loop.samples,
-        steady=steady,
-        window_start_s=window_start,
-        window_s=window_s,
-        cpu_s=cpu_s,
-    )
 
+    synchronize: Callable[[], None]
+    effort: Effort
+    on_sample: Callable[[StepSample], None]
+    on_window: Callable[[], None] = lambda: None
+    now: Callable[[], float] = time.monotonic
+    cpu_now: Callable[[], float] = time.process_time
+    timed: Timed = field(init=False)  # all of it, once `phases` has ended
 
-class _Loop(Generic[Batches]):
-    """Takes one call after the other, and reads the loss of each after the next was started."""
-
-    def __init__(
-        self,
-        next_batch: Callable[[], Batches],
-        step: Callable[[Batches], SupportsFloat],
-        synchronize: Callable[[], None],
-        steps_per_call: int,
-        on_sample: Callable[[StepSample], None],
-        clock: Callable[[], float],
-    ) -> None:
-        self._next_batch, self._step, self._synchronize = next_batch, step, synchronize
-        self._steps_per_call, self._on_sample, self._clock = steps_per_call, on_sample, clock
-        self.samples: list[StepSample] = []  # of calls whose loss was read
-        self.durations_s: list[float] = []  # of all calls started
+    def __post_init__(self) -> None:
+        self._samples: list[StepSample] = []  # of calls whose loss was read
+        self._durations_s: list[float] = []  # of all calls
         self._pending: list[tuple[StepSample, SupportsFloat]] = []  # one call at most
-        self.begin = clock()
+        self._begin = self.now()
 
-    def take(self, phase: Phase) -> None:
-        start = self._clock()
-        batch = self._next_batch()
-        fetched = self._clock()
-        loss = self._step(batch)
+    def phases(self) -> Iterator[Phase]:
+        """Yield the phase of each call that is wanted; `add` takes that call before the next."""
+        effort, durations_s = self.effort, self._durations_s
+        min_calls = effort.calls(effort.min_warm_up_steps)
+        max_calls = 0
+        if min_calls:
+            max_calls = max(MAX_WARM_UP_FACTOR * min_calls, MAX_WARM_UP_CALLS)
+        while (
+            len(durations_s) < min_calls
+            or self.now() - self._begin < effort.min_warm_up_s
+            or (len(durations_s) < max_calls and not is_steady(durations_s))
+        ):
+            yield Phase.WARM_UP
+        steady = is_steady(durations_s)
+        self._drain()
+        self.on_window()
+        window_start, cpu_start = self.now(), self.cpu_now()
+        num_calls = effort.calls(effort.num_steps)
+        num_warm_up_calls = len(durations_s)
+        while (
+            len(durations_s) - num_warm_up_calls < num_calls
+            or self.now() - window_start < effort.min_window_s
+        ):
+            yield Phase.MEASURE
+        self._drain()
+        window_s, cpu_s = self.now() - window_start, self.cpu_now() - cpu_start
+        self.on_window()
+        self.timed = Timed(
+            samples=self._samples,
+            steady=steady,
+            window_start_s=window_start,
+            window_s=window_s,
+            cpu_s=cpu_s,
+        )
+
+    def add(self, phase: Phase, start: float, fetched: float, loss: SupportsFloat) -> None:
+        """Take a call that was started, at `start` by the clock; its batch was there at `fetched`.
+
+        It ends when the loss of the call before is there.
+        """
         finished = self._read_pending()
-        end = self._clock()
+        end = self.now()
         sample = StepSample(
-            step=self._steps_per_call * len(self.durations_s),
+            step=self.effort.steps_per_call * len(self._durations_s),
             phase=phase,
-            start_s=start - self.begin,
+            start_s=start - self._begin,
             duration_s=end - start,
             data_wait_s=fetched - start,
             loss=None,
-            num_steps=self._steps_per_call,
+            num_steps=self.effort.steps_per_call,
         )
         self._pending.append((sample, loss))
-        self.durations_s.append(sample.duration_s)
+        self._durations_s.append(sample.duration_s)
         self._keep(finished)
 
-    def drain(self) -> None:
+    def _drain(self) -> None:
         """Wait for the call that was started last, and for the devices."""
         finished = self._read_pending()
-        self._synchronize()
+        self.synchronize()
         self._keep(finished)
 
     def _read_pending(self) -> list[StepSample]:
@@ -178,9 +175,9 @@ class _Loop(Generic[Batches]):
         return finished
 
     def _keep(self, finished: list[StepSample]) -> None:
-        self.samples.extend(finished)
+        self._samples.extend(finished)
         for sample in finished:
-            self._on_sample(sample)
+            self.on_sample(sample)
 
 
 def _finite(loss: float) -> float | None:

@@ -30,6 +30,7 @@ from trainer.devices import Devices, on_each
 from trainer.model_tower import Batch
 from trainer.own_rank import Flags, OwnRank, start_beat
 from trainer.selfcheck import ONE_DEVICE, Bench, Check, bench_file, checks_file
+from trainer.towers import Towers
 from trainer.watching import op_placement
 
 IMAGE_PX, NUM_CLASSES, BATCH_SIZE = 8, 5, 8  # per replica
@@ -176,6 +177,9 @@ def table(spec: TrialSpec, bound: float) -> Iterator[Row]:
         for name in others:
             yield Row(changes={"precision": name})
         return
+    if abilities.has_own_loop:
+        yield Row(changes={}, bound=bound, compares_loss=True)
+        return
     packs: list[dict[str, Any]] = [{}]
     if spec.all_reduce in abilities.repacks_with:
         packs.append({"gradient_repacking": NUM_PACKS})
@@ -265,6 +269,7 @@ class ModeCheck:
 
     def _problem_between_replicas(self, training: run.Training) -> str:
         """Return what is wrong where only weights are shared, or, of `independent`, nothing is."""
+        assert isinstance(training.towers, Towers)
         weights, statistics = training.update.weights, training.towers.statistics
         is_synchronous = VARIABLE_UPDATES[self._spec.variable_update].is_synchronous
         for replica in range(1, len(self._devices.replicas)):

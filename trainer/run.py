@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, SupportsFloat
 
 import keras
 import numpy as np
@@ -49,7 +49,6 @@ from scalemark.text.untrusted import telling_line
 from trainer import devices, keras_model, measured, own_model, own_process, towers
 from trainer.data.synthetic import Synthetic
 from trainer.keras_model import Example, Template, definition
-from trainer.model_tower import Loss
 from trainer.own_rank import OwnRank, joining, start_beat, wait_for_beats
 from trainer.watching import op_placement, profile, telemetry, utilization
 
@@ -148,14 +147,14 @@ def join(spec: TrialSpec, folder: RunFolder, own: OwnRank) -> devices.Devices:
 class FirstStep:
     """The first call of the training function: it is traced, then compiled and run."""
 
-    trace_s: float
+    trace_s: float | None  # None where a loop of others traces within the first step
     first_step_s: float
     time_to_first_step_s: float
     loss: float
     placement: op_placement.OpPlacement
 
 
-def cannot_cancel(update: towers.VariableUpdate) -> bool:
+def cannot_cancel(update: towers.Trained) -> bool:
     """Return whether its replicas would wait for ever for one that failed."""
     return update.num_summed > 1 and "NcclAllReduce" in update.reduction_ops
 
@@ -164,19 +163,21 @@ def _take_first_step(
     training: Training, data: towers.Input, clock: Callable[[], float] = time.monotonic
 ) -> FirstStep:
     batches = data.next()
-    start = clock()
-    # What runs alone shares its tower with the step, and so is traced and compiled in its time.
-    alone = None
-    if cannot_cancel(training.update):
-        alone = training.towers.traced_alone(batches)
-    training.towers.step.trace(batches)
-    traced = clock()
+    start = traced = clock()
+    alone = trace_s = None
+    if isinstance(training.towers, towers.Towers):
+        # What runs alone shares its tower with the step, and so is traced and compiled in its time.
+        if cannot_cancel(training.update):
+            alone = training.towers.traced_alone(batches)
+        training.towers.step.trace(batches)
+        traced = clock()
+        trace_s = traced - start
     if alone:
         float(alone())
     with op_placement.recorded() as placement:
         loss = float(training.towers.step(batches))
     return FirstStep(
-        trace_s=traced - start,
+        trace_s=trace_s,
         first_step_s=clock() - traced,
         time_to_first_step_s=measured.process_age_s(),
         loss=loss,
@@ -196,9 +197,7 @@ def _measure(
     own_cpu_s = telemetry.cpu_of_ranks_s if cluster else telemetry.own_cpu_s
     window: list[telemetry.HostMoment] = []
     with _steps_file(folder) as add_sample:
-        timed = measured.run_steps(
-            next_batch=data.next,
-            step=training.towers.step,
+        clock = measured.StepClock(
             synchronize=lambda: devices.synchronize(training.devices),
             effort=measured.Effort(
                 min_warm_up_steps=spec.min_warm_up_steps,
@@ -210,6 +209,11 @@ def _measure(
             on_sample=add_sample,
             on_window=lambda: window.append(telemetry.now(own_cpu_s)),
         )
+        if isinstance(training.towers, towers.Towers):
+            measured.run_steps(clock, data.next, training.towers.step)
+        else:
+            training.towers.run_steps(data.next(), clock)
+    timed = clock.timed
     if not telemetry.knows_own_processes(cluster, given):
         return timed, None
     begin, end = window
@@ -231,6 +235,7 @@ def _measurement(
         trace_s=first.trace_s,
         first_step_s=first.first_step_s,
         first_loss=first.loss,
+        knows_data_wait=isinstance(training.towers, towers.Towers),
         cores_taken_by_others=cores_taken_by_others,
         peak_host_memory_bytes=_peak_host_memory_bytes(),
         peak_device_memory_bytes=_peak_device_memory_bytes(training.devices),
@@ -268,6 +273,7 @@ def _replica_times(
     """
     if not spec.replica_times:
         return None, ""
+    assert isinstance(training.towers, towers.Towers)  # loops of others refuse it
     try:
         batches = data.next()
         if spec.steps_per_execution > 1:
@@ -288,7 +294,7 @@ def _profile(
     if not spec.profile:
         return None, ""
     waits_s: list[float] = []
-    pending: list[Loss] = []  # one at most
+    pending: list[SupportsFloat] = []  # one at most
 
     def take_step() -> None:
         start = time.monotonic()
@@ -312,8 +318,8 @@ class Training:
     """Everything that takes a training step."""
 
     devices: devices.Devices
-    update: towers.VariableUpdate
-    towers: towers.Towers
+    update: towers.Trained
+    towers: towers.Towers | towers.OwnLoop
     template: Template
     num_parameters: int  # trained ones, of one replica
 
@@ -353,10 +359,6 @@ def build(
     lack = precision.lack_of(trial_devices.compute_capability)
     if lack:
         raise trainer.UnsupportedTrialError(f"precision={spec.precision}: {lack}")
-    with tf.device(trial_devices.host):
-        template = _template(spec, model)
-        initial = [np.asarray(variable) for variable in template.model.trainable_variables]
-    optimizer = towers.load("optimizers", spec.optimizer).create(spec)
     kind = towers.load("variable_updates", spec.variable_update)
     abilities, num_replicas = kind.ABILITIES, len(trial_devices.replicas)
     if num_replicas < abilities.least_replicas:
@@ -369,11 +371,21 @@ def build(
             f"all_reduce={spec.all_reduce}: variable_update={spec.variable_update} has "
             f"{', '.join(abilities.all_reduces)}"
         )
-    update = kind.create(spec, initial, trial_devices, optimizer)
+    for refusal in abilities.refusals(spec):
+        raise trainer.UnsupportedTrialError(refusal)
+    with kind.scope(trial_devices) if abilities.has_own_loop else tf.device(trial_devices.host):
+        template = _template(spec, model)
+        initial = [np.asarray(variable) for variable in template.model.trainable_variables]
+        if abilities.has_own_loop:
+            update = steps = kind.create(spec, template, trial_devices)
+    if not abilities.has_own_loop:
+        optimizer = towers.load("optimizers", spec.optimizer).create(spec)
+        update = kind.create(spec, initial, trial_devices, optimizer)
+        steps = towers.Towers(spec, template, update, optimizer, trial_devices, at)
     return Training(
         devices=trial_devices,
         update=update,
-        towers=towers.Towers(spec, template, update, optimizer, trial_devices, at),
+        towers=steps,
         template=template,
         num_parameters=sum(values.size for values in initial),
     )

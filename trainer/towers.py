@@ -37,6 +37,7 @@ from simulator.costs.exchange import owners_of
 from trainer import UnsupportedTrialError, model_tower
 from trainer.devices import Devices, host_of, on_each
 from trainer.keras_model import Template
+from trainer.measured import StepClock
 from trainer.model_tower import Batch, Losses, LossScale, ModelTower, Step
 
 
@@ -92,26 +93,43 @@ class Placed:
             optimizer.apply(self.variable, self.slots, gradient)
 
 
-class VariableUpdate(Protocol):
-    """A way of sharing the trainable variables among replicas."""
+class Trained(Protocol):
+    """The trainable variables of all replicas, and where a step changes them."""
 
-    inlines_towers: bool  # towers must be part of the step's graph
     num_summed: int  # how many replicas' gradients are summed into one
     update_devices: tuple[str, ...]  # where update ops must be found afterwards
     reduction_devices: tuple[str, ...]  # where gradients must be found summed; empty = nowhere
     reduction_ops: tuple[str, ...]  # the types of op that must have summed them
-
-    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
-        """Read the weights, and run the tower of every replica on them."""
-
-    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
-        """Turn gradients[replica][variable] into every variable's copies, each with its sum."""
 
     def weights(self, replica: int) -> list[np.ndarray]:
         """Return the trained weights of that replica."""
 
     def placed(self) -> Iterator[Placed]:
         """Yield all trained variables with their slots, and weights that are staged."""
+
+
+class OwnLoop(Trained, Protocol):
+    """A training loop of others, which takes its steps itself."""
+
+    loss_scale: LossScale
+
+    def step(self, batches: list[Batch]) -> float:
+        """Take one step alone, and return its loss."""
+
+    def run_steps(self, batches: list[Batch], clock: StepClock) -> None:
+        """Take all steps that the clock wants."""
+
+
+class VariableUpdate(Trained, Protocol):
+    """A way of sharing the trainable variables among replicas."""
+
+    inlines_towers: bool  # towers must be part of the step's graph
+
+    def run_towers(self, tower: Tower, batches: Sequence[Batch]) -> list[TowerResult]:
+        """Read the weights, and run the tower of every replica on them."""
+
+    def reduce(self, gradients: Sequence[Sequence[tf.Tensor]]) -> list[tuple[Placed, tf.Tensor]]:
+        """Turn gradients[replica][variable] into every variable's copies, each with its sum."""
 
 
 def load(folder: str, name: str) -> ModuleType:
@@ -127,12 +145,12 @@ def load(folder: str, name: str) -> ModuleType:
     return import_module(f"trainer.{folder}.{name}")
 
 
-def variable_bytes(update: VariableUpdate) -> int:
+def variable_bytes(update: Trained) -> int:
     """Return the bytes of weights on the device, host included, that holds most of them."""
     return _most_bytes(variable for placed in update.placed() for variable in placed.variables)
 
 
-def optimizer_state_bytes(update: VariableUpdate) -> int:
+def optimizer_state_bytes(update: Trained) -> int:
     """Return the bytes of slots on the device that holds most of them."""
     return _most_bytes(slot for placed in update.placed() for slot in placed.slots)
 

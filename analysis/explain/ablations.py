@@ -264,8 +264,16 @@ def _order(result: Result) -> tuple[bool, int, bool]:
     return not _is_plain(result), -len(result.repeats), not result.axes.get("replica_times")
 
 
+def has_own_loop(axes: Mapping[str, Any]) -> bool:
+    """Return whether a loop of others took the steps of a trial."""
+    update = VARIABLE_UPDATES.get(str(axes["variable_update"]))
+    return update is not None and update.has_own_loop
+
+
 def _has_meaning(ablation: Ablation, target: Result) -> bool:
     axes = target.axes
+    if has_own_loop(axes):
+        return False  # our loop runs them: the difference would be that of the loops
     if ablation is Ablation.INDEPENDENT:
         return bool(axes["num_gpus"] > 1)  # of one it is the one alone
     if ablation is Ablation.MANY_STEPS:

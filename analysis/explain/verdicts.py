@@ -125,6 +125,8 @@ def _judge_quiet(case: Case, causes: Sequence[Evidence]) -> tuple[Bound | None, 
     unlimited = _unlimited_launching(case, 0.0)
     if unlimited:
         return None, unlimited
+    if ablations.has_own_loop(fall.target.axes):
+        return None, "its loop is not ours, and no trial of ours takes that apart"
     if fall.target.num_gpus == 1:
         is_input_known = seen.data_wait_share is not None
         is_input_known |= ablations.Ablation.REDUCING in fall.ablations.results
@@ -326,6 +328,9 @@ def remedies(
             offered.append(Remedy(change=change, why=why))
             continue
         changed = TrialSpec.of_axes({**target.axes, **changes})
+        update = abilities.VARIABLE_UPDATES.get(changed.variable_update)
+        if update and any(update.refusals(changed)):
+            continue
         num_repeats = min(len(target.repeats), MOST_REPEATS)
         command = again.command(changed, [target], *again.repeated(num_repeats))
         offered.append(Remedy(change=change, why=why, command=command, trial_id=changed.trial_id))

@@ -53,6 +53,7 @@ STRATEGY_COLUMNS = {
 
 STRATEGY_NAMES = STRATEGY_COLUMNS | {
     ("mirrored", "gpu", "collective"): "mirrored",
+    ("fit", "gpu", "collective"): "fit",
     ("sharded", "gpu", "none"): "sharded",
     ("sharded", "gpu", "nccl"): "sharded_nccl",
     ("distributed_parameter_server", "cpu", "none"): "distributed_ps",

@@ -277,6 +277,32 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             ["variable_update=mirrored", "all_reduce=ring", "gradient_repacking=2"],
             "not with variable_update=mirrored all_reduce=ring; it takes all_reduce=nccl, hierarchical_copy",
         ),
+        *(
+            (
+                ["strategy=fit", f"{axis}={value}"],
+                f"{axis}={value}: variable_update=fit trains with",
+            )
+            for axis, value in {
+                "xla": "on",
+                "gradient_accumulation": 2,
+                "steps_per_execution": 10,
+                "learning_rate_warm_up": 5,
+                "data": "photos",
+                "profile": "true",
+            }.items()
+        ),
+        (
+            ["strategy=fit", "precision=fp16"],
+            "loss_scale=dynamic: variable_update=fit trains with loss_scale=none alone; leave it out, or choose another strategy",
+        ),
+        (
+            ["strategy=fit", "gradient_repacking=2"],
+            "gradient_repacking=2: not with variable_update=fit all_reduce=collective; choose",
+        ),
+        (
+            ["variable_update=fit", "all_reduce=ring"],
+            "because Model.fit leaves that to tf.distribute.MirroredStrategy; it takes collective",
+        ),
         (
             ["variable_update=mirrored", "compact_gradients=true"],
             "sends gradients as they are; choose variable_update=distributed_all_reduce, replicated",

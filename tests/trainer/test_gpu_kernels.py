@@ -20,11 +20,12 @@ PRECISION = {
     "fp16": {"loss_scale": "dynamic"},
     "bf16": {},
 }
-# each process of the others traces its own part
+# each process of the others traces its own part, and Keras' loop its own step
 MODES = {
     name: spec
     for name, spec in modes(Bench(kind="cpu_device", num_replicas=2)).items()
     if not VARIABLE_UPDATES[spec.variable_update].rank_jobs
+    and not VARIABLE_UPDATES[spec.variable_update].has_own_loop
 }
 
 

@@ -62,7 +62,9 @@ ADAMW = {"optimizer": "adamw", "momentum": 0.0, "weight_decay": 0.01, "learning_
 ON_TEXT = ADAMW | {"data": "text", "image_px": 0, "num_classes": 256, "seq_len": 64}
 GPT = small(model="gpt_mini", num_gpus=2, batch_size=8, learning_rate_warm_up=10, **ON_TEXT)
 SYNCHRONOUS = [
-    name for name, one in VARIABLE_UPDATES.items() if one.is_synchronous and not one.is_distributed
+    name
+    for name, one in VARIABLE_UPDATES.items()
+    if one.is_synchronous and not one.is_distributed and not one.has_own_loop
 ]
 
 

@@ -72,6 +72,7 @@ SMOKE = {
     "sharded": {},
     "independent": {},
     "mirrored": {},
+    "fit": {"all_reduce": "collective"},
     "distributed_parameter_server": {"local_parameter_device": "cpu", "hosts": 2},
     "distributed_replicated": {"local_parameter_device": "cpu", "hosts": 2},
     "distributed_all_reduce": {"all_reduce": "ring", "hosts": 2},

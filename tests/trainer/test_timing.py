@@ -47,9 +47,7 @@ def run(
     def synchronize():
         clock.now += synchronize_s
 
-    timed = measured.run_steps(
-        next_batch=next_batch,
-        step=step,
+    step_clock = measured.StepClock(
         synchronize=synchronize,
         effort=measured.Effort(
             min_warm_up_steps=min_warm_up_steps,
@@ -59,9 +57,10 @@ def run(
             min_warm_up_s=min_warm_up_s,
         ),
         on_sample=seen.append,
-        clock=clock,
-        cpu_clock=clock,
+        now=clock,
+        cpu_now=clock,
     )
+    timed = measured.run_steps(step_clock, next_batch, step)
     assert seen == timed.samples
     return timed
 
@@ -141,14 +140,13 @@ def test_the_loss_of_a_call_is_read_after_the_next_was_started():
         return Loss(number)
 
     numbers = iter(range(9))
-    timed = measured.run_steps(
-        next_batch=lambda: next(numbers),
-        step=step,
+    clock = measured.StepClock(
         synchronize=lambda: events.append("synchronize"),
         effort=measured.Effort(min_warm_up_steps=0, num_steps=3, min_window_s=0.0),
         on_sample=lambda sample: events.append(f"written {sample.step}"),
         on_window=lambda: events.append("window"),
     )
+    timed = measured.run_steps(clock, lambda: next(numbers), step)
     assert [sample.loss for sample in timed.samples] == [0.0, 1.0, 2.0]
     assert " ".join(events).split("window")[1].strip() == (
         "start 0 start 1 read 0 written 0 start 2 read 1 written 1 read 2 synchronize written 2"
@@ -174,15 +172,14 @@ def test_samples_are_numbered_and_timed_from_the_first_step():
 
 def test_a_loss_that_is_no_number_is_none_in_its_sample():
     clock = Clock()
-    timed = measured.run_steps(
-        next_batch=lambda: None,
-        step=lambda _: float("nan"),
+    step_clock = measured.StepClock(
         synchronize=lambda: None,
         effort=measured.Effort(min_warm_up_steps=0, num_steps=1, min_window_s=0.0),
         on_sample=lambda _: None,
-        clock=clock,
-        cpu_clock=clock,
+        now=clock,
+        cpu_now=clock,
     )
+    timed = measured.run_steps(step_clock, lambda: None, lambda _: float("nan"))
     assert timed.samples[0].loss is None
 
 

@@ -117,15 +117,17 @@ def test_three_steps_train_something(make_devices, alone):
 
 
 def test_every_all_reduce_and_variable_update_is_among_the_modes():
-    """A new file in these folders must be proven exact, here or, of several processes, in test_distributed_modes or test_process_per_gpu.
+    """A new file in these folders must be proven exact, here or, of several processes, in test_distributed_modes or test_process_per_gpu, and of other loops in test_fit.
 
     nccl needs GPUs, and independent is no synchronous mode.
     """
     reductions = {mode.get("all_reduce") for mode in MODES.values()} - {None}
     assert reductions | {"nccl"} == {*ALL_REDUCES}
     updates = {mode["variable_update"] for mode in MODES.values()} | {"independent"}
-    of_processes = {name for name, one in VARIABLE_UPDATES.items() if one.is_distributed}
-    assert updates | of_processes >= {*VARIABLE_UPDATES}
+    elsewhere = {
+        name for name, one in VARIABLE_UPDATES.items() if one.is_distributed or one.has_own_loop
+    }
+    assert updates | elsewhere >= {*VARIABLE_UPDATES}
 
 
 @pytest.mark.integration

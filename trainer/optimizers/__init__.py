@@ -1,6 +1,7 @@
 """Optimizers, one file each, by TensorFlow's fused update ops, and the learning rate of an update.
 
-Each declares ABILITIES (see `scalemark/abilities.py`) and `create(spec) -> Optimizer`.
+Each declares ABILITIES (see `scalemark/abilities.py`), `create(spec) -> Optimizer`, and
+`of_keras(spec)`, which returns Keras' own optimizer of the same update rule.
 """
 
 from collections.abc import Iterable

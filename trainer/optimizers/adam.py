@@ -7,6 +7,7 @@ from scalemark.abilities import OptimizerAbilities
 
 ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=2, learning_rate=0.001)
 
+import keras
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
@@ -17,6 +18,10 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 def create(spec: TrialSpec) -> "Adam":
     return Adam(LearningRate(spec))
+
+
+def of_keras(spec: TrialSpec) -> keras.Optimizer:
+    return keras.optimizers.Adam(spec.learning_rate, BETA1, BETA2, EPSILON)
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,20 @@ ABILITIES = OptimizerAbilities(
     without_decay="adam",
 )
 
+import keras
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
 from trainer.optimizers import LearningRate
-from trainer.optimizers.adam import Adam
+from trainer.optimizers.adam import BETA1, BETA2, EPSILON, Adam
 
 
 def create(spec: TrialSpec) -> "AdamW":
     return AdamW(LearningRate(spec), weight_decay=spec.weight_decay)
+
+
+def of_keras(spec: TrialSpec) -> keras.Optimizer:
+    return keras.optimizers.AdamW(spec.learning_rate, spec.weight_decay, BETA1, BETA2, EPSILON)
 
 
 @dataclass(frozen=True, kw_only=True)

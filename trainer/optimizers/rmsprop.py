@@ -10,6 +10,7 @@ from scalemark.abilities import OptimizerAbilities
 
 ABILITIES = OptimizerAbilities(has_momentum=True, num_slots=2, learning_rate=None)
 
+import keras
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
@@ -21,6 +22,10 @@ EPSILON = 1.0
 
 def create(spec: TrialSpec) -> "RmsProp":
     return RmsProp(LearningRate(spec), spec.momentum)
+
+
+def of_keras(spec: TrialSpec) -> keras.Optimizer:
+    return FromOnes(spec.learning_rate, DECAY, spec.momentum, EPSILON)
 
 
 @dataclass(frozen=True)
@@ -47,3 +52,12 @@ class RmsProp(RatedOptimizer):
             epsilon=EPSILON,
             grad=gradient,
         )
+
+
+class FromOnes(keras.optimizers.RMSprop):
+    """Keras' optimizer, which would begin its mean square at 0."""
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        super().build(variables)
+        for velocity in self._velocities:
+            velocity.assign(tf.ones(velocity.shape))

@@ -7,6 +7,7 @@ from scalemark.abilities import OptimizerAbilities
 
 ABILITIES = OptimizerAbilities(has_momentum=False, num_slots=0, learning_rate=None)
 
+import keras
 import tensorflow as tf
 
 from scalemark.records.trial import TrialSpec
@@ -15,6 +16,10 @@ from trainer.optimizers import LearningRate, RatedOptimizer
 
 def create(spec: TrialSpec) -> "Sgd":
     return Sgd(LearningRate(spec))
+
+
+def of_keras(spec: TrialSpec) -> keras.Optimizer:
+    return keras.optimizers.SGD(spec.learning_rate)
 
 
 @dataclass(frozen=True)

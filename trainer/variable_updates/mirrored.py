@@ -42,8 +42,8 @@ def create(
 ) -> "Mirrored":
     """Raise UnsupportedTrialError for nccl without GPUs, and for what would be summed wrongly."""
     reduction = _ALL_REDUCES[spec.all_reduce](devices, spec.gradient_repacking)
-    strategy = _strategy(devices, reduction.ops)
-    return Mirrored(strategy, initial, devices, optimizer, reduction.op, reduction.devices)
+    shared = strategy(devices, reduction.ops)
+    return Mirrored(shared, initial, devices, optimizer, reduction.op, reduction.devices)
 
 
 class Mirrored:
@@ -121,9 +121,11 @@ class _Reduction:
     devices: tuple[str, ...]
 
 
-def _strategy(
+def strategy(
     devices: Devices, ops: cross_device_ops.CrossDeviceOps | None
 ) -> tf.distribute.MirroredStrategy:
+    """Return one that does not collide with others in this process; None = its own default ops."""
+
     class Strategy(tf.distribute.MirroredStrategy):
         _collective_key_base = _new_key_base()
 

@@ -36,7 +36,7 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import ReplicaTimes
 from trainer.devices import Devices, short_name
 from trainer.model_tower import Batch
-from trainer.towers import Towers, VariableUpdate
+from trainer.towers import Towers, Trained
 
 # as TensorFlow and oneDNN rename them when they fuse
 _CONVOLUTION = re.compile(r"(_|_Mkl|_MklNative)?(Fused)?Conv2D")
@@ -62,7 +62,7 @@ class Wanted:
     """The placement that the trial requires."""
 
     devices: Devices
-    update: VariableUpdate
+    update: Trained
     data_format: str  # NHWC or NCHW; empty: a model of the user's own says it
     compute_type: str  # of products, as graphs name it
     xla: str  # off, on, auto

@@ -359,6 +359,14 @@ def test_one_trial_only_is_no_ground_for_a_verdict():
     assert all(command.startswith("scalemark sweep ") for command in found.missing.values())
 
 
+def test_what_a_loop_of_others_took_is_not_compared_with_ours():
+    target, *others = finder(100, 101, 150)
+    fit = replace(target, axes=target.axes | {"variable_update": "fit"})
+    found = explained(fit, *others)
+    assert found.diagnosis.why == "its loop is not ours, and no trial of ours takes that apart"
+    assert (found.diagnosis.bound, found.missing) == (None, {})
+
+
 def test_missing_trials_of_strong_scaling_have_the_batch_of_a_replica():
     found = explained(result(100, num_gpus=8, scaling="strong"))
     command = found.missing[Ablation.ALONE]

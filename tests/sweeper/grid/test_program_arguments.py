@@ -216,7 +216,7 @@ def test_a_command_that_is_suggested_runs_the_same_trial(run, read, zero):
 def test_all_strategies_are_those_of_one_host_that_share_what_they_learn():
     (argument,) = with_expressions(["strategy=all"])
     chosen = argument.removeprefix("strategy=").split(",")
-    assert {"ps_cpu", "mirrored", "sharded", "process_per_gpu_ring"} <= set(chosen)
+    assert {"ps_cpu", "mirrored", "fit", "sharded", "process_per_gpu_ring"} <= set(chosen)
     assert not {"independent", "distributed_ps", "multi_worker_mirrored_ring"} & set(chosen)
 
 
