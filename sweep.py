@@ -3,6 +3,8 @@
 `python sweep.py [-m] AXIS=VALUE,VALUE ...`
 """
 
+from __future__ import annotations
+
 import sys
 
 from scalemark.cli import entry_point
@@ -14,6 +16,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import hydra
 from hydra.errors import HydraException
@@ -25,26 +28,27 @@ from conf.schema import register
 from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, own_version, typed
 from scalemark.records.measurement import State
+from scalemark.records.overrides import SETTING, key_of
 from scalemark.text.untrusted import masked, quoted_lines
 from simulator.costs.box import profiles
-from store.database import own_command
 from store.errors import StoreError
 from sweeper import FIGURES, SweepRefusedError
 from sweeper.grid.arguments import (
-    Taken,
     refuse_repeated,
     with_expressions,
     with_program,
-    with_trial,
 )
 from sweeper.grid.compose import Grid
 from sweeper.grid.explain import check_forms, explain, is_of_null
-from sweeper.report import Report, in_lines
+
+if TYPE_CHECKING:
+    from sweeper.grid.from_trial import Taken
+    from sweeper.report import Report
 
 OK, SOME_FAILED, USAGE, INTERRUPTED = 0, 1, 2, entry_point.INTERRUPTED
 LONGEST_LINE = 5000  # characters of one message
 _SHOWN = 60  # of a name that is too long
-Begin = Callable[[Grid, Sequence[str], Taken | None], Report | None]
+Begin: TypeAlias = "Callable[[Grid, Sequence[str], Taken | None], Report | None]"
 """Runs the grid that our Hydra sweeper composed, given the arguments as they were typed, and what
 of them came from an earlier trial."""
 
@@ -119,7 +123,11 @@ def _run(typed: list[str], begin: Begin | None) -> Report | None:
     """Have Hydra run what the arguments ask for."""
     reports: list[Report | None] = []  # Hydra drops what its function returns
     refuse_repeated(typed)
-    asked, taken = with_trial(typed)
+    asked, taken = typed, None
+    if any(key_of(argument) == SETTING for argument in typed):
+        from sweeper.grid.from_trial import with_trial  # here, because it reads the database
+
+        asked, taken = with_trial(typed)
     register()
     sys.argv[1:] = with_program(with_expressions(_without_multirun(asked)))
 
@@ -163,6 +171,8 @@ def _without_multirun(arguments: Sequence[str]) -> list[str]:
 
 def _conclude(report: Report) -> int:
     """Print tables, draw charts and a report, and say on stderr what happened."""
+    from store.database import own_command  # here, because help and the shell's TAB need none
+
     tell(report)
     num_completed = report.ran.states[State.COMPLETED]
     is_drawn: bool | None = True
@@ -184,6 +194,8 @@ def _conclude(report: Report) -> int:
 
 def tell(report: Report) -> None:
     """Say on stderr how a sweep ended, and what failed."""
+    from sweeper.report import in_lines  # here, because help and the shell's TAB need none
+
     _say(f"sweep {report.name}: {report.summary}; results in {masked(report.store_url)}")
     for line in report.conclusions:
         _say(line)

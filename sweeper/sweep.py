@@ -40,8 +40,8 @@ from sweeper.devices.nvml import GpuUsers
 from sweeper.early_stopping.budget import read_budget
 from sweeper.early_stopping.contests import Race, make_races, results_in, without_decided
 from sweeper.early_stopping.fastest import conclusions, make_searches
-from sweeper.grid.arguments import Taken
 from sweeper.grid.compose import Grid
+from sweeper.grid.from_trial import Taken
 from sweeper.grid.plan import Plan, check, check_folders, make_plan, resolve_grid
 from sweeper.grid.plan_view import Estimate, Planned, machine_line, plan_json, print_plan
 from sweeper.grid.search import resolve_searches, split

@@ -30,7 +30,7 @@ from sweeper.devices.nvml import GpuInUse
 from sweeper.early_stopping.budget import Budget
 from sweeper.early_stopping.contests import Contest, Race
 from sweeper.early_stopping.fastest import plan_line
-from sweeper.grid.arguments import Taken
+from sweeper.grid.from_trial import Taken
 from sweeper.grid.plan import Plan, PlannedTrial, varying_axes
 
 MOST_LISTED = 20  # trials in the table; of more, the values of each axis; JSON has all

@@ -7,7 +7,7 @@ from analysis.selection import Selection, load
 from scalemark.records.overrides import changes_to, overrides, with_changes
 from scalemark.records.trial import TrialSpec
 from sweeper import SweepRefusedError
-from sweeper.grid.arguments import with_trial
+from sweeper.grid.from_trial import with_trial
 from tests.command.programs import spec_of
 from tests.filled import fill
 from tests.specs import small

@@ -14,7 +14,7 @@ from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import GpuInUse
-from sweeper.grid.arguments import Taken
+from sweeper.grid.from_trial import Taken
 from sweeper.grid.plan import Plan, make_plan
 from sweeper.grid.plan_view import (
     MOST_CELLS,
