@@ -217,7 +217,9 @@ QUANTITIES: Mapping[str, Quantity] = {
         about="milliseconds per step, from the throughput",
     ),
     "per-device": Quantity(
-        value=lambda result: (result.throughput or 0.0) / result.num_gpus,
+        value=lambda result: (
+            None if result.counts_steps else (result.throughput or 0.0) / result.num_gpus
+        ),
         write=lambda value, result: (
             f"{titles.number(value)}/{result.environment.device_kind.singular}"
         ),
@@ -537,10 +539,12 @@ def lay_out(
     devices = table.environment.devices
     if as_curve:
         label = titles.short_title(table, table.rows_by, table.rows[0])
-        title = ", ".join(filter(None, (title, label)))
+        title = ", ".join(dict.fromkeys(filter(None, (title, label))))  # a program may be both
         heads: tuple[str, ...] = (devices,)
         per_device = f"per {table.environment.device_kind.singular.removeprefix('simulated ')}"
         shown_as = {THROUGHPUT: table.unit, "per-device": per_device, "mfu": "MFU"}
+        if table.results[0].counts_steps:
+            shown_as["speed-up"] = "speed-up in steps"
         columns = [shown_as.get(name, name) for name in wanted]
     else:
         heads = tuple(devices if axis == "num_gpus" else axis for axis in table.rows_by)

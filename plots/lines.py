@@ -228,7 +228,7 @@ def _draw_panel(
             if point is not None:
                 xs.append(at)
                 ys.append(point.value)
-                highest = max(highest, point.value, min(point.high or 0.0, 1.25 * point.value))
+                highest = max(highest, _top(point))
                 draw_spread(axes, at, point.repeats, point.low, point.high, color=style["color"])
                 if chart.is_doubted(result):
                     axes.plot([at], [point.value], **style | hollow)
@@ -250,6 +250,17 @@ def _draw_panel(
     return handles
 
 
+def _top(point: Point) -> float:
+    """Return how far up a point is drawn: all of its runs, of an interval a part."""
+    if _has_runs(point.repeats):
+        return max(point.repeats)
+    return max(point.value, min(point.high or 0.0, 1.25 * point.value))
+
+
+def _has_runs(repeats: Sequence[float]) -> bool:
+    return 1 < len(repeats) < FEW_REPEATS
+
+
 def draw_spread(
     axes: Axes,
     at: float,
@@ -259,7 +270,7 @@ def draw_spread(
     **look: Any,
 ) -> None:
     """Draw an interval, or the runs where they are few."""
-    if 1 < len(repeats) < FEW_REPEATS:
+    if _has_runs(repeats):
         runs: dict[str, Any] = {"linestyle": "none", "marker": ".", "markersize": 3, "gid": "runs"}
         axes.plot([at] * len(repeats), repeats, **runs, color=look["color"])
     elif low is not None and high is not None:
@@ -321,7 +332,7 @@ def _marks(panel: _Panel, chart: LineChart) -> list[str]:
     points = list(filter(None, map(chart.point, results)))
     marks: list[str] = []
     for point in points:
-        if 1 < len(point.repeats) < FEW_REPEATS:
+        if _has_runs(point.repeats):
             marks.insert(0, RUNS)
         elif point.low is not None:
             marks.append(BARS)

@@ -37,7 +37,8 @@ def _start(results: Sequence[Result]) -> tuple[int, float, str]:
 
 
 def _ideal(results: Sequence[Result]) -> list[tuple[int, float]]:
-    if all(result.throughput is None for result in results):
+    """Return no line where steps are counted: on more GPUs a step may have more items."""
+    if all(result.throughput is None or result.counts_steps for result in results):
         return []
     num_gpus, throughput, _ = _start(results)
     counts = {result.num_gpus for result in results if result.num_gpus >= num_gpus} | {num_gpus}
@@ -45,6 +46,8 @@ def _ideal(results: Sequence[Result]) -> list[tuple[int, float]]:
 
 
 def _about(table: Table) -> list[str]:
+    if not _ideal(table.results):
+        return ["no ideal line: how many items a step has is unknown"]
     num_gpus, _, strategy = _start(table.results)
     counted = table.environment.counted(num_gpus)
     return [f"ideal: {strategy} on {counted}, the best there, times the number of devices"]

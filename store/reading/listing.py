@@ -277,8 +277,8 @@ def hint(connection: sa.Connection, filters: Sequence[str]) -> str:
         if wanted.name not in columns or wanted.operator != "=" or "," in wanted.value:
             continue
         column = columns[wanted.name]
-        values = filter(None, connection.scalars(sa.select(column).distinct()))
-        known = list(map(str, sorted(values)))
+        values = connection.scalars(sa.select(column).distinct()).all()
+        known = list(map(str, sorted(value for value in values if value not in (None, ""))))
         if not known or wanted.value in known:
             continue
         near = difflib.get_close_matches(wanted.value[:100], known, n=3)

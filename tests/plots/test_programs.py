@@ -12,7 +12,7 @@ from analysis.selection import Selection
 from plots.drawing import NothingToShow, names
 from plots.report import render
 from plots.source import PlotSource
-from scalemark.records.measurement import Verdict
+from scalemark.records.measurement import STEPS, Verdict
 from tests.analysis.gpu_box import around
 from tests.plots.charts.charting import details, pictures, words
 from tests.plots.command import plots as run
@@ -115,6 +115,13 @@ def test_batch_sizes_of_a_program_are_drawn():
     (picture,) = pictures("batch_sizes")
     assert foreign_words(words(picture.figure)) == []
     assert "per device" not in words(picture.figure)
+
+
+def test_a_program_of_unknown_items_has_no_ideal_line():
+    fill_programs(grid(zeros=(0,)), measured=SEEN_FROM_OUTSIDE | {"item": STEPS})
+    (picture,) = pictures("scaling")
+    assert "ideal" not in [line.get_label() for line in picture.figure.axes[0].lines]
+    assert "no ideal line: how many items a step has is unknown" in details(picture.figure)
 
 
 def test_pictures_of_two_programs_have_names_of_their_own():

@@ -125,6 +125,10 @@ def test_list_shows_deleted_attempts_only_when_asked_for(filled):
             "none of its 3 attempts is like num_gpus=64 'model!=a b'; num_gpus is 1, 2, 4 there; leave",
         ),
         (
+            ["gradient_repacking=5"],
+            "none of its 3 attempts is like gradient_repacking=5; gradient_repacking is 0 there; leave",
+        ),
+        (
             ["model=trivia"],
             "none of its 3 attempts is like model=trivia; did you mean model=trivial?",
         ),

@@ -37,8 +37,8 @@ for step in range(5):
 OUT_OF_MEMORY = 902  # a seed of tests.tiny_trainer, whose batches are 4 at most
 
 
-def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return ran(SCRIPTED, "sweep.name=s", *arguments)
+def sweep(*arguments: str, name: str = "s") -> subprocess.CompletedProcess[str]:
+    return ran(SCRIPTED, f"sweep.name={name}", *arguments)
 
 
 def program(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -136,7 +136,7 @@ def test_a_search_that_was_killed_tries_nothing_twice():
     )
     tried = sorted(batch for batch, _ in ended)
     assert tried == sorted([*set(tried), 4]), "one attempt each, and 4 was measured, too"
-    again = sweep(*words, "sweep.name=other")
+    again = sweep(*words, name="other")
     assert "search: tries" not in again.stderr
     assert "1 finished earlier" in again.stderr
 

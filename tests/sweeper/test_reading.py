@@ -34,11 +34,11 @@ STEPS = r"regex:step (?P<step>\d+) loss (?P<loss>\S+)"
 RUNS = Path("runs.txt")
 
 
-def sweep(read: str, *more: str) -> subprocess.CompletedProcess:
+def sweep(read: str, *more: str, name: str = "one") -> subprocess.CompletedProcess:
     arguments = [
         *(sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", "hardware=cpu"),
         *(f"command={sys.executable} program.py {{num_gpus}}", "num_gpus=1,2"),
-        *("sweep.name=one", f"read={read}", *more),
+        *(f"sweep.name={name}", f"read={read}", *more),
     ]
     return ran(arguments)
 
@@ -128,7 +128,7 @@ def test_a_renamed_sweep_that_is_read_again_stays_the_same_sweep(again):
 def test_attempts_of_other_sweeps_are_read_again_only_where_they_are_named(again):
     Path("program.py").write_text(PROGRAM)
     assert sweep(STEPS).returncode == 0
-    assert sweep(STEPS, "sweep.name=two", "sweep.repeats=2").returncode == 0
+    assert sweep(STEPS, "sweep.repeats=2", name="two").returncode == 0
     before = stored()
     refused = again(f"read={TOKENS}")
     assert "have attempts in other sweeps, too" in refused.stderr
