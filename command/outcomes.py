@@ -181,12 +181,11 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
             how += f": {remedy}"
     is_killed = by == signal.SIGKILL
     is_killed = is_killed or _KILLED.search("\n".join(end.last_lines)) is not None
-    is_by_kernel = is_killed and end.num_kernel_kills < processes.num_kernel_kills()
-    if is_by_kernel and shares_host:
-        how += processes.PERHAPS_BY_KERNEL
-    elif is_by_kernel:
-        message = f"{processes.KILLED_BY_KERNEL} ({how}){_and_left(end)}"
-        return ended(Outcome.OUT_OF_MEMORY, message)
+    if is_killed and end.num_kernel_kills < processes.num_kernel_kills():
+        outcome, killed = processes.judge_kill(by_kernel=True, shares_host=shares_host)
+        how = f"{killed} ({how})"
+        if outcome is Outcome.OUT_OF_MEMORY:
+            return ended(outcome, how + _and_left(end))
     why = reason(end.last_lines)
     if why:
         line = quoted(why.line.strip(), 300)

@@ -7,12 +7,12 @@
   the run folder, and an exit status                                         silent: SIGKILL
 ```
 
-Near is `main`: a child of the loop like any trainer, forked like one. Signals to it travel; the run
-folder fills as if the attempt ran here; its exit status is the trainer's. A lost host, a time limit
-and a refusal become the result.json of the attempt. The file WHERE of the run folder has the JSON
-of a `sweeper.launchers.prefix.Elsewhere` for the attempt, and for each host of a distributed one;
-for a rank that is an argument. `python -m sweeper.elsewhere` is far. Where it sees the run folder
-(`.token` says so) the trainer works in it, else in a private one whose files are sent back.
+`python -m sweeper.elsewhere WHERE TRIAL.json RUN_DIR` is near, which the loop starts as it starts
+trainers, and the supervisor of ranks for each of them; WHERE is the JSON of a
+`sweeper.launchers.prefix.Elsewhere`. Signals to it travel; the run folder fills as if the attempt
+ran here; its exit status is the trainer's. A lost host, a time limit and a refusal become the
+result.json of the attempt. Without arguments it is far. The trainer works in a private folder,
+whose files are sent back; a supervisor of ranks, which runs on this host, in the run folder itself.
 
 An attempt waits for the start of far, which imports little besides the standard library.
 """
@@ -35,19 +35,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from scalemark.host.processes import num_kernel_kills, signal_at_end_of_parent, wait_readable
+from scalemark.host.processes import (
+    die_with,
+    num_kernel_kills,
+    signal_at_end_of_parent,
+    wait_readable,
+)
 from scalemark.host.variables import TERRAFORM, VARIABLES
-
-if TYPE_CHECKING:
-    from scalemark.run_folder import RunFolder
 
 MARK = b"\x1e scalemark "  # begins a message, a line of JSON: what else comes is a greeting
 TOKEN = ".token"
 GO = ".go"
-WHERE = ".where"
 RESULT = "result.json"
 ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
@@ -140,18 +142,15 @@ class Near:
 
     def __init__(self, where: dict[str, Any], folder: Path) -> None:
         self.where, self.folder = where, folder
-        # by this file far knows the run folder; each rank has one of its own
-        self.token = folder / f"{TOKEN}{where['rank']}"
-        self.token.write_text(os.urandom(16).hex())
+        self.token = folder / f"{TOKEN}{where['rank']}"  # as long as it waits for its host
+        self.token.touch()
         self.has_begun = False  # far was heard
         self.host = ""  # once it runs there
         self.end: dict[str, Any] = {}  # far's last word
         self.said: deque[str] = deque(maxlen=40)  # lines of the command
         self.signals: list[int] = []  # to be sent on
         self.was_signaled = False
-        self.waits_for_go = bool(where["rank"] and where["lock"])
-        self.sent_beats = {f"beat-{where['rank']}.txt"}
-        os.environ.pop("SCALEMARK_ORCHESTRATOR", None)  # the command outlives us: far ends first
+        self.sent_signs = {f"beat-{where['rank']}.txt"}
         self.process = subprocess.Popen(
             command(where, os.environ["PYTHONPATH"]),
             stdin=subprocess.PIPE,
@@ -159,7 +158,8 @@ class Near:
             stderr=subprocess.PIPE,
             cwd=folder,
             start_new_session=True,
-            preexec_fn=self._begin_command,
+            # when near is killed; what the command runs sees the end of its input
+            preexec_fn=partial(signal_at_end_of_parent, signal.SIGTERM),
         )
         assert self.process.stdin
         assert self.process.stdout
@@ -168,52 +168,17 @@ class Near:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._signaled)
 
-    def _begin_command(self) -> None:
-        """Prepare the process of the command, which runs this."""
-        # it gets SIGTERM when near is killed; what it runs sees the end of its input
-        signal_at_end_of_parent(signal.SIGTERM)
-        task = sys.modules.get("sweeper.ray_task")
-        if task and "sweeper.ray_task" in self.where["prefix"]:
-            # importing Ray takes half a second, and the server that forked us has done that
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_DFL)
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # one tells Popen that the command runs
-            argv = command(self.where, os.environ["PYTHONPATH"])
-            task.run_and_exit(argv[argv.index("sweeper.ray_task") + 1 :])
-
     def run(self) -> int:
         files = []
         for path in self.folder.glob("*.json"):  # trial, attempt, machine, placement, rank_limits
             files.append(part(path.name, path.read_bytes()))
         variables = {**sent_variables(os.environ), "PYTHONPATH": os.environ["PYTHONPATH"]}
-        self.far.send(
-            "attempt",
-            **self.where,
-            folder=str(self.folder),
-            token=self.token.read_text(),
-            environment=variables,
-            files=files,
-        )
+        self.far.send("attempt", **self.where, environment=variables, files=files)
         status = self._follow()
         self.token.unlink(missing_ok=True)
-        exit_code: int | None = self.end.get("exit_code")
-        if exit_code is None and self.where["rank"]:
-            from scalemark.records.attempt import HOST_LOST, RANK_CRASHED, WORKER_0
-
-            outcome, message = self._why(None, status)
-            print(f"Error: {message}", file=sys.stderr)  # the supervisor quotes it
-            if not self.end.get("problem"):
-                return HOST_LOST if outcome == INTERRUPTED else RANK_CRASHED
-            if self.where["rank"] == WORKER_0.name:
-                return self._leave(outcome, message)
-            return 1
-        if exit_code != 0 and not self.where["rank"]:
-            outcome, message = self._why(exit_code, status)
-            if message:
-                return self._leave(outcome, message)
-        assert exit_code is not None
-        if exit_code == -signal.SIGKILL and not (self.folder / RESULT).exists():
-            return self._killed()
+        exit_code, outcome, message = self._judge(status)
+        if message:
+            self._leave(outcome, message)
         if exit_code < 0:  # the same to whoever waits for us, as a shell has it
             if -exit_code != signal.SIGKILL:  # whose handling cannot be set
                 signal.signal(-exit_code, signal.SIG_DFL)
@@ -234,14 +199,11 @@ class Near:
             hearing.join(FORWARD_EVERY_S)
             while self.signals:
                 self.far.send("signal", number=self.signals.pop(0))
-            if self.waits_for_go and (self.folder / GO).exists():
-                self.waits_for_go = False
-                self.far.send("go")
+            self._send_signs()
             now_s = time.monotonic()
             if now_s - alive_s >= ALIVE_EVERY_S:
                 alive_s = now_s
                 self.far.send("alive")
-                self._send_beats()
             # without a lock it waits in the queue of an engine, for as long as that takes
             can_be_lost = self.has_begun or self.where["lock"]
             if can_be_lost and now_s - self.far.heard_s > limit_s and not self.end:
@@ -265,11 +227,13 @@ class Near:
         else:
             self.process.terminate()  # it waits for a host
 
-    def _send_beats(self) -> None:
-        """Let a rank that does not see the folder know that the others listen."""
-        for path in self.folder.glob("beat-*.txt"):
-            if self.where["rank"] and self.host and path.name not in self.sent_beats:
-                self.sent_beats.add(path.name)
+    def _send_signs(self) -> None:
+        """Let a rank know that all have their hosts, and which others listen."""
+        if not self.where["rank"] or not self.host:
+            return
+        for path in (*self.folder.glob(GO), *self.folder.glob("beat-*.txt")):
+            if path.name not in self.sent_signs:
+                self.sent_signs.add(path.name)
                 self.far.send("file", **part(path.name, path.read_bytes()))
 
     def _copy_errors(self) -> None:
@@ -307,23 +271,41 @@ class Near:
         elif message["kind"] == "sending":  # what an ended trainer left: no deadline is for that
             self.token.touch()
 
-    def _why(self, exit_code: int | None, status: int) -> tuple[str, str]:
-        """Return outcome and message of an attempt whose trainer left no result that counts; an
-        empty message for one that did.
+    def _judge(self, status: int) -> tuple[int, str, str]:
+        """Return the exit status of the attempt, which is the trainer's where its end is known;
+        outcome and message where it left no result that counts, else an empty message.
         """
+        from scalemark.host.processes import judge_kill
+        from scalemark.records.attempt import HOST_LOST, RANK_LOST
+        from scalemark.records.measurement import EXIT_CODES, Outcome
+
+        exit_code: int | None = self.end.get("exit_code")
+        if exit_code is None or (exit_code and self.end["signal"]):
+            outcome, message = self._why(status)
+            return 1 if outcome == FAILED else HOST_LOST, outcome, message
+        if exit_code != -signal.SIGKILL or (self.folder / RESULT).exists():
+            return exit_code, "", ""
+        # whether the kernel killed it, its host alone knows
+        outcome, message = judge_kill(
+            by_kernel=self.end["kernel_killed"], shares_host=self.where["shares_host"]
+        )
+        if outcome is Outcome.OUT_OF_MEMORY:
+            return EXIT_CODES[outcome], outcome, f"{message} on {self.host}"
+        if self.where["rank"]:
+            return exit_code, "", ""  # its supervisor says that
+        return RANK_LOST, outcome, f"{message} on {self.host}"  # worth a retry
+
+    def _why(self, status: int) -> tuple[str, str]:
+        """Return outcome and message of an attempt that did not end by itself."""
         if problem := self.end.get("problem"):
             return FAILED, problem
         said = "".join(self.said)
-        ended_by = self.end.get("signal", 0)
-        if exit_code is None or ended_by:
-            for pattern, outcome, message in self.where["ends"]:
-                if re.search(pattern, said):
-                    return outcome, message
+        for pattern, outcome, message in self.where["ends"]:
+            if re.search(pattern, said):
+                return outcome, message
         where = self.host or self.where["host"] or "its host"
-        if ended_by:
+        if ended_by := self.end.get("signal"):
             return INTERRUPTED, f"ended by {signal.Signals(ended_by).name} on {where}"
-        if exit_code is not None:
-            return "", ""
         if self.was_signaled:
             return INTERRUPTED, "interrupted"
         last = [f"exit code {status}", *said.strip().splitlines()][-1]
@@ -333,36 +315,16 @@ class Near:
             return INTERRUPTED, f"{where}: {last}"
         return FAILED, f"{shlex.join(self.where['prefix'])}: {last}"
 
-    def _killed(self) -> int:
-        """Say that the trainer was killed: whether by the kernel, its host alone knows."""
-        from scalemark.host.processes import KILLED_BY_KERNEL, PERHAPS_BY_KERNEL
-        from scalemark.records.attempt import RANK_LOST
-        from scalemark.records.measurement import EXIT_CODES, Outcome
-
-        outcome, message = Outcome.FAILED, "killed by SIGKILL from outside"
-        exit_code = RANK_LOST  # worth a retry
-        if self.end["kernel_killed"] and self.where["shares_host"]:
-            message = f"killed by SIGKILL{PERHAPS_BY_KERNEL}"
-        elif self.end["kernel_killed"]:
-            outcome, message = Outcome.OUT_OF_MEMORY, KILLED_BY_KERNEL
-            exit_code = EXIT_CODES[outcome]
-        if not self.where["rank"]:
-            self._leave(outcome, f"{message} (on {self.host})")
-            return exit_code
-        if outcome is Outcome.FAILED:  # its supervisor says that
-            os.kill(os.getpid(), signal.SIGKILL)
-        print(f"Error: {message} (on {self.host})", file=sys.stderr)
-        return exit_code
-
-    def _leave(self, outcome: str, message: str) -> int:
-        """Write a result; return the exit status that goes with it."""
-        from scalemark.records.attempt import HOST_LOST
+    def _leave(self, outcome: str, message: str) -> None:
+        """Write a result; the supervisor of ranks quotes what the log says of others."""
+        from scalemark.records.attempt import WORKER_0
         from scalemark.records.measurement import Outcome, ended
         from scalemark.run_folder import RunFolder
 
-        folder = RunFolder(self.folder)
-        folder.write(folder.result, ended(Outcome(outcome), message).to_json())
-        return 1 if outcome == FAILED else HOST_LOST
+        print(f"Error: {message}", file=sys.stderr, flush=True)
+        if self.where["rank"] in ("", WORKER_0.name):
+            folder = RunFolder(self.folder)
+            folder.write(folder.result, ended(Outcome(outcome), message).to_json())
 
 
 class Far:
@@ -376,7 +338,6 @@ class Far:
         self._ended_by = 0  # signal that this process got, as at a time limit
         self._private: Path | None = None
         self._held: object = None  # the lock of the host, until the end
-        self._go = threading.Event()  # of a rank that has one
 
     def run(self) -> None:
         messages = self._near.messages(lambda _line: None)
@@ -445,18 +406,14 @@ class Far:
 
     def _wait_for_go(self) -> None:
         """Wait until all ranks of the trial have their hosts, so that none gives up on another."""
-        while not self._is_given_up() and not self._go.wait(LOOK_EVERY_S):
+        while not self._is_given_up() and not Path(GO).exists():
+            self._near.is_gone.wait(LOOK_EVERY_S)
             self._near.send("alive")
 
     def _enter(self) -> None:
-        """Work in the run folder where it is seen from here, else in a private one."""
-        folder = Path(self._request["folder"])
-        try:
-            token = (folder / f"{TOKEN}{self._request['rank']}").read_text()
-            is_shared = token == self._request["token"] and os.access(folder, os.W_OK)
-        except OSError:
-            is_shared = False
-        if not is_shared:
+        """Work in a private folder, or in the run folder where this is its host."""
+        folder = self._request["folder"]
+        if not folder:
             folder = self._private = Path(tempfile.mkdtemp(prefix="scalemark-"))
             for file in self._request["files"]:
                 self._receive(file)
@@ -506,8 +463,6 @@ class Far:
                 self._signal(message["number"])
             elif message["kind"] == "file":
                 self._receive(message)
-            elif message["kind"] == "go":
-                self._go.set()
         self._signal(signal.SIGKILL)
 
     def _interrupted(self, number: int, _frame: object) -> None:
@@ -585,26 +540,13 @@ def _state(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def main(_spec: object, folder: RunFolder) -> int:
-    """Run an attempt elsewhere; return the exit status of its trainer, or end by its signal."""
-    where = folder.path / WHERE
-    whole, *ranks = json.loads(where.read_text())
-    where.unlink()
-    os.environ["SCALEMARK_RANKS"] = json.dumps(ranks)  # RANKS_VARIABLE
-    return Near(whole, folder.path).run()
-
-
-def preload() -> None:
-    """Do nothing: what near needs is loaded with this module."""
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 3:  # where forking is not safe
-        from scalemark.run_folder import RunFolder
-
-        sys.exit(main(None, RunFolder(Path(sys.argv[2]))))
-    if len(sys.argv) == 2:
-        sys.exit(Near(json.loads(sys.argv[1]), Path.cwd()).run())
+    if len(sys.argv) > 1:
+        # the command is not killed as a process of a dead sweep: far ends first
+        die_with(int(os.environ.pop("SCALEMARK_ORCHESTRATOR")))
+        exit_code = Near(json.loads(sys.argv[1]), Path(sys.argv[3])).run()
+        sys.stderr.flush()
+        os._exit(exit_code)  # whatever its threads wait for
     outgoing = os.dup(1)
     os.dup2(2, 1)  # whatever prints goes to the log
     if os.getpgrp() != os.getpid():

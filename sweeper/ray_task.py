@@ -21,13 +21,11 @@ import sys
 import threading
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 from scalemark.host.processes import wait_readable
 from scalemark.records.attempt import ADDRESSES_VARIABLE
-from sweeper.elsewhere import LOST, main
-
-__all__ = ["main", "preload", "run_and_exit"]
+from sweeper.elsewhere import LOST
 
 GROUP_VARIABLE = "SCALEMARK_RAY_GROUP"
 _PART_BYTES = 2**18
@@ -165,18 +163,8 @@ def _connected(asked: dict[str, Any], argv: Sequence[str]) -> int:
         return LOST
 
 
-def run_and_exit(argv: Sequence[str]) -> NoReturn:
-    """Do what `argv` says, and end this process."""
-    status = _connected(json.loads(argv[0]), argv[1:])
+if __name__ == "__main__":
+    status = _connected(json.loads(sys.argv[1]), sys.argv[2:])
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status & 0xFF)  # Ray ends what is left; its own way out takes a second
-
-
-def preload() -> None:
-    """Import Ray for all that are forked from this process, which has no thread of it then."""
-    import_module("ray")
-
-
-if __name__ == "__main__":
-    run_and_exit(sys.argv[1:])

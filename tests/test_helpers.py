@@ -149,10 +149,10 @@ def test_scripts_that_would_make_skipped_tests_run_are_named():
 
 STUCK = """
 import ctypes, os, signal
-from trainer import own_process
+from scalemark.host.processes import die_with
 
 def serves():
-    own_process.die_with(starter)
+    die_with(starter)
     os.write(1, b"begun\\n")  # at once: two processes write
     while True:
         signal.pause()

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from scalemark.host.processes import die_with
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.run_folder import RunFolder
 from trainer import own_process
@@ -33,7 +34,7 @@ from trainer import own_process
 
 def main(descriptor: int, module_name: str) -> NoReturn:
     """Load a module with `preload()` and `main(spec, folder) -> int`; run `main` per trainer."""
-    own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     # where it is ignored, nobody learns how a trainer ended
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     leave_out_idle_libraries()
@@ -82,7 +83,7 @@ def _be_trainer(
 ) -> NoReturn:
     """Become a trainer; never return or raise into the server's loop."""
     try:
-        own_process.die_with(server)
+        die_with(server)
         os.setsid()
         Path("/proc/self/comm").write_text("trainer")  # what ps and top call it
         own_process.heed_signals()

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from scalemark.abilities import jobs_of
 from scalemark.cli import entry_point
 from scalemark.host import software
-from scalemark.host.processes import signal_at_end_of_parent
+from scalemark.host.processes import die_with
 from scalemark.records import switches
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Placement
 from scalemark.records.trial import TrialSpec
@@ -86,18 +86,6 @@ def num_processes(placement: Placement, spec: TrialSpec) -> int:
 
 def _listed(cores: set[int]) -> str:
     return ", ".join(map(str, sorted(cores)))
-
-
-def die_with(parent: int) -> None:
-    """Ask Linux to kill this process when its parent, of that process id, dies: nothing is
-    orphaned.
-
-    Linux takes the thread that started this process for the parent: start from one that lives as
-    long as its process.
-    """
-    signal_at_end_of_parent(signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we asked
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def heed_signals() -> None:

@@ -24,7 +24,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
 
 from scalemark.abilities import PRECISIONS
-from scalemark.host.processes import available_bytes
+from scalemark.host.processes import available_bytes, die_with
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.machine import DeviceKind, Figure, Probed, ProbeRequest
 from scalemark.records.measurement import MAX_FOREIGN_SHARE
@@ -210,7 +210,7 @@ def _named(devices: Devices, number: int | None) -> str:
 if __name__ == "__main__":
     orchestrator = os.environ.get(ORCHESTRATOR_VARIABLE)
     if orchestrator:
-        own_process.die_with(int(orchestrator))
+        die_with(int(orchestrator))
     own_process.heed_signals()
     own_process.end_at_signals()
     try:

@@ -5,12 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from scalemark.host.processes import (
-    KILLED_BY_KERNEL,
-    PERHAPS_BY_KERNEL,
-    AwakeClock,
-    signal_name,
-)
+from scalemark.host.processes import AwakeClock, judge_kill, signal_name
 from scalemark.records.attempt import (
     HOST_LOST,
     RANK_CRASHED,
@@ -139,9 +134,11 @@ def _end_of_lost(rank: Rank, ends: RankEnds, see: str, but: str = "") -> TrialEn
             return trial_end(outcome, f"rank {rank.name}: {outcome}; {see}")
     how = f"rank {rank.name} {ended(exit_code)}{but}"
     if exit_code == -signal.SIGKILL and ends.kernel_killed:
-        if not ends.shares_host:
-            return trial_end(Outcome.OUT_OF_MEMORY, f"rank {rank.name} was {KILLED_BY_KERNEL}")
-        how += PERHAPS_BY_KERNEL
+        outcome, killed = judge_kill(by_kernel=True, shares_host=ends.shares_host)
+        how = f"rank {rank.name} was {killed}"
+        if outcome is Outcome.OUT_OF_MEMORY:
+            return trial_end(outcome, how)
+        how += but
     crashed = exit_code in (None, RANK_CRASHED) or exit_code < 0 or rank == WORKER_0
     return trial_end(Outcome.FAILED, f"{how}; {see}", RANK_LOST if crashed else None)
 

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 from scalemark.abilities import jobs_of
 from scalemark.host.own_code import module_command
-from scalemark.host.processes import num_kernel_kills, wait_readable
+from scalemark.host.processes import die_with, num_kernel_kills, wait_readable
 from scalemark.records.attempt import (
     ADDRESSES_VARIABLE,
     ORCHESTRATOR_VARIABLE,
@@ -194,7 +194,7 @@ class StartedRanks:
     def _be_rank(self, rank: Rank, supervisor: int) -> NoReturn:
         """Become a rank; never return or raise into the supervisor."""
         try:
-            own_process.die_with(supervisor)
+            die_with(supervisor)
             os.setsid()
             own_process.heed_signals()
             nothing = os.open(os.devnull, os.O_RDONLY)
@@ -239,7 +239,8 @@ class StartedRanks:
         if not self._takes_lock(rank):
             where["lock"] = ""
         os.chdir(self._job.folder.path)
-        command = module_command("sweeper.elsewhere", json.dumps(where))
+        own = (str(self._job.folder.trial), str(self._job.folder.path))
+        command = module_command("sweeper.elsewhere", json.dumps(where), *own)
         os.execv(command[0], command)
 
 

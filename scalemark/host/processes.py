@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from scalemark.records.attempt import ProcessIdentity
+from scalemark.records.measurement import Outcome
 
 # a process that cannot be looked at is taken for dead after so long without a heartbeat
 HEARTBEAT_TIMEOUT = timedelta(seconds=120)
@@ -96,6 +97,18 @@ def wait_readable(descriptors: Iterable[int], timeout_s: float = 0.0) -> list[in
 def signal_at_end_of_parent(number: signal.Signals) -> None:
     """Ask Linux to send this process a signal when its parent ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+
+
+def die_with(parent: int) -> None:
+    """Ask Linux to kill this process when its parent, of that process id, dies: nothing is
+    orphaned.
+
+    Linux takes the thread that started this process for the parent: start from one that lives as
+    long as its process.
+    """
+    signal_at_end_of_parent(signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def kill_all(
@@ -277,11 +290,20 @@ def cause_of_nccl(error: str, log: str) -> str:
     return causes[-1] if causes else ""
 
 
-# the kernel counts its kills for all of a control group, and so for all trials that share the host
-KILLED_BY_KERNEL = "killed by the kernel for lack of host memory"
-PERHAPS_BY_KERNEL = (
-    ", perhaps by the kernel: it lacked host memory, for this trial or one beside it"
-)
+def judge_kill(*, by_kernel: bool, shares_host: bool) -> tuple[Outcome, str]:
+    """Return the outcome of a process that SIGKILL has ended, and by whom.
+
+    `by_kernel` says that the kernel killed for memory meanwhile: it counts that for all of a
+    control group, and so for all trials that share the host.
+    """
+    if not by_kernel:
+        return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
+    if shares_host:
+        return Outcome.FAILED, (
+            "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this trial or "
+            "one beside it"
+        )
+    return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
 
 
 def signal_name(number: int) -> str:

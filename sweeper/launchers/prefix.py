@@ -31,7 +31,7 @@ ABILITIES = LauncherAbilities(settings=PrefixSettings, heeds=("hosts", "python")
 
 from conf.schema import Config, HardwareConfig
 from scalemark.host import own_code, program_software, software
-from scalemark.records.attempt import Placement
+from scalemark.records.attempt import RANKS_VARIABLE, Placement
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.trial import TrialSpec
@@ -41,7 +41,7 @@ from sweeper.devices.host_lock import DEFAULT_FOLDER, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.devices.slots import HostSlots
 from sweeper.launchers import Programs, describe_programs
-from sweeper.starts import MODULES, Fork, Process, Spawn, environment
+from sweeper.starts import MODULES, Process, Spawn, environment
 
 ANSWER_WITHIN_S = 60.0
 MOST_DIFFERENCES = 5  # of hosts that are named
@@ -67,31 +67,25 @@ class Elsewhere:
     log: str = "log.txt"
     rank: str = ""  # of a distributed trial; empty = the whole attempt
     flags: tuple[str, ...] = ()  # of a rank
+    folder: str = ""  # to work in; empty = a private one, whose files are sent back
 
 
-class Remote(Fork):
+class Remote(Spawn):
     """Starts `sweeper.elsewhere`; `find` says where an attempt runs, then where its ranks do."""
 
-    name = Spawn.name  # as trainers are started on their hosts
-
-    def __init__(
-        self,
-        find: Callable[[TrialSpec, Placement], Sequence[Elsewhere]],
-        module: str = "sweeper.elsewhere",
-    ) -> None:
-        """`module` is what starts it once more is loaded."""
-        super().__init__(module)
-        self._spawn = Spawn(own_code.module_command("sweeper.elsewhere"))
+    def __init__(self, find: Callable[[TrialSpec, Placement], Sequence[Elsewhere]]) -> None:
         self._find = find
 
     def start(self, folder: RunFolder, environment: Mapping[str, str]) -> Process:
         placement = folder.read_placement()
         assert placement is not None
-        where = list(map(asdict, self._find(folder.read_trial(), placement)))
-        (folder.path / elsewhere.WHERE).write_text(json.dumps(where))
-        process = super().start(folder, environment)
-        process.start = self.name
-        return process
+        where, *ranks = self._find(folder.read_trial(), placement)
+        if ranks:  # their supervisor runs on this host
+            where = replace(where, folder=str(folder.path))
+        folder.token.touch()
+        near = own_code.module_command("sweeper.elsewhere", json.dumps(asdict(where)))
+        of_ranks = json.dumps(list(map(asdict, ranks)))
+        return Spawn(near).start(folder, {**environment, RANKS_VARIABLE: of_ranks})
 
 
 class Launcher:

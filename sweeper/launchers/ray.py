@@ -51,9 +51,6 @@ class Launcher(prefix.Launcher):
             )
         return [""] * num_hosts, gpus
 
-    def start(self) -> prefix.Remote:
-        return prefix.Remote(self.places, "sweeper.ray_task")
-
     def prefix(self, host: str, num_gpus: int) -> tuple[str, ...]:
         return self._task("run", num_gpus, bundle=int(host) if host else None)
 

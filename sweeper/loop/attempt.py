@@ -312,7 +312,7 @@ def _judge_end(ended: ProcessEnd, limits: LauncherConfig) -> tuple[Outcome, str]
         why = "ended unseen, and left no result (the fork server that started it was lost)"
         return Outcome.FAILED, why
     if ended.exit_code == -signal.SIGKILL:
-        return _judge_kill(ended)
+        return processes.judge_kill(by_kernel=ended.kernel_killed, shares_host=ended.shares_host)
     by_itself = ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT
     if by_itself and processes.says_so(ended.last_error):
         return Outcome.OUT_OF_MEMORY, processes.OUT_OF_HOST_MEMORY
@@ -344,14 +344,6 @@ def _missed(seen: LastRead, limits: LauncherConfig) -> str:
     if seen.last_step is not None:
         after = f"step {seen.last_step}"
     return f"no step{output} within launcher.step_timeout_s={limits.step_timeout_s:g} after {after}"
-
-
-def _judge_kill(ended: ProcessEnd) -> tuple[Outcome, str]:
-    if ended.kernel_killed and ended.shares_host:
-        return Outcome.FAILED, f"killed by SIGKILL{processes.PERHAPS_BY_KERNEL}"
-    if ended.kernel_killed:
-        return Outcome.OUT_OF_MEMORY, processes.KILLED_BY_KERNEL
-    return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
 
 
 MOST_RETRIES = 100

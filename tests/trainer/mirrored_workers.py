@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from scalemark.host.processes import die_with
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -93,7 +94,7 @@ def _forked(work, folder: RunFolder, cluster: Cluster, rank: Rank) -> int:
     if pid:
         return pid
     try:
-        own_process.die_with(os.getppid())
+        die_with(os.getppid())
         own_process.heed_signals()
         log = os.open(folder.rank_log(rank), os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)

@@ -1,6 +1,5 @@
 """A trial of two workers and two parameter servers on two hosts, as tests of what starts ranks there see it."""
 
-import textwrap
 from pathlib import Path
 
 import psutil
@@ -9,6 +8,7 @@ from scalemark.records.attempt import Placement, Rank
 from scalemark.run_folder import RunFolder
 from tests.slurm import until
 from tests.specs import small
+from tests.trainer.tiny_ranks import write_script
 
 RANKS = ("worker-0", "ps-0", "worker-1", "ps-1")
 
@@ -36,7 +36,7 @@ def new_trial(
         start="spawn", devices=(0, 1), visible_devices="", hosts=hosts, rank_start=rank_start
     )
     folder.placement.write_text(given.to_json())
-    (folder.path / "script.py").write_text(textwrap.dedent(script))
+    write_script(folder.path, script)
     return folder
 
 

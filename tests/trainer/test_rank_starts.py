@@ -188,9 +188,8 @@ def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(tmp_pa
     until(lambda: list(folder.path.glob(".token*")) == tokens)
     until(lambda: doing_text(folder, folder.read_trial()) == "waiting for its host")
     time.sleep(1)  # in which a rank that waits for no other would start
-    words = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-    workers = [each for each in words if {str(folder.trial), "--job_name=worker"} <= set(each)]
-    assert not workers
+    started = psutil.Process(supervisor.pid).children(recursive=True)
+    assert not [each for each in started if "--job_name=worker" in each.cmdline()]
     held.close()
     assert supervisor.wait(300) == 0, folder.log.read_text()
     assert not folder.waits_for_host()

@@ -1,18 +1,21 @@
-"""In a trainer's place, without TensorFlow: starts ranks that run script.py of the run folder, which finds what `run_rank` gives it.
+"""In a trainer's place, without TensorFlow: starts ranks that run script.json of the run folder, which finds what `run_rank` gives it.
 
 Ranks are forked where this was loaded before, as by a fork server, and else spawned.
 """
 
 import argparse
+import json
 import os
 import signal
 import socket
 import sys
+import textwrap
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
+from scalemark.host.processes import die_with
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Rank
 from scalemark.records.measurement import EXIT_CODES, AttemptResult, Outcome
 from scalemark.records.trial import TrialSpec
@@ -21,9 +24,14 @@ from trainer import own_process
 from trainer import supervision as ranks
 
 SETTLE_FILE = "settle_s.txt"  # of a run folder: how long it is waited for who made worker 0 fail; without it as long as ever
+SCRIPT = "script.json"  # of a run folder, whose JSON files go to all hosts
 MODULE = "tests.trainer.tiny_ranks"
 HEALTHY = "listen()\nbeat()\n"
 SERVE = f"{HEALTHY}wait()\n"
+
+
+def write_script(folder: Path, script: str) -> None:
+    (folder / SCRIPT).write_text(json.dumps(textwrap.dedent(script)))
 
 
 def preload() -> None:
@@ -70,7 +78,7 @@ def run_rank(spec: TrialSpec, folder: RunFolder, cluster: Cluster, rank: Rank) -
             "Outcome": Outcome,
         },
     }
-    exec((folder.path / "script.py").read_text(), names)
+    exec(json.loads((folder.path / SCRIPT).read_text()), names)
     return int(names["exit_code"])  # type: ignore[call-overload]  # what a script sets is a number
 
 
@@ -99,7 +107,7 @@ def _until(path: Path) -> None:
 
 if __name__ == "__main__":
     if orchestrator := os.environ.get(ORCHESTRATOR_VARIABLE):
-        own_process.die_with(int(orchestrator))
+        die_with(int(orchestrator))
         own_process.heed_signals()
     parser = argparse.ArgumentParser()
     for flag in ("job_name", "worker_hosts", "ps_hosts"):

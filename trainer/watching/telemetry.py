@@ -36,13 +36,13 @@ import pynvml
 
 from scalemark.host.gpu_libraries import memory_in_use, processes_of, started_by_scalemark
 from scalemark.host.own_code import module_command, python_path
+from scalemark.host.processes import die_with
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Placement
 from scalemark.records.machine import DeviceKind, XidError
 from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text.wording import counted
-from trainer import own_process
 
 _STAT = Path("/proc/stat")
 _LEAST_WINDOW_S = 0.5
@@ -323,7 +323,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--core", type=int, help="CPU core to run on (default: the last one)")
     options = parser.parse_args(arguments)
     if options.trainer:
-        own_process.die_with(options.trainer)
+        die_with(options.trainer)
     core = options.core
     if options.core is None:
         core = max(os.sched_getaffinity(0))

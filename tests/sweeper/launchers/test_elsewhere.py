@@ -14,7 +14,7 @@ from scalemark.records.attempt import HOST_LOST, RANK_LOST
 from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper import elsewhere
-from sweeper.elsewhere import WHERE, Far, Near
+from sweeper.elsewhere import Far, Near
 from sweeper.launchers.prefix import Elsewhere, Remote
 from sweeper.starts import environment
 from tests.filled import PLACEMENT
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 ENDLESS = 903  # seeds of tests.tiny_trainer
 DEAF = 904
 EATS_SIGNALS = ("sh", "-c", 'trap "" INT TERM HUP; "$@"; exit $?', "eater")
-# the folder of all runs is an empty one there
+# the folder of all runs is an empty one there, as on another machine
 HIDES_FOLDER = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none {parent}; cd /; exec "$@"', "-")
 PREFIXES = {
     "env": ("env",),
@@ -48,8 +48,6 @@ class World:
         self,
         prefix: tuple[str, ...] = ("env",),
         seed: int = 1,
-        *,
-        forks: bool = True,
         **more: object,
     ) -> None:
         words = tuple(word.replace("{parent}", str(self.folder.path.parent)) for word in prefix)
@@ -65,7 +63,6 @@ class World:
         self.folder.trial.write_text(small(seed=seed).to_json())
         self.folder.placement.write_text(PLACEMENT.to_json())
         self.remote = Remote(lambda *_: [where])
-        self.remote.problem = None if forks else "forking is not safe"
         self.process = self.remote.start(self.folder, environment(os.environ, ""))
 
     def end(self) -> int | None:
@@ -98,7 +95,6 @@ def world(tmp_path, monkeypatch):
     monkeypatch.setenv("SCALEMARK_TEST_MARK", f"elsewhere-{tmp_path.name}-{os.getpid()}")
     made = World(tmp_path)
     yield made
-    made.remote.close()
     for trainer in made.trainers():
         os.kill(trainer, signal.SIGKILL)
 
@@ -118,13 +114,13 @@ def test_the_folder_holds_what_a_local_attempt_leaves(world, prefix):
     assert (result.outcome, result.measurement.throughput) == (Outcome.COMPLETED, 100.0)
     assert len(world.folder.steps.read_text().splitlines()) == 3
     assert not world.folder.token.exists()
-    assert not (world.folder.path / WHERE).exists()
 
 
-def test_it_is_started_as_well_where_forking_is_not_safe(world):
-    world.start(forks=False)
+def test_what_works_in_the_run_folder_itself_leaves_the_same(world):
+    world.start(folder=str(world.folder.path), seed=LEAVES_MUCH)
     assert world.end() == 0, world.folder.log.read_text()
     assert world.folder.read_result().outcome == Outcome.COMPLETED
+    assert (world.folder.path / "model.bin").stat().st_size == 2**22
 
 
 @pytest.mark.parametrize("prefix", ["env", "eats signals", "hides the folder"])
@@ -285,14 +281,14 @@ def test_a_kill_is_told_from_one_by_the_kernel_on_its_host(world, tmp_path):
     os.kill(*world.trainers(), signal.SIGKILL)
     assert world.end() == RANK_LOST
     result = world.folder.read_result()
-    assert result.message.startswith("killed by SIGKILL from outside (on ")
+    assert result.message.startswith(
+        "killed by SIGKILL from outside (perhaps for lack of memory) on "
+    )
     near = Halves(tmp_path)._near
     near.host, near.where["shares_host"] = "b", False
-    near.end = {"exit_code": -signal.SIGKILL, "kernel_killed": True}
-    assert near._killed() == 4
-    result = RunFolder(near.folder).read_result()
-    assert result.outcome == Outcome.OUT_OF_MEMORY
-    assert result.message == "killed by the kernel for lack of host memory (on b)"
+    near.end = {"exit_code": -signal.SIGKILL, "signal": 0, "kernel_killed": True}
+    message = "killed by the kernel for lack of host memory on b"
+    assert near._judge(0) == (4, Outcome.OUT_OF_MEMORY, message)
 
 
 ENDS = ((r"TIME LIMIT", "timed_out", "its time limit came"),)

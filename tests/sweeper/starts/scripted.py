@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from scalemark.host.processes import die_with
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
@@ -21,6 +22,6 @@ def main(spec: TrialSpec, folder: RunFolder) -> int:
 
 
 if __name__ == "__main__":
-    own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     own_process.heed_signals()
     own_process.run_and_exit(main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

@@ -28,8 +28,9 @@ def preload() -> None:
 if __name__ == "__main__":
     import sys
 
+    from scalemark.host.processes import die_with
     from scalemark.run_folder import RunFolder
     from trainer import own_process
 
-    own_process.die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
+    die_with(int(os.environ[ORCHESTRATOR_VARIABLE]))
     own_process.run_and_exit(scripted.main, Path(sys.argv[1]), RunFolder(Path(sys.argv[2])))

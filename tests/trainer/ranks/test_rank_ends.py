@@ -32,7 +32,7 @@ def test_a_rank_that_the_kernel_killed_was_out_of_memory(folder):
 
 def test_beside_other_trials_it_may_have_been_their_memory(folder):
     why = "perhaps by the kernel: it lacked host memory, for this trial or one beside it"
-    reported = f"rank ps-1 ended by SIGKILL, {why}; see log-ps-1.txt"
+    reported = f"rank ps-1 was killed by SIGKILL, {why}; see log-ps-1.txt"
     assert killed(folder, kernel_killed=True, shares_host=True) == (
         RANK_LOST,
         Outcome.FAILED,

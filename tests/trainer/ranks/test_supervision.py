@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import textwrap
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from tests.ends import ends
 from tests.ran import ran
 from tests.specs import small
 from tests.sweeper.processes import PATIENCE_S, assert_gone, wait_for_end, wait_until
-from tests.trainer.tiny_ranks import HEALTHY, MODULE, SERVE, SETTLE_FILE
+from tests.trainer.tiny_ranks import HEALTHY, MODULE, SERVE, SETTLE_FILE, write_script
 
 pytestmark = pytest.mark.integration
 
@@ -94,7 +93,7 @@ def begin(tmp_path, starts):
         folder.path.mkdir()
         asked = {"variable_update": "distributed_replicated", "hosts": 2, "num_gpus": 4}
         folder.trial.write_text(small(**asked | spec).to_json())
-        (folder.path / "script.py").write_text(textwrap.dedent(script))
+        write_script(folder.path, script)
         if limits:
             folder.rank_limits.write_text(limits if isinstance(limits, str) else limits.to_json())
         if rank_start:
@@ -142,8 +141,8 @@ def test_worker_0s_result_is_the_trials_and_the_others_are_ended(begin, start):
 def test_by_hand_any_file_may_tell_the_trial(tmp_path):
     folder = RunFolder(tmp_path / "by hand")
     folder.path.mkdir()
-    (folder.path / "script.py").write_text(
-        "end(Outcome.COMPLETED, spec.model) if name == 'worker-0' else wait()"
+    write_script(
+        folder.path, "end(Outcome.COMPLETED, spec.model) if name == 'worker-0' else wait()"
     )
     trial = tmp_path / "elsewhere.json"
     trial.write_text(small(variable_update="distributed_replicated", hosts=2, num_gpus=4).to_json())
@@ -358,7 +357,7 @@ def test_no_rank_survives_its_orchestrator_or_fork_server(tmp_path, start, kille
     folder.trial.write_text(
         small(variable_update="distributed_replicated", hosts=2, num_gpus=4).to_json()
     )
-    (folder.path / "script.py").write_text(SERVE)
+    write_script(folder.path, SERVE)
     how = f"Fork({MODULE!r})" if start == "fork" else f"Spawn((sys.executable, '-m', {MODULE!r}))"
     program = f"""
 import os, signal, sys
@@ -433,7 +432,7 @@ def test_what_goes_wrong_once_ranks_run_is_not_reported_as_their_start(tmp_path)
     (tmp_path / "trial.json").write_text(
         small(variable_update="distributed_replicated", hosts=2, num_gpus=4).to_json()
     )
-    (tmp_path / "script.py").write_text(SERVE)
+    write_script(tmp_path, SERVE)
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-m", MODULE, "trial.json", "."],
@@ -458,9 +457,7 @@ def test_a_folder_named_by_hand_may_hold_an_earlier_trial(tmp_path, begin):
     earlier = trial.folder.steps, trial.folder.doing, trial.folder.telemetry
     for path in earlier:
         path.write_text("of the earlier trial")
-    (trial.folder.path / "script.py").write_text(
-        "import os\nname == 'worker-0' and os.abort()\nwait()\n"
-    )
+    write_script(trial.folder.path, "import os\nname == 'worker-0' and os.abort()\nwait()\n")
     again = ran(
         [sys.executable, "-m", MODULE, "run/trial.json", "run"],
         cwd=tmp_path,

@@ -439,7 +439,7 @@ def test_the_sampler_imports_no_tensorflow():
 
 
 def test_a_process_dies_with_the_parent_it_is_tied_to():
-    child = "import os, time; from trainer import own_process; own_process.die_with(os.getppid()); print('tied', flush=True); time.sleep(600); print('survived')"
+    child = "import os, time; from scalemark.host.processes import die_with; die_with(os.getppid()); print('tied', flush=True); time.sleep(600); print('survived')"
     script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
