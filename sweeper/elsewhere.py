@@ -14,7 +14,7 @@ ran here; its exit status is the trainer's. A lost host, a time limit and a refu
 result.json of the attempt. Without arguments it is far. The trainer works in a private folder,
 whose files are sent back; a supervisor of ranks, which runs on this host, in the run folder itself.
 
-An attempt waits for the start of far, which imports little besides the standard library.
+An attempt waits for the start of both, which import little besides the standard library.
 """
 
 from __future__ import annotations
@@ -41,11 +41,18 @@ from typing import IO, Any
 
 from scalemark.host.processes import (
     die_with,
+    judge_kill,
     num_kernel_kills,
     signal_at_end_of_parent,
     wait_readable,
 )
 from scalemark.host.variables import TERRAFORM, VARIABLES
+from scalemark.records.attempt import HOST_LOST, ORCHESTRATOR_VARIABLE, RANK_LOST, WORKER_0
+from scalemark.records.measurement import EXIT_CODES, Outcome, ended
+from scalemark.run_folder import RunFolder
+from scalemark.text.untrusted import names_a_secret
+from sweeper import SweepRefusedError
+from sweeper.devices import host_lock
 
 MARK = b"\x1e scalemark "  # begins a message, a line of JSON: what else comes is a greeting
 TOKEN = ".token"
@@ -54,10 +61,9 @@ RESULT = "result.json"
 ALIVE_EVERY_S = 2.0
 LEEWAY_S = 5.0  # far gives up first: then nothing runs twice
 END_WITHIN_S = 30.0  # of the command, once the attempt has ended
-FAILED, INTERRUPTED = "failed", "interrupted"  # of scalemark.records.measurement.Outcome
 _SENT = ("SCALEMARK_", *(begin for begin in VARIABLES if begin != "LD_PRELOAD"))
 _KEPT_BACK = (  # of this host
-    *("SCALEMARK_DB", "SCALEMARK_ORCHESTRATOR", "SCALEMARK_LOCK_DIR"),
+    *("SCALEMARK_DB", ORCHESTRATOR_VARIABLE, host_lock.VARIABLE),
     *("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH"),
 )
 # what ssh, kubectl, srun and Ray say of a host that another try may reach
@@ -125,8 +131,6 @@ def command(where: Mapping[str, Any], python_path: str) -> list[str]:
 
 def sent_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that an attempt needs wherever it runs; no secrets are among them."""
-    from scalemark.text.untrusted import names_a_secret
-
     chosen = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     for name, value in variables.items():
         if name in _KEPT_BACK or name.startswith(TERRAFORM):
@@ -275,14 +279,10 @@ class Near:
         """Return the exit status of the attempt, which is the trainer's where its end is known;
         outcome and message where it left no result that counts, else an empty message.
         """
-        from scalemark.host.processes import judge_kill
-        from scalemark.records.attempt import HOST_LOST, RANK_LOST
-        from scalemark.records.measurement import EXIT_CODES, Outcome
-
         exit_code: int | None = self.end.get("exit_code")
         if exit_code is None or (exit_code and self.end["signal"]):
             outcome, message = self._why(status)
-            return 1 if outcome == FAILED else HOST_LOST, outcome, message
+            return 1 if outcome == Outcome.FAILED else HOST_LOST, outcome, message
         if exit_code != -signal.SIGKILL or (self.folder / RESULT).exists():
             return exit_code, "", ""
         # whether the kernel killed it, its host alone knows
@@ -298,29 +298,25 @@ class Near:
     def _why(self, status: int) -> tuple[str, str]:
         """Return outcome and message of an attempt that did not end by itself."""
         if problem := self.end.get("problem"):
-            return FAILED, problem
+            return Outcome.FAILED, problem
         said = "".join(self.said)
         for pattern, outcome, message in self.where["ends"]:
             if re.search(pattern, said):
                 return outcome, message
         where = self.host or self.where["host"] or "its host"
         if ended_by := self.end.get("signal"):
-            return INTERRUPTED, f"ended by {signal.Signals(ended_by).name} on {where}"
+            return Outcome.INTERRUPTED, f"ended by {signal.Signals(ended_by).name} on {where}"
         if self.was_signaled:
-            return INTERRUPTED, "interrupted"
+            return Outcome.INTERRUPTED, "interrupted"
         last = [f"exit code {status}", *said.strip().splitlines()][-1]
         if self.host:
-            return INTERRUPTED, f"{where} was lost: {last}"
+            return Outcome.INTERRUPTED, f"{where} was lost: {last}"
         if status == LOST or _NO_HOST.search(said):
-            return INTERRUPTED, f"{where}: {last}"
-        return FAILED, f"{shlex.join(self.where['prefix'])}: {last}"
+            return Outcome.INTERRUPTED, f"{where}: {last}"
+        return Outcome.FAILED, f"{shlex.join(self.where['prefix'])}: {last}"
 
     def _leave(self, outcome: str, message: str) -> None:
         """Write a result; the supervisor of ranks quotes what the log says of others."""
-        from scalemark.records.attempt import WORKER_0
-        from scalemark.records.measurement import Outcome, ended
-        from scalemark.run_folder import RunFolder
-
         print(f"Error: {message}", file=sys.stderr, flush=True)
         if self.where["rank"] in ("", WORKER_0.name):
             folder = RunFolder(self.folder)
@@ -387,13 +383,10 @@ class Far:
         """Wait until no other sweep measures on this host; the lock is held until the end. Return
         why it cannot be had, or nothing.
         """
-        from sweeper import SweepRefusedError
-        from sweeper.devices.host_lock import VARIABLE, HostLock
-
-        folder = os.environ.get(VARIABLE) or self._request["lock"]
+        folder = os.environ.get(host_lock.VARIABLE) or self._request["lock"]
         gpus = [f"gpu{number}" for number in self._request["gpus"] or ()]
         try:
-            lock = HostLock({VARIABLE: folder})
+            lock = host_lock.HostLock({host_lock.VARIABLE: folder})
             while not self._is_given_up():
                 self._held = lock.try_hold(gpus, shares_host=self._request["shares_host"])
                 if self._held:
@@ -426,7 +419,7 @@ class Far:
 
     def _start(self) -> None:
         environment = {**os.environ, **self._request["environment"]}
-        environment["SCALEMARK_ORCHESTRATOR"] = str(os.getpid())  # it dies with this process
+        environment[ORCHESTRATOR_VARIABLE] = str(os.getpid())  # it dies with this process
         if (gpus := self._request["gpus"]) is not None:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
         folder = Path.cwd()
@@ -543,7 +536,7 @@ def _state(path: Path) -> tuple[int, int, int]:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         # the command is not killed as a process of a dead sweep: far ends first
-        die_with(int(os.environ.pop("SCALEMARK_ORCHESTRATOR")))
+        die_with(int(os.environ.pop(ORCHESTRATOR_VARIABLE)))
         exit_code = Near(json.loads(sys.argv[1]), Path(sys.argv[3])).run()
         sys.stderr.flush()
         os._exit(exit_code)  # whatever its threads wait for
