@@ -10,7 +10,7 @@ from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.measurement import Outcome
 from scalemark.records.overrides import OF_PRECISION
 from scalemark.records.references import Origin
-from scalemark.records.trial import PROGRAM_AXES, WORK, unusual_axes
+from scalemark.records.trial import unusual_axes, work_axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +135,9 @@ def axes_apart(settings: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 def _work(result: Result) -> dict[str, object]:
-    axes, origin = list(WORK), result.environment.origin
+    axes, origin = work_axes(result.axes), result.environment.origin
     unsaid: tuple[object, ...] = ()
     if result.is_of_program:
-        axes += [*PROGRAM_AXES, *result.free]
         left_out, unsaid = result.strategy_axes, (None, "")
     else:
         if not origin.is_ours:

@@ -387,6 +387,14 @@ def strategy_axes(axes: Mapping[str, object]) -> tuple[str, ...]:
     return (compared,) if compared else free
 
 
+def work_axes(axes: Mapping[str, object]) -> list[str]:
+    """Return the axes that say what a trial works on, by all of its axes: see WORK."""
+    if axes.get("engine") != Engine.command:
+        return list(WORK)
+    left_out = strategy_axes(axes)
+    return [name for name in (*WORK, *PROGRAM_AXES, *free_names(axes)) if name not in left_out]
+
+
 def strategy_of_free_axes(axes: Mapping[str, object], names: Iterable[str]) -> str:
     """Return as `zero=2 NCCL_ALGO=inherited`; a variable that a trial lacks is inherited."""
     words = []

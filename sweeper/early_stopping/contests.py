@@ -13,7 +13,6 @@ from functools import partial
 
 import sqlalchemy as sa
 
-from scalemark.records.axes import Engine
 from scalemark.records.measurement import Outcome
 from scalemark.records.trial import STRATEGY_AXES, TrialSpec, all_axes, strategy_axes
 from scalemark.stats.welch import Spread
@@ -185,7 +184,7 @@ class Observer:
 
 
 RACING: Sequence[str] = STRATEGY_AXES
-"""Axes in which the trials of a race differ."""
+"""Axes in which the trials of a race differ; those of a program in its free axes."""
 
 
 class RaceResults:
@@ -271,7 +270,7 @@ def make_races(specs: Sequence[TrialSpec], most_repeats: int, read: ReadResults)
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
     for spec in specs:
         shared = spec.axes
-        for axis in _racing_axes(spec):
+        for axis in {*RACING, *strategy_axes(shared)}:
             shared.pop(axis, None)
         key = tuple(shared.get(axis) for axis in known)
         groups.setdefault(key, []).append(spec)
@@ -285,13 +284,6 @@ def make_races(specs: Sequence[TrialSpec], most_repeats: int, read: ReadResults)
             racing_ids += trial_ids
     results.learn(racing_ids)
     return races
-
-
-def _racing_axes(spec: TrialSpec) -> set[str]:
-    """Return the axes of a strategy; of a program those free axes that its strategy is named by."""
-    if spec.engine == Engine.command:
-        return {*RACING, *strategy_axes(spec.axes)}
-    return set(RACING)
 
 
 def names_of(specs: Sequence[TrialSpec]) -> list[str]:

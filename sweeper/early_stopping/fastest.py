@@ -21,15 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from scalemark.records.axes import Engine
 from scalemark.records.measurement import Outcome, unit_of
-from scalemark.records.trial import (
-    PROGRAM_AXES,
-    WORK,
-    TrialSpec,
-    strategy_axes,
-    width_name,
-)
+from scalemark.records.trial import TrialSpec, width_name, work_axes
 from scalemark.stats.welch import Spread
 from scalemark.text.wording import counted, fixed, shortened
 from sweeper.early_stopping.budget import Budget
@@ -252,12 +245,8 @@ def make_searches(
     """
     groups: dict[tuple[object, ...], list[TrialSpec]] = defaultdict(list)
     for spec in specs:
-        work = spec.axes
-        names = [*WORK]
-        if spec.engine == Engine.command:
-            names += [*PROGRAM_AXES, *dict(spec.free)]
-            names = [name for name in names if name not in strategy_axes(work)]
-        groups[tuple((name, work.get(name)) for name in names)].append(spec)
+        axes = spec.axes
+        groups[tuple((name, axes.get(name)) for name in work_axes(axes))].append(spec)
     results = RaceResults(most_repeats, read)
     results.learn([spec.trial_id for spec in specs])
     return [BudgetedRace(group, results, budget, expected_s) for group in groups.values()]
