@@ -3,12 +3,11 @@ may use: GPUs by NVML, CPU devices, or simulated GPUs.
 """
 
 import hashlib
-import itertools
 import os
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import pynvml
 from conf.schema import HardwareConfig
 from scalemark.host import gpu_libraries, processes
 from scalemark.host.gpu_libraries import Libraries
-from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLevel
+from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import Hardware, overrides_of, profiles
 from simulator.costs.step import costs
@@ -317,7 +316,6 @@ def machine_of(hardware: Hardware) -> Machine:
         memory_bytes=round(hardware.host_memory_gib * 2**30),
         gpus=gpus,
         driver="simulated",
-        links=tuple(_links(hardware, gpus)),
         hardware_profile=hardware.to_json(),
     )
 
@@ -329,8 +327,6 @@ def inventory_of(machine: Machine) -> Inventory:
         kind=DeviceKind.SIMULATED_GPU,
         gpus=machine.gpus,
         num_devices=len(machine.gpus),
-        machine_gpus=machine.gpus,
-        links=machine.links,
     )
 
 
@@ -353,26 +349,3 @@ def _gpu(hardware: Hardware, number: int) -> Gpu:
         power_limit_w=None,
         numa_node=number // hardware.gpus_per_socket,
     )
-
-
-def _links(hardware: Hardware, gpus: tuple[Gpu, ...]) -> Iterator[GpuLink]:
-    for number, other in itertools.combinations(range(len(gpus)), 2):
-        clique = hardware.nvlink_clique
-        linked = bool(hardware.nvlink_gb_per_s) and number // clique == other // clique
-        yield GpuLink(
-            between=(gpus[number].uuid, gpus[other].uuid),
-            num_nvlinks=int(linked),
-            pcie=_level(hardware, number, other),
-        )
-
-
-def _level(hardware: Hardware, number: int, other: int) -> PcieLevel:
-    """Return the nearest level that both share; GPUs fill switches and sockets in order."""
-    groups = {
-        PcieLevel.SINGLE_SWITCH: hardware.gpus_per_switch,
-        PcieLevel.HOST_BRIDGE: hardware.gpus_per_socket,
-    }
-    for level, size in groups.items():
-        if number // size == other // size:
-            return level
-    return PcieLevel.SYSTEM

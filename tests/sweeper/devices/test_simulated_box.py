@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from conf.schema import HardwareConfig
-from scalemark.records.machine import DeviceKind, PcieLevel
+from scalemark.records.machine import DeviceKind
 from simulator.costs.box import Hardware, profile
 from sweeper import SweepRefusedError
 from sweeper.devices.host_lock import HostLock, Lock
@@ -32,17 +32,6 @@ def test_a_profile_makes_a_machine_with_its_gpus():
         8,
         (6, 0),
     )
-
-
-def test_gpus_are_linked_as_the_profile_says():
-    links = {link.between: link for link in machine_of(DGX).links}
-    reported = {number: links["SIM-dgx1_p100-0", f"SIM-dgx1_p100-{number}"] for number in (1, 2, 4)}
-    assert [reported[1].pcie, reported[2].pcie, reported[4].pcie] == [
-        PcieLevel.SINGLE_SWITCH,
-        PcieLevel.HOST_BRIDGE,
-        PcieLevel.SYSTEM,
-    ]
-    assert [reported[1].num_nvlinks, reported[2].num_nvlinks, reported[4].num_nvlinks] == [1, 1, 0]
 
 
 def test_other_figures_make_another_machine():
