@@ -31,7 +31,7 @@ from sweeper.report import Report
 
 Measure = Callable[[Sequence[TrialSpec], SweepConfig], Report]
 """Runs trials as a sweep of these settings."""
-_RUNS_NOT = (Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT, Outcome.HUNG)
+_DOES_NOT_FIT = (Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT, Outcome.HUNG)
 _FEW_STEPS = {"num_steps": 3, "min_warm_up_steps": 1, "min_warm_up_s": 0.0, "min_window_s": 0.0}
 
 
@@ -142,7 +142,7 @@ class Searching:
         ran = {}
         for value, ends in self._ends[number].items():
             outcomes = {end["outcome"] for end in ends}
-            if not outcomes.isdisjoint(_RUNS_NOT):
+            if not outcomes.isdisjoint(_DOES_NOT_FIT):
                 ran[value] = False
             elif Outcome.COMPLETED in outcomes:
                 ran[value] = True
@@ -202,7 +202,7 @@ class Searching:
         beyond = min((other for other, does in ran.items() if not does), default=None)
         why = "largest that was asked for"
         if beyond is not None:
-            outcomes = [end["outcome"] for end in ends[beyond] if end["outcome"] in _RUNS_NOT]
+            outcomes = [end["outcome"] for end in ends[beyond] if end["outcome"] in _DOES_NOT_FIT]
             why = f"{beyond} {outcomes[0].replace('_', ' ')}"
         elif largest(ran) != max(search.specs):
             why = "no gain" if search.goal is SearchGoal.BEST else "not tried"

@@ -190,7 +190,7 @@ class Sweep:
             progress=stack.enter_context(progress),
             stop=Stop(),
         )
-        policy = Policy(sweep=config.sweep, launcher=launcher, retry=config.retry)
+        policy = Policy(launcher=launcher, retry=config.retry)
         trials, expected_s = planned.plan.trials, planned.estimate.expected_s
         most_left_s = planned.budget.left if planned.budget else lambda: math.inf
         return Orchestrator(

@@ -36,7 +36,7 @@ from sweeper.grid.plan import Plan, PlannedTrial, varying_axes
 MOST_LISTED = 20  # trials in the table; of more, the values of each axis; JSON has all
 _MOST_VALUES = 12  # of an axis that are named
 MOST_REASONS = 10
-_MOST_CHANGES = 4  # of software that are named
+_MOST_CHANGES = 5  # of software that are named
 MOST_CELLS = 3  # per reason; of more the number is shown
 _LISTS_ALL = "sweep.dry_run=true sweep.plan_format=json"
 
@@ -296,10 +296,11 @@ def _notes(planned: Planned) -> Iterator[str]:
     num = planned.num_of_other_software
     if num:
         have = "has" if num == 1 else "have"
+        changed = ", ".join(shortened(planned.changed, _MOST_CHANGES))
         yield (
             f"{counted(num, 'trial')} of these {have} finished with other software (changed: "
-            f"{_most(planned.changed)}); numbers of different software are never mixed, and all "
-            "that is listed runs"
+            f"{changed}); numbers of different software are never mixed, and all that is listed "
+            "runs"
         )
     if planned.failed_last:
         num_ended = Counter(sorted(planned.failed_last.values()))
@@ -326,13 +327,6 @@ def _notes(planned: Planned) -> Iterator[str]:
         )
     if expected:
         yield f"at most {expected}" if races else expected
-
-
-def _most(names: Sequence[str]) -> str:
-    shown = list(names[:_MOST_CHANGES])
-    if len(names) > _MOST_CHANGES:
-        shown.append(f"{len(names) - _MOST_CHANGES} more")
-    return ", ".join(shown)
 
 
 def _strategies(plan: Plan, axes_of_trials: Sequence[_Axes]) -> list[str]:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TypeVar
 
-from conf.schema import LauncherConfig, RetryConfig, SweepConfig
+from conf.schema import LauncherConfig, RetryConfig
 from scalemark.host.processes import HEARTBEAT_TIMEOUT, wait_readable
 from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
 from store.ledger import Ledger
@@ -204,7 +204,6 @@ class Tools:
 class Policy:
     """The user's settings."""
 
-    sweep: SweepConfig
     launcher: LauncherConfig
     retry: RetryConfig
     # others take a process that is silent for so long for dead: the heartbeat timeout

@@ -96,7 +96,7 @@ class World:
                 writer.engine, MACHINE.key, key, shares_host=launcher.share_host, rerun=sweep.rerun
             )
             races = make_races(specs, repeats, read)
-        policy = Policy(sweep=sweep, launcher=launcher, retry=settings.pop("retry", RetryConfig()))
+        policy = Policy(launcher=launcher, retry=settings.pop("retry", RetryConfig()))
         self.orchestrator = Orchestrator(
             self.tools, policy, EIGHT, plan.trials, lambda spec: None, races
         )

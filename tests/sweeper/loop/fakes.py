@@ -336,7 +336,6 @@ class Loop:
         self.budget = read_budget(settings.budget, self.clock)
         self.contests = self._races(specs, settings)
         policy = Policy(
-            sweep=settings,
             launcher=chosen,
             retry=retry or RetryConfig(),
             heartbeat_timeout_s=heartbeat_timeout_s,
