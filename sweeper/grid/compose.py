@@ -225,15 +225,21 @@ def _choices(override: types.Override, parser: OverridesParser) -> list[GridChoi
         return [GridChoice(text=str(override.input_line), override=override)]
     choices = []
     for value in override.sweep_iterator():
-        text = f"{override.get_key_element()}={types.Transformer.str(value)}"
         if isinstance(value, int | float | types.QuotedString):  # these are what their text means
-            parsed = replace(
-                override, value_type=types.ValueType.ELEMENT, _value=value, input_line=text
-            )
+            choices.append(choice_of(override, value))
         else:  # other text may come from a cast, and read as a number
+            text = f"{override.get_key_element()}={types.Transformer.str(value)}"
             (parsed,) = _parse(parser, [text])
-        choices.append(GridChoice(text=text, override=parsed))
+            choices.append(GridChoice(text=text, override=parsed))
     return choices
+
+
+def choice_of(override: types.Override, value: types.ElementType) -> GridChoice:
+    """Return the choice of one value, which is what its text means, of an axis with several."""
+    text = f"{override.get_key_element()}={types.Transformer.str(value)}"
+    kind = types.ValueType.ELEMENT
+    parsed = replace(override, value_type=kind, _value=value, input_line=text)
+    return GridChoice(text=text, override=parsed)
 
 
 _WORD = re.compile(r"\w+")

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from hydra.core.override_parser.types import ValueType
-
 from conf.schema import Config, PlanFormat, SweepConfig
 from scalemark.records.axes import PREFIX
 from scalemark.records.trial import TrialSpec
@@ -14,7 +12,7 @@ from scalemark.text.wording import counted
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
 from sweeper.grid.arguments import SEARCH
-from sweeper.grid.compose import Cell, text_of
+from sweeper.grid.compose import Cell, choice_of, text_of
 from sweeper.grid.exclude import reason_of
 from sweeper.grid.plan import PlannedTrial, resolve_grid
 
@@ -105,12 +103,7 @@ def resolve_searches(
         goal, values = _read(axis, str(choice.override.value()))
         made = []
         for value in values:
-            text = f"{choice.override.get_key_element()}={value}"
-            override = replace(
-                choice.override, value_type=ValueType.ELEMENT, _value=value, input_line=text
-            )
-            made.append((*cell[:place], replace(choice, text=text, override=override)))
-            made[-1] += cell[place + 1 :]
+            made.append((*cell[:place], choice_of(choice.override, value), *cell[place + 1 :]))
         try:
             specs, refused = resolve_grid(made, compose, inventory, sweep)
         except SweepRefusedError as error:

@@ -343,7 +343,6 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
     facts = {
         **_own_code(),
         "kind of host": elsewhere.host_kind(),
-        "cores": machine.num_cores,
         "machine": machine.key,
     }
     return {

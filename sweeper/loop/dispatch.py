@@ -27,99 +27,6 @@ RANK_START_S = 300.0
 """Until each process of a distributed trial must be reachable; or until the first step must be."""
 
 
-class Starter:
-    """Starts one attempt at a time: `given` waits for what starts it."""
-
-    def __init__(self, shared: Shared) -> None:
-        self.given: Given | None = None
-        self._reported_problem = False
-        self._shared, self._tools, self._policy = shared, shared.tools, shared.policy
-        self._start = shared.tools.start
-
-    def begin(self, repeat: Repeat, room: Room) -> None:
-        """Write down that it runs; `go_on` starts it. Raises StoreError and SweepRefusedError."""
-        launcher = self._policy.launcher
-        memory_gib = launcher.host_memory_gib
-        placement = replace(
-            room.grant,
-            start=self._start.name,
-            shares_host=launcher.share_host,
-            host_memory_bytes=round(memory_gib * 2**30) if memory_gib else None,
-        )
-        number = repeat.open.num_attempts + 1
-        started_at = datetime.now(UTC)
-        limits = None
-        if jobs_of(repeat.trial.spec):
-            limits = RankLimits(
-                start_timeout_s=min(RANK_START_S, launcher.start_timeout_s),
-                timeout_s=launcher.rank_timeout_s,
-            )
-        folder = self._tools.folders.make(
-            repeat.trial, repeat.open.repeat, number, placement, started_at, limits
-        )
-        self._shared.heartbeat.write(
-            lambda: self._tools.ledger.run(repeat.open, str(folder.path), placement, started_at)
-        )
-        repeat.open = replace(repeat.open, num_attempts=number)
-        self.given = Given(
-            repeat=repeat,
-            placement=placement,
-            room=room,
-            environment=environment(os.environ, placement.visible_devices),
-            folder=folder,
-            started_at=started_at,
-            started_s=self._tools.clock(),
-        )
-
-    def go_on(self) -> tuple[Given, Judged] | None:
-        """Start what is `given`, or wait for what starts it; return what will never run."""
-        given, self.given = self.given, None
-        if given is None:
-            return None
-        if self._shared.stopping.was_interrupted:
-            why = "the sweep was interrupted, before it was started"
-            return given, _not_started(Outcome.INTERRUPTED, why)
-        try:
-            descriptor = self._start.prepare(given.folder, given.environment)
-            if descriptor is None:
-                self._run(given)
-            else:
-                self.given = replace(given, loading=descriptor)
-        except OSError as error:
-            outcome = Outcome.FAILED
-            if is_lack_of_host_memory(error):
-                outcome = Outcome.OUT_OF_MEMORY
-            why = f"could not be started: {error.strerror or error}"
-            return given, _not_started(outcome, why)
-        return None
-
-    def _run(self, given: Given) -> None:
-        """Raises OSError."""
-        folder = given.folder
-        process = self._start.start(folder, given.environment)
-        attempt = Attempt(
-            folder,
-            process,
-            self._policy.launcher,
-            shares_host=given.placement.shares_host,
-            clock=self._tools.clock,
-        )
-        placement = replace(given.placement, start=process.start)
-        given = replace(given, placement=placement, started_s=self._tools.clock())
-        self._shared.runs[attempt] = given
-        if self._start.problem and not self._reported_problem:
-            self._reported_problem = True
-            self._tools.progress.note(self._start.problem)
-        try:
-            ticks = start_ticks(process.pid) or 0
-            repeat_id = given.repeat.open.repeat_id
-            self._shared.heartbeat.write(
-                lambda: self._tools.ledger.started(repeat_id, process.pid, ticks)
-            )
-        except StoreError as error:
-            self._shared.stopping.give_up(error)
-
-
 def _not_started(outcome: Outcome, message: str) -> Judged:
     return Judged(result=ended(outcome, message), crashed=outcome is Outcome.FAILED)
 
@@ -155,7 +62,9 @@ class Rooms:
         while grant := self.slots.take_for(spec):
             names = self._inventory.uuids(grant.devices)
             held = self._host_lock.try_hold(names, shares_host=self._shares_host)
-            self._report_orphans()
+            if num_orphans := self._host_lock.num_orphans:
+                processes = f"{num_orphans} process{'es' if num_orphans > 1 else ''}"
+                self._tell(f"killed what an earlier sweep left running on this host: {processes}")
             if held is None:
                 self.slots.free(grant)
                 self.held_by = self._host_lock.held_by
@@ -188,14 +97,6 @@ class Rooms:
         names = {gpu.uuid for gpu in in_use}
         self.slots.mark_taken(names)
         return names
-
-    def _report_orphans(self) -> None:
-        num_orphans = self._host_lock.num_orphans
-        if num_orphans:
-            processes = "1 process"
-            if num_orphans > 1:
-                processes = f"{num_orphans} processes"
-            self._tell(f"killed what an earlier sweep left running on this host: {processes}")
 
 
 class Backoff:
@@ -230,7 +131,7 @@ class Backoff:
 
 
 class Dispatcher:
-    """Begins what fits."""
+    """Begins what fits, one attempt at a time: `starting` waits until its fork server is loaded."""
 
     def __init__(self, shared: Shared, inventory: Inventory, recorder: Recorder) -> None:
         tools, shares_host = shared.tools, shared.policy.launcher.share_host
@@ -240,13 +141,10 @@ class Dispatcher:
             tools.slots, tools.host_lock, inventory, tools.tell, shares_host=shares_host
         )
         self._backoff = Backoff(tools.clock, tools.tell)
-        self._starter = Starter(shared)
+        self._start = tools.start
+        self._reported_problem = False
+        self.starting: Given | None = None
         self._has_more = False  # that could be tried at once
-
-    @property
-    def starting(self) -> Given | None:
-        """Return the attempt that waits until its fork server is loaded."""
-        return self._starter.given
 
     @property
     def waits_for(self) -> str:
@@ -273,7 +171,7 @@ class Dispatcher:
                     self._tools.tell(str(recovered))
                 self._backlog.ask_for_put_off()
         for _ in range(MOST_CLAIMS_AT_ONCE):
-            if self._starter.given or self._stopping.is_stopping:
+            if self.starting or self._stopping.is_stopping:
                 return
             task = self._backlog.queue.pop(self._rooms.slots.fits, is_idle=self._is_idle)
             if task is None:
@@ -286,13 +184,29 @@ class Dispatcher:
             else:
                 self._backlog.queue.put_back(task)
                 self._recorder.steer(repeat)
-        self._has_more = self._starter.given is None
+        self._has_more = self.starting is None
 
     def go_on_starting(self) -> None:
         """Start what waits for that, and record what cannot be."""
-        not_started = self._starter.go_on()
-        if not_started:
-            self.record(*not_started)
+        given, self.starting = self.starting, None
+        if given is None:
+            return
+        if self._stopping.was_interrupted:
+            why = "the sweep was interrupted, before it was started"
+            self.record(given, _not_started(Outcome.INTERRUPTED, why))
+            return
+        try:
+            descriptor = self._start.prepare(given.folder, given.environment)
+            if descriptor is None:
+                self._run(given)
+            else:
+                self.starting = replace(given, loading=descriptor)
+        except OSError as error:
+            outcome = Outcome.FAILED
+            if is_lack_of_host_memory(error):
+                outcome = Outcome.OUT_OF_MEMORY
+            why = f"could not be started: {error.strerror or error}"
+            self.record(given, _not_started(outcome, why))
 
     def record(self, given: Given, judged: Judged) -> None:
         """Record an end, which leaves room for more."""
@@ -324,7 +238,7 @@ class Dispatcher:
                 lambda: ledger.claim(repeat.open, datetime.now(UTC))
             )
             if claim is ClaimResult.TAKEN:
-                self._starter.begin(repeat, room)
+                self._write_down(repeat, room)
                 self._recorder.observer.begun(repeat.task.key)
                 return True
         except (StoreError, SweepRefusedError) as error:
@@ -343,3 +257,64 @@ class Dispatcher:
         else:
             self._recorder.finished_elsewhere(repeat)
         return False
+
+    def _write_down(self, repeat: Repeat, room: Room) -> None:
+        """Write down that it runs, before it does. Raises StoreError and SweepRefusedError."""
+        launcher = self._shared.policy.launcher
+        memory_gib = launcher.host_memory_gib
+        placement = replace(
+            room.grant,
+            start=self._start.name,
+            shares_host=launcher.share_host,
+            host_memory_bytes=round(memory_gib * 2**30) if memory_gib else None,
+        )
+        number = repeat.open.num_attempts + 1
+        started_at = datetime.now(UTC)
+        limits = None
+        if jobs_of(repeat.trial.spec):
+            limits = RankLimits(
+                start_timeout_s=min(RANK_START_S, launcher.start_timeout_s),
+                timeout_s=launcher.rank_timeout_s,
+            )
+        folder = self._tools.folders.make(
+            repeat.trial, repeat.open.repeat, number, placement, started_at, limits
+        )
+        self._shared.heartbeat.write(
+            lambda: self._tools.ledger.run(repeat.open, str(folder.path), placement, started_at)
+        )
+        repeat.open = replace(repeat.open, num_attempts=number)
+        self.starting = Given(
+            repeat=repeat,
+            placement=placement,
+            room=room,
+            environment=environment(os.environ, placement.visible_devices),
+            folder=folder,
+            started_at=started_at,
+            started_s=self._tools.clock(),
+        )
+
+    def _run(self, given: Given) -> None:
+        """Raises OSError."""
+        folder = given.folder
+        process = self._start.start(folder, given.environment)
+        attempt = Attempt(
+            folder,
+            process,
+            self._shared.policy.launcher,
+            shares_host=given.placement.shares_host,
+            clock=self._tools.clock,
+        )
+        placement = replace(given.placement, start=process.start)
+        given = replace(given, placement=placement, started_s=self._tools.clock())
+        self._shared.runs[attempt] = given
+        if self._start.problem and not self._reported_problem:
+            self._reported_problem = True
+            self._tools.progress.note(self._start.problem)
+        try:
+            ticks = start_ticks(process.pid) or 0
+            repeat_id = given.repeat.open.repeat_id
+            self._shared.heartbeat.write(
+                lambda: self._tools.ledger.started(repeat_id, process.pid, ticks)
+            )
+        except StoreError as error:
+            self._stopping.give_up(error)

@@ -12,7 +12,7 @@ from tests.conf.test_resolve import config
 from tests.filled import MACHINE
 
 CHANGES = "changes since the commit"
-FACTS = {"commit": "0" * 40, CHANGES: "none", "kind of host": "A", "cores": 4, "machine": "k"}
+FACTS = {"commit": "0" * 40, CHANGES: "none", "kind of host": "A", "machine": "k"}
 ANSWER = {
     "machine": MACHINE.to_json(),
     "devices": "cpu_device",
@@ -51,7 +51,7 @@ def test_equal_hosts_are_slots_of_one_machine(launcher_of):
     assert (launcher.inventory.num_hosts, launcher.inventory.num_devices) == (2, 4)
 
 
-OTHER_NUMPY = {"software": {"packages": {"numpy": "0.1"}}, "facts": {"cores": 9}}
+OTHER_NUMPY = {"software": {"packages": {"numpy": "0.1"}}, "facts": {"kind of host": "B"}}
 OTHER_CODE = {"software": {"program": {"code": "c", "files": ""}}}
 UNKNOWN_CODE = {"software": {"program": {"code": "unknown-1", "files": ""}}}
 
@@ -59,7 +59,7 @@ UNKNOWN_CODE = {"software": {"program": {"code": "unknown-1", "files": ""}}}
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ([{}, OTHER_NUMPY], "a and b differ: cores 4 -> 9, numpy 2 -> 0.1; results of"),
+        ([{}, OTHER_NUMPY], "a and b differ: kind of host A -> B, numpy 2 -> 0.1; results of"),
         ([{}, {}, OTHER_CODE], "a and c differ: code of the program"),
         ([{"facts": {"commit": "2" * 40}}], f"this host and a differ: commit {'0' * 40} -> 22"),
         ([{"facts": {CHANGES: "ab"}}], f"this host and a differ: {CHANGES} none -> ab"),
