@@ -116,11 +116,15 @@ def test_the_folder_holds_what_a_local_attempt_leaves(world, prefix):
     assert not world.folder.token.exists()
 
 
-def test_what_works_in_the_run_folder_itself_leaves_the_same(world):
-    world.start(folder=str(world.folder.path), seed=LEAVES_MUCH)
-    assert world.end() == 0, world.folder.log.read_text()
-    assert world.folder.read_result().outcome == Outcome.COMPLETED
-    assert (world.folder.path / "model.bin").stat().st_size == 2**22
+@pytest.mark.parametrize("is_supervisor", [False, True])
+def test_only_a_supervisor_of_ranks_works_in_the_run_folder_itself(world, is_supervisor):
+    world.start(seed=ENDLESS, folder=str(world.folder.path) if is_supervisor else "")
+    world.until_stepping()
+    (trainer,) = world.trainers()
+    assert (str(world.folder.trial) in psutil.Process(trainer).cmdline()) == is_supervisor
+    world.process.signal_group(signal.SIGINT)
+    assert world.end() == 130
+    assert world.folder.read_result().outcome == Outcome.INTERRUPTED
 
 
 @pytest.mark.parametrize("prefix", ["env", "eats signals", "hides the folder"])
