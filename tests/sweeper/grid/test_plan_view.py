@@ -67,13 +67,13 @@ def test_a_plan_says_what_runs_again_and_what_had_other_software():
     first, second, third = (trial.spec.trial_id for trial in plan.trials[:3])
     failed = {first: Outcome.HUNG, second: Outcome.FAILED, third: Outcome.HUNG}
     lines = shown(
-        plan, failed_last=failed, num_of_other_software=2, changed=["timm 1.0 -> 2.0", *"abcd"]
+        plan, failed_last=failed, num_of_other_software=2, changed=["timm 1.0 -> 2.0", *"abcde"]
     )
     assert (
         "run again after a failure: 3 trials (1 failed, 2 hung); sweep.exclude leaves trials out"
         in lines
     )
-    other = "2 trials of these have finished with other software (changed: timm 1.0 -> 2.0, a, b, c, 1 more); "
+    other = "2 trials of these have finished with other software (changed: timm 1.0 -> 2.0, a, b, c, 2 more); "
     assert any(line.startswith(other) for line in lines)
 
 
