@@ -38,7 +38,7 @@ class Metric:
 def parse_kept(text: str) -> KeptMetric:
     """Return the limit that `loss=0.5%` or `accuracy=-1%` means. Raises SweepRefusedError."""
     name, _, percent = text.rpartition("=")
-    limit = (number_of(percent.strip().removesuffix("%")) or 0.0) / 100
+    limit = (number_of(percent.strip().removesuffix("%").strip()) or 0.0) / 100
     if not name or not percent.strip().endswith("%") or not 0 < abs(limit) < 1:
         raise SweepRefusedError(
             f"--keep {text}: wanted NAME=PERCENT, as loss=0.5% where it may rise by less than that "
