@@ -15,6 +15,7 @@ if __name__ == "__main__":
 import errno
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +24,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from conf.help import axes, help_text, settings
+from conf.help import axes, folding, help_text, settings
 from conf.schema import register
 from scalemark.cli.terminal import silence
 from scalemark.host.own_code import ROOT, own_version, typed
@@ -141,7 +142,8 @@ def _run(typed: list[str], begin: Begin | None) -> Report | None:
             )
         reports.append((begin or sweep.run)(grid, typed, taken))
 
-    begin_sweep()
+    with folding() if {"--help", "-h"} & {*asked} else nullcontext():
+        begin_sweep()
     return reports[0] if reports else None
 
 

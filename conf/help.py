@@ -1,18 +1,22 @@
 """Writes what `sweep.py --help` and the reference say of each axis and setting."""
 
+import io
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import MISSING as REQUIRED
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from shutil import get_terminal_size
 from typing import Any, get_type_hints
 
 from conf.schema import AXES_SET_BY_NAME, SweepSettings
 from scalemark.abilities import choices_of, help_of
+from scalemark.cli.terminal import READING_WIDTH
+from scalemark.host.own_code import typed
 from scalemark.records.axes import Engine
 
-WIDTH = 100
 _FROM_ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+,(.*)\}")
 _COLUMN = 34  # where the help begins, unless name and default are longer
 
@@ -70,11 +74,36 @@ def _text(line: Line) -> str:
     head = f"  {line.name}={line.default}"
     if line.for_programs:
         head += "  *"
-    rows = textwrap.wrap(line.help + among(line), WIDTH - _COLUMN)
-    if len(head) > _COLUMN - 2:
+    width = _width()
+    column = min(_COLUMN, width // 3)
+    rows = textwrap.wrap(line.help + among(line), width - column)
+    if len(head) > column - 2:
         rows.insert(0, "")  # the help begins below
-    rest = [" " * _COLUMN + row for row in rows[1:]]
-    return "\n".join([f"{head:{_COLUMN}}{rows[0]}".rstrip(), *rest])
+    rest = [" " * column + row for row in rows[1:]]
+    return "\n".join([f"{head:{column}}{rows[0]}".rstrip(), *rest])
+
+
+def _width() -> int:
+    """Return that of the terminal, but no more than people read; a pipe has none."""
+    return min(READING_WIDTH, get_terminal_size().columns)
+
+
+@contextmanager
+def folding() -> Iterator[None]:
+    """Fold the lines that are printed inside, but for commands, which are copied as they are."""
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            yield
+    finally:
+        command = typed("sweep")
+        for line in printed.getvalue().splitlines():
+            text = line.lstrip()
+            rows = [line]
+            if not text.startswith((command, "'")):
+                indent = " " * (len(line) - len(text) + 2)
+                rows = textwrap.wrap(line, _width(), subsequent_indent=indent)
+            print(*(rows or [""]), sep="\n")
 
 
 def _settings_of(record: type, prefix: str) -> Iterator[Line]:

@@ -48,6 +48,18 @@ def test_help_fits_a_narrow_terminal_without_colors_or_boxes(words, capsys, monk
     assert [line for line in lines if len(line) > 40 or not line.isascii() or "\x1b" in line] == []
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("width", [72, 80])
+@pytest.mark.parametrize("command", ["sweep", "read", "selfcheck"])
+def test_help_of_what_reads_its_own_arguments_fits_the_terminal(command, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    ended = ran([sys.executable, "-m", "scalemark", command, "--help"], cwd=PROJECT)
+    typed = ("python ", "'")  # is copied, and so not folded
+    lines = [line for line in ended.stdout.splitlines() if not line.lstrip().startswith(typed)]
+    assert lines
+    assert [line for line in lines if len(line) > width] == []
+
+
 FORMER = re.compile(
     r"\b(store|plots|analysis|sweeper) (list|show|table|chart|report|advise|check)\b"
 )

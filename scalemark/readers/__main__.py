@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from textwrap import fill
 
 from scalemark.cli import entry_point
@@ -11,7 +12,13 @@ from scalemark.cli import entry_point
 if __name__ == "__main__":
     entry_point.loading()
 
-from scalemark.cli.terminal import make_console, print_columns, print_json, reader_may_leave
+from scalemark.cli.terminal import (
+    READING_WIDTH,
+    make_console,
+    print_columns,
+    print_json,
+    reader_may_leave,
+)
 from scalemark.readers.log_text import OUTPUT_FILE, LogError, LogText, log_text
 from scalemark.readers.opening import FASTEST_STEP_S, KINDS, Reading, about
 from scalemark.readers.search import FIRST_LINES, LAST_LINES, FoundReader, Search, search
@@ -22,9 +29,15 @@ READ, NOTHING, UNREADABLE = 0, 1, 2
 _SHOWN_LINES = 20  # of a log in which nothing is found
 _MOST_ROWS = 8
 _MOST_SHOWN = 300  # characters of a line
+_ABOUT = (
+    "Finds what says how fast a program trains in its output, as train.log of `python train.py > "
+    "train.log`, and prints the arguments of scalemark sweep that read it. Exits with 1 where "
+    "nothing says so, or where several numbers may be the speed. Tokens and samples of the same "
+    "steps both may: one is proposed, and how to count the other."
+)
 _OF_SWEEPS = (
-    "`scalemark read --sweep SWEEP SETTING...` reads the kept logs of a sweep another way:\n"
-    "read=..., item=tokens, items_per_step=64*num_gpus, per_gpu=true. Others stay as they were.\n"
+    "`scalemark read --sweep SWEEP SETTING...` reads the kept logs of a sweep another way: "
+    "read=..., item=tokens, items_per_step=64*num_gpus, per_gpu=true. Others stay as they were."
 )
 _SOURCES = (".py", ".ipynb", ".sh")
 _COLUMNS = ("reader", "number", "readings", "first", "last", "item", "of")
@@ -66,16 +79,14 @@ def main(
 
 
 def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
+    width = min(READING_WIDTH, get_terminal_size().columns)
     readers = [
-        fill(about(kind), 96, initial_indent="  ", subsequent_indent="    ") for kind in KINDS
+        fill(about(kind), width, initial_indent="  ", subsequent_indent="    ") for kind in KINDS
     ]
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Finds what says how fast a program trains in its output, as train.log of\n"
-        "`python train.py > train.log`, and prints the arguments of scalemark sweep that read it.\n"
-        "Exits with 1 where nothing says so, or where several numbers may be the speed. Tokens\n"
-        "and samples of the same steps both may: one is proposed, and how to count the other.",
-        epilog="\n".join([_OF_SWEEPS, "readers:", *readers]).replace("%", "%%"),
+        description=fill(_ABOUT, width),
+        epilog="\n".join([fill(_OF_SWEEPS, width), "\nreaders:", *readers]).replace("%", "%%"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(

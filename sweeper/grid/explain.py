@@ -284,6 +284,7 @@ _OF_OTHERS = {
     **dict.fromkeys(("dp", "dataparallel"), "ps_gpu"),
     "centralstorage": "ps_cpu",
     "parameterserver": "ps_cpu, or distributed_ps over several hosts",
+    **dict.fromkeys(("keras", "kerasfit", "modelfit"), "fit"),
     "multiworkermirrored": "multi_worker_mirrored_nccl",
 }
 """Names of PyTorch and tf.distribute, without `strategy` at their ends -> our strategies."""

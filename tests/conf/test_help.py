@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from conf.help import FIRST, WIDTH, axes, help_text, settings
+from conf.help import FIRST, axes, help_text, settings
 from conf.schema import AXES_SET_BY_NAME, LauncherConfig, RetryConfig, SweepConfig
 from scalemark.records.measurement import INJECTED
 from tests.conftest import PROJECT
@@ -22,7 +22,7 @@ def test_every_axis_stands_there_with_its_meaning():
     assert "how gradients meet (auto, collective, hierarchical_copy," in reported
     assert "staged_vars=false use the weights" in reported
     assert "optimizer=momentum * how gradients change weights (adam, adamw," in reported
-    assert max(map(len, help_text(axes, shows_all=True).splitlines())) <= WIDTH
+    assert max(map(len, help_text(axes, shows_all=True).splitlines())) <= 80
     assert [line.name for line in axes()] == [axis.name for axis in AXES_SET_BY_NAME]
 
 
@@ -38,11 +38,11 @@ def test_every_setting_of_a_sweep_stands_there_with_its_default():
     assert {"launcher.timeout_s", "launcher.slurm.account", "data.dir", "store.url"} <= names
     text = help_text(settings, shows_all=True)
     assert all(line.help for line in settings())
-    assert "  sweep.repeats=1                 fresh processes per trial" in text
+    assert "  sweep.repeats=1         fresh processes per trial" in text
     assert "(fork, spawn)" in text
     assert "  store.url=results.db" in text
     assert "  sweep.exclude=[]" in text
-    assert max(map(len, text.splitlines())) <= WIDTH
+    assert max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.integration
@@ -57,6 +57,6 @@ def test_the_command_prints_twenty_of_them_or_all():
     ).stdout
     assert everything.startswith(first[: first.index("Axes with")])
     assert (
-        "  gradient_repacking=0            number of packs; 0 = one message per tensor, or those of\n"
+        "  gradient_repacking=0    number of packs; 0 = one message per tensor, or those\n"
         in everything
     )
