@@ -243,7 +243,7 @@ def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):
             "ended with exit code 0 and ran nothing",
         ),
         (["launcher.hosts=[a]"], "launcher=local ignores it"),
-        (["launcher=prefix", "engine=simulated", "hardware=dgx_a100"], "choose launcher=local"),
+        (["launcher=prefix", "engine=simulated"], "choose launcher=local"),
         (["launcher=slurm"], "no srun on the path"),
     ],
 )
