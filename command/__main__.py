@@ -23,15 +23,16 @@ from scalemark.records.attempt import RANK_CRASHED, RANK_LOST
 from scalemark.records.measurement import EXIT_CODES, AttemptResult, Doing, Outcome, ended
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
-from trainer import UnsupportedTrialError, own_process, own_rank, supervision
+from trainer import UnsupportedTrialError, own_process, supervision
+from trainer.own_rank import OwnRank
 
 GRACE_S = 30.0
 """How long ranks on other hosts may go on once that on the first has completed."""
 
 
-def main(spec: TrialSpec, folder: RunFolder, flags: own_rank.Flags = own_rank.NO_FLAGS) -> int:
-    """Run the program on the host that `flags` name; without them, on all that the trial has."""
-    if spec.hosts > 1 and flags == own_rank.NO_FLAGS:
+def main(spec: TrialSpec, folder: RunFolder, own: OwnRank | None = None) -> int:
+    """Run the program on the host of a rank; without one, on all that the trial has."""
+    if spec.hosts > 1 and own is None:
         job = replace(
             supervision.job(spec, folder),
             module="command.__main__",
@@ -39,11 +40,6 @@ def main(spec: TrialSpec, folder: RunFolder, flags: own_rank.Flags = own_rank.NO
             grace_s=GRACE_S,
         )
         return supervision.look_after(job)
-    try:
-        own = own_rank.read(spec, flags, {})
-    except UnsupportedTrialError as error:  # whose folder it is is unknown
-        print(f"{Outcome.UNSUPPORTED}: {error}", file=sys.stderr)
-        return EXIT_CODES[Outcome.UNSUPPORTED]
     given = folder.read_placement()
     if own and not own.leads:
         _, exit_code = _caught(lambda: accompany(spec, folder, given, own))

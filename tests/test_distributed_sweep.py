@@ -16,6 +16,7 @@ from tests import stuck
 from tests.conftest import PROJECT
 from tests.ends import ends
 from tests.sweeper.processes import wait_for_end, wait_until
+from trainer.own_rank import OwnRank
 
 pytestmark = pytest.mark.integration
 
@@ -60,12 +61,10 @@ class Sweep:
 def _name(process: psutil.Process) -> str:
     """Of forked ranks the kernel knows it, of spawned ones their command line tells. Of what has just ended nobody does."""
     with suppress(psutil.NoSuchProcess):
-        reported = [
-            word.partition("=")[2]
-            for word in process.cmdline()
-            if word.startswith(("--job_name=", "--task_index="))
-        ]
-        return "-".join(reported) or process.name()
+        for word in process.cmdline():
+            if word.startswith("--rank="):
+                return OwnRank.from_json(word.removeprefix("--rank=")).rank.name
+        return process.name()
     return ""
 
 

@@ -27,11 +27,11 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from scalemark.text.untrusted import telling_line
 from trainer import own_process, own_rank, selfcheck, supervision
-from trainer.own_rank import NO_FLAGS, Flags, OwnRank, start_beat
+from trainer.own_rank import OwnRank, start_beat
 
 
-def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
-    """Run the rank that `flags` name; without them, the whole trial."""
+def main(spec: TrialSpec, folder: RunFolder, own: OwnRank | None = None) -> int:
+    """Run a rank of a trial; without one, the whole trial."""
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -40,7 +40,8 @@ def main(spec: TrialSpec, folder: RunFolder, flags: Flags = NO_FLAGS) -> int:
     is_distributed = bool(rank_jobs(spec.variable_update))
     try:
         spec = own_rank.with_processes(spec)
-        own = own_rank.read(spec, flags, os.environ)
+        if own is None:
+            own_rank.check_no_other(os.environ)
     except trainer.UnsupportedTrialError as error:
         result = _ended(Outcome.UNSUPPORTED, str(error))
         if not is_distributed:  # else its folder may be worker 0's

@@ -25,10 +25,10 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec, strategy_name
 from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import telling_line
-from trainer import devices, keras_model, own_process, own_rank, run
+from trainer import devices, keras_model, own_process, run
 from trainer.devices import Devices, on_each
 from trainer.model_tower import Batch
-from trainer.own_rank import Flags, OwnRank, start_beat
+from trainer.own_rank import OwnRank, start_beat
 from trainer.selfcheck import ONE_DEVICE, Bench, Check, bench_file, checks_file
 from trainer.towers import Towers
 from trainer.watching import op_placement
@@ -288,10 +288,10 @@ def name_of(spec: TrialSpec) -> str:
     return strategy_name(spec.variable_update, spec.local_parameter_device, spec.all_reduce)
 
 
-def main(spec: TrialSpec, folder: RunFolder, flags: Flags) -> int:
+def main(spec: TrialSpec, folder: RunFolder, own: OwnRank | None) -> int:
     """Be one rank of a mode: write a line of JSON per check, or serve worker 0."""
     bench = Bench.from_json(bench_file(folder).read_text())
-    own = own_rank.read(spec, flags, {}) if jobs_of(spec) else None
+    own = own if jobs_of(spec) else None
     rank = own.rank if own else WORKER_0
     if own and not own.leads and not VARIABLE_UPDATES[spec.variable_update].every_worker_trains:
         _claim(spec, bench, rank.job_name)

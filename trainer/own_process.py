@@ -24,7 +24,7 @@ from scalemark.records.validation import storable
 from scalemark.run_folder import RunFolder, open_regular
 from scalemark.text.untrusted import without_secrets
 from trainer import UnsupportedTrialError
-from trainer.own_rank import Flags, OwnRank
+from trainer.own_rank import OwnRank
 
 
 def num_threads() -> int:
@@ -174,16 +174,16 @@ def run_by_command(
     main: Callable[..., int], program: str, about: str, *, has_ranks: bool = False
 ) -> NoReturn:
     """Do as `run_and_exit` with the trial and the folder of the command line, in a process of its
-    own, which dies with the orchestrator's. Where a trial `has_ranks`, `main` takes their flags.
+    own, which dies with the orchestrator's. Where a trial `has_ranks`, `main` takes the `own` one.
     """
     parser = argparse.ArgumentParser(prog=program, description=about, allow_abbrev=False)
     parser.add_argument("spec", type=Path, metavar="TRIAL.json", help="of any run folder")
     parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="one that all ranks see")
     if has_ranks:
-        Flags.add_to(parser)
+        parser.add_argument("--rank", type=OwnRank.from_json, help="which this process is, in JSON")
     asked = parser.parse_args()
     if has_ranks:
-        main = partial(main, flags=Flags.from_arguments(asked))
+        main = partial(main, own=asked.rank)
     orchestrator = os.environ.get(ORCHESTRATOR_VARIABLE)
     if orchestrator:
         die_with(int(orchestrator))

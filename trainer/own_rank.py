@@ -1,10 +1,9 @@
-"""Reads which rank of a distributed trial this process is; its heartbeat, and its ports."""
+"""The rank of a distributed trial that this process is, its heartbeat, and its ports."""
 
-import argparse
 import errno
 import itertools
+import json
 import os
-import re
 import socket
 import sys
 import threading
@@ -14,65 +13,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import NoReturn
 
-from scalemark.abilities import VARIABLE_UPDATES, distributed, jobs_of, rank_jobs
+from scalemark.abilities import VARIABLE_UPDATES, distributed, rank_jobs
 from scalemark.records.attempt import WORKER_0, Cluster, Rank
 from scalemark.records.axes import Engine
 from scalemark.records.measurement import EXIT_CODES, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from trainer import UnsupportedTrialError
-
-# host, or [IPv6], and port
-_ADDRESS = re.compile(r"(?:[^\s:\[\]/,=]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
-_JOBS = ("worker", "ps")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flags:
-    """Flags of the command line; empty where they are not given."""
-
-    job_name: str = ""
-    task_index: str = ""
-    worker_hosts: str = ""
-    ps_hosts: str = ""
-
-    @classmethod
-    def of(cls, cluster: Cluster, rank: Rank) -> "Flags":
-        """Return the flags with which a process is this rank."""
-        return cls(
-            job_name=rank.job_name,
-            task_index=str(rank.task_index),
-            worker_hosts=",".join(cluster.worker_hosts),
-            ps_hosts=",".join(cluster.ps_hosts),
-        )
-
-    @staticmethod
-    def add_to(parser: argparse.ArgumentParser) -> None:
-        group = parser.add_argument_group(
-            "ranks of a trial over several processes",
-            "As in tf_cnn_benchmarks. Worker 0 trains and writes the results; the other ranks wait "
-            "for it or train with it, and end with it. Without these all ranks are started on this "
-            "host.",
-        )
-        helps = {
-            "job_name": ("JOB", "worker or ps (parameter server): what this process is"),
-            "task_index": ("N", "its number in its list of hosts, from 0"),
-            "worker_hosts": ("HOST:PORT,...", "all workers; as many as the trial's hosts"),
-            "ps_hosts": ("HOST:PORT,...", "all parameter servers, if any; as many as workers"),
-        }
-        for name, (metavar, text) in helps.items():
-            group.add_argument(f"--{name}", type=_not_empty, metavar=metavar, help=text)
-
-    @classmethod
-    def from_arguments(cls, arguments: argparse.Namespace) -> "Flags":
-        return cls(**{name: getattr(arguments, name) or "" for name in asdict(NO_FLAGS)})
-
-    def arguments(self) -> list[str]:
-        """Return them as on a command line."""
-        return [f"--{name}={value}" for name, value in asdict(self).items() if value]
-
-
-NO_FLAGS = Flags()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +28,20 @@ class OwnRank:
 
     cluster: Cluster
     rank: Rank
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "OwnRank":
+        """Read what `to_json` returned."""
+        values = json.loads(text)
+        hosts = {job: tuple(addresses) for job, addresses in values["cluster"].items()}
+        return cls(cluster=Cluster(**hosts), rank=Rank(**values["rank"]))
+
+    def arguments(self) -> list[str]:
+        """Return what tells a process on its command line that it is this rank."""
+        return [f"--rank={self.to_json()}"]
 
     @property
     def leads(self) -> bool:
@@ -92,83 +53,15 @@ class OwnRank:
         return [rank for rank in self.cluster.ranks if rank != self.rank]
 
 
-def read(spec: TrialSpec, flags: Flags, variables: Mapping[str, str]) -> OwnRank | None:
-    """Return this process's rank; None when it is given none.
-
-    Raises UnsupportedTrialError for what makes no sense, or not with this trial.
+def check_no_other(variables: Mapping[str, str]) -> None:
+    """Raise UnsupportedTrialError where a variable may name a rank: taking all of them would train
+    the trial once per task.
     """
-    if flags != NO_FLAGS:
-        return _own_rank(flags, spec)
     if variables.get("TF_CONFIG", "").strip() not in ("", "{}"):
-        # It may name a rank: taking all of them would train the trial once per task.
         raise UnsupportedTrialError(
-            "TF_CONFIG is set and is not read; unset it, or name the rank of a trial over several "
-            "hosts by --job_name, --task_index and --worker_hosts"
+            "TF_CONFIG is set and is not read; unset it, and give the trial its hosts by hosts= "
+            "and launcher="
         )
-    return None
-
-
-def _not_empty(value: str) -> str:
-    """Refuse an empty flag, for which a script had no value: it would be another process."""
-    if not value:
-        raise argparse.ArgumentTypeError("it is empty; wanted a value, or leave the flag out")
-    return value
-
-
-def _own_rank(flags: Flags, spec: TrialSpec) -> OwnRank:
-    jobs, what = jobs_of(spec), f"variable_update={spec.variable_update}"
-    choice = f"variable_update={', '.join(distributed())}"
-    if spec.engine == Engine.command.value:
-        what, choice = f"engine=command hosts={spec.hosts}", "hosts=2 or more"
-    if not jobs:
-        raise UnsupportedTrialError(
-            f"a trial of {what} is one process, and has no ranks; leave the flags out, "
-            f"or choose {choice}"
-        )
-    if not (flags.job_name and flags.task_index and flags.worker_hosts):
-        raise UnsupportedTrialError(
-            f"{' '.join(flags.arguments())}: wanted --job_name, --task_index and "
-            "--worker_hosts, and --ps_hosts where there are parameter servers"
-        )
-    workers, servers = _split(flags.worker_hosts), _split(flags.ps_hosts)
-    if len(workers) != spec.hosts:
-        raise UnsupportedTrialError(
-            f"--worker_hosts={flags.worker_hosts}; wanted {spec.hosts}, because the trial "
-            f"has hosts={spec.hosts}"
-        )
-    num_servers = spec.hosts if "ps" in jobs else 0
-    if len(servers) != num_servers:
-        raise UnsupportedTrialError(
-            f"--ps_hosts={flags.ps_hosts}; wanted {num_servers} with {what}"
-        )
-    for address in workers + servers:
-        match = _ADDRESS.fullmatch(address)
-        if not match or not 1 <= int(match["port"]) <= 65535:
-            raise UnsupportedTrialError(
-                f"{address or 'an empty name'} is no HOST:PORT; wanted a port of 1 to 65535"
-            )
-    if len(set(workers + servers)) < len(workers + servers):
-        raise UnsupportedTrialError("wanted a HOST:PORT of its own for every rank")
-    return OwnRank(
-        cluster=Cluster(worker_hosts=workers, ps_hosts=servers),
-        rank=_rank(flags, {"worker": workers, "ps": servers}),
-    )
-
-
-def _rank(flags: Flags, hosts: Mapping[str, tuple[str, ...]]) -> Rank:
-    if not hosts.get(flags.job_name):
-        wanted = " or ".join(job for job in _JOBS if hosts[job])
-        raise UnsupportedTrialError(f"--job_name={flags.job_name}: wanted {wanted}")
-    last, index = len(hosts[flags.job_name]) - 1, flags.task_index
-    if not (index.isascii() and index.isdecimal() and int(index) <= last):
-        raise UnsupportedTrialError(
-            f"--task_index={index}: wanted 0 to {last}, the numbers of {flags.job_name}_hosts"
-        )
-    return Rank(job_name=flags.job_name, task_index=int(index))
-
-
-def _split(hosts: str) -> tuple[str, ...]:
-    return tuple(hosts.split(",")) if hosts else ()
 
 
 def with_processes(spec: TrialSpec) -> TrialSpec:

@@ -44,7 +44,7 @@ from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder, with_gpu_errors
 from trainer import UnsupportedTrialError, own_process, own_rank, rank_ends
-from trainer.own_rank import Flags, reserved_ports
+from trainer.own_rank import OwnRank, reserved_ports
 from trainer.rank_ends import LOOK_EVERY_S, Pulses, RankEnds
 
 
@@ -206,8 +206,8 @@ class StartedRanks:
             if self._hosts:
                 self._run_elsewhere(rank)
             os.environ["CUDA_VISIBLE_DEVICES"] = self._job.visible_devices(rank)
-            flags = Flags.of(self.cluster, rank).arguments()
-            own = (str(self._job.folder.trial), str(self._job.folder.path), *flags)
+            named = OwnRank(cluster=self.cluster, rank=rank).arguments()
+            own = (str(self._job.folder.trial), str(self._job.folder.path), *named)
             if self._forks:
                 self._run_forked(rank, own)
             command = module_command(self._job.module, *own)
@@ -231,7 +231,7 @@ class StartedRanks:
         where = self._hosts[rank.task_index] | {
             "rank": rank.name,
             "module": self._job.module,
-            "flags": Flags.of(self.cluster, rank).arguments(),
+            "flags": OwnRank(cluster=self.cluster, rank=rank).arguments(),
             "log": self._job.folder.rank_log(rank).name,
         }
         if not self._job.uses_gpus(rank):

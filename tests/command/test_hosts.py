@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from command.measuring import NEVER_CHANGES
 from scalemark.records.attempt import RANK_LOST
 from scalemark.records.machine import DeviceKind
 from tests.command.programs import CODES, begin, run, script, spec_of
-from tests.ran import ran
 from tests.slurm import until
 from tests.sweeper.processes import assert_gone
 
@@ -177,13 +175,3 @@ def test_nothing_of_any_host_outlives_what_started_it(number):
         assert_gone(int(pid))
     if number == signal.SIGINT:
         assert CODES[code] == folder.read_result().outcome == "interrupted"
-
-
-def test_a_rank_by_hand_of_a_trial_that_has_none_is_refused():
-    spec = spec_of("true")
-    Path("trial.json").write_text(spec.to_json())
-    Path("run").mkdir()
-    flags = ["--job_name=worker", "--task_index=1", "--worker_hosts=a:1,b:1"]
-    refused = ran([sys.executable, "-m", "command", "trial.json", "run", *flags])
-    assert CODES[refused.returncode] == "unsupported"
-    assert "is one process, and has no ranks" in refused.stderr

@@ -22,6 +22,7 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from trainer import own_process
 from trainer import supervision as ranks
+from trainer.own_rank import OwnRank
 
 SETTLE_FILE = "settle_s.txt"  # of a run folder: how long it is waited for who made worker 0 fail; without it as long as ever
 SCRIPT = "script.json"  # of a run folder, whose JSON files go to all hosts
@@ -110,21 +111,12 @@ if __name__ == "__main__":
         die_with(int(orchestrator))
         own_process.heed_signals()
     parser = argparse.ArgumentParser()
-    for flag in ("job_name", "worker_hosts", "ps_hosts"):
-        parser.add_argument(f"--{flag}", default="")
-    parser.add_argument("--task_index", type=int, default=0)
+    parser.add_argument("--rank", type=OwnRank.from_json)
     parser.add_argument("trial", type=Path)
     parser.add_argument("folder", type=Path)
-    reported = parser.parse_args()
-    if not reported.job_name:
-        own_process.run_and_exit(main, reported.trial, RunFolder(reported.folder))
-    own = Rank(job_name=reported.job_name, task_index=reported.task_index)
-    among = Cluster(
-        worker_hosts=tuple(reported.worker_hosts.split(",")),
-        ps_hosts=tuple(reported.ps_hosts.split(",")) if reported.ps_hosts else (),
-    )
-    sys.exit(
-        run_rank(
-            TrialSpec.from_json(reported.trial.read_text()), RunFolder(reported.folder), among, own
-        )
-    )
+    asked = parser.parse_args()
+    folder = RunFolder(asked.folder)
+    if asked.rank is None:
+        own_process.run_and_exit(main, asked.trial, folder)
+    spec = TrialSpec.from_json(asked.trial.read_text())
+    sys.exit(run_rank(spec, folder, asked.rank.cluster, asked.rank.rank))

@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from scalemark.records.attempt import Placement
+from scalemark.records.attempt import WORKER_0, Cluster, Placement
 from scalemark.records.measurement import Doing, Outcome
 from scalemark.run_folder import RunFolder
 from tests.specs import small
+from trainer.own_rank import OwnRank
 
 pytestmark = pytest.mark.integration
 
@@ -122,7 +123,8 @@ def test_the_processes_that_a_trial_has_on_a_host_share_the_limit(folder, spec, 
 
 
 def test_a_memory_limit_too_small_for_all_ranks_counts_them(folder):
-    worker_0 = ("--job_name=worker", "--task_index=0", "--worker_hosts=127.0.0.1:1,127.0.0.1:2")
+    cluster = Cluster(worker_hosts=("127.0.0.1:1", "127.0.0.1:2"))
+    worker_0 = OwnRank(cluster=cluster, rank=WORKER_0).arguments()
     message = run(folder, given(host_memory_bytes=2**25), *worker_0, **RING).message
     assert message.startswith("launcher.host_memory_gib=0.03125: TensorFlow alone takes ")
     assert message.endswith(" in each of 2 processes; raise it")
