@@ -140,7 +140,7 @@ def stored(read: str, lines: Iterable[tuple[float, str]]) -> float:
 
 
 def test_rates_of_several_phases_are_not_stored():
-    with pytest.raises(NothingReadError, match=r"lines with 'train' say .* with 'generate' say"):
+    with pytest.raises(NothingReadError, match=r"lines with 'overall' say .* 'train' say"):
         stored("regex:throughput: ([0-9.]+)", printed_by(PROGRAMS["ColossalChat"], 10))
     alike = [(2.0 * line, f"throughput {100 + 200 * (line % 2)}") for line in range(60)]
     with pytest.raises(NothingReadError, match="its rates are of several phases"):
