@@ -165,7 +165,7 @@ def test_one_repeat_is_never_a_verdict(compare, compared):
     fill("r.db", [(small(**PS), 50.0), (small(), 100.0)])
     (pair,) = compared(*SIDES)["pairs"]
     assert pair["answer"] == "not conclusive"
-    assert pair["words"] == "ps_cpu is 0.50x as fast as replicated_none in a single run"
+    assert pair["words"] == "ps_cpu is 0.500x as fast as replicated_none in a single run"
     assert [text.rsplit(" ", 1)[1] for text in pair["to_run"]] == ["sweep.repeats=3"] * 2
     assert "in a single run. Repeat both before deciding." in compare(*SIDES, "--db", "r.db").stdout
 
