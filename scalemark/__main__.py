@@ -8,7 +8,9 @@ import sys
 
 from scalemark.cli import entry_point
 
-entry_point.loading()  # also for the console script, which imports this module
+# the console script imports this module; whoever else does keeps their own ways with Ctrl-C
+if __name__ == "__main__" or sys.argv[0].endswith("/scalemark"):
+    entry_point.loading()
 
 from collections.abc import Callable, Sequence
 from importlib import import_module

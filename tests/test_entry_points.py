@@ -72,9 +72,20 @@ def test_ctrl_c_ends_the_console_script_quietly_as_soon_as_it_is_ours():
     script = INTERRUPTS.partition("sys.argv")[0].format(
         at="scalemark.cli.commands", project=PROJECT
     )
-    command = [sys.executable, "-c", f"{script}from scalemark.__main__ import main"]
+    command = [
+        sys.executable,
+        "-c",
+        f"{script}sys.argv = ['/bin/scalemark']\nfrom scalemark.__main__ import main",
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (130, "")
+
+
+def test_who_imports_the_program_keeps_its_own_ways_with_ctrl_c():
+    script = "import signal; from scalemark import __main__; print(signal.getsignal(2))"
+    command = [sys.executable, "-c", script]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROJECT).stdout
+    assert "default_int_handler" in shown
 
 
 def test_little_is_imported_before_ctrl_c_is_heard():

@@ -62,7 +62,7 @@ def test_filters_compare_as_they_do_for_attempts(filters, places):
         ("model<x", "model<x: < does not suit model; wanted one of = != ~"),
         ("num_gpus~4", "num_gpus~4: ~ does not suit num_gpus; wanted one of = != < <= > >="),
         ("num_gpus=x", "num_gpus=x: num_gpus is a whole number; found x"),
-        ("throughput>nan", "throughput>nan: wanted a finite number; found nan"),
+        ("throughput>nan", "throughput>nan: throughput is a number; found nan"),
         ("num_gpus>1,2", "num_gpus>1,2: > compares with one value"),
         ("num_gpus=1 num_gpus=4", "nothing is both .*; num_gpus=1,4 asks for either"),
     ],
