@@ -26,11 +26,10 @@ def fill_both() -> None:
     fill_gpus([*failures, *numbers], details=[*details, *[{}] * len(numbers)])
 
 
-@pytest.mark.parametrize("command", ["advise", "explain"])
-@pytest.mark.parametrize("more", [(), ("--all",)])
-def test_failed_trials_and_those_not_run_are_named_with_what_to_do(analysis, command, more):
+@pytest.mark.parametrize("asked", [("advise",), ("advise", "--all"), ("explain",)], ids=" ".join)
+def test_failed_trials_and_those_not_run_are_named_with_what_to_do(analysis, asked):
     fill_both()
-    assert line(analysis(command, "num_gpus<=8", *more)) == (
+    assert line(analysis(*asked, "num_gpus<=8")) == (
         "without a number: 4 trials (1 out of memory, 1 failed, 2 not run yet); "
         "scalemark show 4 shows the first; "
         "scalemark status has the command that runs the rest"
