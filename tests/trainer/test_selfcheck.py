@@ -61,7 +61,7 @@ def test_a_mode_is_proven_and_nccl_cannot_run_on_cpu_devices():
         ),
         (
             ["--modes", "distributed_ring"],
-            "no mode distributed_ring with --hosts 1; choose from independent, ",
+            "no mode distributed_ring with --hosts 1; choose from fit, independent, ",
         ),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_box_on_which_nothing_could_be_checked_has_not_passed(checked, capsys)
     assert selfcheck.main(["--devices", "cpu_device"]) == 1
     said = capsys.readouterr()
     assert "nothing could be checked here" in said.err
-    assert "Not checked\nwanted 2 GPUs (independent, " in said.out
+    assert "Not checked\nwanted 2 GPUs (fit, independent, " in said.out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,6 +1,7 @@
 """Every synchronous mode trains exactly as one device with the whole batch does, and does it where it says."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from trainer.mode_check import (
 from trainer.run import build, cannot_cancel
 from trainer.watching import op_placement
 
+HAS_AVX512 = "avx512f" in Path("/proc/cpuinfo").read_text()
 MODES = {
     "ps_cpu": {"variable_update": "parameter_server", "local_parameter_device": "cpu"},
     "ps_gpu": {"variable_update": "parameter_server", "local_parameter_device": "gpu"},
@@ -362,6 +364,8 @@ def test_only_nccls_own_op_cannot_be_cancelled(make_devices, monkeypatch):
 @pytest.mark.integration
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_channels_first_trains_as_channels_last_does(make_devices, precision):
+    if precision == "bf16" and not HAS_AVX512:
+        pytest.skip("oneDNN has bf16 with AVX-512 alone, and TensorFlow's own kernels want NHWC")
     changes = {"precision": precision, "all_reduce": "none"}
     last = trained(make_devices, 2, whole_batches(2, 3), **changes).update.weights(0)
     placement, training, wanted = recorded(
@@ -394,6 +398,8 @@ def test_channels_first_normalization_is_that_of_channels_last(make_devices):
 def test_float16_follows_float32_under_every_loss_scale(
     make_devices, alone, mode, loss_scale, steps_per_execution
 ):
+    if mode == "ps_cpu" and not HAS_AVX512:
+        pytest.skip("without AVX-512 TensorFlow runs float16 updates beside the replicas")
     changes = {
         "precision": "fp16",
         "loss_scale": loss_scale,
