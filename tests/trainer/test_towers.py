@@ -398,8 +398,6 @@ def test_channels_first_normalization_is_that_of_channels_last(make_devices):
 def test_float16_follows_float32_under_every_loss_scale(
     make_devices, alone, mode, loss_scale, steps_per_execution
 ):
-    if mode == "ps_cpu" and not HAS_AVX512:
-        pytest.skip("without AVX-512 TensorFlow runs float16 updates beside the replicas")
     changes = {
         "precision": "fp16",
         "loss_scale": loss_scale,

@@ -52,6 +52,16 @@ WATCHED = GpuTelemetry(
 )
 NO_PROCESS = 4194305  # more than Linux gives
 
+SWEEP = SweepRecord(
+    uid=sweep_uid("s", NOON, "sweep.py"),
+    name="s",
+    reason="",
+    command="sweep.py",
+    started_at=NOON,
+    trials=(),
+    left_out=(),
+)
+
 
 class FakeClock:
     """Seconds that pass only when somebody waits."""
@@ -310,15 +320,6 @@ class Loop:
         self.ledger = FakeLedger(dict(enumerate(in_rounds, start=1)))
         self.start = FakeStart(self.scripts, self.clock)
         stack.callback(self.start.close)
-        record = SweepRecord(
-            uid=sweep_uid("s", NOON, "sweep.py"),
-            name="s",
-            reason="",
-            command="sweep.py",
-            started_at=NOON,
-            trials=(),
-            left_out=(),
-        )
         tools = Tools(
             ledger=self.ledger,
             recover=self.ledger.recover,
@@ -327,7 +328,7 @@ class Loop:
             ),
             host_lock=Lock(),
             start=self.start,
-            folders=RunFolders(Path("runs").resolve(), record, MACHINE, "key"),
+            folders=RunFolders(Path("runs").resolve(), SWEEP, MACHINE, "key"),
             progress=self.notes,
             stop=self.stop,
             clock=self.clock,

@@ -18,18 +18,10 @@ from sweeper.loop.run_folders import RunFolders, recorded_left, write_end
 from tests.filled import ENVIRONMENT, MACHINE, NOON, PLACEMENT, SOFTWARE_KEY, STEPS, attempt, begin
 from tests.programs import program
 from tests.specs import small
+from tests.sweeper.loop.fakes import SWEEP
 
 pytestmark = pytest.mark.integration
 
-SWEEP = SweepRecord(
-    uid=sweep_uid("s", NOON, "sweep.py"),
-    name="s",
-    reason="",
-    command="sweep.py",
-    started_at=NOON,
-    trials=(),
-    left_out=(),
-)
 AFTER_NOON = NOON + timedelta(seconds=1)
 LATER = replace(SWEEP, uid=sweep_uid("s", AFTER_NOON, "sweep.py"), started_at=AFTER_NOON)
 
