@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,113 +15,211 @@ from scalemark.host import program_software, software
 from scalemark.host.program_software import describe, doubt
 
 HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
+CODE, FILES_NAMED = "code of the program", "files that the command names"
 FILES = {
-    "work/scripts/train.py": "import sys; sys.path.insert(0, '..')\nimport mylib.model\n",
-    "work/scripts/helper.py": "x = 1\n",
+    "work/scripts/train.py": "import os, sys\nsys.path.insert(0, '..')\nimport mylib.model\n"
+    "os.getenv('MY_KERNEL')\n",
     "work/scripts/empty/kernels.cu": "// 1\n",
     "work/mylib/model.py": "layers = 2\n",
+    "work/mylib/ignored_settings.py": "heads = 2\n",
     "work/config.yaml": "lr: 1\n",
-    "work/conf/model/large.yaml": "layers: 2\n",
+    "work/conf/large.yaml": "layers: 2\n",
+    "local/zero.xml": "<2>\n",
     "work/README.md": "Train.\n",
+    "work/metrics.json": "{}\n",
     "work/log.csv": "1,2\n",
-    "work/named.json": "{}\n",
-    "work/weights.bin": "0",
     "work/run": "#!/bin/sh\nexec python scripts/train.py\n",
+    "work/.gitignore": "env\ncache\nignored_*\n*.bin\n",
+    "shared/kernels.py": "y = 1\n",
     "elsewhere/shared.py": "y = 1\n",
+    "packages/site-packages/timm-1.0.dist-info/METADATA": "Name: timm\nVersion: 1.0\n",
 }
-COUNT = {
-    "a module beside it": ("scripts/helper.py", "x = 2\n"),
-    "a kernel below it": ("scripts/empty/kernels.cu", "// 2\n"),
-    "a configuration that it may read": ("config.yaml", "lr: 2\n"),
-    "a file that the command names": ("named.json", '{"zero": 3}\n'),
-    "a file behind an option": ("weights.bin", "1"),
-    "a configuration with a key of a command": ("train.yaml", "run: 1\nlr: 2\n"),
-    "a module in PYTHONPATH": ("../elsewhere/shared.py", "y = 2\n"),
-}
-COUNT_NOT = {
-    "what it has written before": ("log.csv", "1,2\n3,4\n"),
-    "what an option calls output": ("result.json", "{}"),
-    "what it writes into its run folder": ("runs/s/x1-r1-a1/config.py", "lr = 1\n"),
-    "what is hidden": (".cache/x.py", "z = 1\n"),
-    "how its command is written": ("ddp.yaml", "run: python train.py\nread: tqdm\nuses: [x]\n"),
-}
-WORDS = (
-    f"{sys.executable} scripts/train.py named.json --init=weights.bin --out result.json train.log"
-)
+LARGE_BYTES = 20 * 2**20
 
 
-def make(name: str, text: str) -> Path:
+def write(name: str, text: str) -> Path:
     path = Path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
 
 
+def append(name: str, text: str) -> None:
+    with Path(name).open("a") as file:
+        file.write(text)
+
+
+def set_last_byte(name: str) -> None:
+    with Path(name).open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"1")
+
+
+def upgrade_timm() -> None:
+    Path("../packages/site-packages/timm-1.0.dist-info").rename(
+        "../packages/site-packages/timm-2.0.dist-info"
+    )
+
+
+def commit(*paths: str) -> None:
+    if Path(".git").exists():
+        git("add", *paths)
+        git("commit", "-m", "b")
+
+
 def git(*arguments: str) -> None:
     own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always"]
-    subprocess.run(["git", *own, *arguments], check=True, capture_output=True)
+    command = [shutil.which("git", path=os.defpath) or "git", *own, *arguments]
+    given = {**os.environ, "GIT_TEST_ASSUME_DIFFERENT_OWNER": "0"}
+    subprocess.run(command, check=True, capture_output=True, env=given)
 
 
-def code_commit() -> str:
-    return program_software.code_of(WORDS.split(), Path.cwd(), ())["commit"] or "HEAD"
+NOTICED = {
+    "the script": (lambda _: append("scripts/train.py", "print(2)\n"), CODE),
+    "a package beside its folder": (lambda _: write("mylib/model.py", "layers = 3\n"), CODE),
+    "a kernel below it": (lambda _: write("scripts/empty/kernels.cu", "// 2\n"), CODE),
+    "a configuration that it may read": (lambda _: write("config.yaml", "lr: 2\n"), CODE),
+    "a configuration with a key of a command": (
+        lambda _: write("train.yaml", "run: 1\nlr: 2\n"),
+        CODE,
+    ),
+    "a module in PYTHONPATH": (lambda _: write("../elsewhere/shared.py", "y = 2\n"), CODE),
+    "a new module": (lambda _: write("mylib/new.py", "x = 3\n"), CODE),
+    "a module that git ignores": (lambda _: write("mylib/ignored_settings.py", ""), CODE),
+    "a module behind a link": (lambda _: write("../shared/kernels.py", "y = 2\n"), CODE),
+    "a configuration of a folder of them": (lambda _: write("conf/large.yaml", "l: 3\n"), CODE),
+    "a file that the command names": (lambda _: write("../local/zero.xml", "<3>"), FILES_NAMED),
+    "one byte of a large file that the command names": (
+        lambda _: set_last_byte("weights.bin"),
+        FILES_NAMED,
+    ),
+    "an upgraded package": (lambda _: upgrade_timm(), "timm 1.0 -> 2.0"),
+    "the backend of Keras": (lambda given: given.update(KERAS_BACKEND="jax"), "KERAS_BACKEND"),
+    "a variable of Transformer Engine": (
+        lambda given: given.update(NVTE_FLASH_ATTN="0"),
+        "NVTE_FLASH_ATTN",
+    ),
+    "a variable of Accelerate": (
+        lambda given: given.update(ACCELERATE_MIXED_PRECISION="bf16"),
+        "ACCELERATE_MIXED_PRECISION",
+    ),
+    "a variable that the program reads": (lambda given: given.update(MY_KERNEL="2"), "MY_KERNEL"),
+}
+NOT_NOTICED = {
+    "a page": lambda _: append("README.md", "Train it.\n"),
+    "the commit of a page": lambda _: commit("README.md"),
+    "a program that appends to a tracked table": lambda _: append("log.csv", "3,4\n"),
+    "a program that writes tracked metrics": lambda _: write("metrics.json", '{"loss": 1}'),
+    "a new log": lambda _: write("train.log", "step 1\n"),
+    "a helper that is no program": lambda _: write("notes.txt", "try 2\n"),
+    "what a run of its own leaves": lambda _: write("lightning_logs/0/hparams.yaml", "lr: 1\n"),
+    "compiled bytecode": lambda _: write("mylib/__pycache__/model.cpython-311.pyc", "x"),
+    "what an option calls output": lambda _: write("r.json", "{}"),
+    "what it writes into its run folder": lambda _: write("runs/s/x1-r1-a1/config.py", "lr = 1\n"),
+    "what is hidden": lambda _: write(".cache/x.py", "z = 1\n"),
+    "how its command is written": lambda _: write("ddp.yaml", "run: x\nread: tqdm\nuses: [x]\n"),
+    "a new environment": lambda _: write("env/lib/x.py", "z = 1\n"),
+    "what its editor keeps": lambda _: write(".vscode/settings.json", "{}"),
+    "a variable of the terminal": lambda given: given.update(TERM="dumb", SSH_TTY="/dev/pts/1"),
+    "a file that was touched": lambda _: Path("mylib/model.py").touch(),
+}
+WORDS = [
+    *(sys.executable, "scripts/train.py", "../local/zero.xml", "--init=weights.bin"),
+    *("--out", "r.json", "train.log"),
+]
 
 
-def key(words: str = WORDS) -> str:
-    given = os.environ | HERE | {"PYTHONPATH": "../elsewhere"}
-    return software.key(describe(words.split(), Path.cwd(), given))
+def key(words: Sequence[str] = WORDS) -> str:
+    return software.key(describe(words, Path.cwd(), os.environ | HERE))
 
 
-@pytest.fixture(params=["checkout", "no git", "no checkout"])
-def project(request, monkeypatch):
-    for name, text in FILES.items():
-        make(name, text)
-    monkeypatch.chdir("work")
-    make("env/pyvenv.cfg", "")
-    make("runs/s/sweep.json", "{}")
-    if request.param != "no checkout":
-        git("init")
-        make(".gitignore", "env\ncache\n")
-        Path("run").chmod(0o755)
-        git("add", ".")
-        git("commit", "-m", "a")
-    if request.param == "no git":
-        monkeypatch.setitem(HERE, "PATH", "")
-        monkeypatch.setenv("PATH", "")
+@pytest.fixture(params=["checkout", "another user's", "no git", "no checkout"])
+def kind(request):
     return request.param
 
 
-def test_an_edit_that_changes_numbers_makes_another_program(project):
-    for what, (name, text) in COUNT.items():
-        before = key()
-        assert key() == before
-        make(name, text)
-        assert key() != before, what
+@pytest.fixture
+def given(kind, monkeypatch):
+    """Make a program in such a folder, and return its variables."""
+    for name, text in FILES.items():
+        write(name, text)
+    monkeypatch.chdir("work")
+    write("env/pyvenv.cfg", "")
+    write("runs/s/sweep.json", "{}")
+    Path("weights.bin").touch()
+    os.truncate("weights.bin", LARGE_BYTES)
+    Path("kernels").symlink_to("../shared")
+    Path("run").chmod(0o755)
+    if kind != "no checkout":
+        git("init")
+        commit(".")
+    if kind == "no git":
+        monkeypatch.setenv("PATH", "")
+    if kind == "another user's":
+        monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+        assert software.checkout(Path.cwd()) is None
+    packages = Path("../packages/site-packages").absolute()
+    monkeypatch.setenv("PYTHONPATH", f"{packages}:../elsewhere")
+    return os.environ | HERE
 
 
-def test_an_edit_that_changes_no_numbers_makes_no_other(project):
-    before = key()
-    for what, (name, text) in COUNT_NOT.items():
-        make(name, text)
-        assert key() == before, what
+def test_edits_that_change_a_program_are_named(given):
+    before = describe(WORDS, Path.cwd(), given)
+    for what, (edit, named) in NOTICED.items():
+        edit(given)
+        now = describe(WORDS, Path.cwd(), given)
+        assert software.differences(before, now) == [named], what
+        assert software.key(before) != software.key(now), what
+        before = now
 
 
-def test_a_copy_in_another_folder_is_another_program_unless_git_knows_it(project, monkeypatch):
+def test_edits_that_change_nothing_make_no_other_program(given):
+    before = describe(WORDS, Path.cwd(), given)
+    for what, edit in NOT_NOTICED.items():
+        edit(given)
+        now = describe(WORDS, Path.cwd(), given)
+        assert software.differences(before, now) == [], what
+        assert software.key(before) == software.key(now), what
+
+
+@pytest.mark.parametrize(
+    "options", ["--gpus all -v=/a:/b", "-v/a:/b", "-dit", "-u0 -itw /a", "--sig-proxy"]
+)
+@pytest.mark.parametrize("kind", ["checkout"])
+def test_another_image_of_a_container_is_named(given, options):
+    words = ["docker", "run", "--rm", *options.split(), "image", "python", "x.py"]
+    engine = Path("../bin/docker")
+    write(str(engine), '#!/bin/sh\n[ "$5" = image ] && cat ../image\n')
+    engine.chmod(0o755)
+    given["PATH"] = f"{engine.parent.absolute()}:/usr/bin:/bin"
+    unknown = describe(words, Path.cwd(), given)
+    assert "tells the digest of its image" in program_software.doubt(words, unknown)
+    write("../image", "sha256:1a2b\n")
+    before = describe(words, Path.cwd(), given)
+    assert program_software.doubt(words, before) == ""
+    write("../image", "sha256:3c4d\n")
+    now = describe(words, Path.cwd(), given)
+    assert software.differences(before, now) == ["program image 1a2b -> 3c4d"]
+    assert software.key(before) != software.key(now)
+
+
+def test_a_copy_in_another_folder_is_another_program_unless_git_knows_it(kind, given, monkeypatch):
     before = key()
     shutil.copytree(".", "../copy", symlinks=True)
     monkeypatch.chdir("../copy")
-    assert (key() == before) == (project == "checkout")
+    assert (key() == before) == (kind == "checkout")
 
 
-@pytest.mark.parametrize("project", ["checkout", "no git"], indirect=True)
-def test_edited_sources_are_named(project):
-    commit = code_commit()
-    make("mylib/model.py", "layers = 3\n")
-    make("README.md", "Train it.\n")
-    make("new.py", "")
-    make("ddp.yaml", "run: python train.py\n")
-    edited = program_software.edited_since(WORDS.split(), Path.cwd(), commit)
-    assert list(edited) == (["mylib/model.py", "new.py"] if project == "checkout" else [])
-    assert not program_software.edited_since(WORDS.split(), Path.cwd(), f"{commit}+dirty")
+@pytest.mark.parametrize("kind", ["checkout", "no git"])
+def test_edited_sources_are_named(kind, given):
+    since = program_software.code_of(WORDS, Path.cwd(), ())["commit"] or "HEAD"
+    write("mylib/model.py", "layers = 3\n")
+    write("README.md", "Train it.\n")
+    write("new.py", "")
+    write("ddp.yaml", "run: python train.py\n")
+    edited = program_software.edited_since(WORDS, Path.cwd(), since)
+    assert list(edited) == (["mylib/model.py", "new.py"] if kind == "checkout" else [])
+    assert not program_software.edited_since(WORDS, Path.cwd(), f"{since}+dirty")
 
 
 def test_the_settings_of_a_command_are_known():
@@ -145,16 +244,16 @@ def test_what_differs_is_named():
     assert software.differences(now, now) == []
 
 
-@pytest.mark.parametrize("project", ["checkout"], indirect=True)
-def test_contents_count_and_not_commits(project):
-    make("mylib/model.py", "layers = 3\n")
-    make("new.py", "")
+@pytest.mark.parametrize("kind", ["checkout"])
+def test_contents_count_and_not_commits(given):
+    write("mylib/model.py", "layers = 3\n")
+    write("new.py", "")
     edited = key()
     git("add", ".")
     assert key() == edited
     git("commit", "-m", "b")
     assert key() == edited, "what was measured before its commit is the same code after it"
-    make("README.md", "Train it.\n")
+    write("README.md", "Train it.\n")
     git("commit", "-am", "c")
     assert key() == edited
     Path("run").write_text("#!/bin/sh\n")
@@ -166,14 +265,14 @@ def test_contents_count_and_not_commits(project):
     assert key() == without != edited
 
 
-@pytest.mark.parametrize("project", ["checkout"], indirect=True)
-def test_code_of_a_submodule_counts(project, monkeypatch):
+@pytest.mark.parametrize("kind", ["checkout"])
+def test_code_of_a_submodule_counts(given, monkeypatch):
     git("-C", "../elsewhere", "init")
     git("-C", "../elsewhere", "add", ".")
     git("-C", "../elsewhere", "commit", "-m", "a")
     git("submodule", "add", "../elsewhere", "below")
     before = key()
-    make("below/shared.py", "y = 3\n")
+    write("below/shared.py", "y = 3\n")
     assert key() != before
     asked = software.checkout
     monkeypatch.setattr(
@@ -186,12 +285,12 @@ def test_code_of_a_submodule_counts(project, monkeypatch):
 
 def test_a_module_beside_the_folder_of_a_script_counts_where_it_changes_the_path(monkeypatch):
     for name, text in FILES.items():
-        make(name, text)
+        write(name, text)
     monkeypatch.chdir("elsewhere")
     words = f"{sys.executable} ../work/scripts/train.py"
-    before = key(words)
-    make("../work/mylib/model.py", "layers = 3\n")
-    assert key(words) != before
+    before = key(words.split())
+    write("../work/mylib/model.py", "layers = 3\n")
+    assert key(words.split()) != before
 
 
 ADDED = {
@@ -209,12 +308,12 @@ ADDED = {
 @pytest.mark.parametrize("how", ADDED)
 def test_modules_of_folders_that_a_program_adds_count_where_it_imports_them(how, monkeypatch):
     """A bug: an edit in `../lib` left trials finished, as only the folder of the program counted."""
-    make("work/train.py", f"import os, site, sys\nfrom pathlib import Path\n{ADDED[how]}\n")
+    write("work/train.py", f"import os, site, sys\nfrom pathlib import Path\n{ADDED[how]}\n")
     with Path("work/train.py").open("a") as file:
         file.write("from shared import speed\nprint(speed)\n")
-    make("work/run.sh", f'export PYTHONPATH="../lib:$PYTHONPATH"\n{sys.executable} train.py\n')
-    make("lib/shared.py", "import sys, deep.er\nspeed = deep.er.speed\n")
-    make("lib/deep/er.py", "speed = 1\n")
+    write("work/run.sh", f'export PYTHONPATH="../lib:$PYTHONPATH"\n{sys.executable} train.py\n')
+    write("lib/shared.py", "import sys, deep.er\nspeed = deep.er.speed\n")
+    write("lib/deep/er.py", "speed = 1\n")
     monkeypatch.chdir("work")
     words = {
         "in a variable of the command": f"env PYTHONPATH=../lib {sys.executable} train.py",
@@ -228,17 +327,17 @@ def test_modules_of_folders_that_a_program_adds_count_where_it_imports_them(how,
 
     before = named()
     assert before[1] == ""
-    make("../lib/deep/er.py", "speed = 2000\n")
+    write("../lib/deep/er.py", "speed = 2000\n")
     assert named()[0] != before[0]
     assert subprocess.run(words.split(), check=True, capture_output=True).stdout == b"2000\n"
     before = named()
     for other in ("../lib/README.md", "../lib/stranger.py", "../lib/stranger/deep.py"):
-        make(other, "x = 1\n")
+        write(other, "x = 1\n")
     assert named() == before or "PYTHONPATH" in words
 
 
 def test_a_folder_that_only_the_running_program_knows_is_doubted():
-    make("train.py", "import os, sys\nsys.path.insert(0, os.environ['MY_LIBRARY'])\n")
+    write("train.py", "import os, sys\nsys.path.insert(0, os.environ['MY_LIBRARY'])\n")
     described = describe([sys.executable, "train.py"], Path.cwd(), os.environ | HERE)
     assert "changes sys.path to folders that are only known" in doubt([], described)
 
@@ -248,63 +347,63 @@ def test_a_folder_that_only_the_running_program_knows_is_doubted():
     ["python launch.py ../lib/train.py", "sh run.sh", "/bin/sh cd ../lib && python train.py"],
 )
 def test_each_script_of_a_command_counts(words, monkeypatch):
-    make("work/launch.py", "")
-    make("work/run.sh", "python ../lib/train.py --fast\n")
-    make("lib/train.py", "speed = 1\n")
+    write("work/launch.py", "")
+    write("work/run.sh", "python ../lib/train.py --fast\n")
+    write("lib/train.py", "speed = 1\n")
     monkeypatch.chdir("work")
-    before = key(words)
-    make("../lib/train.py", "speed = 2\n")
-    assert key(words) != before
+    before = key(words.split())
+    write("../lib/train.py", "speed = 2\n")
+    assert key(words.split()) != before
 
 
 def test_a_package_that_is_installed_again_from_its_folder_counts():
     site = Path("site-packages").absolute()
-    make("site-packages/lib-1.dist-info/direct_url.json", '{"url": "file:///lib", "dir_info": {}}')
-    make("site-packages/lib-1.dist-info/RECORD", "lib.py,sha256=1,1\n")
+    write("site-packages/lib-1.dist-info/direct_url.json", '{"url": "file:///lib", "dir_info": {}}')
+    write("site-packages/lib-1.dist-info/RECORD", "lib.py,sha256=1,1\n")
     variables = os.environ | HERE | {"PYTHONPATH": str(site)}
     before = describe([sys.executable], Path.cwd(), variables)
-    make("site-packages/lib-1.dist-info/RECORD", "lib.py,sha256=2,1\n")
+    write("site-packages/lib-1.dist-info/RECORD", "lib.py,sha256=2,1\n")
     (named,) = software.differences(before, describe([sys.executable], Path.cwd(), variables))
     assert named.startswith("lib 1+")
 
 
 def test_code_of_an_editable_package_counts(monkeypatch):
-    make("work/train.py", "")
-    make("library/src/lib.py", "x = 1\n")
+    write("work/train.py", "")
+    write("library/src/lib.py", "x = 1\n")
     packages = Path("packages/site-packages/lib-1.dist-info")
     url = f"file://{Path('library').absolute()}"
-    make(f"{packages}/direct_url.json", f'{{"url": "{url}", "dir_info": {{"editable": true}}}}')
+    write(f"{packages}/direct_url.json", f'{{"url": "{url}", "dir_info": {{"editable": true}}}}')
     monkeypatch.chdir("work")
     given = os.environ | HERE | {"PYTHONPATH": str(Path("../packages/site-packages").absolute())}
     words = [sys.executable, "train.py"]
     before = software.key(describe(words, Path.cwd(), given))
-    make("../library/src/lib.py", "x = 2\n")
+    write("../library/src/lib.py", "x = 2\n")
     assert software.key(describe(words, Path.cwd(), given)) != before
 
 
 def test_code_that_cannot_be_known_equals_no_other(monkeypatch):
-    make("train.py", "print(1)\n")
-    make("model.py", "layers = 2\n")
-    make(".git", "gitdir: /nowhere")
+    write("train.py", "print(1)\n")
+    write("model.py", "layers = 2\n")
+    write(".git", "gitdir: /nowhere")
     monkeypatch.setattr(program_software, "_MOST_SOURCES", 1)
     words = [sys.executable, "train.py"]
-    here = key(" ".join(words))
-    assert key(" ".join(words)) == here, "one sweep plans all its trials of a program alike"
+    here = key(words)
+    assert key(words) == here, "one sweep plans all its trials of a program alike"
     assert "its code is not known" in doubt(words, describe(words, Path.cwd(), os.environ | HERE))
     monkeypatch.setattr(program_software.os, "getpid", lambda: 1)
-    assert key(" ".join(words)) != here
+    assert key(words) != here
 
 
 def test_data_below_a_script_is_not_looked_through(monkeypatch):
-    make("train.py", "print(1)\n")
-    make("pkg/model.py", "layers = 3\n")
+    write("train.py", "print(1)\n")
+    write("pkg/model.py", "layers = 3\n")
     for number in range(30):
-        make(f"data/{number % 3}/{number}.jpeg", "")
+        write(f"data/{number % 3}/{number}.jpeg", "")
     looked = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
     monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
     before = program_software.code_of(["python", "train.py"], Path.cwd(), ())
     assert {path.name for path in looked} == {Path.cwd().name, "data", "pkg", "0"}
-    make("pkg/model.py", "layers = 4\n")
+    write("pkg/model.py", "layers = 4\n")
     assert program_software.code_of(["python", "train.py"], Path.cwd(), ()) != before
