@@ -15,7 +15,7 @@ if __name__ == "__main__" or sys.argv[0].endswith("/scalemark"):
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from scalemark.cli.commands import COMMANDS, READ_AGAIN, USAGE, unknown
+from scalemark.cli.commands import COMMANDS, READ_AGAIN, unknown
 from scalemark.host.own_code import import_ours_first
 
 OK = 0
@@ -96,7 +96,7 @@ def _print(text: str) -> int:
 
 def _refuse(why: str) -> int:
     print(f"scalemark: {why}", file=sys.stderr)
-    return USAGE
+    return entry_point.USAGE
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from scalemark.cli import entry_point
-from scalemark.cli.commands import COMMANDS, DB, USAGE, Command
+from scalemark.cli.commands import COMMANDS, DB, Command
 from scalemark.cli.terminal import (
     READING_WIDTH,
     begin_answer,
@@ -145,7 +145,7 @@ def run_db(program: str = "scalemark db") -> int:
     if word and not word.startswith("-") and word not in DB:
         near = did_you_mean(word, DB, f"choose one of {', '.join(DB)}")
         print(f"{program}: no command {word[:100]!r}; {near}", file=sys.stderr)
-        return USAGE
+        return entry_point.USAGE
     chosen = {word: DB[word]} if word in DB else DB
     return run(chosen, program=program, about=COMMANDS["db"].about)
 
@@ -161,7 +161,7 @@ def run(commands: Mapping[str, Command], *, program: str = "scalemark", about: s
     name = " ".join(words)
     if sys.stdout is None:
         print(f"{name}: there is no standard output to write to", file=sys.stderr)
-        return USAGE
+        return entry_point.USAGE
     with entry_point.Importing():
         chosen = typer_app(commands, about)
     OPENED.clear()
@@ -179,7 +179,7 @@ def run(commands: Mapping[str, Command], *, program: str = "scalemark", about: s
     except OSError as error:
         silence(sys.stdout)
         print(f"{name}: the output cannot be written: {error.strerror}", file=sys.stderr)
-        return USAGE
+        return entry_point.USAGE
     except Exception:
         # A database that another program wrote into, or a bad disk, may hold anything.
         from store.checks import explained
@@ -195,4 +195,4 @@ def _refused(name: str, error: StoreError) -> int:
     tell_scripts(str(error))
     # whatever it quotes
     print(f"{name}: {quoted_lines(str(error), _LONGEST_ERROR)}", file=sys.stderr)
-    return USAGE
+    return entry_point.USAGE

@@ -13,7 +13,7 @@ from analysis import options, screen, selection, titles
 from analysis.advise.questions import axes_apart
 from analysis.predict import Basis, KnownCurve, Prediction, curves
 from analysis.predict import predict as predicted
-from scalemark.cli.commands import USAGE
+from scalemark.cli.entry_point import USAGE
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.text.wording import as_typed, counted, listed, natural, shortened
 from store.command_line import Db, Filters, Json, OriginOption, Sweep

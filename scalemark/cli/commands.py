@@ -6,8 +6,6 @@ Only names are here, so that `scalemark --help` imports none of the commands.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-USAGE = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Command:

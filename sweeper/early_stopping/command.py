@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scalemark.cli import entry_point, terminal
-from scalemark.cli.commands import USAGE
+from scalemark.cli.entry_point import USAGE
 from scalemark.records.overrides import ID_DIGITS
 from scalemark.text import untrusted, wording
 from store.command_line import OK, Db, Json
