@@ -161,10 +161,10 @@ def read_text(path: Path) -> str | None:
         return None
 
 
-def read_json(path: Path) -> object:
-    """Return the content of a JSON file; None where it has none."""
+def json_of(text: str | None) -> object:
+    """Return what a text of JSON holds; None where it is none."""
     try:
-        content: object = json.loads(read_text(path) or "null")
+        content: object = json.loads(text or "null")
     except (ValueError, RecursionError):
         return None
     return content

@@ -10,8 +10,7 @@ from pathlib import Path
 from scalemark.readers.columns import Column
 from scalemark.readers.engine import candidates
 from scalemark.readers.kinds.hugging_face import FILES, HuggingFaceReader
-from scalemark.readers.kinds.json import is_document
-from scalemark.readers.log_text import named_rank, ranks_of, read_text
+from scalemark.readers.log_text import json_of, named_rank, ranks_of, read_text
 from scalemark.readers.opening import KINDS, ReadError, Reading, open_reader
 from scalemark.readers.words import without_grouping
 
@@ -156,7 +155,7 @@ def _of_results(file: Path) -> FoundReader | None:
     header, _, row = text[:_BEGIN].partition("\n")
     is_header = bool(_HEADER.fullmatch(header.strip()))
     is_table = is_header and header.count(",") == row.partition("\n")[0].count(",")
-    if not (is_table or is_document(text)):
+    if not (is_table or isinstance(json_of(text), dict | list)):
         return None
     read = f"json:{file.name}"
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scalemark.readers.fields import ObjectReader, is_in_the_midst, metrics_of, usable
 from scalemark.readers.kinds.tqdm import BarReader
-from scalemark.readers.log_text import named_below, read_json
+from scalemark.readers.log_text import json_of, named_below, read_text
 from scalemark.readers.opening import Reader, Reading, refuse_argument
 from scalemark.readers.words import Role, chosen, item_of, number, usable_rate
 
@@ -80,7 +80,7 @@ class HuggingFaceReader(Reader):
 
     def read_file(self, path: Path) -> Reading | None:
         """Return what a results file, or the last entry of a trainer's state, says of the run."""
-        content = read_json(path)
+        content = json_of(read_text(path))
         history = None
         if isinstance(content, dict):
             history = content.get("log_history")

@@ -1,12 +1,11 @@
 """Reads JSON: objects that lines of the output hold, or a file that the program writes, or CSV."""
 
 import csv
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from scalemark.readers.fields import ObjectReader, first_object
-from scalemark.readers.log_text import read_text
+from scalemark.readers.log_text import json_of, read_text
 from scalemark.readers.opening import Reader, ReadError, Reading
 from scalemark.text.untrusted import quoted
 from scalemark.text.wording import did_you_mean
@@ -89,23 +88,15 @@ class JsonReader(Reader):
                 raise ReadError(f"{self._file} has no {key}; there are {there_are}")
 
 
-def is_document(text: str) -> bool:
-    """Return whether a text is one object or list of JSON, and no lines of them."""
-    try:
-        return isinstance(json.loads(text), dict | list)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _objects_of(text: str) -> Iterator[object]:
     """Yield the objects of a file: rows of CSV, of a list, of lines, or the one that it is."""
-    if not text.lstrip().startswith(("{", "[")):
-        yield from csv.DictReader(text.splitlines())
-    elif is_document(text):
-        content = json.loads(text)
+    content = json_of(text)
+    if isinstance(content, dict | list):
         yield from content if isinstance(content, list) else [content]
-    else:
+    elif text.lstrip().startswith(("{", "[")):
         yield from map(first_object, text.splitlines())
+    else:
+        yield from csv.DictReader(text.splitlines())
 
 
 def _flat(content: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
