@@ -86,7 +86,14 @@ def open_reader(text: str, item: str = "", num_ranks: int | None = None) -> Read
         raise ReadError(f"found read={quoted(kind, _MOST_QUOTED)}, which is no reader; {meant}")
     if colon and not argument:
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
-    reader: Reader = import_module(f"scalemark.readers.kinds.{kind}").create(argument)
+    create = import_module(f"scalemark.readers.kinds.{kind}").create
+    takes_argument = not about(kind).startswith(f"{kind} ")  # as tqdm[:TEXT] does
+    if argument and not takes_argument:
+        raise ReadError(
+            f"found read={kind}:{quoted(argument, _MOST_QUOTED)}, but {kind} takes nothing after "
+            f"its name; write read={kind}"
+        )
+    reader: Reader = create(argument) if takes_argument else create()
     reader.wanted_item, reader.num_ranks = item, num_ranks
     return _Cleaned(reader)
 
@@ -138,12 +145,3 @@ class _Cleaned(Reader):
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         return self._readers[self._rank].read_files(folder)
-
-
-def refuse_argument(kind: str, argument: str) -> None:
-    """Raises ReadError where a kind that takes no argument got one."""
-    if argument:
-        raise ReadError(
-            f"found read={kind}:{quoted(argument, _MOST_QUOTED)}, but {kind} takes nothing after "
-            f"its name; write read={kind}"
-        )

@@ -15,7 +15,7 @@ from pathlib import Path
 from scalemark.readers.fields import ObjectReader, is_in_the_midst, metrics_of, usable
 from scalemark.readers.kinds.tqdm import BarReader
 from scalemark.readers.log_text import json_of, named_below, read_text
-from scalemark.readers.opening import Reader, Reading, refuse_argument
+from scalemark.readers.opening import Reader, Reading
 from scalemark.readers.words import Role, chosen, item_of, number, usable_rate
 
 ABOUT = (
@@ -36,12 +36,6 @@ _TOTALS = {
 _ROUNDED = 0.0005  # what a number may be off that is rounded to thousandths
 _MOST_ROUNDED = 0.002  # of the samples of a step
 FILES = ("all_results.json", "train_results.json", "trainer_state.json")
-
-
-def create(argument: str) -> "HuggingFaceReader":
-    """Raises ReadError for an argument."""
-    refuse_argument("hugging_face", argument)
-    return HuggingFaceReader()
 
 
 class HuggingFaceReader(Reader):
@@ -140,3 +134,6 @@ class HuggingFaceReader(Reader):
                 return None
             return Reading(metrics=metrics_of(values))
         return replace(reading, is_mean=reading.is_mean or reading.step_s is not None)
+
+
+create = HuggingFaceReader

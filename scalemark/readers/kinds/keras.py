@@ -9,7 +9,7 @@ epoch before.
 import re
 
 from scalemark.readers.fields import metrics_of
-from scalemark.readers.opening import Reader, Reading, refuse_argument
+from scalemark.readers.opening import Reader, Reading
 from scalemark.readers.words import seconds, whole
 
 ABOUT = "keras reads progress lines of fit: steps over all epochs, and their time where it is shown"
@@ -22,12 +22,6 @@ _BAR = re.compile(
 _TRAIN_ON = re.compile(r"\bTrain on ([\d,]+) samples")
 _FASTEST_S = 1e-3  # of a step of Keras 1
 _METRIC = re.compile(r"(?:^|\s-\s|\s)([A-Za-z_]\w*): ([-+\d.eE]+|nan|inf)")
-
-
-def create(argument: str) -> "KerasReader":
-    """Raises ReadError for an argument."""
-    refuse_argument("keras", argument)
-    return KerasReader()
 
 
 class KerasReader(Reader):
@@ -95,3 +89,6 @@ class KerasReader(Reader):
         return Reading(
             step=self._before + step, step_s=time_s or None, is_mean=True, metrics=metrics
         )
+
+
+create = KerasReader

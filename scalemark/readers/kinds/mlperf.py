@@ -5,17 +5,11 @@ the samples between `block_start` and `block_stop`, on the log's own clock.
 """
 
 from scalemark.readers.fields import first_object, metrics_of, usable
-from scalemark.readers.opening import Reader, Reading, refuse_argument
+from scalemark.readers.opening import Reader, Reading
 from scalemark.readers.words import usable_rate
 
 ABOUT = "mlperf reads :::MLLOG lines: throughput of tracked_stats, or samples per second of blocks"
 _MARK = ":::MLLOG"
-
-
-def create(argument: str) -> "MlperfReader":
-    """Raises ReadError for an argument."""
-    refuse_argument("mlperf", argument)
-    return MlperfReader()
 
 
 class MlperfReader(Reader):
@@ -78,3 +72,6 @@ class MlperfReader(Reader):
             per_gpu=False,
             metrics=metrics,
         )
+
+
+create = MlperfReader

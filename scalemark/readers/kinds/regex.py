@@ -43,20 +43,21 @@ _OF_OTHER_UNIT = re.compile(
 )
 
 
-def create(argument: str) -> "PatternReader":
-    """Raises ReadError for a pattern without a group, or that cannot be used."""
-    return PatternReader(argument)
-
-
 class PatternReader(Reader):
-    """Reads the first match of a pattern in each line, which may name the rank before it."""
+    """Reads the first match of a pattern in each line, which may name the rank before it.
+
+    Raises ReadError for a pattern without a group, or that cannot be used.
+    """
 
     takes_prefixes = True
 
     def __init__(self, text: str) -> None:
-        self._pattern = compiled(text)
+        shown = f"regex {quoted(text, 100)!r}"
+        try:
+            self._pattern = re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ReadError(f"{shown} is no regular expression: {error}") from error
         self._names = tuple(self._pattern.groupindex)
-        shown = f"regex {text[:100]!r}"
         if not self._pattern.groups:
             raise ReadError(
                 f"{shown} has no group; put parentheses around the number, as img/s: ([0-9.,]+)"
@@ -123,6 +124,9 @@ class PatternReader(Reader):
         return replace(reading, line_words=of_line)
 
 
+create = PatternReader
+
+
 # Python's `re` tries alternatives until one fits: of a repeat within a repeat, as `(a+)+$`, so many
 # that a line of fifty characters takes longer than the training. A pattern sees the begin of a
 # line, and a timer ends what still takes too long.
@@ -132,16 +136,6 @@ MOST_S = 1.0
 
 class _TooLongError(Exception):
     pass
-
-
-def compiled(text: str) -> re.Pattern[str]:
-    """Return a pattern. Raises ReadError for one that cannot be used, with what to do."""
-    shown = f"regex {quoted(text, 100)!r}"
-    try:
-        pattern = re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ReadError(f"{shown} is no regular expression: {error}") from error
-    return pattern
 
 
 def matched(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:

@@ -117,13 +117,8 @@ def _count(text: str) -> int | None:
     return whole(text)
 
 
-def create(argument: str) -> "BarReader":
-    """Return a reader of the bars that have a text before them."""
-    return BarReader(argument)
-
-
 class BarReader(Reader):
-    """Reads the bar that shows how far training is."""
+    """Reads the bar that shows how far training is, or those with a text."""
 
     def __init__(self, text: str = "", *, is_of_run: bool = False) -> None:
         self._text = text
@@ -182,3 +177,6 @@ class BarReader(Reader):
             self._widest = max(self._widest, bar.done - self._last)
         self._last = max(self._last, bar.done)
         return self._epoch
+
+
+create = BarReader

@@ -1,11 +1,12 @@
 """The reader `regex`: one group or names, steps over epochs, and patterns that take too long."""
 
+import re
 import threading
 from collections.abc import Sequence
 
 import pytest
 
-from scalemark.readers.kinds.regex import compiled, matched
+from scalemark.readers.kinds.regex import matched
 from scalemark.readers.opening import ReadError, Reading, open_reader
 
 
@@ -232,32 +233,18 @@ def test_colors_do_not_disturb_a_pattern():
 
 
 def test_a_pattern_that_takes_exponential_time_is_ended():
-    pattern = compiled(r"(a|b)(a|ab)(a|ab)" + "(?:ab?a?)?" * 40 + "c")
+    pattern = re.compile(r"(a|b)(a|ab)(a|ab)" + "(?:ab?a?)?" * 40 + "c")
     with pytest.raises(ReadError, match=r"took more than 1 s for a line of 2000 characters"):
         matched(pattern, "a" * 5000)
 
 
 def test_a_pattern_sees_the_begin_of_a_long_line():
-    assert matched(compiled("b"), "a" * 3000 + "b") is None
+    assert matched(re.compile("b"), "a" * 3000 + "b") is None
 
 
 def test_a_pattern_works_in_every_thread():
     found: list[bool] = []
-    thread = threading.Thread(target=lambda: found.append(bool(matched(compiled("b"), "ab"))))
+    thread = threading.Thread(target=lambda: found.append(bool(matched(re.compile("b"), "ab"))))
     thread.start()
     thread.join()
     assert found == [True]
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        r"(\d+(?:,\d{3})+)",
-        r"([0-9.]+)(?: img| tok)?/s",
-        r"((?:a+)++)b",
-        r"[(a+)+](\d)",
-        r"\(a+\)+(\d)",
-    ],
-)
-def test_patterns_that_are_no_repeat_of_a_repeat_are_taken(pattern: str):
-    assert compiled(pattern)
