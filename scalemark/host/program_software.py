@@ -528,7 +528,11 @@ def image_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
         if not word.startswith("-"):
             command = [words[engine], "image", "inspect", "--format", "{{.Id}}", word]
             break
-        if _takes_next(word):
+        if word.startswith("--"):
+            takes_next = "=" not in word and word not in _SWITCHES
+        else:  # -v does, -v/data:/data and -dit do not, and -itw does
+            takes_next = len(word[1:].lstrip(_SHORT_SWITCHES)) == 1
+        if takes_next:
             next(rest, None)
     else:
         return ""
@@ -537,15 +541,6 @@ def image_of(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -
     except (OSError, subprocess.SubprocessError):
         return ""
     return os.fsdecode(said).strip().removeprefix("sha256:")
-
-
-def _takes_next(option: str) -> bool:
-    """Return whether the value of an option of `docker run` is the next word: that of `-v` is, and
-    not that of `-v/data:/data`; `-dit` has none, and that of `-itw` is the next one.
-    """
-    if option.startswith("--"):
-        return "=" not in option and option not in _SWITCHES
-    return len(option[1:].lstrip(_SHORT_SWITCHES)) == 1
 
 
 def _output_of(

@@ -232,8 +232,6 @@ _NEARLY_SAME = 0.9  # a slip of the keyboard; mode is no slip of model
 
 
 VARIABLE_PREFIX = "SCALEMARK_"
-RUN_DIR_VARIABLE = "SCALEMARK_RUN_DIR"
-HOST_RANK_VARIABLE = "SCALEMARK_HOST_RANK"
 
 PLACES = (
     *("run_dir", "free_port", "gpus", "gpus_per_host"),

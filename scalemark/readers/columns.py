@@ -65,7 +65,12 @@ _END = "\x1e"  # of a line, which no pattern reaches over
 def step_pattern(lines: Sequence[str]) -> str | None:
     """Return a pattern of the step in lines of one kind; None where they have none that grows."""
     growing: list[str] = []
-    for pattern in _forms(lines):
+    forms = [*_WITH_EPOCH]  # then those with a word, and those without
+    if lines:
+        forms += map(_labelled, _LABEL.finditer(lines[-1]))
+    if len(lines) > 1:
+        forms += _WITHOUT_WORDS
+    for pattern in forms:
         steps = _steps(pattern, lines)
         if len(steps) < _NEARLY_ALL * len(lines):
             continue
@@ -87,7 +92,12 @@ def step_pattern_above(lines: Sequence[str], places: Sequence[int]) -> str | Non
     above: list[str] = []
     for place in places:
         above.append(_END.join(reversed(lines[max(0, place - MOST_ABOVE) : place])))
-    for pattern in dict.fromkeys(_labels_above(above[:3])):
+    patterns: list[str] = []
+    for line in _END.join(above[:3]).split(_END):
+        patterns += map(_labelled, _LABEL.finditer(line))
+        if re.search(_OF_TOTAL, line):
+            patterns.append(_OF_TOTAL)
+    for pattern in dict.fromkeys(patterns):
         steps = _steps(pattern, above)
         is_growing = len(places) == 1 or grows(steps, strictly=True)
         if len(steps) >= _NEARLY_ALL * len(above) and is_growing:
@@ -140,24 +150,6 @@ def literal(text: str) -> str:
         else:
             out += f"\\{token}" if token in _SPECIAL else token
     return re.sub(r"^\\s\+|\\s\+$", r"\\s*", out)
-
-
-def _forms(lines: Sequence[str]) -> Iterator[str]:
-    """Yield patterns that may find the step: those with an epoch, with a word, then without."""
-    yield from _WITH_EPOCH
-    if lines:
-        for match in _LABEL.finditer(lines[-1]):
-            yield _labelled(match)
-    if len(lines) > 1:
-        yield from _WITHOUT_WORDS
-
-
-def _labels_above(texts: Sequence[str]) -> Iterator[str]:
-    for line in _END.join(texts).split(_END):
-        for match in _LABEL.finditer(line):
-            yield _labelled(match)
-        if re.search(_OF_TOTAL, line):
-            yield _OF_TOTAL
 
 
 def _labelled(match: re.Match[str]) -> str:

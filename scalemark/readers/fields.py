@@ -84,20 +84,17 @@ class StepCounter:
         """
         return self._num_falls > max(_FEW_FALLS, self._num_rises)
 
-    def _watch(self, step: int) -> None:
-        if self._lowest is None:
-            self._lowest = self._uppermost = step
-        self._num_falls += step < self._lowest
-        self._num_rises += step > self._uppermost
-        self._lowest, self._uppermost = min(self._lowest, step), max(self._uppermost, step)
-
     def count(self, step: int, epoch: int | None = None, epoch_steps: int = 0) -> int | None:
         """Return the steps done so far; None for a step that was counted, as by another rank, and
         for one of an evaluation.
 
         `epoch_steps` is how many an epoch has; 0: it is taken from the lines.
         """
-        self._watch(step)
+        if self._lowest is None:
+            self._lowest = self._uppermost = step
+        self._num_falls += step < self._lowest
+        self._num_rises += step > self._uppermost
+        self._lowest, self._uppermost = min(self._lowest, step), max(self._uppermost, step)
         if self._first_epoch is None:
             self._first_epoch = epoch
         if epoch is not None and self._epoch is not None and epoch < self._epoch:

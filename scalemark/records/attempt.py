@@ -236,7 +236,11 @@ def pack_steps(steps: Sequence[StepSample]) -> dict[str, Any]:
             raise ValueError(
                 f"step {step.step}: {step.phase} is out of order; wanted warm_up before measure"
             )
-    _check_within(steps)
+    for name, (least, most) in _WITHIN.items():
+        for step in steps:
+            value = getattr(step, name)
+            if value is not None and not least <= value <= most:
+                raise ValueError(f"step {step.step}: {name}={value}: wanted {least:g} to {most:g}")
     shortest_us = round(min(step.duration_s for step in steps) * 1e6)
     time_unit_us = 10 ** max(len(str(shortest_us)) - _DIGITS, 0)
     seconds = time_unit_us / 1e6
@@ -270,14 +274,6 @@ def pack_steps(steps: Sequence[StepSample]) -> dict[str, Any]:
         "gap_before": gaps,
         "loss_over_least": losses,
     }
-
-
-def _check_within(steps: Sequence[StepSample]) -> None:
-    for name, (least, most) in _WITHIN.items():
-        for step in steps:
-            value = getattr(step, name)
-            if value is not None and not least <= value <= most:
-                raise ValueError(f"step {step.step}: {name}={value}: wanted {least:g} to {most:g}")
 
 
 _WITHIN = {

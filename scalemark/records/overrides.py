@@ -29,7 +29,10 @@ def overrides(spec: trial.TrialSpec, hardware: Sequence[str]) -> list[str]:
     """
     if spec.engine == Engine.command:
         return _of_program(spec)
-    words = [f"model={hydra_value(spec.model)}", f"num_gpus={spec.num_gpus}", *_strategy(spec)]
+    words = [f"model={hydra_value(spec.model)}", f"num_gpus={spec.num_gpus}"]
+    values = (spec.variable_update, spec.local_parameter_device, spec.all_reduce)
+    named = "independent" if values == _INDEPENDENT else trial.STRATEGY_NAMES.get(values)
+    words += [f"strategy={named}"] if named else _axes_of_strategy(values)
     kind = DeviceKind(spec.device_kind)
     injected = spec.injected_values
     if kind is DeviceKind.SIMULATED_GPU:
@@ -100,14 +103,6 @@ def _of_program(spec: trial.TrialSpec) -> list[str]:
     for name, value in spec.free:
         words.append(_added(name, value))
     return words
-
-
-def _strategy(spec: trial.TrialSpec) -> list[str]:
-    values = (spec.variable_update, spec.local_parameter_device, spec.all_reduce)
-    named = "independent" if values == _INDEPENDENT else trial.STRATEGY_NAMES.get(values)
-    if named:
-        return [f"strategy={named}"]
-    return _axes_of_strategy(values)
 
 
 def _axes_of_strategy(values: tuple[str, str, str]) -> list[str]:

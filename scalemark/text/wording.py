@@ -137,14 +137,13 @@ def _quoted(argument: str) -> str:
     quoted = argument.replace("\\", r"\\").replace("'", r"\'")
     shown = ""
     for character in quoted:
-        shown += character if character.isprintable() else _escaped(character)
+        if character.isprintable():
+            shown += character
+        elif character.isascii():
+            shown += f"\\x{ord(character):02x}"
+        else:
+            shown += f"\\U{ord(character):08x}"
     return f"$'{shown}'"
-
-
-def _escaped(character: str) -> str:
-    if ord(character) > 0x7F:
-        return f"\\U{ord(character):08x}"
-    return f"\\x{ord(character):02x}"
 
 
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
