@@ -236,11 +236,11 @@ def pack_steps(steps: Sequence[StepSample]) -> dict[str, Any]:
             raise ValueError(
                 f"step {step.step}: {step.phase} is out of order; wanted warm_up before measure"
             )
-    for name, (least, most) in _WITHIN.items():
+    for name, (low, high) in _WITHIN.items():
         for step in steps:
             value = getattr(step, name)
-            if value is not None and not least <= value <= most:
-                raise ValueError(f"step {step.step}: {name}={value}: wanted {least:g} to {most:g}")
+            if value is not None and not low <= value <= high:
+                raise ValueError(f"step {step.step}: {name}={value}: wanted {low:g} to {high:g}")
     shortest_us = round(min(step.duration_s for step in steps) * 1e6)
     time_unit_us = 10 ** max(len(str(shortest_us)) - _DIGITS, 0)
     seconds = time_unit_us / 1e6
