@@ -99,9 +99,6 @@ class LauncherConfig:
     share_host: bool = setting(
         "run trials side by side on free devices; their results are suspect", default=False
     )
-    max_parallel: int | None = setting(
-        "most trials side by side, with share_host; null = one per GPU or core", default=None
-    )
     timeout_s: float = setting("seconds that an attempt may take", default=3600.0)
     start_timeout_s: float = setting(
         "seconds to the first step, after which an attempt counts as hung", default=1800.0

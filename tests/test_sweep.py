@@ -687,14 +687,9 @@ WRONG = [
     (["strategy=ps_cpu", "all_reduce=none"], "give either"),
     (["launcher.start_timeout_s=0"], "launcher.start_timeout_s=0: wanted 0.001 seconds or more"),
     (
-        ["launcher.start_timeout_s=0"],
-        "launcher.start_timeout_s=0: wanted 0.001 seconds or more",
-    ),
-    (
         ["launcher.rank_timeout_s=3"],
         "launcher.rank_timeout_s=3: wanted 5 seconds or more",
     ),
-    (["launcher.max_parallel=2"], "trials run one at a time unless launcher.share_host=true"),
     (["launcher.host_memory_gib=-1"], "wanted 0.001 GiB or more, or null for no limit"),
     (
         ["launcher=cluster"],
@@ -702,7 +697,6 @@ WRONG = [
     ),
     (["launcher.start=frok"], "did you mean fork?"),
     (["retry.crashed=-1"], "retry.crashed=-1: wanted 0 to 100"),
-    (["launcher.timeout_s=-1"], "launcher.timeout_s=-1: wanted 0.001 seconds or more"),
     (["store.url=/"], "/: a folder; a database is a file"),
     (["store.url=foreign.db"], "a database of another program"),
     (["store.runs_dir=foreign.db/x"], "is not a folder"),

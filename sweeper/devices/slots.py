@@ -83,7 +83,6 @@ class DeviceSlots(Slots):
         inventory: Inventory,
         *,
         share_host: bool,
-        max_parallel: int | None,
         cores: tuple[int, ...] | None = None,
     ) -> None:
         """`cores` are for trials, neighbors side by side; None: all of this process."""
@@ -101,11 +100,10 @@ class DeviceSlots(Slots):
         # of 16 GPUs it takes a tenth of a second
         self._best_group = lru_cache(maxsize=64)(Connections.of(inventory).best_group)
         self.packs, self.most_at_once = share_host, 1
-        if share_host:
-            most_at_once = len(self._cores)
-            if self._on_gpus:
-                most_at_once = self.num_devices
-            self.most_at_once = max_parallel or most_at_once
+        if share_host and self._on_gpus:
+            self.most_at_once = self.num_devices
+        elif share_host:
+            self.most_at_once = len(self._cores)
         self._share_of = self._divide_cores()
 
     def fits(self, width: int) -> bool:
@@ -220,16 +218,14 @@ class HostSlots(Slots):
         per_host: int,
         on_gpus: bool,
         shares: bool,
-        max_parallel: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`hosts` are names; where these are empty, the engine chooses."""
         super().__init__()
         self.num_devices = len(hosts) * per_host
-        self.packs, most_at_once = True, len(hosts)
+        self.packs, self.most_at_once = True, len(hosts)
         if shares and on_gpus:
-            most_at_once = self.num_devices
-        self.most_at_once = max_parallel or most_at_once
+            self.most_at_once = self.num_devices
         self._hosts, self._per_host = hosts, per_host
         self._on_gpus, self._shares, self._clock = on_gpus, shares, clock
         self._rests_until_s: dict[int, float] = {}

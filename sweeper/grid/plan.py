@@ -220,18 +220,16 @@ def _refusal(left_out: Sequence[tuple[str, str]]) -> str:
 LEAST_FREE_BYTES = 64 * 2**20  # less room than this is no place to start a sweep
 MOST_REPEATS = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-# setting of the launcher -> the least value, and its unit
+# setting of the launcher -> the least value
 _LEAST = {
-    "timeout_s": (0.001, "seconds"),
-    "start_timeout_s": (0.001, "seconds"),
-    "step_timeout_s": (0.001, "seconds"),
-    "grace_s": (0.001, "seconds"),
-    "orphan_timeout_s": (10.0, "seconds"),  # a sign of life comes every two
-    "rank_timeout_s": (5.0, "seconds"),  # a rank that is well gives a sign of life every two
-    "host_memory_gib": (0.001, "GiB"),
-    "max_parallel": (1, "trials"),
+    "timeout_s": 0.001,
+    "start_timeout_s": 0.001,
+    "step_timeout_s": 0.001,
+    "grace_s": 0.001,
+    "orphan_timeout_s": 10.0,  # a sign of life comes every two seconds
+    "rank_timeout_s": 5.0,  # a rank that is well gives a sign of life every two seconds
+    "host_memory_gib": 0.001,
 }
-_MAY_BE_NULL = ("host_memory_gib", "max_parallel")
 
 
 def check(config: Config) -> str:
@@ -293,19 +291,14 @@ def _check_hardware(config: Config) -> None:
 
 
 def _check_launcher(launcher: LauncherConfig) -> None:
-    for setting, (least, unit) in _LEAST.items():
+    for setting, least in _LEAST.items():
         value = getattr(launcher, setting)
         if value is None or least <= value < float("inf"):
             continue
-        or_null = ", or null for no limit" if setting in _MAY_BE_NULL else ""
-        raise SweepRefusedError(
-            f"launcher.{setting}={value:g}: wanted {least:.3g} {unit} or more{or_null}"
-        )
-    if launcher.max_parallel is not None and not launcher.share_host:
-        raise SweepRefusedError(
-            f"launcher.max_parallel={launcher.max_parallel}: trials run one at a time unless "
-            "launcher.share_host=true; set that, or leave it out"
-        )
+        unit = "seconds or more"
+        if setting == "host_memory_gib":
+            unit = "GiB or more, or null for no limit"
+        raise SweepRefusedError(f"launcher.{setting}={value:g}: wanted {least:.3g} {unit}")
 
 
 def _check_heeded(launcher: LauncherConfig) -> None:

@@ -38,10 +38,7 @@ class Launcher:
         return describe_programs(programs, environment(os.environ, ""), mends=mends)
 
     def slots(self) -> DeviceSlots:
-        launcher = self._config.launcher
-        return DeviceSlots(
-            self.inventory, share_host=launcher.share_host, max_parallel=launcher.max_parallel
-        )
+        return DeviceSlots(self.inventory, share_host=self._config.launcher.share_host)
 
     def host_lock(self) -> Lock:
         if self.inventory.kind is DeviceKind.SIMULATED_GPU:

@@ -184,7 +184,6 @@ class Launcher:
             per_host=self.inventory.num_devices,
             on_gpus=self.inventory.kind is DeviceKind.GPU,
             shares=self.config.launcher.share_host,
-            max_parallel=self.config.launcher.max_parallel,
         )
 
     def host_lock(self) -> Lock:

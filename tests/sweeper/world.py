@@ -80,9 +80,7 @@ class World:
         self.tools = Tools(
             ledger=ledger,
             recover=partial(recover, ledger.engine),
-            slots=DeviceSlots(
-                EIGHT, share_host=launcher.share_host, max_parallel=launcher.max_parallel
-            ),
+            slots=DeviceSlots(EIGHT, share_host=launcher.share_host),
             host_lock=HostLock(),
             start=start,
             folders=folders,

@@ -46,7 +46,7 @@ def test_the_machine_tells_its_hardware_to_who_plays_its_trials():
 
 def test_an_inherited_mask_means_nothing_to_simulated_gpus(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    slots = DeviceSlots(inventory_of(machine_of(DGX)), share_host=False, max_parallel=None)
+    slots = DeviceSlots(inventory_of(machine_of(DGX)), share_host=False)
     grant = slots.take(8)
     assert grant is not None
     assert (len(grant.devices), grant.visible_devices) == (8, "")

@@ -38,11 +38,11 @@ def cpu_devices(num: int) -> Inventory:
 
 
 def exclusive(inventory: Inventory, cores=tuple(range(16))) -> DeviceSlots:
-    return DeviceSlots(inventory, share_host=False, max_parallel=None, cores=cores)
+    return DeviceSlots(inventory, share_host=False, cores=cores)
 
 
-def shared(inventory: Inventory, cores=tuple(range(16)), max_parallel=None) -> DeviceSlots:
-    return DeviceSlots(inventory, share_host=True, max_parallel=max_parallel, cores=cores)
+def shared(inventory: Inventory, cores=tuple(range(16))) -> DeviceSlots:
+    return DeviceSlots(inventory, share_host=True, cores=cores)
 
 
 DGX_1 = [  # source: NVIDIA DGX-1 system architecture: two quads, one link to the same place of the other quad
@@ -124,7 +124,7 @@ def test_an_exclusive_trial_on_cpu_devices_is_not_pinned():
 
 
 def test_cores_never_leave_those_of_this_process():
-    slots = DeviceSlots(gpus(2), share_host=True, max_parallel=None)
+    slots = DeviceSlots(gpus(2), share_host=True)
     assert set(slots.take(1).cores) <= os.sched_getaffinity(0)
 
 
@@ -133,7 +133,7 @@ def test_cores_never_leave_those_of_this_process():
 )
 @pytest.mark.parametrize("share_host", [True, False])
 def test_a_process_of_one_core_gives_it_to_every_trial(inventory, share_host):
-    slots = DeviceSlots(inventory, share_host=share_host, max_parallel=None, cores=(7,))
+    slots = DeviceSlots(inventory, share_host=share_host, cores=(7,))
     grant = slots.take(1)
     assert grant.cores in (
         (7,),
@@ -147,7 +147,7 @@ def test_a_process_of_one_core_gives_it_to_every_trial(inventory, share_host):
 ])  # fmt: skip
 def test_of_eight_cores_the_last_is_kept_free_for_watchers(cores, share_host, inventory, spare):
     slots = DeviceSlots(
-        inventory, share_host=share_host, max_parallel=None, cores=tuple(range(cores))
+        inventory, share_host=share_host, cores=tuple(range(cores))
     )
     grant = slots.take(2)
     assert grant.spare_core == spare
@@ -200,7 +200,7 @@ OVERLAPPING = gpus(2, cores=lambda n: (0, 1) if n else (0, 1, 2, 3))
     ],
 )
 def test_trials_side_by_side_have_cores_of_their_own(inventory, cores, nums, given):
-    slots = shared(inventory, cores=tuple(cores), max_parallel=4)
+    slots = shared(inventory, cores=tuple(cores))
     assert [" ".join(map(str, slots.take(num).cores)) for num in nums] == given
 
 
@@ -245,11 +245,12 @@ def test_sweeps_side_by_side_begin_on_other_cores():
     assert (one.take(1).cores, other.take(1).cores) == ((0,), (1,))
 
 
-@pytest.mark.parametrize(("inventory", "cores", "asked", "wanted"), [
-    (gpus(4), 2, None, 4), (gpus(4), 2, 3, 3), (cpu_devices(16), 2, None, 2), (cpu_devices(16), 2, 5, 5), (cpu_devices(3), 6, None, 3),
-])  # fmt: skip
-def test_trials_run_side_by_side_up_to_the_limit(inventory, cores, asked, wanted):
-    slots = shared(inventory, cores=tuple(range(cores)), max_parallel=asked)
+@pytest.mark.parametrize(
+    ("inventory", "cores", "wanted"),
+    [(gpus(4), 2, 4), (cpu_devices(16), 2, 2), (cpu_devices(3), 6, 3)],
+)
+def test_trials_run_side_by_side_up_to_the_limit(inventory, cores, wanted):
+    slots = shared(inventory, cores=tuple(range(cores)))
     taken = [slots.take(1) for _ in range(20)]
     assert sum(grant is not None for grant in taken) == wanted
     assert not slots.fits(1)
@@ -297,7 +298,7 @@ def test_a_grant_is_given_back_once():
 )
 def test_whatever_comes_and_goes_nothing_is_held_twice_and_all_comes_back(inventory):
     chance = random.Random(1)
-    slots = shared(inventory, max_parallel=8)
+    slots = shared(inventory)
     held = []
     for _ in range(500):
         num = chance.choice([1, 1, 2, 3, 4, inventory.num_devices])

@@ -141,7 +141,7 @@ def test_side_by_side_it_races_too(stack):
         specs(1000, 2000, 4000),
         repeats=5,
         sweep=RACE,
-        launcher={"share_host": True, "max_parallel": 3},
+        launcher={"share_host": True},
     )
     states = world.run()
     assert states.total() == 15

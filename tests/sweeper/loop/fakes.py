@@ -323,9 +323,7 @@ class Loop:
         tools = Tools(
             ledger=self.ledger,
             recover=self.ledger.recover,
-            slots=DeviceSlots(
-                inventory, share_host=chosen.share_host, max_parallel=chosen.max_parallel
-            ),
+            slots=DeviceSlots(inventory, share_host=chosen.share_host, cores=tuple(range(9))),
             host_lock=Lock(),
             start=self.start,
             folders=RunFolders(Path("runs").resolve(), SWEEP, MACHINE, "key"),

@@ -159,7 +159,7 @@ def test_what_a_sweep_of_another_user_runs_is_not_given_out(box):
     """Its processes do not tell that a sweep started them."""
     take(box[1])
     take(box[2])
-    slots = DeviceSlots(FOUR, share_host=True, max_parallel=None)
+    slots = DeviceSlots(FOUR, share_host=True)
     rooms = Rooms(slots, Lock(), FOUR, print, shares_host=True)
     room = rooms.take(trial(2))
     assert room is not None

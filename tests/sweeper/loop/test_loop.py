@@ -17,7 +17,7 @@ from tests.specs import small
 from tests.sweeper.loop.fakes import Loop, Script
 
 ONE, TWO = small(seed=1), small(seed=2)
-PACKED = {"share_host": True, "max_parallel": 8}
+PACKED = {"share_host": True}
 
 
 @pytest.fixture

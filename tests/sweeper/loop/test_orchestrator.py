@@ -56,7 +56,7 @@ def test_every_state_is_written_down(stack):
 
 def test_side_by_side_no_slot_is_given_twice(stack):
     specs = [small(seed=seed, num_gpus=num) for seed in range(1, 6) for num in (1, 2, 4, 8)]
-    world = World(stack, specs, launcher={"share_host": True, "max_parallel": 4})
+    world = World(stack, specs, launcher={"share_host": True})
     assert world.run() == {State.COMPLETED: 20}
     assert rows("SELECT DISTINCT shares_host FROM attempts") == [(1,)]
     held: dict[int, set[str]] = {}

@@ -101,7 +101,7 @@ class FakeLock:
 
 def test_a_room_that_another_sweep_has_is_free_again_for_us():
     reported, lock = [], FakeLock("process 7")
-    slots = DeviceSlots(EIGHT, share_host=False, max_parallel=None)
+    slots = DeviceSlots(EIGHT, share_host=False)
     rooms = Rooms(slots, lock, EIGHT, reported.append, shares_host=False)
     assert rooms.take(small()) is None
     assert (rooms.held_by, slots.fits(1)) == ("process 7", False)
