@@ -59,14 +59,19 @@ class ProcessEnd:
 
 
 class FolderWatch:
-    """Reads a run folder again and again. What cannot be read now may be read later."""
+    """Reads a run folder again and again. What cannot be read now may be read later.
+
+    In logs it looks for the line with which a GPU's allocator gives up. The op that lacks memory
+    fails, and its trial ends. Not so where other GPUs wait for that one in NCCL, whose op hears no
+    cancellation: then nothing follows this line. With a process per GPU each has a log of its own.
+    """
 
     def __init__(self, folder: RunFolder, now_s: float) -> None:
         self.read_s = self.changed_s = now_s
         self.seen = LastRead()
         self._heartbeat_ns = 0
         self._folder = folder
-        self._allocators = AllocatorWatch(folder)
+        self._read_bytes: Counter[Path] = Counter()  # of each log
 
     def read(self, now_s: float) -> None:
         """Note progress; there is none as long as nothing can be read."""
@@ -88,10 +93,10 @@ class FolderWatch:
         if (doing, last_step) != (seen.doing, seen.last_step):
             seen.doing, seen.last_step, self.changed_s = doing, last_step, now_s
         try:
-            self._allocators.look()
+            for log in self._folder.logs():
+                seen.gave_up = seen.gave_up or self._giving_up(log)
         except OSError as error:
             seen.unreadable = str(error)
-        seen.gave_up = self._allocators.gave_up
 
     def last_error(self) -> str:
         """Return the last line of its log that looks like one."""
@@ -101,38 +106,18 @@ class FolderWatch:
             self.seen.unreadable = str(error)
             return ""
 
-
-class AllocatorWatch:
-    """Watches the logs of a trial's processes for the line with which a GPU's allocator gives up.
-
-    The op that lacks memory fails, and its trial ends. Not so where other GPUs wait for that one in
-    NCCL, whose op hears no cancellation: then nothing follows this line. With a process per GPU
-    each has a log of its own.
-    """
-
-    def __init__(self, folder: RunFolder) -> None:
-        self.gave_up = ""  # the first such line
-        self._folder = folder
-        self._read_bytes: Counter[Path] = Counter()
-
-    def look(self) -> None:
-        """Raises OSError where a log cannot be read."""
-        if self.gave_up:
-            return
-        for log in self._folder.logs():
-            self._look_into(log)
-
-    def _look_into(self, log: Path) -> None:
+    def _giving_up(self, log: Path) -> str:
+        """Return the line in what was added to a log, or nothing. Raises OSError."""
         with open_regular(log) as file:
             file.seek(self._read_bytes[log])
             added = file.read(_MOST_BYTES)
         self._read_bytes[log] += max(0, len(added) - _LINE_BYTES)
         line = processes.GAVE_UP.search(added.decode(errors="replace"))
-        if line and not self.gave_up:
-            # GPUs of other processes have the same numbers
-            self.gave_up = line[0]
-            if log != self._folder.log:
-                self.gave_up += f" ({log.name})"
+        if line is None:
+            return ""
+        if log == self._folder.log:
+            return line[0]
+        return f"{line[0]} ({log.name})"  # GPUs of other processes have the same numbers
 
 
 class Attempt:

@@ -1,7 +1,7 @@
 """The line with which a GPU's allocator gives up is found while logs grow."""
 
 from scalemark.run_folder import RunFolder
-from sweeper.loop.attempt import AllocatorWatch
+from sweeper.loop.attempt import FolderWatch
 
 LINE = (
     "Allocator (GPU_0_bfc) ran out of memory trying to allocate 784.00MiB (rounded to 822083584)\n"
@@ -10,14 +10,14 @@ LINE = (
 
 def test_a_line_that_is_being_written_is_found_once_it_is_there(tmp_path):
     log = tmp_path / "log.txt"
-    watch = AllocatorWatch(RunFolder(tmp_path))
-    watch.look()  # there is none yet
+    watch = FolderWatch(RunFolder(tmp_path), 0.0)
+    watch.read(1.0)  # there is none yet
     log.write_text("x" * 1000 + LINE[:40])
-    watch.look()
-    assert watch.gave_up == ""
+    watch.read(1.0)
+    assert watch.seen.gave_up == ""
     log.write_text("x" * 1000 + LINE + "a summary\n" * 1000)
-    watch.look()
-    assert watch.gave_up == LINE.partition(" (rounded")[0]
+    watch.read(1.0)
+    assert watch.seen.gave_up == LINE.partition(" (rounded")[0]
 
 
 def test_an_op_that_the_asynchronous_allocator_failed_is_found(tmp_path):
@@ -28,22 +28,22 @@ def test_an_op_that_the_asynchronous_allocator_failed_is_found(tmp_path):
         "/job:localhost/replica:0/task:0/device:GPU:1 by allocator gpu_async_1"
     )
     tried = "gpu_async_1 cuMemAllocAsync failed to allocate 205520896 bytes: CUDA_ERROR_OUT_OF_MEM"
-    watch = AllocatorWatch(RunFolder(tmp_path))
+    watch = FolderWatch(RunFolder(tmp_path), 0.0)
     log.write_text(f"E0000 {tried}\n")
-    watch.look()
-    assert watch.gave_up == "", "what a convolution tries it can do without"
+    watch.read(1.0)
+    assert watch.seen.gave_up == "", "what a convolution tries it can do without"
     log.write_text(f"E0000 {tried}\nW0000 OP_REQUIRES failed at x.cc:1 : RESOURCE: {failed}\n")
-    watch.look()
-    assert watch.gave_up == failed
+    watch.read(1.0)
+    assert watch.seen.gave_up == failed
 
 
 def test_the_log_of_each_process_counts(tmp_path):
     """With a process per GPU. A bug: only that of the first was watched."""
     folder = RunFolder(tmp_path)
-    watch = AllocatorWatch(folder)
+    watch = FolderWatch(folder, 0.0)
     folder.log.write_text("rank worker-1: 127.0.0.1:1, log-worker-1.txt\n")
-    watch.look()
+    watch.read(1.0)
     (tmp_path / "log-worker-1.txt").write_text("it starts later\n")
     (tmp_path / "log-worker-2.txt").write_text(f"it starts\n{LINE}")
-    watch.look()
-    assert watch.gave_up == f"{LINE.partition(' (rounded')[0]} (log-worker-2.txt)"
+    watch.read(1.0)
+    assert watch.seen.gave_up == f"{LINE.partition(' (rounded')[0]} (log-worker-2.txt)"
