@@ -298,14 +298,29 @@ def plan(asked: Asked) -> PlannedProposal:
         sweep = Sweep(config, name)
         trials = _two_trials(asked, sweep, baseline_grid)
     engine = database.open_for_reading(asked.db)
-    known = printed_by(engine, trials[JudgedSide.BASELINE].trial_id)
+    baseline = trials[JudgedSide.BASELINE].trial_id
+    known = printed_by(engine, baseline)
     for name in (asked.metric.name, *(each.name for each in asked.kept)):
         if known is not None and name not in (THROUGHPUT, *known):
             there = ", ".join([THROUGHPUT, *sorted(known)])
             raise SweepRefusedError(
                 f"{name}: no such number in trial {asked.baseline}; it has {there}"
             )
-    planned = _planned(asked, sweep, trials, engine)
+    earlier: tuple[float, ...] = ()
+    if not asked.aa:
+        since = datetime.now(UTC) - EARLIER_WITHIN
+        completed = completed_repeats(
+            engine, [baseline], sweep.machine.key, sweep.software_key, since=since
+        )
+        repeats = completed.get(baseline, ())[-stopping_rule.MOST_EARLIER :]
+        earlier = tuple(values_of(repeats, asked.metric.name))
+    planned = PlannedProposal(
+        asked=asked,
+        sweep=sweep,
+        trials=trials,
+        place=judgements.next_place(engine),
+        earlier=earlier,
+    )
     if asked.budget < planned.least_attempts:
         raise SweepRefusedError(
             f"--budget {asked.budget}: wanted {planned.least_attempts} or more; with fewer "
@@ -406,27 +421,6 @@ def _end(planned: PlannedProposal, proposal: Proposal, engine: sa.Engine) -> Non
         gain_low=gain and gain.low,
         gain_high=gain and gain.high,
         ended_at=datetime.now(UTC),
-    )
-
-
-def _planned(
-    asked: Asked, sweep: Sweep, trials: Mapping[JudgedSide, TrialSpec], engine: sa.Engine
-) -> PlannedProposal:
-    baseline = trials[JudgedSide.BASELINE]
-    earlier: tuple[float, ...] = ()
-    if not asked.aa:
-        since = datetime.now(UTC) - EARLIER_WITHIN
-        completed = completed_repeats(
-            engine, [baseline.trial_id], sweep.machine.key, sweep.software_key, since=since
-        )
-        repeats = completed.get(baseline.trial_id, ())[-stopping_rule.MOST_EARLIER :]
-        earlier = tuple(values_of(repeats, asked.metric.name))
-    return PlannedProposal(
-        asked=asked,
-        sweep=sweep,
-        trials=trials,
-        place=judgements.next_place(engine),
-        earlier=earlier,
     )
 
 
