@@ -235,7 +235,10 @@ class Watch:
         """Return when the program ended; what it has left may go on printing for a moment."""
         last_chunk_s, ended_s = 0.0, float("inf")
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(self._wait_ms())}
+            wait_s = LOOK_EVERY_S  # no longer than until the next look: a program may print nothing
+            if self.kill_at_s is not None:
+                wait_s = min(wait_s, max(0.0, self.kill_at_s - time.monotonic()))
+            ready = {descriptor for descriptor, _ in poll.poll(wait_s * 1000)}
             now_s = time.monotonic()
             if self.signals.descriptor in ready:
                 self._obey(now_s)
@@ -257,12 +260,6 @@ class Watch:
                 self.output.look(now_s)
             elif self.output.num_pending_bytes > _MOST_PENDING_BYTES:
                 self.output.pass_on()
-
-    def _wait_ms(self) -> float:
-        """Wait no longer than until the next look is due: a program may print nothing."""
-        if self.kill_at_s is None:
-            return LOOK_EVERY_S * 1000
-        return min(LOOK_EVERY_S, max(0.0, self.kill_at_s - time.monotonic())) * 1000
 
     def _obey(self, now_s: float) -> None:
         """Pass signals on: SIGINT to the program's group, as a terminal does, others to all."""

@@ -362,8 +362,11 @@ class Far:
         if not problem and not self._is_given_up():
             self._enter()
             self._near.send("ready", host=platform.node())
-            if self._request["rank"] and self._request["lock"]:
-                self._wait_for_go()
+            needs_go = self._request["rank"] and self._request["lock"]
+            # until all ranks of the trial have their hosts, so that none gives up on another
+            while needs_go and not self._is_given_up() and not Path(GO).exists():
+                self._near.is_gone.wait(LOOK_EVERY_S)
+                self._near.send("alive")
             if not self._is_given_up():
                 self._start()
                 exit_code = self._follow()
@@ -396,12 +399,6 @@ class Far:
         except SweepRefusedError as error:
             return f"{platform.node()}: {error}"
         return ""
-
-    def _wait_for_go(self) -> None:
-        """Wait until all ranks of the trial have their hosts, so that none gives up on another."""
-        while not self._is_given_up() and not Path(GO).exists():
-            self._near.is_gone.wait(LOOK_EVERY_S)
-            self._near.send("alive")
 
     def _enter(self) -> None:
         """Work in a private folder, or in the run folder where this is its host."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO
 
 import typer
 from rich.console import Console
@@ -222,7 +222,12 @@ def _read(descriptor: int, measured: Measured, progress: Progress, stall_s: floa
     for line in _lines(descriptor, stall_s):
         if line is None:
             return False
-        value = _json(line)
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue  # libraries print it
+        if not isinstance(value, dict):
+            continue
         if "total" in value:
             total = int(value["total"])
         elif "doubt" in value:
@@ -243,15 +248,6 @@ def _lines(descriptor: int, stall_s: float) -> Iterator[bytes | None]:
         *lines, rest = (rest + read).split(b"\n")
         yield from lines
     yield None
-
-
-def _json(line: bytes) -> dict[str, Any]:
-    """Return an empty dict for what libraries print."""
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _cause(log: IO[bytes], exit_code: int) -> str:

@@ -284,14 +284,10 @@ def _cpu_model() -> str:
     return platform.machine()
 
 
-# device_kind of those that are no profiles
-_CHOICES = {"auto": "auto", "gpu": "gpu", DeviceKind.CPU_DEVICE: "cpu"}
-
-
 def hardware_of(config: HardwareConfig) -> Hardware:
     """Return the chosen profile, changed by the command line. Raises SweepRefusedError."""
     if config.profile is None:
-        chosen = _CHOICES.get(config.device_kind, config.device_kind)
+        chosen = config.device_kind.removesuffix("_device")  # as files of conf/hardware/ are named
         raise SweepRefusedError(
             f"engine=simulated: hardware={chosen} is no profile; choose one of "
             f"hardware={', '.join(profiles())}"

@@ -273,7 +273,6 @@ class Composer:
         self.base = typed(without_hydra(copy.deepcopy(base)))
         self._composed: dict[Cell, _Composed] = {}
         self._plain: dict[GridChoice, bool] = {}
-        self._holders: dict[str, bool] = {}
 
     def compose(self, cell: Cell) -> Config:
         """Raises SweepRefusedError, naming the override and the nearest choice."""
@@ -333,12 +332,10 @@ class Composer:
 
     def _holds_more(self, key: str) -> bool:
         """Return whether a key is no leaf, as `data` with its data.dir."""
-        if key not in self._holders:
-            try:
-                self._holders[key] = isinstance(OmegaConf.select(self._base, key), Container)
-            except OmegaConfBaseException:  # composing will say what is missing
-                self._holders[key] = True
-        return self._holders[key]
+        try:
+            return isinstance(OmegaConf.select(self._base, key), Container)
+        except OmegaConfBaseException:  # composing will say what is missing
+            return True
 
     def _stock(self, choices: Cell) -> _Composed:
         """Compose by Hydra alone, once."""

@@ -31,7 +31,7 @@ from sweeper.early_stopping.budget import Budget
 from sweeper.early_stopping.contests import Contest, Race
 from sweeper.early_stopping.fastest import plan_line
 from sweeper.grid.from_trial import Taken
-from sweeper.grid.plan import Plan, PlannedTrial, varying_axes
+from sweeper.grid.plan import Plan, varying_axes
 
 MOST_LISTED = 20  # trials in the table; of more, the values of each axis; JSON has all
 _MOST_VALUES = 12  # of an axis that are named
@@ -136,8 +136,13 @@ def print_plan(console: Console, planned: Planned, machine: Machine, inventory: 
     table = _table(plan, headings)
     racing = {trial_id for race in planned.races for trial_id in race.trial_ids}
     for trial, cells in zip(plan.trials, table, strict=True):
-        at_most = " at most" if trial.spec.trial_id in racing else ""
-        cells["repeats"] = _repeats_text(trial, at_most)
+        cells["repeats"] = f"{trial.num_repeats} to run"
+        if trial.is_decided:
+            cells["repeats"] = "race decided earlier"
+        elif not trial.num_repeats:
+            cells["repeats"] = "finished earlier"
+        elif trial.spec.trial_id in racing:
+            cells["repeats"] += " at most"
     if len(table) > MOST_LISTED:
         _print_axes(console, table)
     else:
@@ -336,14 +341,6 @@ def _strategies(plan: Plan, axes_of_trials: Sequence[_Axes]) -> list[str]:
     for spec, axes, names in zip(plan.specs, axes_of_trials, inherited, strict=True):
         strategies.append(strategy_of_free_axes(axes, names) or spec.strategy)
     return strategies
-
-
-def _repeats_text(trial: PlannedTrial, at_most: str = "") -> str:
-    if trial.is_decided:
-        return "race decided earlier"
-    if not trial.num_repeats:
-        return "finished earlier"
-    return f"{trial.num_repeats} to run{at_most}"
 
 
 def _cell(axes: _Axes, axis: str) -> str:

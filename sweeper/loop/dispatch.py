@@ -108,9 +108,12 @@ class Backoff:
         self._clock, self._tell = clock, tell
         self._reported = ""
 
-    @property
-    def is_due(self) -> bool:
-        return bool(self.text) and self._clock() >= self.ask_again_s
+    def end_if_due(self) -> bool:
+        """Wait no more if it is time to ask again; return whether it is."""
+        is_due = bool(self.text) and self._clock() >= self.ask_again_s
+        if is_due:
+            self.text = ""
+        return is_due
 
     def wait(self, what: str, *, is_idle: bool) -> None:
         """Ask again then. Say so once, if nothing runs meanwhile."""
@@ -124,10 +127,6 @@ class Backoff:
         if self.text and self._reported != self.text:
             self._tell(self.text)
             self._reported = self.text
-
-    def clear(self) -> None:
-        """Ask now."""
-        self.text = ""
 
 
 class Dispatcher:
@@ -162,8 +161,7 @@ class Dispatcher:
 
     def start_what_fits(self) -> None:
         self._has_more = False
-        if self._backoff.is_due:
-            self._backoff.clear()
+        if self._backoff.end_if_due():
             self._rooms.slots.clear_taken()
             if self._backlog.put_off:
                 recovered = self._tools.recover()  # whoever ran them may have been killed

@@ -110,14 +110,10 @@ class Orchestrator:
             ran,
             num_not_started=self.num_left,
             num_cut_off=num_cut_off,
-            was_interrupted=self.was_interrupted,
+            was_interrupted=self._stopping.was_interrupted,
             failure=failure,
             saved=self._recorder.observer.saved,
         )
-
-    @property
-    def was_interrupted(self) -> bool:
-        return self._stopping.was_interrupted
 
     def run(self) -> None:
         """Run until nothing is left, or until something stops it; then `failure` says why results
@@ -129,7 +125,7 @@ class Orchestrator:
                 while self._go_on():
                     self._sleep(woken)
                 if self.failure is None:
-                    finished = self.num_left == 0 and not self.was_interrupted
+                    finished = self.num_left == 0 and not self._stopping.was_interrupted
                     self._recorder.end(finished=finished)
             except LostError:
                 self._stopping.failure = StoreError(

@@ -6,7 +6,7 @@ import errno
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -226,7 +226,8 @@ class Recovered:
 def recover(engine: sa.Engine) -> Recovered | None:
     """Close what dead orchestrators left in this database; None when there are none.
 
-    Raises StoreError.
+    What is wrong with one repeat does not stop the others. Raises StoreError for what is wrong with
+    the database.
     """
     dead = []
     for orchestrator_id, process, beat_at in ledger.unended(engine):
@@ -234,16 +235,6 @@ def recover(engine: sa.Engine) -> Recovered | None:
             dead.append(orchestrator_id)
     if not dead:
         return None
-    closed = _close(engine, dead)
-    ledger.end_abandoned(engine, dead, datetime.now(UTC))
-    return closed
-
-
-def _close(engine: sa.Engine, dead: Sequence[int]) -> Recovered:
-    """Close all that these were running; what is wrong with one repeat does not stop the others.
-
-    Raises StoreError for what is wrong with the database.
-    """
     closed = Recovered(num_orchestrators=len(dead))
     for repeat in ledger.abandoned(engine, dead):
         try:
@@ -255,6 +246,7 @@ def _close(engine: sa.Engine, dead: Sequence[int]) -> Recovered:
             closed.num_interrupted += 1
         elif outcome:
             closed.num_completed += 1
+    ledger.end_abandoned(engine, dead, datetime.now(UTC))
     return closed
 
 

@@ -85,7 +85,7 @@ def test_interrupted_it_goes_on_where_it_stood(stack):
     world = World(stack, race, repeats=2, sweep=RACE)
     _when_two_are_completed_or_it_steps(world)
     states = world.run()
-    assert world.orchestrator.was_interrupted
+    assert world.orchestrator.ran.was_interrupted
     assert states[State.SKIPPED] == 0
     before = completed()
     again = World(stack, specs(1000, 4000), name="s", repeats=2, sweep=RACE)

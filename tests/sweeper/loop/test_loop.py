@@ -83,7 +83,7 @@ def test_a_stop_ends_what_runs_and_starts_no_more(stack):
     loop.at[3.0] = lambda: loop.stop.ask(1)
     assert loop.run() == {State.INTERRUPTED: 1}
     assert (loop.orchestrator.num_left, loop.ledger.ended) == (1, False)
-    assert loop.orchestrator.was_interrupted
+    assert loop.orchestrator.ran.was_interrupted
 
 
 def test_a_second_stop_kills(stack):
