@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,13 @@ def _own_folders(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "settings"))
     for name in ("SCALEMARK_DB", "CUDA_VISIBLE_DEVICES", "HYDRA_FULL_ERROR", *_SIZE):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Closes what a test puts on it."""
+    with ExitStack() as stack:
+        yield stack
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
-"""A small valid trial, and variations of it."""
+"""A small valid trial and a GPU of no machine, and variations of them."""
 
 from dataclasses import replace
 
-from scalemark.records.machine import DeviceKind
+from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.trial import TrialSpec
 
 SMALL = TrialSpec(
@@ -40,3 +40,8 @@ SMALL = TrialSpec(
 
 def small(**changes: object) -> TrialSpec:
     return replace(SMALL, **changes)  # type: ignore[arg-type]  # a test names real fields
+
+
+def gpu(uuid: str, **changes: object) -> Gpu:
+    usual = {"name": "P100", "memory_bytes": 1, "pci_bus_id": uuid, "compute_capability": "6.0"}
+    return Gpu(**{"uuid": uuid, "power_limit_w": None, **usual, **changes})  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import random
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,6 @@ SPECS = [
     small(seed=902, batch_size=8),  # out of memory
     small(seed=904),  # hangs, and is killed
 ]
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,7 @@ import pytest
 from scalemark.records.machine import Gpu
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import visible_gpus
-
-
-def gpu(letter: str, **reported) -> Gpu:
-    values = {
-        "name": "P100",
-        "memory_bytes": 16,
-        "compute_capability": "6.0",
-        "power_limit_w": None,
-    }
-    return Gpu(**values | {"uuid": f"GPU-{letter}{letter}", "pci_bus_id": f"0{letter}"} | reported)
+from tests.specs import gpu
 
 
 def cut(whole: Gpu, *uuids: str) -> Gpu:
@@ -27,8 +18,8 @@ def cut(whole: Gpu, *uuids: str) -> Gpu:
     )
 
 
-GPUS = tuple(map(gpu, "abcd"))
-MIXED = (cut(gpu("a"), "MIG-11", "MIG-12"), gpu("b"), cut(gpu("c"), "MIG-31"))
+GPUS = tuple(gpu(f"GPU-{letter}{letter}") for letter in "abcd")
+MIXED = (cut(gpu("GPU-aa"), "MIG-11", "MIG-12"), gpu("GPU-bb"), cut(gpu("GPU-cc"), "MIG-31"))
 
 
 def uuids(gpus, mask, **variables) -> list[str]:
@@ -100,7 +91,7 @@ def test_a_gpu_in_mig_mode_is_not_usable_whole(mask):
 
 
 def test_indices_of_unlike_gpus_need_pci_order():
-    unlike = (gpu("a"), gpu("b", name="H100"))
+    unlike = (gpu("GPU-aa"), gpu("GPU-bb", name="H100"))
     with pytest.raises(
         SweepRefusedError,
         match=r"counts GPUs of several kinds from the fastest on; set CUDA_DEVICE_ORDER=PCI_BUS_ID",

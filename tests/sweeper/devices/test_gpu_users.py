@@ -11,9 +11,10 @@ import pynvml
 import pytest
 
 from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
-from scalemark.records.machine import DeviceKind, Gpu
+from scalemark.records.machine import DeviceKind
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import UNSEEN, GpuInUse, GpuUsers, said_in_use
+from tests import specs
 from tests.slurm import until
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 
@@ -25,17 +26,7 @@ def gpus(num: int) -> list[FakeGpu]:
 
 
 def inventory_of(*uuids: str, kind: DeviceKind = DeviceKind.GPU) -> Inventory:
-    found = tuple(
-        Gpu(
-            uuid=uuid,
-            name="P100",
-            memory_bytes=1,
-            pci_bus_id=uuid,
-            compute_capability="6.0",
-            power_limit_w=None,
-        )
-        for uuid in uuids
-    )
+    found = tuple(map(specs.gpu, uuids))
     return Inventory(kind=kind, gpus=found, num_devices=len(found))
 
 

@@ -12,16 +12,10 @@ from sweeper import SweepRefusedError
 from sweeper.devices import machine
 from sweeper.devices.machine import describe_machine, take_inventory
 from sweeper.devices.nvml import NOTHING
+from tests.specs import gpu
 
 GPUS = tuple(
-    Gpu(
-        uuid=f"GPU-{letter}{letter}",
-        name="P100",
-        memory_bytes=16,
-        pci_bus_id=f"0{n}",
-        compute_capability="6.0",
-        power_limit_w=250.0,
-    )
+    gpu(f"GPU-{letter}{letter}", memory_bytes=16, pci_bus_id=f"0{n}", power_limit_w=250.0)
     for n, letter in enumerate("abcd")
 )
 LINKS = (

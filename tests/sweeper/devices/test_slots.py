@@ -7,25 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.machine import DeviceKind, Gpu, GpuLink
+from scalemark.records.machine import DeviceKind, GpuLink
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import DeviceSlots
+from tests.specs import gpu
 
 
 def gpus(num: int, cores=lambda _: (), links=()) -> Inventory:
     """GPUs 0, 1, ... with links as (one, other, number of NVLinks, PCIe level)."""
-    boards = tuple(
-        Gpu(
-            uuid=f"GPU-{n}",
-            name="P100",
-            memory_bytes=1,
-            pci_bus_id=f"{n:02}",
-            compute_capability="6.0",
-            power_limit_w=None,
-            cores=tuple(cores(n)),
-        )
-        for n in range(num)
-    )
+    boards = tuple(gpu(f"GPU-{n}", cores=tuple(cores(n))) for n in range(num))
     wired = tuple(
         GpuLink(between=(f"GPU-{one}", f"GPU-{other}"), num_nvlinks=n, pcie=pcie)
         for one, other, n, pcie in links
@@ -146,9 +136,7 @@ def test_a_process_of_one_core_gives_it_to_every_trial(inventory, share_host):
     (7, True, gpus(2), None), (8, True, gpus(2), 7), (8, False, gpus(2), 7), (8, True, cpu_devices(2), 7), (8, False, cpu_devices(2), None),
 ])  # fmt: skip
 def test_of_eight_cores_the_last_is_kept_free_for_watchers(cores, share_host, inventory, spare):
-    slots = DeviceSlots(
-        inventory, share_host=share_host, cores=tuple(range(cores))
-    )
+    slots = DeviceSlots(inventory, share_host=share_host, cores=tuple(range(cores)))
     grant = slots.take(2)
     assert grant.spare_core == spare
     assert spare not in grant.cores
@@ -265,18 +253,7 @@ def test_what_can_never_fit_is_distinguished_from_no_room_now(num):
 
 
 def test_two_mig_devices_can_never_be_one_trials():
-    slices = tuple(
-        Gpu(
-            uuid=f"MIG-{n}",
-            name="1g.5gb",
-            memory_bytes=1,
-            pci_bus_id="",
-            compute_capability="8.0",
-            power_limit_w=None,
-            mig_parent="GPU-0",
-        )
-        for n in range(56)
-    )
+    slices = tuple(gpu(f"MIG-{n}", mig_parent="GPU-0") for n in range(56))
     slots = shared(Inventory(kind=DeviceKind.GPU, gpus=slices, num_devices=56))
     assert {slots.take(1).visible_devices for _ in range(56)} == {gpu.uuid for gpu in slices}
     with pytest.raises(ValueError, match="num_gpus=2 can never fit: wanted 1 to 1"):

@@ -1,9 +1,5 @@
 """A budgeted sweep runs the most promising trial next, leaves out others, and reports its result."""
 
-from contextlib import ExitStack
-
-import pytest
-
 from scalemark.records.measurement import Outcome, State
 from scalemark.records.trial import TrialSpec
 from sweeper.early_stopping.budget import Budget
@@ -97,12 +93,6 @@ def test_only_what_works_on_the_same_is_compared():
     assert plan_line(searches, 24).startswith("sweep.budget: surely runs 1 attempt; then, ")
     assert "fewest GPUs of 8 curves" in plan_line(searches, 24)
     assert plan_line(searches, 24).endswith("may drop 23 of 24 attempts")
-
-
-@pytest.fixture
-def stack():
-    with ExitStack() as stack:
-        yield stack
 
 
 SPECS = [small(seed=seed) for seed in (1, 2, 3)]

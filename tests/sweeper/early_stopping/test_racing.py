@@ -4,8 +4,6 @@ import os
 import signal
 import sys
 from collections import Counter
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -13,13 +11,13 @@ from scalemark.records.measurement import State
 from store.errors import StoreError
 from sweeper.early_stopping import contests
 from sweeper.loop.backlog import Task
+from tests.conftest import PROJECT
 from tests.ran import ran
 from tests.specs import small
 from tests.sweeper.world import World, rows
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("seeds_race")]
 
-PROJECT = Path(__file__).resolve().parents[3]
 RACE = {"budget": "inf"}
 
 
@@ -27,12 +25,6 @@ RACE = {"budget": "inf"}
 def seeds_race(monkeypatch):
     """tests.tiny_trainer is as fast as its seed says."""
     monkeypatch.setattr(contests, "RACING", ("seed",))
-
-
-@pytest.fixture
-def stack():
-    with ExitStack() as stack:
-        yield stack
 
 
 def specs(*seeds: int, **axes):

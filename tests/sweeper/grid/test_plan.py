@@ -4,7 +4,7 @@ import pytest
 
 from conf.schema import SweepConfig
 from scalemark.host import files
-from scalemark.records.machine import DeviceKind, Gpu
+from scalemark.records.machine import DeviceKind
 from sweeper import SweepRefusedError
 from sweeper.devices.machine import Inventory
 from sweeper.grid.compose import GridChoice
@@ -17,7 +17,7 @@ from sweeper.grid.plan import (
 )
 from tests.conf.test_resolve import config
 from tests.over_hosts import spread
-from tests.specs import small
+from tests.specs import gpu, small
 
 CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
 
@@ -79,16 +79,8 @@ def test_a_trials_name_says_over_how_many_hosts_it_is():
 
 
 def test_a_trial_of_two_mig_devices_is_left_out_with_the_reason():
-    gpu = Gpu(
-        uuid="MIG-1",
-        name="1g.5gb",
-        memory_bytes=1,
-        pci_bus_id="",
-        compute_capability="8.0",
-        power_limit_w=None,
-        mig_parent="GPU-a",
-    )
-    slices = Inventory(kind=DeviceKind.GPU, gpus=(gpu, gpu), num_devices=2)
+    part = gpu("MIG-1", compute_capability="8.0", mig_parent="GPU-a")
+    slices = Inventory(kind=DeviceKind.GPU, gpus=(part, part), num_devices=2)
     specs, left_out = resolve(("num_gpus=1",), ("num_gpus=2",), inventory=slices)
     assert [spec.num_gpus for spec in specs] == [1]
     assert left_out == [
@@ -100,15 +92,8 @@ def test_a_trial_of_two_mig_devices_is_left_out_with_the_reason():
 
 
 def test_a_gpu_without_kernels_is_refused_before_anything_runs():
-    gpu = Gpu(
-        uuid="GPU-a",
-        name="Tesla K80",
-        memory_bytes=1,
-        pci_bus_id="",
-        compute_capability="3.7",
-        power_limit_w=None,
-    )
-    old = Inventory(kind=DeviceKind.GPU, gpus=(gpu,), num_devices=1)
+    k80 = gpu("GPU-a", name="Tesla K80", compute_capability="3.7")
+    old = Inventory(kind=DeviceKind.GPU, gpus=(k80,), num_devices=1)
     with pytest.raises(SweepRefusedError, match=r"K80 \(compute capability 3.7\): TensorFlow has"):
         resolve(("num_gpus=1",), inventory=old)
 

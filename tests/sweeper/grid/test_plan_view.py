@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from conf.schema import SweepConfig
-from scalemark.records.machine import DeviceKind, Gpu
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
@@ -27,7 +27,7 @@ from sweeper.grid.plan_view import (
 )
 from tests.filled import MACHINE
 from tests.programs import program
-from tests.specs import small
+from tests.specs import gpu, small
 
 CPU_DEVICES = Inventory(kind=DeviceKind.CPU_DEVICE, gpus=(), num_devices=4)
 
@@ -48,18 +48,8 @@ def grid(num_seeds: int) -> list[TrialSpec]:
 
 
 def on_gpus(names: Sequence[str]) -> Inventory:
-    gpus = []
-    for number, name in enumerate(names):
-        gpu = Gpu(
-            uuid=f"GPU-{number}",
-            name=name,
-            memory_bytes=1,
-            pci_bus_id=str(number),
-            compute_capability="9.0",
-            power_limit_w=None,
-        )
-        gpus.append(gpu)
-    return Inventory(kind=DeviceKind.GPU, gpus=tuple(gpus), num_devices=4)
+    gpus = tuple(gpu(f"GPU-{number}", name=name) for number, name in enumerate(names))
+    return Inventory(kind=DeviceKind.GPU, gpus=gpus, num_devices=4)
 
 
 def test_a_plan_says_what_runs_again_and_what_had_other_software():

@@ -1,42 +1,24 @@
 """GPUs that other programs use are not given to trials, which wait for them where they must."""
 
-from contextlib import ExitStack
-
 import pytest
 
-from scalemark.records.machine import DeviceKind, Gpu
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import State, Verdict
 from sweeper.devices.host_lock import Lock
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import DeviceSlots
 from sweeper.loop.dispatch import Rooms
-from tests.specs import small
+from tests.specs import gpu, small
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
 from tests.sweeper.loop.fakes import NO_PROCESS, Loop, Script
 
 FOUR = Inventory(
     kind=DeviceKind.GPU,
-    gpus=tuple(
-        Gpu(
-            uuid=f"GPU-{number}",
-            name="P100",
-            memory_bytes=1,
-            pci_bus_id=str(number),
-            compute_capability="6.0",
-            power_limit_w=None,
-        )
-        for number in range(4)
-    ),
+    gpus=tuple(gpu(f"GPU-{number}") for number in range(4)),
     num_devices=4,
 )
 WAITING = f"waiting: GPU 1 (pid {NO_PROCESS}) is in use by others"
 PACKED = {"share_host": True}
-
-
-@pytest.fixture
-def stack():
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The loop with a fake ledger, start and clock: what it does, in which order, and when."""
 
 import signal
-from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -18,12 +17,6 @@ from tests.sweeper.loop.fakes import Loop, Script
 
 ONE, TWO = small(seed=1), small(seed=2)
 PACKED = {"share_host": True}
-
-
-@pytest.fixture
-def stack():
-    with ExitStack() as stack:
-        yield stack
 
 
 def test_every_repeat_is_claimed_and_run_once(stack):
