@@ -19,16 +19,14 @@ from scalemark.records.machine import Figure, Probe, Probed
 from scalemark.records.measurement import Doing, Phase
 from tests.command.programs import MEANS_AND_TOTAL, ONE, begin, environment_of, run, script, spec_of
 from tests.filled import MACHINE
-from tests.sweeper.processes import PATIENCE_S, assert_gone
+from tests.slurm import until
+from tests.sweeper.processes import assert_gone
 
 pytestmark = pytest.mark.integration
 
 
 def wait_for(path: Path) -> str:
-    until_s = time.monotonic() + PATIENCE_S
-    while not (path.exists() and path.read_text().endswith("\n")):
-        assert time.monotonic() < until_s, f"{path} was not written"
-        time.sleep(0.01)
+    until(lambda: path.exists() and path.read_text().endswith("\n"))
     return path.read_text()
 
 

@@ -3,16 +3,16 @@
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import PROJECT
 from tests.ran import ran
+from tests.slurm import until
 
 pytestmark = pytest.mark.integration
 
-PROJECT = Path(__file__).resolve().parents[3]
 GRID = ["-m", "model=trivial", "hardware=cpu", "num_gpus=1,2,4", "strategy=ps_cpu,replicated_none"]
 
 
@@ -51,7 +51,7 @@ def test_what_a_budget_left_out_runs_without_one(tmp_path):
 def test_interrupted_it_goes_on_and_repeats_nothing(tmp_path):
     words = command(tmp_path, "seed=907", "sweep.budget=1h")  # waits until a file `go` is there
     sweep = subprocess.Popen(words, cwd=PROJECT, stderr=subprocess.PIPE, text=True)
-    _wait_until_running(tmp_path, sweep)
+    until(lambda: list((tmp_path / "runs").glob("*/*/log.txt")))
     sweep.send_signal(2)
     _, stderr = sweep.communicate(timeout=60)
     assert sweep.returncode == 130, stderr
@@ -64,24 +64,8 @@ def test_interrupted_it_goes_on_and_repeats_nothing(tmp_path):
     assert repeats(tmp_path)["completed"] == num_completed
 
 
-def _wait_until_running(folder: Path, sweep: subprocess.Popen[str]) -> None:
-    deadline_s = time.monotonic() + 60
-    while not list((folder / "runs").glob("*/*/log.txt")):
-        assert sweep.poll() is None, sweep.communicate()[1]
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-
-
-def test_a_budget_that_is_shorter_than_a_trial_runs_one(tmp_path):
-    short = ran(command(tmp_path, "seed=4000", "sweep.budget=0.000001gpu_h"), cwd=PROJECT)
-    assert short.returncode == 0, short.stderr
-    assert "it is shorter than one trial, which ran alone" in one_line(short.stderr)
-    assert repeats(tmp_path) == {"completed": 1, "skipped": 11}
-
-
-@pytest.mark.parametrize("value", ["-1h", "0", "2", "1e9h", "nan"])
-def test_what_is_no_budget_is_refused_before_the_plan(tmp_path, value):
-    refused = ran(command(tmp_path, f"sweep.budget={value}"), cwd=PROJECT)
+def test_what_is_no_budget_is_refused_before_the_plan(tmp_path):
+    refused = ran(command(tmp_path, "sweep.budget=2"), cwd=PROJECT)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert f"sweep.budget={value}: wanted a time as 2h, 90m or 2h30m" in one_line(refused.stderr)
+    assert "sweep.budget=2: wanted a time as 2h, 90m or 2h30m" in one_line(refused.stderr)
     assert not (tmp_path / "r.db").exists()

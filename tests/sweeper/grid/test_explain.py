@@ -1,6 +1,7 @@
 """What is said of files and overrides that cannot be composed."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -11,6 +12,18 @@ from conf.schema import register
 from sweeper import SweepRefusedError
 from sweeper.grid.explain import check_forms, explain
 from tests.conf.test_resolve import FOLDER
+
+
+def said_of(*overrides: str, folder: Path = FOLDER, **more: object) -> str:
+    """Return what is said of overrides that Hydra refuses."""
+    register()
+    with (
+        initialize_config_dir(str(folder), version_base=None),
+        pytest.raises(HydraException) as raised,
+    ):
+        compose("config", overrides=list(overrides), **more)
+    GlobalHydra.instance().clear()
+    return explain(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -37,14 +50,7 @@ def test_a_wrong_line_of_a_hardware_profile_is_named_with_its_value(tmp_path, li
     (folder / "hardware" / "mine.yaml").write_text(
         text.replace("pcie_gb_per_s: 12.0", line, 1), encoding="utf-8"
     )
-    register()
-    with (
-        initialize_config_dir(str(folder), version_base=None),
-        pytest.raises(HydraException) as raised,
-    ):
-        compose("config", overrides=["hardware=mine"])
-    GlobalHydra.instance().clear()
-    assert explain(raised.value) == said
+    assert said_of("hardware=mine", folder=folder) == said
 
 
 @pytest.mark.parametrize(
@@ -57,29 +63,14 @@ def test_a_wrong_line_of_a_hardware_profile_is_named_with_its_value(tmp_path, li
     ],
 )
 def test_a_strategy_of_others_leads_to_ours(strategy, called):
-    register()
-    with (
-        initialize_config_dir(str(FOLDER), version_base=None),
-        pytest.raises(HydraException) as raised,
-    ):
-        compose("config", overrides=[f"strategy={strategy}"])
-    GlobalHydra.instance().clear()
-    assert (
-        explain(raised.value)
-        == f"strategy={strategy}: here it is called {called}; all has those of one host"
+    assert said_of(f"strategy={strategy}") == (
+        f"strategy={strategy}: here it is called {called}; all has those of one host"
     )
 
 
 def test_a_free_axis_that_is_given_twice_is_named():
-    register()
-    with (
-        initialize_config_dir(str(FOLDER), version_base=None),
-        pytest.raises(HydraException) as raised,
-    ):
-        compose("config", overrides=["+axes.zero=1", "+axes.zero=2"])
-    GlobalHydra.instance().clear()
-    assert (
-        explain(raised.value) == "axes.zero: given twice; give it once, as +axes.zero=VALUE,VALUE"
+    assert said_of("+axes.zero=1", "+axes.zero=2") == (
+        "axes.zero: given twice; give it once, as +axes.zero=VALUE,VALUE"
     )
 
 
@@ -100,14 +91,7 @@ def test_a_free_axis_that_is_given_twice_is_named():
     ids=str,
 )
 def test_what_cannot_be_there_is_said_with_what_can(arguments, said):
-    register()
-    with (
-        initialize_config_dir(str(FOLDER), version_base=None),
-        pytest.raises(HydraException) as raised,
-    ):
-        compose("config", overrides=arguments)
-    GlobalHydra.instance().clear()
-    assert explain(raised.value).startswith(said)
+    assert said_of(*arguments).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -122,14 +106,7 @@ def test_what_cannot_be_there_is_said_with_what_can(arguments, said):
     ],
 )
 def test_a_value_of_another_kind_is_refused_in_plain_words(argument, said):
-    register()
-    with (
-        initialize_config_dir(str(FOLDER), version_base=None),
-        pytest.raises(HydraException) as raised,
-    ):
-        compose("config", overrides=[argument])
-    GlobalHydra.instance().clear()
-    assert explain(raised.value) == f"{argument}: {said}"
+    assert said_of(argument) == f"{argument}: {said}"
 
 
 @pytest.mark.parametrize("arguments", [["--cfg"], ["-c"], ["--cfg", "model=vgg16"], ["--cfg=jobs"]])
@@ -170,13 +147,6 @@ def test_a_file_of_ones_own_that_gives_a_group_one_value_is_named_with_it(tmp_pa
     folder.mkdir(parents=True)
     (folder / "mine.yaml").write_text("# @package _global_\nmodel: trivial\n", encoding="utf-8")
     own = f"hydra.searchpath=[file://{folder.parent}]"
-    register()
-    with (
-        initialize_config_dir(str(FOLDER), version_base=None),
-        pytest.raises(HydraException) as raised,
-    ):
-        compose("config", overrides=["experiment=mine", own], return_hydra_config=True)
-    GlobalHydra.instance().clear()
-    assert explain(raised.value) == (
+    assert said_of("experiment=mine", own, return_hydra_config=True) == (
         "experiment/mine.yaml: write `- override /model: trivial` below defaults"
     )

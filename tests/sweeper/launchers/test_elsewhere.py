@@ -4,7 +4,6 @@ import fcntl
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -18,6 +17,7 @@ from sweeper.elsewhere import Far, Near
 from sweeper.launchers.prefix import Elsewhere, Remote
 from sweeper.starts import environment
 from tests.filled import PLACEMENT
+from tests.slurm import until
 from tests.specs import small
 from tests.sweeper.processes import wait_for_end, wait_until
 
@@ -100,10 +100,7 @@ def world(tmp_path, monkeypatch):
 
 
 def until_none_runs(world: World) -> None:
-    until_s = time.monotonic() + 300
-    while world.trainers():
-        assert time.monotonic() < until_s, "its trainer still runs"
-        time.sleep(0.05)
+    until(lambda: not world.trainers())
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

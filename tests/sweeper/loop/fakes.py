@@ -283,9 +283,6 @@ class Notes:
     def show(self, *_: object) -> None:
         raise AssertionError("nobody looks")
 
-    def label(self, trial: PlannedTrial) -> str:
-        return trial.label
-
     def attempt_ended(self, *_: object, again: str | None, eta_s: float | None) -> None:
         """It is in the story of the ledger."""
 

@@ -12,7 +12,6 @@ import pytest
 from conf.schema import LauncherConfig
 from scalemark.host.processes import OVERSLEPT_S
 from scalemark.records.measurement import AttemptResult, Doing, Outcome
-from scalemark.run_folder import RunFolder
 from sweeper.loop.attempt import (
     LOOK_EVERY_S,
     NO_MEMORY_S,
@@ -50,21 +49,12 @@ def begin(tmp_path, clock):
     with closing(Spawn((sys.executable, "-m", "tests.sweeper.starts.scripted"))) as spawn:
         attempts = []
 
-        def begin(
-            script: str,
-            *,
-            is_ready: str = "ready",
-            variables=None,
-            seen_as=RunFolder,
-            shares_host=False,
-        ):
+        def begin(script: str, *, is_ready: str = "ready", variables=None):
             folder = make_folder(tmp_path / "run", script)
             process = spawn.start(
                 folder, environment(os.environ | (variables or {}), "GPU-aa,GPU-bb")
             )
-            attempts.append(
-                Attempt(seen_as(folder.path), process, LIMITS, shares_host=shares_host, clock=clock)
-            )
+            attempts.append(Attempt(folder, process, LIMITS, clock=clock))
             if is_ready:
                 wait_until((folder.path / is_ready).exists, process.descriptor)
             return folder, attempts[-1]
@@ -484,14 +474,6 @@ def test_the_end_of_what_ran_while_nobody_looked_is_not_counted_either(begin, cl
     attempt.look()
     ended = attempt.ended()
     assert (ended.cause, ended.exit_code, ended.duration_s) == (None, 0, LOOK_EVERY_S)
-
-
-class CountedFolder(RunFolder):
-    num_reads = 0
-
-    def read_doing(self) -> Doing:
-        CountedFolder.num_reads += 1
-        return RunFolder.read_doing(self)
 
 
 def test_an_attempt_without_a_folder_is_ended_at_its_deadline(begin, clock):

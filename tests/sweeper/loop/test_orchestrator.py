@@ -21,11 +21,12 @@ from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, SweepRecord
 from scalemark.records.measurement import AttemptResult, Doing, Outcome, State
 from scalemark.run_folder import RunFolder
 from store.database import open_for_reading
+from store.ledger import OpenRepeat
 from store.reading import queries
 from sweeper.devices.host_lock import HostLock
 from sweeper.loop.attempt import Judged
 from sweeper.loop.run_folders import recover, write_end
-from sweeper.loop.supervision import Stop
+from sweeper.loop.supervision import Stop, Tools
 from tests import tiny_trainer
 from tests.filled import NOON, PLACEMENT, attempt
 from tests.slurm import until
@@ -35,11 +36,7 @@ from tests.sweeper.world import World, rows, story
 
 pytestmark = pytest.mark.integration
 
-
-@pytest.fixture
-def stack():
-    with ExitStack() as stack:
-        yield stack
+ORCHESTRATOR = 4194305  # more than Linux gives
 
 
 def test_every_state_is_written_down(stack):
@@ -81,14 +78,10 @@ def test_what_a_killed_orchestrator_left_is_recorded_or_run_again(stack):
     tools = World(stack, specs).tools
     done, not_done = tools.ledger.open_repeats()
     for repeat in (done, not_done):
-        tools.ledger.claim(repeat, NOON)
-        folder = RunFolder(Path("runs") / str(repeat.repeat_id))
-        folder.path.mkdir()
-        tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+        folder = _begin(tools, repeat, str(repeat.repeat_id))
         if repeat is done:
             assert tiny_trainer.main(small(seed=1), folder) == 0
-    with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE orchestrators SET pid = 4194305")  # more than Linux gives
+    _kill_orchestrator()
     recovered = recover(tools.ledger.engine)
     assert (recovered.num_orchestrators, recovered.num_completed, recovered.num_interrupted) == (
         1,
@@ -160,8 +153,7 @@ def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monke
     assert "database is locked" in str(world.orchestrator.failure)
     other.close()
     assert rows("SELECT state FROM repeats") == [("running",)]
-    with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    _kill_orchestrator()
     recovered = recover(world.tools.ledger.engine)
     assert recovered.num_completed == 1
     assert "; 1 had finished: recorded from their run folders" in str(recovered)
@@ -204,12 +196,8 @@ def test_while_it_waits_for_another_sweep_and_is_asked_to_stop_it_sleeps(stack):
 def test_what_a_damaged_folder_holds_is_run_again(stack):
     tools = World(stack, [small(seed=1)]).tools
     (repeat,) = tools.ledger.open_repeats()
-    tools.ledger.claim(repeat, NOON)
-    Path("runs/x").mkdir()
-    Path("runs/x/result.json").write_text("")
-    tools.ledger.run(repeat, str(Path("runs/x").resolve()), PLACEMENT, NOON)
-    with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    _begin(tools, repeat, "x").result.write_text("")
+    _kill_orchestrator()
     assert "; 1 had not: the next command that asks for them runs them" in str(
         recover(tools.ledger.engine)
     )
@@ -222,7 +210,7 @@ def test_what_a_killed_orchestrator_left_running_is_killed(stack):
     (repeat,) = tools.ledger.open_repeats()
     tools.ledger.claim(repeat, NOON)
     tools.ledger.run(repeat, "/nowhere", PLACEMENT, NOON)
-    marked = {**os.environ, ORCHESTRATOR_VARIABLE: "4194305"}
+    marked = {**os.environ, ORCHESTRATOR_VARIABLE: str(ORCHESTRATOR)}
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     with (
         subprocess.Popen(sleep, env=marked, process_group=0) as left,
@@ -230,30 +218,23 @@ def test_what_a_killed_orchestrator_left_running_is_killed(stack):
     ):
         until(lambda: has_begun(left.pid) and has_begun(stranger.pid))
         tools.ledger.started(repeat.repeat_id, left.pid, 1)
-        with sqlite3.connect("results.db") as connection:
-            connection.execute("UPDATE orchestrators SET pid = 4194305")
+        _kill_orchestrator()
         recover(tools.ledger.engine)
         assert left.wait(PATIENCE_S) == -signal.SIGKILL
         assert stranger.poll() is None
         stranger.kill()
 
 
-def test_ranks_that_a_killed_orchestrator_left_are_killed(
-    stack,
-):
+def test_ranks_that_a_killed_orchestrator_left_are_killed(stack):
     """They lead sessions of their own. Forked ones show the environment of their orchestrator's child, spawned ones their own."""
     tools = World(stack, [small(seed=1)]).tools
     (repeat,) = tools.ledger.open_repeats()
-    tools.ledger.claim(repeat, NOON)
-    folder = Path("runs/x").resolve()
-    folder.mkdir()
-    tools.ledger.run(repeat, str(folder), PLACEMENT, NOON)
+    folder = _begin(tools, repeat, "x").path
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
-    trainer, orchestrator = 4194304, 4194305
-    of_another = 4194303
+    trainer, of_another = 4194304, 4194303
     with ExitStack() as processes:
         started = []
-        for pid in (trainer, orchestrator, of_another):
+        for pid in (trainer, ORCHESTRATOR, of_another):
             marked = {**os.environ, ORCHESTRATOR_VARIABLE: str(pid)}
             process = subprocess.Popen(sleep, env=marked, cwd=folder, start_new_session=True)
             started.append(processes.enter_context(process))
@@ -261,8 +242,7 @@ def test_ranks_that_a_killed_orchestrator_left_are_killed(
         *left, left_alone = started
         until(lambda: all(has_begun(process.pid) for process in started))
         tools.ledger.started(repeat.repeat_id, trainer, 1)
-        with sqlite3.connect("results.db") as connection:
-            connection.execute("UPDATE orchestrators SET pid = ?", [orchestrator])
+        _kill_orchestrator()
         recover(tools.ledger.engine)
         assert [process.wait(PATIENCE_S) for process in left] == [-signal.SIGKILL] * 2
         assert left_alone.poll() is None
@@ -282,6 +262,21 @@ def test_only_ctrl_c_is_a_second_request_to_stop(signals, times):
     finally:
         signal.signal(signal.SIGHUP, before)
     assert stop.times_asked == times
+
+
+def _kill_orchestrator() -> None:
+    """Have it look killed."""
+    with sqlite3.connect("results.db") as connection:
+        connection.execute("UPDATE orchestrators SET pid = ?", [ORCHESTRATOR])
+
+
+def _begin(tools: Tools, repeat: OpenRepeat, name: str) -> RunFolder:
+    """Write down that an attempt runs in this folder, as if it had been started."""
+    tools.ledger.claim(repeat, NOON)
+    folder = RunFolder(Path("runs").resolve() / name)
+    folder.path.mkdir()
+    tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+    return folder
 
 
 def _when_running(then) -> None:
@@ -390,10 +385,7 @@ def test_a_reported_end_that_was_not_recorded_is_recorded(stack):
     """Its orchestrator was killed between the two."""
     tools = World(stack, [small(seed=1), small(seed=2)]).tools
     for repeat in tools.ledger.open_repeats():
-        tools.ledger.claim(repeat, NOON)
-        folder = RunFolder(Path("runs").resolve() / str(repeat.repeat_id))
-        folder.path.mkdir()
-        tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
+        folder = _begin(tools, repeat, str(repeat.repeat_id))
         spec = small(seed=repeat.repeat_id)
         assert tiny_trainer.main(spec, folder) == 0
         finished = replace(
@@ -402,8 +394,7 @@ def test_a_reported_end_that_was_not_recorded_is_recorded(stack):
             duration_s=7.5,
         )
         write_end(folder, replace(finished, placement=replace(PLACEMENT, start="fork")), NOON)
-    with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    _kill_orchestrator()
     assert recover(tools.ledger.engine).num_completed == 2
     reported = "SELECT outcome, message, start, exit_code, duration_s, environment_id FROM attempts JOIN placements ON placements.id = placement_id ORDER BY attempts.id"
     assert rows(reported) == [
@@ -416,12 +407,8 @@ def test_a_reported_end_that_was_not_recorded_is_recorded(stack):
 def test_the_end_of_a_killed_orchestrators_attempt_is_in_its_folder(stack):
     tools = World(stack, [small(seed=1)]).tools
     (repeat,) = tools.ledger.open_repeats()
-    tools.ledger.claim(repeat, NOON)
-    folder = RunFolder(Path("runs/x").resolve())
-    folder.path.mkdir()
-    tools.ledger.run(repeat, str(folder.path), PLACEMENT, NOON)
-    with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    folder = _begin(tools, repeat, "x")
+    _kill_orchestrator()
     assert "; 1 had not: the next command that asks for them runs them" in str(
         recover(tools.ledger.engine)
     )
@@ -450,8 +437,7 @@ def test_a_full_disk_ends_the_sweep_and_keeps_the_result(stack):
     assert rows("SELECT count(*) FROM attempts") == [(0,)]
     (draft,) = Path("runs").glob("*/*/ended.draft")
     draft.rmdir()
-    with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE orchestrators SET pid = 4194305")
+    _kill_orchestrator()
     recovered = recover(world.tools.ledger.engine)
     assert recovered.num_completed == 1
     assert "; 1 had finished: recorded from their run folders" in str(recovered)
