@@ -193,8 +193,8 @@ def test_published_figures_are_those_of_nvidias_bert(
         ({"source": "  "}, "source='  ': wanted one that others can look up"),
         ({"citation": "?"}, r"citation='\?': wanted one that others can look up"),
         ({"hardware": ""}, r"hardware is empty; write \? when it is not known"),
-        ({"note": "a\x00b"}, "note has a character that is no text"),
-        ({"model": "\udcff"}, "model has a character that is no text"),
+        ({"note": "a\x00b"}, "note: a NUL character in it"),
+        ({"model": "\udcff"}, "model: half of a surrogate pair in it"),
         (
             {"citation": "https://me:secret@example.org/x"},
             "citation has an address with a password in it; leave the password out",
