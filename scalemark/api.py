@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -228,12 +229,17 @@ class Results:
         try:
             results = self.where(*filters, **wanted)._chosen().results
         except NothingFoundError as error:
-            return _empty(str(error))
+            nothing = _frame(TRIALS, [])
+            nothing.attrs["why"] = str(error)
+            warnings.warn(str(error), NothingFoundWarning, stacklevel=2)
+            return nothing
         rows = []
         for result in sorted(results, key=_order):
             cells = {column.name: column.cell(result) for column in TRIALS}
             rows.append(cells | result.free)
-        return _frame((*TRIALS, *_free(results)), rows)
+        # axes that only some results have, as those of a user's program
+        free = dict.fromkeys(chain.from_iterable(result.free for result in results))
+        return _frame((*TRIALS, *(FrameColumn(name, "object") for name in free)), rows)
 
     def __repr__(self) -> str:
         chosen = {"sweep": self.sweep, "origin": self.origin, "source": self.source}
@@ -284,26 +290,10 @@ def _frame(columns: Sequence[FrameColumn], rows: Sequence[Mapping[str, Any]]) ->
     return pd.DataFrame(cells)
 
 
-def _empty(why: str) -> pd.DataFrame:
-    """Return a frame without rows, and warn why it has none."""
-    nothing = _frame(TRIALS, [])
-    nothing.attrs["why"] = why
-    warnings.warn(why, NothingFoundWarning, stacklevel=3)
-    return nothing
-
-
 _COLUMNS = ["", "", "| column | dtype | |", "|---|---|---|"]
 for _column in TRIALS:
     _COLUMNS.append(f"| {_column.name} | {_column.dtype} | {_column.meaning} |")
 Results.trials.__doc__ = inspect.cleandoc(Results.trials.__doc__ or "") + "\n".join(_COLUMNS)
-
-
-def _free(results: Iterable[Result]) -> list[FrameColumn]:
-    """Return the columns of axes that only some results have, as those of a user's program."""
-    names: dict[str, None] = {}
-    for result in results:
-        names.update(dict.fromkeys(result.free))
-    return [FrameColumn(name, "object") for name in names]
 
 
 def _order(result: Result) -> tuple[SortKey, ...]:

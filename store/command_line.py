@@ -76,7 +76,7 @@ def typer_app(commands: Mapping[str, Command], about: str = "") -> typer.Typer:
     for name, command in commands.items():
         module, _, function = command.function.partition(":")
         run = getattr(import_module(module), function)
-        if command.in_one_view:
+        if command.function.startswith(("analysis.", "plots.")):  # all as of one moment
             run = one_view()(run)
         summary, _, _ = inspect.cleandoc(run.__doc__ or "").partition("\n\n")
         # of a list of commands Typer keeps the ends of lines

@@ -15,11 +15,6 @@ class Command:
     function: str  # "package.module:function"
     reads_arguments: bool = False  # a main(program=...) that reads sys.argv itself
 
-    @property
-    def in_one_view(self) -> bool:
-        """Return whether it reads everything as of one moment, as all that draws and analyses."""
-        return self.function.startswith(("analysis.", "plots."))
-
 
 DB: Mapping[str, Command] = {
     "query": Command("Run a SELECT.", "store.commands.read:query"),

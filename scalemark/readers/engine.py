@@ -115,7 +115,7 @@ def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> Non
         for label, _, counts in _labelled(own, words.counted_item):
             rows = zip(counts, other.values, values, strict=False)
             ratios = [count / time * per_ms / rate for count, time, rate in rows]
-            share = round(_median(ratios))
+            share = round(statistics.median(ratios or [0.0]))
             if share > 1 and (not step or share == _usual_gap(step, lines)):
                 continue  # the steps since the line before
             if share >= 1 and all(abs(ratio / share - 1) < _STEADY for ratio in ratios):
@@ -163,17 +163,11 @@ def _usual_gap(pattern: str, lines: Sequence[str]) -> float:
     steps = []
     for match in filter(None, map(compiled.search, lines)):
         steps.append(words.number(match["step"]) or 0.0)
-    return _median([gap for gap in _gaps(steps) if gap > 0], default=1.0)
+    return statistics.median([gap for gap in _gaps(steps) if gap > 0] or [1.0])
 
 
 def _gaps(values: Sequence[float]) -> list[float]:
     return [after - before for before, after in pairwise(values)]
-
-
-def _median(values: Sequence[float], default: float = 0.0) -> float:
-    if values:
-        return statistics.median(values)
-    return default
 
 
 def _derive(column: Column, lines: Sequence[str]) -> None:
@@ -353,7 +347,7 @@ class _Builder:
                 windows.append(rate * (time_s - time_before) / (count - count_before))
             means.append(rate * time_s / count)
             time_before, count_before = time_s, count
-        usual = _median(means)
+        usual = statistics.median(means or [0.0])
         if "items" in more and not 1 - _ROUGHLY < usual < 1 + _ROUGHLY:
             return False
         apart = _spread(means[1:])
@@ -393,7 +387,7 @@ def _growing(texts: Sequence[str], groups: Sequence[str], item: str = "") -> dic
 
 
 def _spread(values: Sequence[float]) -> float:
-    usual = _median(values)
+    usual = statistics.median(values or [0.0])
     if not usual:
         return math.inf
     return max(abs(value / usual - 1) for value in values)

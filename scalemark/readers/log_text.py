@@ -147,12 +147,6 @@ def cleaned(line: str) -> str:
     return ""
 
 
-def named_below(folder: Path, name: str) -> list[Path]:
-    """Return the files of this name, those of upper folders first. Links are not followed."""
-    named = [path for path in folder.rglob(name) if path.is_file() and not path.is_symlink()]
-    return sorted(named, key=lambda path: (len(path.parts), path))
-
-
 def read_text(path: Path) -> str | None:
     """Return the text of a file; None where it cannot be read or is no text."""
     try:

@@ -313,15 +313,12 @@ def _shown(text: str, also: str) -> str:
     masked = without_secrets(text)
     if masked.isprintable():
         return masked
-    printable = "".join(
-        character if character.isprintable() or character in also else _escaped(character)
-        for character in masked
-    )
+    printable = ""
+    for character in masked:
+        if not (character.isprintable() or character in also):
+            character = character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        printable += character
     return without_secrets(printable)  # an escape may have become a part of a name
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def _begin(text: str, most: int) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scalemark.readers.fields import ObjectReader, is_in_the_midst, metrics_of, usable
 from scalemark.readers.kinds.tqdm import BarReader
-from scalemark.readers.log_text import json_of, named_below, read_text
+from scalemark.readers.log_text import json_of, read_text
 from scalemark.readers.opening import Reader, Reading
 from scalemark.readers.words import Role, chosen, item_of, number, usable_rate
 
@@ -66,9 +66,10 @@ class HuggingFaceReader(Reader):
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         for name in () if self._has_total else FILES:
-            for path in named_below(folder, name):
-                reading = self.read_file(path)
-                if reading:
+            # those of upper folders first; links are not followed
+            for path in sorted(folder.rglob(name), key=lambda path: (len(path.parts), path)):
+                is_own = path.is_file() and not path.is_symlink()
+                if is_own and (reading := self.read_file(path)):
                     yield reading
                     return
 
