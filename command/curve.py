@@ -435,6 +435,11 @@ class PrintedNumbers:
             return None
         return statistics.median(last)
 
+    @property
+    def num_rated_ranks(self) -> int:
+        """Return how many ranks print a rate that may be of their own items, as far as named."""
+        return len(self._reader.rated_ranks)
+
     def take_line(self, line: str, arrival_s: float) -> None:
         """Read a line. Raises ReadError where that takes too long."""
         self.num_lines_since += 1

@@ -3,7 +3,7 @@
 import re
 import signal
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -218,15 +218,19 @@ def no_number(problem: str, spec: TrialSpec, end: ProgramEnd) -> AttemptResult:
     return ended(Outcome.INVALID, "\n".join([message, LAST_LINES, *shown]))
 
 
-def completion_note(end: ProgramEnd, spec: TrialSpec, num_gpus_here: int, of_numbers: str) -> str:
-    """Say what is to know of a program that was measured; empty where all is as it should be."""
-    said = [_left_behind(end)]
+def completion_notes(
+    end: ProgramEnd, spec: TrialSpec, num_gpus_here: int, num_rated_ranks: int
+) -> Iterator[str]:
+    """Say what is to know of a program that was measured; nothing where all is as it should be."""
+    if end.left_behind:
+        yield _left_behind(end)
     if 0 < num_gpus_here < spec.num_gpus:
-        said.append(
-            f"clocks and neighbors of GPUs were watched on the first of {spec.hosts} hosts only"
+        yield f"clocks and neighbors of GPUs were watched on the first of {spec.hosts} hosts only"
+    if num_rated_ranks > 1 and not spec.per_gpu:
+        yield (
+            f"{num_rated_ranks} ranks print a rate, and that of one is taken for all; where each "
+            "counts its own items, give command.per_gpu=true"
         )
-    said.append(of_numbers)
-    return "; ".join(filter(None, said))
 
 
 def _left_behind(end: ProgramEnd) -> str:

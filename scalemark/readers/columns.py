@@ -218,12 +218,12 @@ _IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IG
 _CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×*])\s*$", re.I)
 _OF_BARS = ("it/s", "s/it")
 _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
-    r"(?:\d(?![\d.]*(?:-(?:gpu|device|chip)s?|\s(?:gpus|devices|chips))\b)|\b(?:nan|inf)\b)"
+    rf"(?:\d(?![\d.]*(?:-(?:gpu|device|chip)s?|\s(?:gpus|devices|chips))\b)|\b{words.NOT_FINITE}\b)"
     r"\S*\s+(?:[KMGT]i?B\s+)?(?=\D)",  # and the memory before it
     re.IGNORECASE,
 )
 _ENDS_WITH_WINDOW = re.compile(r"\d+ ?(?:s|sec|seconds|min): ?$")
-_ENDS_WITH_NUMBER = re.compile(r"\d[:\])]?\s*$")
+_ENDS_WITH_NUMBER = re.compile(rf"(?:\d[:\])]?|\b{words.NOT_FINITE})\s*$")
 _NO_STEP = re.compile(
     r"(?<![a-z])(?:checkpoint|sav(?:ed|ing)|(?:down|up|re|pre)?load|(?:re)?compil|eval|valid)"
     r"|step = \d+ \([\d.]+ sec\)",  # of TensorFlow's Estimator: all steps since the line before

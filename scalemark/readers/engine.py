@@ -302,7 +302,9 @@ class _Builder:
             more = {}
         loss = _LOSS.search(self._own[-1])
         if loss:
-            more["loss"] = rf"\b{columns.literal(loss[1])}(?P<loss>[-+\d.,eE]+|nan|inf)"
+            more["loss"] = (
+                rf"\b{columns.literal(loss[1])}(?P<loss>-?{words.NOT_FINITE}|[-+\d.,eE]+)"
+            )
         return more
 
     def _of_record(self, lines: Sequence[str]) -> dict[str, str]:
@@ -418,6 +420,6 @@ def _number(column: Column, group: str) -> str:
     number_pattern = f"[{characters}]+"
     if re.search(r"\d[kKMGBT]", written):
         number_pattern += "[kKMGBT]?"
-    if "nan" in written or "inf" in written:
-        number_pattern += "|nan|inf"
+    if re.search(words.NOT_FINITE, written):
+        number_pattern += f"|{words.NOT_FINITE}"
     return rf"(?P<{group}>{number_pattern}){columns.literal(column.unit)}"

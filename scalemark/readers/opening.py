@@ -1,7 +1,7 @@
 """Opens the reader that `read=KIND[:ARGUMENT]` names; the folder `kinds/` is the registry."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -50,6 +50,7 @@ class Reader(ABC):
     wanted_item = ""  # what the trial counts: chooses where a program tells of several items
     num_ranks: int | None = None  # of the program, where that is known: see named_rank
     takes_prefixes = False  # it gets what launchers put before lines: the user's words may name it
+    rated_ranks: Collection[int | str] = ()  # those named before lines with a rate of any number
 
     @abstractmethod
     def read_line(self, line: str) -> Reading | None:
@@ -120,6 +121,7 @@ class _Cleaned(Reader):
         self._readers: dict[int | str | None, Reader] = {None: reader}
         self._rank: int | str | None = None  # the one that is read, or may be
         self._has_told = False
+        self.rated_ranks: set[int | str] = set()
 
     def read_line(self, line: str) -> Reading | None:
         line = cleaned(line)
@@ -132,13 +134,18 @@ class _Cleaned(Reader):
         is_lower = self._rank is None
         if isinstance(rank, int) and isinstance(self._rank, int):  # hosts have no order
             is_lower = rank < self._rank
-        if self._has_told and rank != self._rank and not is_lower:
+        is_left_out = self._has_told and rank != self._rank and not is_lower
+        if is_left_out and rank in self.rated_ranks:
             return None
         if rank not in self._readers:
             self._readers[rank] = deepcopy(self._readers[None])
         if is_lower and not self._has_told:
             self._rank = rank
         reading = self._readers[rank].read_line(text)
+        if reading and reading.throughput is not None and reading.per_gpu is None:
+            self.rated_ranks.add(rank)
+        if is_left_out:
+            return None
         if reading:
             self._rank, self._has_told = rank, True
         return reading

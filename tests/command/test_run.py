@@ -149,6 +149,19 @@ def test_numbers_of_one_gpu_are_added_up():
     assert result.measurement.throughput == pytest.approx(20)
 
 
+@pytest.mark.parametrize(
+    ("rate", "per_gpu", "is_told"),
+    [("rate 10", False, True), ("rate 10", True, False), ("ok", False, False)],
+)
+def test_ranks_that_each_print_a_rate_are_told_of(rate, per_gpu, is_told):
+    """A bug: that of the first was stored as the sum of both, and nothing was said."""
+    lines = f"print(f'[rank0]: step {{n}} rate 10'); print(f'[rank1]: step {{n}} {rate}')"
+    command = script(f"for n in range(20): {lines}")
+    result, _ = run(spec_of(command, items_per_step="num_gpus", per_gpu=per_gpu))
+    said = "2 ranks print a rate, and that of one is taken for all; where each counts its own items, give command.per_gpu=true"
+    assert (said in result.message) == is_told, result.message
+
+
 TF_CNN = """
     import time
     print("Step\\tImg/sec\\ttotal_loss")

@@ -10,7 +10,7 @@ import re
 
 from scalemark.readers.fields import metrics_of
 from scalemark.readers.opening import Reader, Reading
-from scalemark.readers.words import seconds, whole
+from scalemark.readers.words import NOT_FINITE, seconds, whole
 
 ABOUT = "keras reads progress lines of fit: steps over all epochs, and their time where it is shown"
 _EPOCH = re.compile(r"\bEpoch (\d+)(?:/\d+)?:?\s*$")
@@ -21,7 +21,7 @@ _BAR = re.compile(
 )
 _TRAIN_ON = re.compile(r"\bTrain on ([\d,]+) samples")
 _FASTEST_S = 1e-3  # of a step of Keras 1
-_METRIC = re.compile(r"(?:^|\s-\s|\s)([A-Za-z_]\w*): ([-+\d.eE]+|nan|inf)")
+_METRIC = re.compile(rf"(?:^|\s-\s|\s)([A-Za-z_]\w*): (-?{NOT_FINITE}|[-+\d.eE]+)")
 
 
 class KerasReader(Reader):

@@ -327,6 +327,16 @@ def test_a_pattern_reads_the_loss_where_all_lines_have_it():
     assert [dict(reading.metrics) for reading in search(lines).fits[0].readings] == [{}, {}]
 
 
+@pytest.mark.parametrize("unfinite", ["nan", "NaN", "-inf"])
+@pytest.mark.parametrize("line", ["step {} loss {} 100 img/s", "step {} 100 img/s, loss={}"])
+def test_lines_whose_loss_is_no_number_any_more_are_read(line, unfinite):
+    """A bug: their pattern knew numbers alone, so that nobody saw that a loss went."""
+    losses = ["0.25"] * 5 + [unfinite] * 5
+    best, *_ = search([line.format(*each) for each in enumerate(losses)]).fits
+    read = [reading.metrics["loss"] for reading in best.readings]
+    assert [math.isfinite(loss) for loss in read] == [True] * 5 + [False] * 5
+
+
 def test_json_is_read_as_json_and_not_by_a_pattern():
     best, other = search(['{"step": 10, "tokens_per_second": 12034.5}']).fits
     assert (best.read, other.read.partition(":")[0]) == ("json", "regex")
