@@ -96,7 +96,7 @@ def test_a_wheel_simulates_reads_and_advises(scalemark: Run, programs: Path):
     assert "replicated_nccl" in advice.stdout, advice.stderr
     suggested = re.sub(r"[\s\\]+", " ", advice.stdout)  # a long line is folded
     assert f" {programs}/scalemark sweep from=" in suggested
-    published = scalemark("list", "--origin", "published", "model=resnet50", "num_gpus=8")
+    published = scalemark("table", "--origin", "published", "model=resnet50", "num_gpus=8")
     assert "resnet50" in published.stdout, published.stderr
 
     assert {"results.db", "runs", "figures"} < {path.name for path in Path().iterdir()}

@@ -12,6 +12,7 @@ from tests.conftest import PROJECT
 from tests.ran import ran
 from tests.specs import small
 from trainer import devices, run
+from trainer.towers import Towers
 
 pytestmark = pytest.mark.integration
 
@@ -86,7 +87,7 @@ def test_the_deadline_of_the_supervisor_comes_before_worker_0s(tmp_path, monkeyp
     assert 900 < longer < 1000
 
 
-class Timed:
+class Timed(Towers):
     """Towers whose clock goes on by 1 and 2 as they trace, and by 4 and 8 as they run."""
 
     def __init__(self):
