@@ -1,13 +1,15 @@
-"""GPUs and drivers without kernels are found before a sweep, and named with a remedy."""
+"""GPUs and drivers without kernels are found before a sweep, and named with a remedy; processes of trials are told from others."""
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pynvml
 import pytest
 
 from scalemark.host import gpu_libraries
-from scalemark.host.gpu_libraries import Libraries, installed, problem
+from scalemark.host.gpu_libraries import Libraries, installed, problem, started_by_scalemark
 from scalemark.records.machine import Gpu
 from tests.conftest import PROJECT
 
@@ -98,3 +100,34 @@ def test_without_a_driver_nothing_is_known(monkeypatch):
 
 def refuse_package(_):
     raise gpu_libraries.metadata.PackageNotFoundError
+
+
+PROCESSES = {
+    7: (1, ["PATH=/bin", "SCALEMARK_ORCHESTRATOR=5"]),
+    8: (7, ["PATH=/bin"]),
+    9: (8, None),  # of another user
+    20: (1, ["SCALEMARK_CACHE=x", "OTHER_SCALEMARK_ORCHESTRATOR=5"]),
+    21: (20, None),
+    22: (99, []),  # whose parent has ended
+}
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    (tmp_path / "stat").write_text("btime 1\n")
+    for pid, (parent, variables) in PROCESSES.items():
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        (folder / "stat").write_text(f"{pid} (a (b) c) S {parent}{' 0' * 50}")
+        if variables is not None:
+            (folder / "environ").write_bytes(b"".join(f"{one}\0".encode() for one in variables))
+
+
+@pytest.mark.parametrize(
+    ("pid", "is_ours"),
+    [(7, True), (8, True), (9, True), (20, False), (21, False), (22, False), (99, None)],
+)
+@pytest.mark.usefixtures("proc")
+def test_descent_and_environment_tell_what_is_ours(pid, is_ours):
+    assert started_by_scalemark(pid) is is_ours

@@ -4,10 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from benchmarks.coverage import stored
 from benchmarks.step_times import Times
-from scalemark.stats.within_process import FEWEST_STEPS, interval_within
+from scalemark.stats.within_process import (
+    FEWEST_STEPS,
+    error_of_mean,
+    interval_within,
+    pauses,
+    reaches,
+    rough_warm_up,
+    two_speeds,
+    warm_up,
+    without_trend,
+)
 
 
 def test_of_less_than_eight_steps_nobody_knows_an_interval():
@@ -137,3 +148,164 @@ def test_a_stall_of_a_few_steps_is_no_second_speed():
 def test_one_step_that_took_longer_than_all_others_tells_nothing():
     assert interval_within(100.0, [0.5] * 99 + [50.0]) is None
     assert interval_within(100.0, [1.0] * 8 + [1e9]) is None
+
+
+def noise(num_steps=100, deviation=0.01):
+    return deviation * np.random.default_rng(1).normal(size=num_steps)
+
+
+def test_steps_in_a_row_are_one_pause():
+    around = noise()
+    around[[10, 11, 12, 40]] += [1.0, 2.0, 0.5, 1.0]
+    found = pauses(around)
+    assert found.extra == pytest.approx([3.5, 1.0], abs=0.1)
+    assert np.abs(found.smooth).max() < 0.05
+
+
+def test_a_run_that_is_shorter_takes_less_time():
+    around = noise()
+    around[50:60] -= 0.2
+    assert pauses(around).extra == pytest.approx([-2.0], abs=0.1)
+
+
+@pytest.mark.parametrize("paused", [[], list(range(0, 100, 3))])
+def test_no_pause_and_too_many_of_them_are_none(paused):
+    around = noise()
+    around[paused] += 1.0
+    found = pauses(around)
+    assert (len(found.extra), found.smooth.tolist()) == (0, around.tolist())
+
+
+def test_without_pauses_nothing_is_added():
+    assert reaches(np.empty(0)) == (0.0, 0.0)
+
+
+def test_fewer_pauses_tell_less_of_how_often_they_come():
+    shares = [reaches(np.ones(num))[1] / num for num in (1, 3, 10, 100)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 5
+    assert shares[-1] == pytest.approx(0.2, abs=0.05)
+
+
+def test_what_pauses_may_take_less_is_less_than_they_took():
+    for num in (1, 2, 5):
+        less, more = reaches(np.ones(num))
+        assert 0.5 * num < less < num < more
+
+
+def test_of_shorter_steps_both_reaches_are_turned():
+    less, more = reaches(np.array([1.0, 2.0]))
+    assert reaches(np.array([-1.0, -2.0])) == pytest.approx((more, less))
+
+
+def test_the_reach_holds_the_rate_of_pauses_that_are_not_alike():
+    """Of 4 pauses on average; of the normal quantile it would be 87 %."""
+    random = np.random.default_rng(2)
+    nums = random.poisson(4.0, 1000)
+    held = total = 0
+    for num in nums[nums > 0]:
+        extra = random.exponential(1.0, num)
+        less, more = reaches(extra)
+        held += extra.sum() - less <= 4.0 <= extra.sum() + more
+        total += 1
+    assert 0.90 <= held / total <= 0.97
+
+
+def alike(correlation, num_values, seed=1):
+    new = np.random.default_rng(seed).normal(size=num_values + 300)
+    values = lfilter([1.0], [1.0, -correlation], new)[300:]
+    return values - values.mean()
+
+
+def test_of_white_noise_it_is_the_variance_by_their_number():
+    values = alike(0.0, 1000)
+    assert error_of_mean(values).variance == pytest.approx(values.var() / 1000, rel=0.1)
+
+
+@pytest.mark.parametrize("num_values", [1999, 20_000])
+def test_of_values_alike_it_is_that_of_their_long_run(num_values):
+    """Average neighbors where there are more than 2,000 values; means tell the same."""
+    expected = 1 / (1 - 0.9) ** 2 / num_values
+    assert error_of_mean(alike(0.9, num_values)).variance == pytest.approx(expected, rel=0.3)
+
+
+def test_slow_noise_is_found_below_white_noise():
+    """Neighbors correlate by 0.3, though half of the variance lasts for 50 values."""
+    slow = lfilter([1.0], [1.0, -0.98], np.random.default_rng(3).normal(size=5300))[300:]
+    values = slow / slow.std() + np.random.default_rng(4).normal(size=5000)
+    by_neighbors = values.var() / 5000 * (1 + 0.5) / (1 - 0.5)
+    assert error_of_mean(values - values.mean()).variance > 5 * by_neighbors
+
+
+def test_what_remembers_for_long_has_few_degrees_of_freedom():
+    found = [error_of_mean(alike(correlation, 100)).freedom for correlation in (0.0, 0.6, 0.95)]
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < 4
+
+
+def test_equal_values_have_no_error():
+    assert error_of_mean(np.zeros(8)).variance == 0.0
+
+
+@pytest.mark.parametrize(
+    ("num", "tau", "noise"), [(100, 20, 0.01), (300, 30, 0.005), (1000, 60, 0.005)]
+)
+def test_a_warm_up_that_fades_is_not_two_speeds(num, tau, noise):
+    """A bug: its first steps were taken for another speed, and the interval left the true one out."""
+    fades = 1 + 0.1 * np.exp(-np.arange(num) / tau)
+    found = [
+        fades * np.exp(np.random.default_rng(seed).normal(0, noise, num)) for seed in range(40)
+    ]
+    held = 0
+    for values in found:
+        low, high = interval_within(1 / values.mean(), values)
+        held += low <= 1 <= high
+    assert held >= 36
+
+
+def test_a_run_that_reaches_the_end_has_all_of_it():
+    """A bug: of more than 200 steps the last few were counted as the other speed."""
+    values = np.concatenate([np.full(4998, 1.0), np.full(5042, 1.1)])
+    values *= np.exp(np.random.default_rng(1).normal(0, 0.01, len(values)))
+    found = two_speeds(values, without_trend(values))
+    assert abs(found.rest).max() < 0.06
+
+
+NUM = 100
+
+
+def steps(size=0.1, length=0.1, noise=0.01, num=NUM, seed=1):
+    """Steps that take 1 each after a warm-up."""
+    fading = size * np.exp(-(np.arange(num) + 0.5) / (length * num))
+    return 1 + fading + noise * np.random.default_rng(seed).normal(size=num)
+
+
+@pytest.mark.parametrize("num", [100, 5000])
+@pytest.mark.parametrize("size", [0.1, -0.1])
+def test_it_takes_its_share_of_the_time(size, num):
+    found = warm_up(steps(size, num=num))
+    assert found.extra.mean() == pytest.approx(size / 10, rel=0.2)
+    assert found.extra[0] == pytest.approx(size, rel=0.2)
+
+
+def test_steady_steps_seldom_have_one():
+    found = [warm_up(steps(0.0, seed=seed)) for seed in range(200)]
+    assert sum(one is not None for one in found) <= 16
+
+
+def test_a_line_equal_steps_and_few_of_them_have_none():
+    for values in (np.linspace(1.0, 1.2, NUM), np.ones(NUM), steps(num=69)):
+        assert warm_up(values) is None
+        assert np.abs(rough_warm_up(values)).max() < 1e-9
+
+
+def test_pauses_hardly_move_the_guess():
+    calm = steps()
+    paused = calm.copy()
+    paused[[2, 17, 18, 60]] += 5.0
+    assert rough_warm_up(paused) == pytest.approx(rough_warm_up(calm), abs=0.03)
+
+
+def test_the_longer_it_lasts_the_less_is_known_of_what_follows():
+    short, long = (warm_up(steps(0.3, length)).inflation for length in (0.03, 0.15))
+    assert 1.0 < short < 2.0 < 5.0 < long

@@ -1,4 +1,4 @@
-"""A process is known again, and never taken for another of its number."""
+"""A process is known again, and never taken for another; a lack of memory is told from other errors."""
 
 import fcntl
 import os
@@ -9,10 +9,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from scalemark.host.processes import (
+    GAVE_UP,
     HEARTBEAT_TIMEOUT,
+    available_bytes,
+    cause_of_nccl,
     dead_in_s,
     is_alive,
+    is_lack_of_gpu_memory,
     is_visible,
     start_ticks,
     this_process,
@@ -101,3 +107,90 @@ def test_descriptors_above_those_of_select_are_waited_for():
         for descriptor in (reader, writer, high):
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+NCCL = "NCCL: unhandled cuda error. Set NCCL_DEBUG=WARN for detail."
+NO_ALGORITHM = "No algorithm worked!  Error messages:\n  Unknown: CUDNN_STATUS_NOT_SUPPORTED"
+TRIED = (
+    "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.41GiB with freed_by_count=0. "
+    "The caller indicates that this is not a failure"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "log", "is_lack"),
+    [
+        ("CUBLAS_STATUS_ALLOC_FAILED", "", True),
+        (NCCL, "NCCL WARN Cuda failure 'out of memory'", True),
+        (NCCL, "include/alloc.h:228 NCCL WARN Cuda failure 2 'out of memory'", True),
+        (NCCL, "NCCL WARN Cuda failure 217 'peer access is not supported'", False),
+        (NCCL, TRIED, False),
+        (NCCL, "", False),
+        (NO_ALGORITHM, "", False),
+        (NO_ALGORITHM, TRIED, True),
+        (NO_ALGORITHM, "gpu_async_0 cuMemAllocAsync failed to allocate 9 bytes", True),
+        ("No algorithm worked!\n  CUDNN failed to allocate the scratch space", "", True),
+        (
+            "No BLAS for stream.",
+            "failed to create cublas handle: the resource allocation failed",
+            True,
+        ),
+        (
+            "No BLAS for stream.",
+            "failed to create cublas handle: the library was not initialized",
+            False,
+        ),
+        ("Matrix size-incompatible", TRIED, False),
+    ],
+)
+def test_errors_of_many_causes_are_judged_by_the_log(error, log, is_lack):
+    """A bug: whatever CUDA refused NCCL was out of memory, and larger trials were skipped."""
+    assert is_lack_of_gpu_memory(error, log) is is_lack
+
+
+def test_what_cuda_refused_nccl_is_found_in_the_log():
+    log = "x NCCL WARN Cuda failure 'invalid argument'\nx NCCL WARN commDestroySync: error 1\n"
+    assert cause_of_nccl(NCCL, log) == "Cuda failure 'invalid argument'"
+    assert cause_of_nccl(NCCL, "") == cause_of_nccl(NO_ALGORITHM, log) == ""
+
+
+def test_an_attempt_that_may_fail_is_no_giving_up():
+    assert not GAVE_UP.search(TRIED)
+
+
+GIB = 2**30
+
+
+def make(root, cgroup, limits):
+    """Write files as the kernel shows them, with 16 GiB available."""
+    meminfo = f"MemTotal: {32 * 2**20} kB\nMemAvailable: {16 * 2**20} kB\nHugePages_Total: 0\n"
+    files = {"proc/meminfo": meminfo, "proc/self/cgroup": cgroup}
+    files |= {f"sys/fs/cgroup/{name}": f"{limit}\n" for name, limit in limits.items()}
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+V1 = "5:cpu,cpuacct:/job\n4:memory:/job\n0::/\n"
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "limits", "gib"),
+    [
+        ("0::/\n", {}, 16),
+        ("0::/\n", {"memory.max": 4 * GIB}, 4),
+        ("0::/\n", {"memory.max": 64 * GIB}, 16),
+        ("0::/job/step\n", {"job/step/memory.max": "max", "job/memory.max": 2 * GIB}, 2),
+        (V1, {"memory/job/memory.limit_in_bytes": 3 * GIB}, 3),
+        (V1, {"memory/memory.limit_in_bytes": 1 * GIB}, 1),
+        (V1, {"memory/job/memory.limit_in_bytes": 2**63 - 4096}, 16),
+    ],
+)
+def test_the_least_of_all_limits_counts(tmp_path, cgroup, limits, gib):
+    make(tmp_path, cgroup, limits)
+    assert available_bytes(tmp_path) == gib * GIB
+
+
+def test_this_machine_has_some():
+    assert available_bytes() > 0
