@@ -107,7 +107,7 @@ def filled(template: str, values: Mapping[str, str], *, shell: bool) -> list[str
         raise TemplateError(problem)
     if shell:
         return ["/bin/sh", "-c", replaced(template, values, quote=shlex.quote)]
-    return [replaced(word, values) for word in shlex.split(_compact(template))]
+    return [replaced(word, values) for word in words(template, shell=False)]
 
 
 def words(template: str, *, shell: bool) -> list[str]:
@@ -163,17 +163,14 @@ def _compact(template: str) -> str:
 def _check_words(template: str) -> None:
     """Raise TemplateError for what no argument vector can be made of."""
     template = _compact(template)
-    try:
-        words = shlex.split(template)
-    except ValueError as error:
-        raise TemplateError(_unbalanced(error)) from error
-    if not words or not words[0]:
+    split = words(template, shell=False)
+    if not split or not split[0]:
         raise TemplateError(
             "command.run: found nothing to start; wanted a program and its arguments"
         )
-    if _ASSIGNMENT.match(words[0]):
+    if _ASSIGNMENT.match(split[0]):
         raise TemplateError(
-            f"command.run: {words[0]} before a program is for a shell; write `env {words[0]} ...`, "
+            f"command.run: {split[0]} before a program is for a shell; write `env {split[0]} ...`, "
             "or set command.shell=true"
         )
     bare = template

@@ -92,9 +92,8 @@ class PatternReader(Reader):
         self._fields = fields.FieldReader()
         self._waiting: dict[str, str] = {}  # what lines above said
         # of a record of several lines, what the last one to come must have
-        self._awaited = frozenset({"items"} & set(self._names)) or fields.ALL_RATES & set(
-            self._names
-        )
+        names = set(self._names)
+        self._awaited = names & {"items"} or names & fields.ALL_RATES
 
     def read_line(self, line: str) -> Reading | None:
         text = bare(line, self.num_ranks)
