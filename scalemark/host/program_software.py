@@ -355,16 +355,6 @@ def _found_below(place: Path, wanted: Callable[[str], bool] = is_source) -> Iter
         level = below
 
 
-def variables_named(words: Sequence[str], folder: Path) -> set[str]:
-    """Return the names of variables in a command line that a shell reads, and in sources in and
-    below the folder of its code: quoted, or after a dollar sign.
-    """
-    named = set(_VARIABLE.findall(b" ".join(map(os.fsencode, words[:MOST_WORDS]))))
-    for file in _sources(words, folder):
-        named.update(_VARIABLE.findall(_text_of(file)))
-    return {(quoted or of_shell).decode() for quoted, of_shell in named}
-
-
 def _sources(words: Sequence[str], folder: Path) -> Iterator[Path]:
     """Yield the sources in and below the folder of a program's code, as many as are looked at."""
     place = _folder_of_code(words, folder.resolve())
@@ -510,7 +500,12 @@ def describe(
         program["image"] = image
     if own_version() != NOT_INSTALLED:
         packages["scalemark"] = own_version()  # it times the steps
-    read = software.result_changing(variables, variables_named(words, folder))
+    # what a shell reads of the command line, and what sources name: quoted, or after a dollar sign
+    named = set(_VARIABLE.findall(b" ".join(map(os.fsencode, words[:MOST_WORDS]))))
+    for file in _sources(words, folder):
+        named.update(_VARIABLE.findall(_text_of(file)))
+    names = {(quoted or of_shell).decode() for quoted, of_shell in named}
+    read = software.result_changing(variables, names)
     described = software.described(answer.python, packages, read)
     return described | {"interpreter": answer.path, "program": program}
 
