@@ -395,7 +395,9 @@ def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> 
 
 
 _WITHIN_S = 60.0  # `uv run` may install what is missing first
-_RUNNERS = frozenset({"uv", "conda", "mamba", "micromamba", "poetry", "pixi", "pipenv", "pdm"})
+INSTALLERS = frozenset({"uv", "poetry", "pixi", "pipenv", "pdm"})
+"""Runners that make an environment for each folder."""
+_RUNNERS = INSTALLERS | {"conda", "mamba", "micromamba"}
 _WITH_VALUE = frozenset(  # options of `run` that take the next word
     {
         *("-n", "--name", "-p", "--prefix", "--cwd", "-e", "--environment", "--manifest-path"),
@@ -405,8 +407,8 @@ _WITH_VALUE = frozenset(  # options of `run` that take the next word
     }
 )
 _OF_A_MODULE = ("-m", "--module", "-s", "--script")  # `uv run -m train`
-_ELSEWHERE = frozenset({"docker", "podman", "nvidia-docker", "apptainer", "singularity", "ssh"})
 _ENGINES = ("docker", "podman", "nvidia-docker")
+_ELSEWHERE = frozenset({*_ENGINES, "apptainer", "singularity", "ssh"})
 _IMAGE_WITHIN_S = 20.0
 _SWITCHES = frozenset(  # options of `docker run` and `podman run` that take no next word
     {

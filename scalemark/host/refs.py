@@ -24,8 +24,6 @@ _WITH_COMMIT = re.compile(r"(.+)@([0-9a-f]{8,40})", re.DOTALL)
 MOST_WORKTREES = 20  # of a checkout that are kept
 _MADE = b"made\n"  # in the lock file of a worktree
 _WITHIN_S = 600.0  # of a checkout, which may be large
-# these make an environment for each folder
-_INSTALLERS = frozenset({"uv", "poetry", "pixi", "pipenv", "pdm"})
 
 
 class RefError(ValueError):
@@ -94,7 +92,7 @@ def place_of(
     top = _top(ref, folder)
     commit = _commit(ref, top)
     for word in words[: program_software.MOST_WORDS]:
-        if Path(word).name in _INSTALLERS:
+        if Path(word).name in program_software.INSTALLERS:
             why = f"{word} would install an environment for each commit"
             raise RefError(ref, f"{why}; name the interpreter instead, as .venv/bin/python")
     with ExitStack() as stack:
