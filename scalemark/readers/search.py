@@ -20,7 +20,6 @@ FIRST_LINES, LAST_LINES = 1_500, 300
 _OF_PROGRAMS = frozenset(KINDS) - {"json", "regex", "tqdm"}  # what they read is of one program
 _TRAINER_SAYS = frozenset(("learning_rate", "train_runtime"))
 _HEADER = re.compile(r"[A-Za-z_][\w /.()-]*(?:,[A-Za-z_][\w /.()-]*)+")  # of a table
-_MOST_BYTES = 2**26  # of a file of results
 _BEGIN = 20_000  # characters of a file by which a table is known
 _TRIED = tuple(kind for kind in KINDS if kind != "regex")
 
@@ -145,8 +144,6 @@ def _search(lines: Sequence[str], folder: Path | None) -> Search:
 
 def _of_results(file: Path) -> FoundReader | None:
     """Return what is found in a file that no program prints: a document of JSON, or a table."""
-    if file.stat().st_size > _MOST_BYTES:
-        return None
     if file.name in FILES:
         reading = HuggingFaceReader().read_file(file)
         if reading:
