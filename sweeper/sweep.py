@@ -140,30 +140,26 @@ class Sweep:
                 races = make_searches(specs, settings.repeats, read, budget, estimate.expected_s)
             plan = without_decided(plan, races)
         waiting = [trial.spec.trial_id for trial in plan.trials if trial.num_repeats]
-        num_of_other_software, failed_last = 0, {}
+        with_others: list[str] = []
         changed: list[str] = []
-        if engine is not None:
-            failed_last = earlier.failed_last(engine, waiting, key)
-            if not settings.rerun and not settings.budget:
-                others = earlier.num_completed(engine, key, software_key, of_others=True)
-                with_others = sorted(others.keys() & set(waiting))
-                num_of_other_software = len(with_others)
-                if with_others:
-                    before = earlier.last_software(engine, with_others[0], key)
-                    changed = software.differences(before, self._software)
-                    if software.CODE_DIFFERS in changed:
-                        words = template.software_words(specs[0])
-                        commit = before["program"].get("commit") or ""
-                        changed += program_software.edited_since(words, Path.cwd(), commit)
+        if engine is not None and not settings.rerun and not settings.budget:
+            others = earlier.num_completed(engine, key, software_key, of_others=True)
+            with_others = sorted(others.keys() & set(waiting))
+            if with_others:
+                before = earlier.last_software(engine, with_others[0], key)
+                changed = software.differences(before, self._software)
+                if software.CODE_DIFFERS in changed:
+                    words = template.software_words(specs[0])
+                    commit = before["program"].get("commit") or ""
+                    changed += program_software.edited_since(words, Path.cwd(), commit)
         return Planned(
             plan=plan,
             estimate=estimate,
             budget=budget,
             contests=races,
             in_use=GpuUsers(self.inventory.gpu_uuids).look(),
-            num_of_other_software=num_of_other_software,
+            num_of_other_software=len(with_others),
             changed=changed,
-            failed_last=failed_last,
         )
 
     def runner(

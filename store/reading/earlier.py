@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from scalemark.records.attempt import BEHIND
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import IMAGES, Outcome, State
+from scalemark.records.measurement import IMAGES, State
 from scalemark.records.trial import TrialSpec
 from store.database import reading
 from store.filters import deleted_at
@@ -208,29 +208,6 @@ def raced_out(connection: sa.Connection) -> dict[tuple[str, str], str]:
     for trial_id, machine, reason in connection.execute(statement):
         reasons[trial_id, machine] = reason
     return reasons
-
-
-_NO_FAILURE = (Outcome.COMPLETED, Outcome.INTERRUPTED)
-
-
-def failed_last(
-    engine: sa.Engine, trial_ids: Sequence[str], machine_key: str | None
-) -> dict[str, Outcome]:
-    """Return by trial id how the newest attempt ended, where it failed; of any machine for None."""
-    newest = sa.select(sa.func.max(AttemptRow.id)).where(deleted_at(False))
-    if machine_key is not None:
-        machines = sa.select(MachineRow.id).where(MachineRow.key == machine_key)
-        newest = newest.where(AttemptRow.machine_id.in_(machines))
-    outcomes: dict[str, Outcome] = {}
-    with reading(engine) as connection:
-        for ids in in_chunks(trial_ids):
-            of_each = newest.where(AttemptRow.trial_id.in_(ids)).group_by(AttemptRow.trial_id)
-            statement = sa.select(AttemptRow.trial_id, AttemptRow.outcome)
-            for trial_id, outcome in connection.execute(
-                statement.where(AttemptRow.id.in_(of_each), AttemptRow.outcome.is_not(None))
-            ):
-                outcomes[trial_id] = Outcome(outcome)
-    return {key: outcome for key, outcome in outcomes.items() if outcome not in _NO_FAILURE}
 
 
 SIZES = (

@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +15,6 @@ from rich.console import Console
 from scalemark.cli.terminal import print_columns
 from scalemark.records.axes import INHERITED, AxisValue, is_env_variable
 from scalemark.records.machine import DeviceKind, Machine
-from scalemark.records.measurement import Outcome
 from scalemark.records.trial import (
     TrialSpec,
     inherited_strategy_axes,
@@ -111,7 +110,6 @@ class Planned:
     in_use: Sequence[GpuInUse] = ()  # GPUs of this machine that others use while it is planned
     num_of_other_software: int = 0  # trials to run that have finished with other software
     changed: Sequence[str] = ()  # since then, in the software
-    failed_last: Mapping[str, Outcome] = field(default_factory=dict)  # trials to run, by id
 
     @property
     def races(self) -> list[Race]:
@@ -188,7 +186,6 @@ def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) ->
                 "trial": trial.spec.trial_id,
                 "strategy": strategy,
                 "repeats_to_run": trial.num_repeats,
-                "failed_last": planned.failed_last.get(trial.spec.trial_id),  # how it ended
                 "expected_s": estimate.expected_s(trial.spec),  # of one attempt
                 "spec": asdict(trial.spec) | {"free": dict(trial.spec.free)},
             }
@@ -307,11 +304,6 @@ def _notes(planned: Planned) -> Iterator[str]:
             f"{changed}); numbers of different software are never mixed, and all that is listed "
             "runs"
         )
-    if planned.failed_last:
-        num_ended = Counter(sorted(planned.failed_last.values()))
-        trials = counted(len(planned.failed_last), "trial")
-        how = _listed(num_ended, "{1} {0}")
-        yield f"run again after a failure: {trials} ({how}); sweep.exclude leaves trials out"
     if _threads_differ(plan.specs):
         yield (
             f"torchrun sets {_THREADS}=1 for several processes and not for one, which would change "

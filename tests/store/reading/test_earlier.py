@@ -2,9 +2,8 @@
 
 import pytest
 
-from scalemark.records.measurement import Outcome
 from store.database import open_for_reading
-from store.reading.earlier import completed_repeats, failed_last, last_attempt, raced_out
+from store.reading.earlier import completed_repeats, last_attempt, raced_out
 from store.writer import Writer
 from tests.filled import MACHINE, NOON, SOFTWARE_KEY, begin, fill, make_empty
 from tests.specs import small
@@ -66,17 +65,3 @@ def test_who_is_too_slow_was_put_out():
 )
 def test_who_failed_or_needs_no_more_repeats_was_not_put_out(reason):
     assert put_out(reason) == []
-
-
-FAILED, MENDED = small(), small(seed=2)
-
-
-def test_the_newest_attempt_decides_whether_a_trial_failed(tmp_path):
-    url = str(tmp_path / "results.db")
-    fill(url, [(FAILED, 1.0), (FAILED, None), (MENDED, None), (MENDED, 2.0)])
-    engine, ids = open_for_reading(url), [FAILED.trial_id, MENDED.trial_id]
-    failed = {FAILED.trial_id: Outcome.FAILED}
-    assert failed_last(engine, ids, MACHINE.key) == failed
-    assert failed_last(engine, ids, None) == failed
-    assert failed_last(engine, ids, "another machine") == {}
-    assert failed_last(engine, [MENDED.trial_id], None) == {}
