@@ -164,7 +164,7 @@ class Orchestrator:
         self._end_all(at_once=at_once)
         if self._runs and not at_once:
             attempts = counted(len(self._runs), "running attempt")
-            self._tools.tell(f"ending {attempts}{self._tools.stop.hint}")
+            self._tools.tell(f"ending {attempts}; Ctrl-C once more kills")
 
     def _end_all(self, *, at_once: bool) -> None:
         for attempt in self._runs:

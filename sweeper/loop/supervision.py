@@ -40,21 +40,12 @@ class Stop:
 
     def __init__(self) -> None:
         self.times_asked = 0
-        self.last_signal: int | None = None  # none: nobody asked, or by another way
-
-    @property
-    def hint(self) -> str:
-        """Return the end of a sentence: what else may be done, where there is a keyboard."""
-        if self.last_signal != signal.SIGINT:
-            return ""
-        return "; Ctrl-C once more kills"
 
     def ask(self, times: int) -> None:
         """Ask by another way than a signal; what is less than before changes nothing."""
         self.times_asked = max(times, self.times_asked)
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:
-        self.last_signal = number
         if number == signal.SIGINT:
             self.times_asked += 1
         else:
