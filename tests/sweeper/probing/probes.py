@@ -1,9 +1,9 @@
 """Probes of boxes that do not exist, and the boxes."""
 
-from dataclasses import replace
 from itertools import combinations, permutations
 
-from scalemark.records.machine import Figure, Gpu, GpuLink, Machine, Probe, Probed
+from scalemark.records.machine import Figure, GpuLink, Machine, Probe, Probed
+from tests.specs import gpu
 
 GIB = 2**30
 MIB = 2**20
@@ -17,18 +17,8 @@ def box(
     capability: str = "8.9",
 ) -> Machine:
     """A machine of equal GPUs, each two linked in the same way."""
-    gpus = tuple(
-        Gpu(
-            uuid=f"GPU-{number}",
-            name=name,
-            memory_bytes=24 * GIB,
-            pci_bus_id=f"0{number}",
-            compute_capability=capability,
-            power_limit_w=450.0,
-            numa_node=0,
-        )
-        for number in range(num_gpus)
-    )
+    facts = {"name": name, "memory_bytes": 24 * GIB, "compute_capability": capability}
+    gpus = tuple(gpu(f"GPU-{number}", **facts) for number in range(num_gpus))
     links = tuple(
         GpuLink(between=(first.uuid, second.uuid), num_nvlinks=num_nvlinks, pcie=pcie)
         for first, second in combinations(gpus, 2)
@@ -42,13 +32,6 @@ def box(
         driver="570",
         links=links,
     )
-
-
-def two_kinds() -> Machine:
-    """A machine of two cards that differ."""
-    machine = box(2, "NVIDIA GeForce RTX 3090", capability="8.6")
-    old = {"name": "NVIDIA GeForce GTX 1080 Ti", "compute_capability": "6.1"}
-    return replace(machine, gpus=(machine.gpus[0], replace(machine.gpus[1], **old)))
 
 
 def figures(num_gpus: int, pair: float, bus: float) -> tuple[Figure, ...]:

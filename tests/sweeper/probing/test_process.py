@@ -8,8 +8,7 @@ import pytest
 
 from scalemark.cli.terminal import silent
 from scalemark.records.machine import ProbeRequest
-from sweeper.probe import COMPILING_S, STALL_S, Measured, measure, patience_s
-from tests.sweeper.probing.probes import box
+from sweeper.probe import Measured, measure
 
 REQUEST = ProbeRequest(device_kind="cpu_device", num_devices=2, precisions=())
 COPY = '{"what": "to_host", "value": 2e10, "source": 0}'
@@ -72,13 +71,6 @@ def test_a_process_that_hangs_is_ended():
     script = f"import time; print('{COPY}', flush=True); time.sleep(3600)"
     found = measured_by(script, stall_s=1.0)
     assert found.problem == "no figure for 1 s: ended"
-
-
-def test_only_gpus_without_machine_code_may_take_long_for_their_first_figure():
-    """A bug: CPU devices that hang were waited for half an hour."""
-    assert patience_s(box(2, "NVIDIA B200", capability="10.0").gpus) == COMPILING_S
-    assert patience_s(box(2, "NVIDIA A100", capability="8.0").gpus) == STALL_S
-    assert patience_s(()) == STALL_S
 
 
 def test_whatever_ends_the_reader_ends_the_process(tmp_path):
