@@ -40,12 +40,12 @@ def signal_all(which: signal.Signals, spared: Collection[int] = ()) -> None:
                 child.send_signal(which)  # not to another that has its number by now
 
 
-def end_all(spared: Collection[int] = (), within_s: float = END_WITHIN_S) -> list[str]:
+def end_all(spared: Collection[int] = ()) -> list[str]:
     """Kill all descendants but these, and wait for them; return the commands of what was running.
 
     A program of another user, as sudo starts it, cannot be killed, and is given up after a while.
     """
-    until_s = time.monotonic() + within_s
+    until_s = time.monotonic() + END_WITHIN_S
     commands: dict[int, str] = {}
     while left := descendants(spared):
         is_running = False

@@ -121,17 +121,15 @@ def with_expressions(arguments: Sequence[str]) -> list[str]:
             argument = f"{name}={exact_value(text)}"
         elif name.lstrip("+") == REF and not re.search(r"""['"()\[]""", text):
             argument = f"{name}={','.join(map(exact_value, text.split(',')))}"
-        elif argument == "strategy=all":
-            argument = f"{name}={','.join(_of_one_host())}"
+        elif argument == "strategy=all":  # by which the replicas of one host share what they learn
+            of_one_host = []
+            for (update, _, _), strategy in STRATEGY_NAMES.items():
+                abilities = VARIABLE_UPDATES[update]
+                if abilities.exchanges and not abilities.goes_over_hosts:
+                    of_one_host.append(strategy)
+            argument = f"{name}={','.join(of_one_host)}"
         quoted.append(argument)
     return quoted
-
-
-def _of_one_host() -> Iterator[str]:
-    """Yield the strategies by which the replicas of one host share what they learn."""
-    for (update, _, _), name in STRATEGY_NAMES.items():
-        if VARIABLE_UPDATES[update].exchanges and not VARIABLE_UPDATES[update].goes_over_hosts:
-            yield name
 
 
 def _check_words(arguments: Sequence[str]) -> None:
