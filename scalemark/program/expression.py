@@ -55,8 +55,14 @@ def value_of(text: str, axes: Mapping[str, AxisValue]) -> AxisValue:
     Raises ExpressionError.
     """
     for name in names(text):
-        if name not in axes:
-            raise ExpressionError(f"{text}: {name} is no axis of this trial, {_hint(name, axes)}")
+        if name in axes:
+            continue
+        known = [other for other, value in axes.items() if _is_number(value)]
+        hint = f"wanted one of {', '.join(known)}"
+        hint = did_you_mean(name, [*known, *USED_BY_PROGRAMS], hint)
+        if name in USED_BY_PROGRAMS:
+            hint = f"as nothing uses it; give {name}=, and write {{{name}}} into the command"
+        raise ExpressionError(f"{text}: {name} is no axis of this trial, {hint}")
     evaluator = simpleeval.SimpleEval(operators=_OPERATORS, functions={}, names=dict(axes))
     try:
         value: AxisValue = evaluator.eval(text, previously_parsed=_parsed(text))
@@ -146,14 +152,6 @@ def _parsed(text: str) -> ast.expr:
             shown = ast.unparse(node) if isinstance(node, ast.expr) else ast.unparse(tree)
             raise ExpressionError(f"{text}: found {shown}; {_WANTED}")
     return tree
-
-
-def _hint(name: str, axes: Mapping[str, AxisValue]) -> str:
-    """Name the nearest axis of numbers, or how a trial gets that axis."""
-    if name in USED_BY_PROGRAMS:
-        return f"as nothing uses it; give {name}=, and write {{{name}}} into the command"
-    known = [other for other, value in axes.items() if _is_number(value)]
-    return did_you_mean(name, [*known, *USED_BY_PROGRAMS], f"wanted one of {', '.join(known)}")
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

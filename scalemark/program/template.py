@@ -40,22 +40,19 @@ def names(template: str) -> list[str]:
     for token in _TOKEN.finditer(template):
         if token[0] in ("{", "}"):
             raise TemplateError(_stray_brace(template, token.start()))
-        if token[1]:
-            named.update(dict.fromkeys(_axes_of(token[1])))
+        placeholder = token[1]
+        if placeholder is None:  # a doubled brace
+            continue
+        used: list[str] = []
+        if _NAME.fullmatch(placeholder):
+            used = [placeholder]
+        elif placeholder == placeholder.strip():
+            with suppress(expression.ExpressionError):
+                used = expression.names(placeholder)
+        if not used:
+            raise TemplateError(_no_placeholder(placeholder))
+        named.update(dict.fromkeys(used))
     return list(named)
-
-
-def _axes_of(placeholder: str) -> list[str]:
-    """Return what stands between braces, or the axes of an expression. Raises TemplateError."""
-    if _NAME.fullmatch(placeholder):
-        return [placeholder]
-    used: list[str] = []
-    if placeholder == placeholder.strip():
-        with suppress(expression.ExpressionError):
-            used = expression.names(placeholder)
-    if not used:
-        raise TemplateError(_no_placeholder(placeholder))
-    return used
 
 
 def problems(template: str, known: Collection[str], *, shell: bool) -> Iterator[str]:
@@ -228,8 +225,6 @@ def _unbalanced(error: ValueError) -> str:
 _NEARLY_SAME = 0.9  # a slip of the keyboard; mode is no slip of model
 
 
-VARIABLE_PREFIX = "SCALEMARK_"
-
 PLACES = (
     *("run_dir", "free_port", "gpus", "gpus_per_host"),
     *("host_rank", "num_hosts", "main_host"),
@@ -265,10 +260,7 @@ class Place:
 
     def values(self) -> dict[str, str]:
         """Return the placeholders of PLACES."""
-        values = {}
-        for name in PLACES:
-            values[name] = str(getattr(self, name))
-        return values
+        return {name: str(getattr(self, name)) for name in PLACES}
 
 
 def of_axes(axes: Mapping[str, AxisValue | None]) -> dict[str, str]:
@@ -298,9 +290,8 @@ def variables(values: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of these values, as `SCALEMARK_NUM_GPUS`."""
     variables = {}
     for name, value in values.items():
-        if name.startswith(PREFIX):
-            continue
-        variables[f"{VARIABLE_PREFIX}{name.upper()}"] = value
+        if not name.startswith(PREFIX):
+            variables[f"SCALEMARK_{name.upper()}"] = value
     return variables
 
 
