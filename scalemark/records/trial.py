@@ -158,11 +158,11 @@ class TrialSpec(TrialAxes):
         """Return whether it has this id, or had it when READING was a part of it."""
         return trial_id in (self.trial_id, self._digest_without("compare", "flops_per_item"))
 
-    def _digest_without(self, *names: str) -> str:
+    def _digest_without(self, *names: str, **instead: object) -> str:
         values = self._unusual_values()
         for name in names:
             values.pop(name, None)
-        return hashlib.sha256(_canonical(values).encode()).hexdigest()[:16]
+        return hashlib.sha256(_canonical(values | instead).encode()).hexdigest()[:16]
 
     @property
     def reading(self) -> dict[str, AxisValue]:
@@ -176,12 +176,9 @@ class TrialSpec(TrialAxes):
         It leaves out the number of GPUs and of hosts. Under strong scaling it has the examples of
         an update.
         """
-        values = self._unusual_values()
-        for name in _OUTSIDE_CURVE:
-            values.pop(name, None)
         if self.scaling == "strong":
-            values["batch_size"] = self.examples_per_step
-        return hashlib.sha256(_canonical(values).encode()).hexdigest()[:16]
+            return self._digest_without(*_OUTSIDE_CURVE, batch_size=self.examples_per_step)
+        return self._digest_without(*_OUTSIDE_CURVE)
 
     def to_json(self) -> str:
         """Return canonical JSON (sorted keys, no spaces, no defaults): equal specs, equal text."""
