@@ -1,12 +1,15 @@
-"""What reads results does work in proportion to them: lines of ours that run are counted, no time."""
+"""What reads results and sources does work in proportion to them: lines of ours that run are counted, no time."""
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from benchmarks import made_up_results
+from scalemark.host.program_software import code_of
 from tests.app import run_app
 from tests.conftest import PROJECT
 
@@ -50,6 +53,16 @@ class Counter:
         return self if frame.f_code.co_filename.startswith(OURS) else None
 
 
+def num_lines(work: Callable[[], Any]) -> int:
+    counter, before = Counter(), sys.gettrace()
+    sys.settrace(counter)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return counter.num_lines
+
+
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory):
     """One with some trials and one with more of the same kinds, of further seeds."""
@@ -66,15 +79,33 @@ def databases(tmp_path_factory):
 def test_work_grows_with_the_results(name, databases, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     command, *options = COMMANDS[name]
+
+    def run(database: str) -> None:
+        ended = run_app(capsys, monkeypatch, command, "--db", database, *options)
+        assert ended.exit_code == 0, ended.stderr
+
     nums = []
     for database in (databases[0], *databases):  # first what is loaded and kept
-        counter, before = Counter(), sys.gettrace()
-        sys.settrace(counter)
-        try:
-            ended = run_app(capsys, monkeypatch, command, "--db", database, *options)
-        finally:
-            sys.settrace(before)
-        assert ended.exit_code == 0, ended.stderr
-        nums.append(counter.num_lines)
+        nums.append(num_lines(partial(run, database)))
     _, small, large = nums
+    assert 1 < large < MOST * GROWTH * small, large / small
+
+
+def test_work_grows_with_the_sources_of_a_program(tmp_path):
+    """A bug: a folder was searched anew for each source that imports of it, which took minutes."""
+    nums = []
+    for num in (SMALL, SMALL * GROWTH):
+        program, library = tmp_path / f"{num}", tmp_path / f"lib{num}"
+        (library / "shared").mkdir(parents=True)
+        program.mkdir()
+        for n in range(num):
+            own = f"import sys\nsys.path.insert(0, '../lib{num}')\nfrom shared import part{n}\n"
+            (program / f"of_{n}.py").write_text(own)
+            (library / "shared" / f"part{n}.py").write_text(f"from shared import part{n + 1}\n")
+        describe = partial(code_of, ["of_0.py"], program, [])
+        nums.append(num_lines(describe))
+        before = describe()
+        (library / "shared" / f"part{num - 1}.py").write_text("changed = True\n")
+        assert describe() != before
+    small, large = nums
     assert 1 < large < MOST * GROWTH * small, large / small

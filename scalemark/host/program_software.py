@@ -121,29 +121,42 @@ def _modules_of_added_folders(
     A folder is a text in quotes, as "../lib", seen from where it runs, from its source, or from two
     folders above that: of those that are too many no module is imported.
     """
-    waiting = list(_sources(words, folder))
     near = {folder.resolve(), *(script.parent for script in _scripts(words, folder))}
     added: dict[Path, None] = {}
     is_known = True
-    for file in waiting:
+    imported: set[str] = set()
+    for file in _sources(words, folder):
         text = _text_of(file)
+        imported |= _imported_by(text)
         changes = _CHANGES_PATH.findall(text)
         if changes:
             folders = _folders_named(text, changes, [folder, *file.parents[:3]])
             added.update(dict.fromkeys(folders))
             is_known = is_known and bool(folders or b"__file__" in text or file.parent not in near)
-    outside = [each for each in added if not any(map(each.is_relative_to, places))]
     modules: dict[str, str] = {}
-    while waiting and outside:
-        imports = b" ".join(_IMPORTS.findall(_text_of(waiting.pop())))
-        names = sorted(set(re.findall(rb"\w+", imports)))
-        for place, name in product(filter(_may_be_its_code, outside), map(os.fsdecode, names)):
-            for file in (place / f"{name}.py", *_found_below(place / name)):
-                own_name = str(file.relative_to(place))
-                if own_name not in modules and template.is_file(file):
-                    modules[own_name] = software.git_content(file)
-                    waiting.append(file)
+    held: list[tuple[Path, set[str]]] = []  # the names that a folder has
+    for place in filter(_may_be_its_code, added):
+        if not any(map(place.is_relative_to, places)):
+            with suppress(OSError):
+                held.append((place, {each.name.removesuffix(".py") for each in place.iterdir()}))
+    waiting = imported
+    while waiting:
+        found: set[str] = set()
+        for place, names in held:
+            for name in sorted(names & waiting):
+                for file in (place / f"{name}.py", *_found_below(place / name)):
+                    own_name = str(file.relative_to(place))
+                    if own_name not in modules and template.is_file(file):
+                        modules[own_name] = software.git_content(file)
+                        found |= _imported_by(_text_of(file))
+        waiting = found - imported
+        imported |= waiting
     return modules, is_known
+
+
+def _imported_by(text: bytes) -> set[str]:
+    """Return all words of the imports of a source, modules among them."""
+    return set(map(os.fsdecode, re.findall(rb"\w+", b" ".join(_IMPORTS.findall(text)))))
 
 
 def _folders_named(text: bytes, changes: Sequence[bytes], bases: Sequence[Path]) -> list[Path]:
