@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -29,13 +30,15 @@ MODELS = ("resnet50", "vgg16", "alexnet", "inception3")  # no sweep finds its tr
 ONCE = "SELECT trial_id, repeat, count(*) AS num FROM attempts WHERE outcome = 'completed' GROUP BY trial_id, repeat"
 
 
-def num_recorded(url: str) -> int:
-    """0 while the server is away."""
+BY_SWEEP = "SELECT count(*) AS num FROM attempts GROUP BY sweep_id"
+
+
+def recorded_by_sweep(url: str) -> list[int]:
+    """None while the server is away."""
     try:
-        engine = open_for_reading(url)
-        return asked(queries.num_attempts, engine)
+        return [row["num"] for row in queries.rows(open_for_reading(url), BY_SWEEP)]
     except StoreError:
-        return 0
+        return []
 
 
 def all_said() -> str:
@@ -44,17 +47,25 @@ def all_said() -> str:
 
 def test_four_sweeps_lose_nothing_when_their_server_is_restarted_five_times():
     programs = postgresql.needed_programs(postgresql.find_programs(), in_ci=False)
-    with postgresql.server(programs) as server, postgresql.new_database(server) as url:
+    with (
+        postgresql.server(programs) as server,
+        postgresql.new_database(server) as url,
+        ExitStack() as ended_with_the_test,
+    ):
         Writer(url).close()
         sweeps = []
         for model in MODELS:
             command = [*SWEEP, f"model={model}", f"sweep.name={model}", f"store.url='{url}'"]
             with Path(f"{model}.txt").open("w") as said:
-                sweeps.append(subprocess.Popen([*command, f"store.runs_dir={model}"], stderr=said))
+                sweep = subprocess.Popen([*command, f"store.runs_dir={model}"], stderr=said)
+            ended_with_the_test.callback(sweep.kill)
+            sweeps.append(sweep)
+        # one that still plans when its server goes ends, and has nothing to lose
+        until(lambda: len(recorded_by_sweep(url)) == NUM_SWEEPS, WITHIN_S)
         gives_up_s = time.monotonic() + WITHIN_S
         for number in range(NUM_RESTARTS):
             wanted = (1 + number) * NUM_SWEEPS * NUM_ATTEMPTS // (NUM_RESTARTS + 2)
-            while num_recorded(url) < wanted:
+            while sum(recorded_by_sweep(url)) < wanted:
                 assert time.monotonic() < gives_up_s
                 assert not any(sweep.poll() for sweep in sweeps), all_said()
                 time.sleep(0.1)

@@ -25,6 +25,7 @@ from tests.slurm import until
 from tests.trainer.ranks_over_hosts import RANKS, TRAINS, Ranks, new_trial
 from tests.trainer.tiny_ranks import MODULE, SERVE
 from trainer import UnsupportedTrialError
+from trainer.own_rank import OwnRank
 from trainer.supervision import _hosts_elsewhere, job
 
 pytestmark = pytest.mark.cluster
@@ -171,7 +172,9 @@ def test_an_engine_that_chose_hosts_tells_their_addresses_which_are_recorded(tmp
 
 
 @pytest.mark.parametrize(("host", "waits"), [("a", "worker-1"), ("b", "worker-0")])
-def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(tmp_path, host, waits):
+def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(
+    tmp_path, request, host, waits
+):
     """A bug: ranks that waited for a host counted as hung, and two trials could wait for each other."""
     prefix = ("env", f"SCALEMARK_LOCK_DIR={tmp_path}/locks-{{host}}")
     where = Elsewhere(
@@ -184,13 +187,15 @@ def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(tmp_pa
     command = [sys.executable, "-m", MODULE, str(folder.trial), str(folder.path)]
     with folder.log.open("w") as log:
         supervisor = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    request.addfinalizer(supervisor.terminate)
     tokens = [folder.path / f".token{waits}"]  # worker-0 follows once worker-1 has its host
     until(lambda: list(folder.path.glob(".token*")) == tokens)
     until(lambda: doing_text(folder, folder.read_trial()) == "waiting for its host")
     time.sleep(1)  # in which a rank that waits for no other would start
     started = psutil.Process(supervisor.pid).children(recursive=True)
     words = [word for each in started for word in each.cmdline()]
-    assert not [word for word in words if word.startswith("--rank=")]
+    ranks = [OwnRank.from_json(word[7:]).rank for word in words if word.startswith("--rank=")]
+    assert "worker" not in [rank.job_name for rank in ranks]
     held.close()
     assert supervisor.wait(300) == 0, folder.log.read_text()
     assert not folder.waits_for_host()
