@@ -57,7 +57,7 @@ def test_a_simulated_grid_is_stored_with_a_process_per_repeat():
     } == {"noise=0.02 process_noise=0.005"}
 
     spawned = sweep(
-        *GRID[:-1], "launcher.start=spawn", "num_gpus=1", "sweep.repeats=3", into="forked"
+        *GRID[:-2], "launcher.start=spawn", "num_gpus=1", "sweep.repeats=3", into="forked"
     )
     assert spawned.returncode == 0, spawned.stderr
     topped_up = [rate[2] for rate in rows(RATES, "forked/results.db") if rate[0] == 1]
