@@ -19,7 +19,6 @@ GRID = [
     "hardware=dgx1_p100",
     "model=resnet50",
     "strategy=replicated_nccl",
-    "sweep.repeats=2",
     "num_gpus=1,2",
 ]
 
@@ -42,7 +41,7 @@ RATES = """
 
 def test_a_simulated_grid_is_stored_with_a_process_per_repeat():
     with HostLock().try_hold(shares_host=False):  # somebody measures on this host
-        forked = sweep(*GRID, into="forked")
+        forked = sweep(*GRID, "sweep.repeats=2", into="forked")
     assert forked.returncode == 0, forked.stderr
     assert "8 simulated GPUs as of Tesla P100-SXM2-16GB: computed by a cost model" in forked.stderr
     rates = rows(RATES, "forked/results.db")
@@ -57,7 +56,7 @@ def test_a_simulated_grid_is_stored_with_a_process_per_repeat():
     } == {"noise=0.02 process_noise=0.005"}
 
     spawned = sweep(
-        *GRID[:-2], "launcher.start=spawn", "num_gpus=1", "sweep.repeats=3", into="forked"
+        *GRID[:-1], "launcher.start=spawn", "num_gpus=1", "sweep.repeats=3", into="forked"
     )
     assert spawned.returncode == 0, spawned.stderr
     topped_up = [rate[2] for rate in rows(RATES, "forked/results.db") if rate[0] == 1]
