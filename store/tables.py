@@ -10,6 +10,7 @@ become numbers, and anything becomes text.
 """
 
 import json
+import shlex
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -354,16 +355,15 @@ def refuse_other_readings(connection: sa.Connection, specs: Iterable[TrialSpec])
         for text, sweep in connection.execute(measured.where(TrialRow.id.in_(ids))):
             was = TrialSpec.from_json(text)
             now = programs[was.trial_id].reading
-            changed = []
-            for name, value in now.items():
-                if value != was.reading[name]:
-                    changed.append(f"{name}={as_typed(value)}")
-            if changed:
+            other = [name for name, value in now.items() if value != was.reading[name]]
+            if other:
+                before = shlex.join(f"{name}={as_typed(was.reading[name])}" for name in other)
+                changed = [f"{name}={as_typed(now[name])}" for name in other]
                 again = own_command(connection.engine, "read", "--sweep", sweep, *changed)
                 raise ReadOtherwiseError(
-                    f"trial {was.trial_id[:8]} has numbers that were read another way; `{again}` "
-                    "reads its kept log again, and nothing runs again. To keep both, give one "
-                    "another command.name"
+                    f"trial {was.trial_id[:8]} has numbers that were read with {before}; give that "
+                    f"again, or `{again}` reads its kept log again, and nothing runs again. To "
+                    "keep both, give one another command.name"
                 )
 
 

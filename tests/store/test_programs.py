@@ -163,7 +163,8 @@ def test_how_a_program_is_read_is_no_part_of_a_trial_and_changes_until_numbers_a
     with pytest.raises(ReadOtherwiseError) as refused:
         fill_programs([(spec, 10.0)], db, name="third")
     assert str(refused.value).startswith(
-        f"trial {spec.trial_id[:8]} has numbers that were read another way; `scalemark "
+        f"trial {spec.trial_id[:8]} has numbers that were read with command.read=keras "
+        "command.item=samples command.per_gpu=true; give that again, or `scalemark "
         "read --sweep second command.read=json command.item=tokens command.per_gpu=false"
     )
 
