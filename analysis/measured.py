@@ -366,7 +366,7 @@ def _result(
         throughput=welch.typical(repeats) if repeats else None,
         low=low,
         high=high,
-        doubts=_doubts_of(quotable),
+        doubts=tuple(dict.fromkeys(chain.from_iterable(map(doubts_of, quotable)))),
         was_busy=_was_busy(trial, quotable),
         is_settled=all(attempt["steady"] for attempt in quotable),
         item=quotable[0]["item"] if quotable else item,
@@ -404,7 +404,3 @@ def _was_busy(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -
         if attempt["shares_host"] or (is_on_cpu and taken > most):
             return True
     return False
-
-
-def _doubts_of(attempts: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(chain.from_iterable(map(doubts_of, attempts))))

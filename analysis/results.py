@@ -30,41 +30,12 @@ class Usage:
     optimizer_state_bytes: int | None = None  # the same
 
 
-def metrics_of(attempts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
-    """Return by name the numbers that all repeats of a trial have beside their speed."""
-    metrics: dict[str, list[float]] = defaultdict(list)
-    for attempt in attempts:
-        for name, value in printed_numbers(attempt["metrics"], attempt["last_loss"]).items():
-            metrics[name].append(value)
-    of_all = {}
-    for name, values in metrics.items():
-        if len(values) == len(attempts):
-            of_all[name] = tuple(values)
-    return of_all
-
-
 @cache
 def _hardware(profile: str) -> tuple[tuple[str, ...], str]:
     """Return overrides that choose this hardware, and its compute capability."""
     from simulator.costs.box import Hardware, overrides_of  # here, for it reads profiles by YAML
 
     return overrides_of(profile), Hardware.from_json(profile).compute_capability
-
-
-def usage_of(attempts: Sequence[Mapping[str, Any]]) -> Usage:
-    """Sum up the repeats of one trial, as `store.reading.queries.measured` has them."""
-    shares, mfu = _of_all(attempts, "mfu"), None
-    if shares and all(0 < share < math.inf for share in shares):
-        mfu = welch.typical(shares)
-    memory_bytes = _of_all(attempts, "peak_device_memory_bytes")
-    if attempts and attempts[0]["trial"]["device_kind"] != DeviceKind.GPU:
-        memory_bytes = memory_bytes or _of_all(attempts, "peak_host_memory_bytes")
-    return Usage(
-        mfu=mfu,
-        memory_bytes=max(memory_bytes, default=None),
-        variable_bytes=max(_of_all(attempts, "variable_bytes"), default=None),
-        optimizer_state_bytes=max(_of_all(attempts, "optimizer_state_bytes"), default=None),
-    )
 
 
 def _of_all(attempts: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
@@ -205,12 +176,32 @@ class Result:
     @property
     def usage(self) -> Usage:
         """Return the figures of its devices, by the completed repeats."""
-        return usage_of(self.quotable)
+        attempts = self.quotable
+        shares, mfu = _of_all(attempts, "mfu"), None
+        if shares and all(0 < share < math.inf for share in shares):
+            mfu = welch.typical(shares)
+        memory_bytes = _of_all(attempts, "peak_device_memory_bytes")
+        if self.environment.device_kind is not DeviceKind.GPU:
+            memory_bytes = memory_bytes or _of_all(attempts, "peak_host_memory_bytes")
+        return Usage(
+            mfu=mfu,
+            memory_bytes=max(memory_bytes, default=None),
+            variable_bytes=max(_of_all(attempts, "variable_bytes"), default=None),
+            optimizer_state_bytes=max(_of_all(attempts, "optimizer_state_bytes"), default=None),
+        )
 
     @property
     def metrics(self) -> dict[str, tuple[float, ...]]:
         """Return by name the numbers that all repeats have beside their speed."""
-        return metrics_of(self.quotable)
+        metrics: dict[str, list[float]] = defaultdict(list)
+        for attempt in self.quotable:
+            for name, value in printed_numbers(attempt["metrics"], attempt["last_loss"]).items():
+                metrics[name].append(value)
+        of_all = {}
+        for name, values in metrics.items():
+            if len(values) == len(self.quotable):
+                of_all[name] = tuple(values)
+        return of_all
 
     @property
     def strategy(self) -> str:
@@ -444,12 +435,9 @@ def _candidates(results: Sequence[Result], rule: BaselineRule) -> dict[tuple[obj
     for result in results:
         if result.throughput is not None and (rule is BaselineRule.FEWEST or result.num_gpus == 1):
             key = _compared(result, rule)
-            best[key] = min(best.get(key, result), result, key=_preference)
+            rivals = (best.get(key, result), result)
+            best[key] = min(rivals, key=lambda r: (r.num_gpus, r.hosts, -(r.throughput or 0.0)))
     return best
-
-
-def _preference(candidate: Result) -> tuple[int, int, float]:
-    return candidate.num_gpus, candidate.hosts, -(candidate.throughput or 0.0)
 
 
 def _compared(result: Result, rule: BaselineRule) -> tuple[object, ...]:

@@ -175,7 +175,7 @@ def load(selection: Selection) -> list[Result]:
     return _of_others(selection)
 
 
-def _of_others(selection: Selection, *, every_night: bool = False) -> list[Result]:
+def _of_others(selection: Selection) -> list[Result]:
     is_published = selection.origin is Origin.PUBLISHED
     engine = open_existing(selection.db) if is_published else open_for_reading(selection.db)
     if engine is None:
