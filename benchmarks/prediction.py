@@ -6,7 +6,7 @@ Each line has the median and the 90th percentile of absolute errors, of the pred
 simple rules, the share of 95 % intervals that hold the figure, and the median reach of an interval
 to one side. `--rows` prints each figure.
 
-The constants of `analysis.predict` were chosen by these very figures, so that other tables
+The constants of `analysis.commands.predict` were chosen by these very figures, so that other tables
 may be predicted less well.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.predict import Extrapolation, KnownCurve, Prediction, by_rules, curves, predict
+from analysis.commands import predict
 from analysis.published import of_others
 from analysis.results import Result
 from scalemark.records.references import Reference, ReferenceKind
@@ -39,11 +39,11 @@ class Checked:
 
     few: int
     figure: float
-    curve: KnownCurve
-    prediction: Prediction
+    curve: predict.KnownCurve
+    prediction: predict.Prediction
 
     @property
-    def reached(self) -> Extrapolation:
+    def reached(self) -> predict.Extrapolation:
         assert self.prediction.reached is not None
         return self.prediction.reached
 
@@ -62,7 +62,7 @@ class Checked:
     def rule_error(self, rule: str) -> float:
         num_gpus = self.prediction.num_gpus
         logs = {few: math.log(few / value) for few, value in self.curve.throughput.items()}
-        return abs(num_gpus / math.exp(by_rules(logs, num_gpus)[rule]) / self.figure - 1)
+        return abs(num_gpus / math.exp(predict.by_rules(logs, num_gpus)[rule]) / self.figure - 1)
 
 
 def main() -> None:
@@ -113,7 +113,7 @@ def checked(results: Sequence[Result], fews: Sequence[int] = (1, 2, 4)) -> list[
     """Predict all figures of one host on more than `few` GPUs of its curve."""
     found = []
     for few in fews:
-        known = curves([result for result in results if result.num_gpus <= few])
+        known = predict.curves([result for result in results if result.num_gpus <= few])
         by_key = {
             (curve.environment.key, curve.first.item, curve.first.curve): curve for curve in known
         }
@@ -123,7 +123,7 @@ def checked(results: Sequence[Result], fews: Sequence[int] = (1, 2, 4)) -> list[
                 continue
             if not is_on_one_host(result):
                 continue
-            prediction = predict(curve, result.num_gpus, known)
+            prediction = predict.prediction_of(curve, result.num_gpus, known)
             if prediction.reached is not None:
                 found.append(
                     Checked(few=few, figure=result.throughput, curve=curve, prediction=prediction)

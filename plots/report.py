@@ -19,9 +19,9 @@ from jinja2 import FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from analysis import badges
-from analysis.advise.advise_words import screen
 from analysis.advise.answer import recommend
 from analysis.again import portable_command, rerun_command
+from analysis.commands.advise import screen_of
 from analysis.options import what_is_left
 from analysis.pivot import varied_tables
 from analysis.results import Environment, Result, is_quotable, with_number
@@ -133,7 +133,7 @@ def compose(source: PlotSource, now: datetime, failed: Failed = stop) -> Page:
     results, selection = source.results, source.selection
 
     def answered() -> Screen:
-        return screen(recommend(source), what_is_left(selection.db, selection.sweep))
+        return screen_of(recommend(source), what_is_left(selection.db, selection.sweep))
 
     def laid_out() -> Document:
         return document(varied_tables(results), selection, failed=lack)

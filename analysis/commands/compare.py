@@ -11,9 +11,8 @@ import typer
 from rich.console import Console
 
 from analysis import again, badges, options, screen, titles
-from analysis.compare.pairs import Comparison, PairRow, comparison
-from analysis.compare.sides import ComparedSide, sides
 from analysis.judgement import Decision, Ratio
+from analysis.pairs import ComparedSide, Comparison, PairRow, comparison, sides
 from analysis.results import Result
 from scalemark.cli.terminal import make_console, print_columns, print_json
 from scalemark.host.own_code import typed

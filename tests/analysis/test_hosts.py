@@ -6,8 +6,9 @@ from itertools import permutations, product
 
 import pytest
 
-from analysis import scaling as words
 from analysis.again import divides_batch, with_num_gpus
+from analysis.commands import scaling as words
+from analysis.commands.scaling import scalings
 from analysis.explain.ablations import Ablation, AblationFinder, command
 from analysis.explain.explanations import of_each_curve
 from analysis.labels import lines
@@ -15,7 +16,6 @@ from analysis.measured import measured
 from analysis.pivot import RowRank, pivot
 from analysis.published import of_others
 from analysis.results import BaselineRule, with_baselines
-from analysis.scaling import scalings
 from analysis.titles import host_notes, short_title, table_title
 from benchmarks.prediction import is_on_one_host
 from plots.drawing import file_names

@@ -3,9 +3,9 @@
 import random
 from itertools import pairwise
 
-from analysis import scaling as curves
+from analysis.commands import scaling as curves
+from analysis.commands.scaling import curve_of
 from analysis.measured import measured
-from analysis.scaling import curve_of
 from store.database import open_for_reading
 from store.reading import queries
 from tests.analysis.gpu_box import curve, fill_gpus, on_gpus

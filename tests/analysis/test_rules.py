@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from analysis.predict import Basis, by_rules, extrapolate
+from analysis.commands.predict import Basis, by_rules, extrapolate
 
 
 def efficient(*shares: float, counts: tuple[int, ...] = (1, 2, 4, 8)) -> dict[int, float]:

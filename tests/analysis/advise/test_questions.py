@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from analysis.advise.advise_words import heading
 from analysis.advise.questions import questions
+from analysis.commands.advise import heading
 from scalemark.records.trial import AXES, PROGRAM_AXES, STRATEGY_AXES, WORK
 from tests.analysis.made import made
 
