@@ -328,7 +328,13 @@ def _pivot(
     axes = axes_by_strategy(every_axis, results, pivoted)
     others = [axis for axis in axes if axis not in pivoted and axis not in following]
     by_strategy = "strategy" in pivoted or "strategy" in others
-    of_model = _own_of_models(results, others) if "model" in pivoted else []
+    of_model = []  # axes of which each model has one value of its own, as its batch size
+    if "model" in pivoted:
+        is_ours = results[0].environment.origin.is_ours
+        candidates = _OF_OUR_MODEL if is_ours else _OF_A_PUBLISHED_MODEL
+        own = [axis for axis in others if axis in candidates]
+        of_each = labels_of(results, ["model", *own])
+        of_model = [axis for axis in own if _follows(axis, ["model"], ["model", *own], of_each)]
     rest = [axis for axis in others if axis not in of_model]
     apart = variables_apart(results, pivoted)
     cells = labels_of(results, (*rows_by, *columns_by), pivoted | apart)
@@ -361,35 +367,22 @@ def _pivot(
     return tables
 
 
-def _own_of_models(results: Sequence[Result], axes: Sequence[str]) -> list[str]:
-    """Return the axes of which each model has one value of its own, as its batch size."""
-    candidates: tuple[str, ...] = _OF_A_PUBLISHED_MODEL
-    if results[0].environment.origin.is_ours:
-        candidates = _OF_OUR_MODEL
-    shown = ["model", *(axis for axis in axes if axis in candidates)]
-    labels = labels_of(results, shown)
-    return [axis for axis in shown[1:] if _follows(axis, ["model"], shown, labels)]
-
-
 def _labels_beside(
     results: Sequence[Result], axes: Sequence[str], apart: Collection[str], by_strategy: bool
 ) -> list[Label]:
-    """Return labels, beside a strategy without what it stands for."""
+    """Return labels, beside a strategy without what it stands for where it names free axes."""
     labels = labels_of(results, axes)
     if not by_strategy:
         return labels
-    return [_beside(*each, axes, apart) for each in zip(results, labels, strict=True)]
-
-
-def _beside(result: Result, values: Label, axes: Sequence[str], apart: Collection[str]) -> Label:
-    """Return the values without those that the strategy stands for, where it names free axes."""
-    if not result.is_named_by_free_axes:
-        return values
-    kept = list(values)
-    for place, axis in enumerate(axes):
-        if axis in result.strategy_axes and axis not in apart:
-            kept[place] = None
-    return tuple(kept)
+    for number, result in enumerate(results):
+        if not result.is_named_by_free_axes:
+            continue
+        kept = list(labels[number])
+        for place, axis in enumerate(axes):
+            if axis in result.strategy_axes and axis not in apart:
+                kept[place] = None
+        labels[number] = tuple(kept)
+    return labels
 
 
 def _setting(

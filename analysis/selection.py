@@ -192,7 +192,16 @@ def _of_others(selection: Selection) -> list[Result]:
     if selection.filters:
         places = references.chosen(named(rows), selection.filters)
     if not places:
-        raise _no_figure(selection)
+        name, asked, see = locate(selection.db).name, " in it", ""
+        if selection.filters:
+            asked = f" like {' '.join(selection.filters)}"
+            see = f"; see {typed('table')} --origin published"
+        if is_published:
+            raise StoreError(f"{name}: no published figure{asked}{see}")
+        raise NothingFoundError(
+            f"{name}: nothing that was measured elsewhere{asked}; {typed('db')} import TABLE takes "
+            "numbers in"
+        )
     if is_published:  # what is shown leaves baselines alone
         results = of_others(rows, selection.baseline)
         return [results[place] for place in places]
@@ -200,19 +209,6 @@ def _of_others(selection: Selection) -> list[Result]:
     filters = references.parsed([references.full_name(text) for text in selection.filters])
     names = {name_in_records(parsed.name) for parsed in filters}
     return of_others(of_newest_night(rows, names_night=WHEN in names), selection.baseline)
-
-
-def _no_figure(selection: Selection) -> StoreError:
-    name, asked, see = locate(selection.db).name, " in it", ""
-    if selection.filters:
-        asked = f" like {' '.join(selection.filters)}"
-        see = f"; see {typed('table')} --origin published"
-    if selection.origin is Origin.PUBLISHED:
-        return StoreError(f"{name}: no published figure{asked}{see}")
-    return NothingFoundError(
-        f"{name}: nothing that was measured elsewhere{asked}; {typed('db')} import TABLE takes "
-        "numbers in"
-    )
 
 
 def _ours(selection: Selection) -> tuple[list[Result], list[Row]]:

@@ -352,9 +352,3 @@ def result_notes(results: Sequence[Result]) -> list[str]:
 def table_facts(table: Table) -> list[str]:
     """Return what must stand below every number of this table, but for what badges say."""
     return [*model_notes(table), made_with(table.environment), *result_notes(table.results)]
-
-
-def failed_repeats(result: Result) -> str:
-    """Return `2 of 3: hung, invalid` for a result that has a number."""
-    ways = dict.fromkeys(outcome.replace("_", " ") for outcome in result.failed)
-    return f"{len(result.failed)} of {len(result.failed) + len(result.repeats)}: {', '.join(ways)}"

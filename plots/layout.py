@@ -242,14 +242,6 @@ QUANTITIES: Mapping[str, Quantity] = {
 _MOST_NAMED = 3  # strategies or reasons in a note
 
 
-def shared_doubts(results: Sequence[Result]) -> tuple[str, ...]:
-    """Return the reasons against every number of ours, of several: they are said once."""
-    numbers = with_number(results)
-    if len(numbers) < 2 or not numbers[0].environment.origin.is_ours:
-        return ()
-    return tuple(in_all([result.doubts for result in numbers]))
-
-
 def in_all(lists: Sequence[Sequence[str]]) -> list[str]:
     """Return what stands in every list, in the order of the first."""
     shared = set(lists[0]).intersection(*lists)
@@ -485,11 +477,16 @@ def document(
     Where nothing but the number of GPUs varies in any of them, each figure has a column, unless
     quantities are given or `as_curves` is not set.
     """
-    as_curves = as_curves and quantities is None and all(map(_is_curve, tables))
-    results: list[Result] = []
+    as_curves = as_curves and quantities is None
+    numbers: list[Result] = []
     for table in tables:
-        results += table.results
-    doubts = shared_doubts(results)
+        numbers += with_number(table.results)
+        is_curve = len(table.rows) == 1 and table.columns_by == ("num_gpus",)
+        as_curves &= is_curve and len(table.columns) > 1
+    # the reasons against every number of ours, of several, are said once
+    doubts: list[str] = []
+    if len(numbers) > 1 and numbers[0].environment.origin.is_ours:
+        doubts = in_all([result.doubts for result in numbers])
     layouts = []
     legend: dict[str, None] = {}
     for table in tables:
@@ -530,7 +527,11 @@ def lay_out(
     `shared` doubts say of all numbers marks none. `as_curve` is a row for each number of GPUs.
     """
     if as_curve:
-        wanted: Sequence[str] = _known_of_curve(table)
+        able = with_number(table.results)
+        wanted: Sequence[str] = [THROUGHPUT]
+        for name in _OF_CURVES:
+            if any(QUANTITIES[name].text(result) not in ("", UNKNOWN) for result in able):
+                wanted = [*wanted, name]
         rows = _rows_of_curve(table, wanted, shared)
     else:
         wanted = quantities or usual(table.results)
@@ -610,20 +611,6 @@ def _numbers(
 
 
 _OF_CURVES = ("per-device", "speed-up", "mfu", "memory")
-
-
-def _is_curve(table: Table) -> bool:
-    return len(table.rows) == 1 and table.columns_by == ("num_gpus",) and len(table.columns) > 1
-
-
-def _known_of_curve(table: Table) -> list[str]:
-    """Return the figures that get a column, as any number has them."""
-    able = with_number(table.results)
-    known = [THROUGHPUT]
-    for name in _OF_CURVES:
-        if any(QUANTITIES[name].text(result) not in ("", UNKNOWN) for result in able):
-            known.append(name)
-    return known
 
 
 def _rows_of_curve(table: Table, names: Sequence[str], shared: Collection[str]) -> list[Row]:

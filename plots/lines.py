@@ -228,7 +228,7 @@ def _draw_panel(
             if point is not None:
                 xs.append(at)
                 ys.append(point.value)
-                highest = max(highest, _top(point))
+                highest = max(highest, top_of(point))
                 draw_spread(axes, at, point.repeats, point.low, point.high, color=style["color"])
                 if chart.is_doubted(result):
                     axes.plot([at], [point.value], **style | hollow)
@@ -250,8 +250,10 @@ def _draw_panel(
     return handles
 
 
-def _top(point: Point) -> float:
+def top_of(point: Point | None) -> float:
     """Return how far up a point is drawn: all of its runs, of an interval a part."""
+    if point is None:
+        return 0.0
     if _has_runs(point.repeats):
         return max(point.repeats)
     return max(point.value, min(point.high or 0.0, 1.25 * point.value))

@@ -262,14 +262,9 @@ def _small(svg: bytes) -> str:
     text = svg.decode()
     for pattern, replacement in _NEEDLESS:
         text = pattern.sub(replacement, text)
-    return _TAG.sub(_small_tag, text).replace("<svg", _FONT, 1)
-
-
-def _small_tag(tag: re.Match[str]) -> str:
-    """Return a tag with its coordinates to one decimal. What stands between tags is text, whose
-    numbers keep their digits.
-    """
-    return _DECIMALS.sub(r"\1", tag[0]).replace('"', "'")
+    # coordinates to one decimal: what stands between tags is text, whose numbers keep their digits
+    text = _TAG.sub(lambda tag: _DECIMALS.sub(r"\1", tag[0]).replace('"', "'"), text)
+    return text.replace("<svg", _FONT, 1)
 
 
 def _columns(results: Sequence[Result], varied: Sequence[str]) -> tuple[str, ...]:

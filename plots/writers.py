@@ -56,7 +56,10 @@ def _write_terminal(document: Document, out: TextIO) -> None:
         console.width = PIPE_WIDTH
     widest = 0
     if console.is_terminal:
-        widest = max(map(_width, document.tables))
+        for layout in document.tables:
+            headings = [*layout.heads, *layout.columns]
+            widths, gap = fitted(headings, _texts(layout), PIPE_WIDTH)
+            widest = max(widest, sum(widths) + gap * (len(widths) - 1))
     is_short = widest > console.width
     if document.heading:
         _say(console, document.heading, "bold")
@@ -88,11 +91,6 @@ def _say(console: Console, text: str, style: str = "") -> None:
 def _texts(layout: Layout, *, is_short: bool = False) -> list[list[str]]:
     text_of = attrgetter("short" if is_short else "text")
     return [[*heads, *map(text_of, cells)] for heads, cells in layout.rows]
-
-
-def _width(layout: Layout) -> int:
-    widths, gap = fitted([*layout.heads, *layout.columns], _texts(layout), PIPE_WIDTH)
-    return sum(widths) + gap * (len(widths) - 1)
 
 
 def _print_table(console: Console, layout: Layout, *, is_short: bool) -> None:

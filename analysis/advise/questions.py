@@ -186,18 +186,12 @@ def cells(results: Sequence[Result], against: Result) -> list[str]:
     alike: dict[str, list[Mapping[str, object]]] = defaultdict(list)
     for text, own in zip(texts, settings, strict=True):
         alike[text].append(own)
-    different = {text: _differing(of) for text, of in alike.items()}
+    different = {text: axes_apart(of) for text, of in alike.items()}
     told_apart = []
     for text, own in zip(texts, settings, strict=True):
         said = [named(axis, value) for axis, value in own.items() if axis in different[text]]
         told_apart.append(", ".join([text, *said]))
     return told_apart
-
-
-def _differing(settings: Sequence[Mapping[str, object]]) -> set[str]:
-    """Return the axes that not all have alike."""
-    names = set().union(*settings)
-    return {name for name in names if len({each.get(name) for each in settings}) > 1}
 
 
 def described(result: Result, *, against: Result | None = None, is_cell: bool = False) -> str:

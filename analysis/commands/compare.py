@@ -300,7 +300,9 @@ def notes(compared: Comparison, *, has_badges: bool = False) -> list[str]:
         if not result.is_valid:
             suspect.append(_trial(result))
         if result.failed and result.throughput is not None:
-            partly.append(f"{_trial(result)} ({titles.failed_repeats(result)})")
+            ways = dict.fromkeys(outcome.replace("_", " ") for outcome in result.failed)
+            num_failed, num = len(result.failed), len(result.failed) + len(result.repeats)
+            partly.append(f"{_trial(result)} ({num_failed} of {num}: {', '.join(ways)})")
     texts += titles.result_notes(results)
     if suspect:
         texts.append(f"suspect, see {typed('show')}: {_shortened(suspect)}")

@@ -247,7 +247,10 @@ def conclusions(
         return print_json({"claims": answers, "notes": notes})
     console = make_console()
     if answers:
-        screen.say(console, _headline(answers), "bold")
+        verdicts = Counter(answer.verdict for answer in answers)
+        parts = [f"{verdicts[each]} {verb}" for each, verb in _VERBS.items() if verdicts[each]]
+        claims = counted(len(answers), "published claim")
+        screen.say(console, f"Of {claims} {listed(parts)}.", "bold")
     for note in notes:
         screen.say(console, note)
     if not answers:
@@ -263,12 +266,3 @@ def conclusions(
     screen.say(console, "Pairs: of results that speak for the claim / against it / for neither.")
     screen.say(console, "--json has each pair, and the command that would supply more", "dim")
     return None
-
-
-def _headline(answers: Sequence[Conclusion]) -> str:
-    counts = Counter(answer.verdict for answer in answers)
-    parts = []
-    for verdict, verb in _VERBS.items():
-        if counts[verdict]:
-            parts.append(f"{counts[verdict]} {verb}")
-    return f"Of {counted(len(answers), 'published claim')} {listed(parts)}."

@@ -381,11 +381,17 @@ def predict(
         for num_gpus in counts or [2 * max(curve.throughput)]:
             predictions.append(prediction_of(curve, num_gpus, known))
     nothing = "nothing could be predicted"
-    most = _most_that_can_be_checked(known)
+    most = 0  # the largest measured count that its curve's smaller ones predict
+    for curve in known:
+        largest = max(curve.throughput)
+        if not prediction_of(curve, largest, known).declined:
+            most = max(most, largest)
     if most:
-        asked = [*(filters or ()), *_given("--sweep", sweep), *_given("--origin", origin)]
-        asked += [*_given("--source", source), "--to", f"num_gpus={most}"]
-        command = read.selection.analysis("predict", *asked)
+        asked = [*(filters or ())]
+        for option, value in (("--sweep", sweep), ("--origin", origin), ("--source", source)):
+            if value is not None:
+                asked += [option, value]
+        command = read.selection.analysis("predict", *asked, "--to", f"num_gpus={most}")
         nothing += f"; to check predictions, predict what was measured from fewer GPUs: {command}"
     is_all_declined = all(prediction.declined for prediction in predictions)
     if as_json:
@@ -399,21 +405,6 @@ def predict(
     if is_all_declined:
         print(f"predict: {nothing}", file=sys.stderr)
         raise typer.Exit(USAGE)
-
-
-def _most_that_can_be_checked(known: Sequence[KnownCurve]) -> int:
-    """Return the largest measured count that its curve's smaller ones predict; 0 without any."""
-    most = 0
-    for curve in known:
-        largest = max(curve.throughput)
-        if not prediction_of(curve, largest, known).declined:
-            most = max(most, largest)
-    return most
-
-
-def _given(option: str, value: str | None) -> tuple[str, ...]:
-    """Return an option as it was typed; nothing where it was not."""
-    return () if value is None else (option, str(value))
 
 
 def _counts(to: str | None) -> list[int]:

@@ -17,7 +17,6 @@ from analysis.results import AXES, is_quotable
 from analysis.selection import NothingFoundError, Selection
 from scalemark.records.axes import PREFIX, is_free
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import unit_of
 from scalemark.records.references import Origin
 from scalemark.text.wording import as_typed
 from store.database import locate, open_for_reading, own_command, reading
@@ -37,7 +36,6 @@ class HistoryCell:
     trial_id: str
     name: str  # the axes that distinguish it from the others
     axes: Mapping[str, object]
-    unit: str  # of its throughput, as images/s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +166,13 @@ def _of_machine(
         trials.setdefault((attempt["trial_id"], attempt["item"]), attempt)
         where = attempt["environment_id"], attempt["machine_id"]
         if where not in software:
-            software[where] = _software(attempt["environment"], attempt["machine"])
+            environment, driver = attempt["environment"], attempt["machine"]["driver"]
+            found = described([environment] if environment else [])
+            if environment and environment["revision"]:
+                found["commit of scalemark"] = environment["revision"][:12]
+            if driver:
+                found["driver"] = driver
+            software[where] = found
         day = sweeps[attempt["sweep_id"]].started_at.date()
         by_night[day, repr(software[where])].append(attempt)
     numbers = {key: number for number, key in enumerate(trials)}
@@ -203,11 +207,16 @@ def _of_machine(
 
 def _cells(attempts: Sequence[Row]) -> list[HistoryCell]:
     """Name the trials of these attempts by the axes that distinguish them."""
-    every = [_axes(attempt["trial"]) for attempt in attempts]
+    every: list[dict[str, object]] = []
     texts: dict[str, set[str]] = defaultdict(set)
-    for axes in every:
-        for axis, value in axes.items():
-            texts[axis].add(as_typed(value))
+    for attempt in attempts:
+        trial, axes = attempt["trial"], {}
+        for name in (*AXES, *filter(is_free, trial)):
+            if trial.get(name) not in _UNKNOWN:
+                axis = name.removeprefix(PREFIX)
+                axes[axis] = trial[name]
+                texts[axis].add(as_typed(trial[name]))
+        every.append(axes)
     varying = [axis for axis in texts if len(texts[axis]) > 1 and axis not in _FOLLOWING]
     has_items = len({attempt["item"] for attempt in attempts}) > 1
     cells: dict[str, HistoryCell] = {}
@@ -219,22 +228,5 @@ def _cells(attempts: Sequence[Row]) -> list[HistoryCell]:
         name = " ".join(words) or as_typed(axes.get("model", trial_id[:8]))
         if name in cells:  # they differ in what is no axis, as the number of steps
             name = f"{name} {trial_id[:8]}"
-        cells[name] = HistoryCell(trial_id=trial_id, name=name, axes=axes, unit=unit_of(item))
+        cells[name] = HistoryCell(trial_id=trial_id, name=name, axes=axes)
     return list(cells.values())
-
-
-def _axes(trial: Row) -> dict[str, object]:
-    axes = {}
-    for name in (*AXES, *filter(is_free, trial)):
-        if trial.get(name) not in _UNKNOWN:
-            axes[name.removeprefix(PREFIX)] = trial[name]
-    return axes
-
-
-def _software(environment: Row | None, machine: Row) -> dict[str, str]:
-    versions = described([environment] if environment else [])
-    if environment and environment["revision"]:
-        versions["commit of scalemark"] = environment["revision"][:12]
-    if machine["driver"]:
-        versions["driver"] = machine["driver"]
-    return versions

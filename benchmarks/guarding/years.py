@@ -81,7 +81,7 @@ class Year:
         cells = []
         for axes in AXES:
             name = " ".join(map(str, axes.values()))
-            cells.append(HistoryCell(trial_id=name, name=name, axes=axes, unit="images/s"))
+            cells.append(HistoryCell(trial_id=name, name=name, axes=axes))
         nights = [Night(day=FIRST + timedelta(days=night)) for night in range(NUM_NIGHTS)]
         shown = np.isfinite(self.logs).any(axis=0)
         return Record(

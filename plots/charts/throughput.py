@@ -27,6 +27,7 @@ from plots.lines import (
     looks_of,
     of_row,
     throughput_point,
+    top_of,
     write_above,
 )
 from plots.source import NUM_COLORS, PlotSource
@@ -56,16 +57,12 @@ def draw(source: PlotSource) -> Iterator[drawing.Picture]:
             "there is one number alone" if grouped else "no trial completed"
         )
     has_machines = len({key for key, _ in grouped}) > 1
-    names, parts = [], []
     for tables in grouped.values():
         environment, name = tables[0].environment, ""
         if has_machines:
             name = safe_name(f"{environment.host}-{environment.key}")
         for start in range(0, len(tables), MOST_MODELS):
-            names.append(name)
-            parts.append(tables[start : start + MOST_MODELS])
-    for name, part in zip(drawing.unique(names), parts, strict=True):
-        yield _picture(part, name, source)
+            yield _picture(tables[start : start + MOST_MODELS], name, source)
 
 
 def _picture(tables: Sequence[Table], name: str, source: PlotSource) -> drawing.Picture:
@@ -129,7 +126,7 @@ def _draw_panel(
     rotation, room = 0, 1.14
     if len(counts) * len(names) > 8:
         rotation, room = 90, 1.32
-    reach = max(max(result.throughput or 0.0, _spread_end(result)) for result in results) or 1.0
+    reach = max(top_of(throughput_point(result)) for result in results) or 1.0
     for name, of_name in panel.items():
         shift = (names.index(name) - (len(names) - 1) / 2) * width
         for result in of_name:
@@ -141,24 +138,14 @@ def _draw_panel(
                 high = min(point.high or 0.0, 1.1 * reach)
                 draw_spread(axes, at, point.repeats, point.low, high, color=drawing.INK)
             if len(results) <= _MOST_LABELS:
-                top = max(result.throughput or 0.0, min(_spread_end(result), 1.1 * reach))
-                size_pt = drawing.FOOTER_PT - 0.5
-                write_above(axes, (at, top), _label(result), size_pt, 2, rotation=rotation)
+                place, size_pt = (at, top_of(point)), drawing.FOOTER_PT - 0.5
+                write_above(axes, place, _label(result), size_pt, 2, rotation=rotation)
     axes.set_xlim(-0.5, len(counts) - 0.5)
     axes.set_ylim(0, reach * room)
     axes.xaxis.set_major_locator(FixedLocator(list(range(len(counts)))))
     axes.xaxis.set_major_formatter(FixedFormatter(list(map(str, counts))))
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
-
-
-def _spread_end(result: Result) -> float:
-    """Return how high the spread of a bar reaches; a long interval may be cut."""
-    if result.throughput is None or len(result.repeats) < 2:
-        return 0.0
-    if len(result.repeats) < FEW_REPEATS:
-        return max(result.repeats)
-    return min(result.high or 0.0, 1.25 * result.throughput)
 
 
 def _look(look: int) -> dict[str, Any]:

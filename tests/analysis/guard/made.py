@@ -43,7 +43,6 @@ def record(
             trial_id=f"{number}",
             name=" ".join(map(str, of_cell.values())),
             axes=of_cell,
-            unit="images/s",
         )
         for number, of_cell in enumerate(axes[: len(logs)])
     ]
