@@ -222,8 +222,8 @@ _COMPRESSION = 1  # of 9: higher ones take longer than they save
 class Picture:
     """One figure of a chart, without its footer. The figure's label is its title."""
 
-    # of its file, without ending and chart: "resnet50", "resnet50-precision=fp16", see
-    # plots.drawing
+    # of its file, without ending and chart, as "resnet50-precision=fp16"; of several pictures of
+    # one name the second file is numbered
     name: str
     figure: Figure
     setting: str = ""  # for its footer: what is constant
@@ -326,16 +326,15 @@ def _write_chart(
     settings are its own while it draws.
     """
     module = chart(name)
-    stems: dict[str, str] = {}  # of file names, by the names of pictures
+    stems: list[str] = []  # of file names; those that come twice are numbered
     with matplotlib.rc_context(settings()):
         for picture in module.draw(source):
-            stem = safe_name(f"{source.file_name(name)}-{picture.name}".removesuffix("-"))
-            stem = stem.replace(" ", "_")
-            if picture.name in stems:
-                raise ValueError(f"chart {name} has two pictures for {stem}")
-            if stem in stems.values():  # of models `a b` and `a_b`
-                stem = f"{stem}-{len(stems) + 1}"
-            stems[picture.name] = stem
+            cleaned = safe_name(f"{source.file_name(name)}-{picture.name}".removesuffix("-"))
+            stem, number = cleaned.replace(" ", "_"), 1
+            while stem in stems:
+                number += 1
+                stem = f"{cleaned.replace(' ', '_')}-{number}"
+            stems.append(stem)
             figure = finish(picture)
             for form in formats:
                 path = folder / f"{stem}.{form}"
@@ -402,7 +401,7 @@ def write(
 
 def file_names(tables: Sequence[Table]) -> list[str]:
     """Return a name per table, as `resnet50`, or `resnet50-box7-a1b2c3` where machines or software
-    differ.
+    differ. Several tables may have one name.
     """
     environments = {table.environment.key for table in tables}
     names = []
@@ -411,16 +410,4 @@ def file_names(tables: Sequence[Table]) -> list[str]:
         if len(environments) > 1:
             parts += [table.environment.host, table.environment.key]
         names.append(safe_name("-".join(filter(None, parts)))[:_LONGEST_NAME])
-    return unique(names)
-
-
-def unique(names: Sequence[str]) -> list[str]:
-    """Number names from the second of each on."""
-    numbered: list[str] = []
-    for name in names:
-        own, number = name, 1
-        while own in numbered:
-            number += 1
-            own = f"{name}-{number}".removeprefix("-")
-        numbered.append(own)
-    return numbered
+    return names

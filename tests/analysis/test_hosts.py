@@ -242,4 +242,4 @@ def test_nothing_injected_is_said_and_is_no_part_of_a_file_name():
         )
     )
     assert "nothing injected" in table_title(tables[0].environment, tables[0].setting)
-    assert file_names(tables) == ["trivial", "trivial-2"]
+    assert file_names(tables) == ["trivial", "trivial"]

@@ -42,7 +42,7 @@ def test_each_model_has_a_panel_and_many_models_a_second_picture():
     )
     first, second = pictures("throughput")
     assert [axes.get_title(loc="left") for axes in first.figure.axes] == models[:6]
-    assert (first.name, second.name) == ("", "2")
+    assert (first.name, second.name) == ("", "")
 
 
 def test_what_did_not_complete_is_named_in_its_place():

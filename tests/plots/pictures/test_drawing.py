@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from analysis.selection import Selection
-from plots import drawing
 from plots.drawing import (
     FAINT,
     GROUND,
@@ -89,11 +88,6 @@ def test_names_hold_no_paths_and_stay_short_and_different():
     assert len(set(found)) == 4
     assert len(list(Path("figures").iterdir())) == 4
     assert all(len(name) < 130 for name in found)
-
-
-def test_the_same_name_twice_is_numbered():
-    assert drawing.unique(["a", "b", "a", "", ""]) == ["a", "b", "a-2", "", "2"]
-    assert drawing.unique(["a", "a-2", "a"]) == ["a", "a-2", "a-3"]
 
 
 @pytest.mark.usefixtures("filled")
@@ -392,28 +386,6 @@ def test_published_figures_name_a_database_only_where_there_is_one():
     assert of_published.stored_in == "database results.db"
 
 
-def test_an_empty_database_is_reported():
-    fill("results.db", [])
-    ended = run()
-    assert (ended.returncode, ended.stderr) == (
-        2,
-        "chart: results.db: no attempt in it yet; run a sweep first\n",
-    )
-
-
-def test_two_pictures_of_one_name_are_a_defect(monkeypatch, filled):
-    class Twice:
-        ABOUT = "one figure twice"
-
-        def draw(self, source):
-            yield Picture(name="x", figure=Figure(), about=[])
-            yield Picture(name="x", figure=Figure(), about=[])
-
-    monkeypatch.setattr("plots.drawing.chart", lambda name: Twice())
-    with pytest.raises(ValueError, match="chart scaling has two pictures for scaling-x"):
-        list(draw(source(), Path(), ["scaling"]))
-
-
 def test_nothing_to_show_is_reported_in_the_charts_words(monkeypatch, filled):
     class Silent:
         ABOUT = "what is not there"
@@ -429,16 +401,16 @@ def test_nothing_to_show_is_reported_in_the_charts_words(monkeypatch, filled):
 
 
 def test_names_that_are_cleaned_to_the_same_are_distinguished(monkeypatch, filled):
-    class Two:
-        ABOUT = "two sweeps"
+    class Several:
+        ABOUT = "several sweeps"
 
         def draw(self, source):
-            yield Picture(name="a b", figure=Figure(), about=[])
-            yield Picture(name="a_b", figure=Figure(), about=[])
+            for name in ("a b", "a_b", "", ""):
+                yield Picture(name=name, figure=Figure(), about=[])
 
-    monkeypatch.setattr("plots.drawing.chart", lambda name: Two())
+    monkeypatch.setattr("plots.drawing.chart", lambda name: Several())
     names = [path.name for path in draw(source(), Path(), ["history"])]
-    assert names == ["history-a_b.png", "history-a_b-2.png"]
+    assert names == ["history-a_b.png", "history-a_b-2.png", "history.png", "history-2.png"]
 
 
 @pytest.mark.usefixtures("filled")
