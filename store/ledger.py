@@ -80,6 +80,7 @@ class Abandoned:
     start_ticks: int | None
 
 
+@dataclass(eq=False)
 class Ledger:
     """The states of one sweep, as the one orchestrator that runs it may change them.
 
@@ -90,24 +91,13 @@ class Ledger:
     for dead.
     """
 
-    def __init__(
-        self,
-        engine: sa.Engine,
-        *,
-        sweep_id: int,
-        orchestrator_id: int,
-        machine_id: int,
-        software_key: str,
-        wanted_repeats: int | None,
-        shares_host: bool = False,
-    ) -> None:
-        self.engine = engine
-        self.sweep_id = sweep_id
-        self.orchestrator_id = orchestrator_id
-        self.machine_id = machine_id
-        self._software_key = software_key
-        self._wanted_repeats = wanted_repeats
-        self._shares_host = shares_host
+    engine: sa.Engine
+    sweep_id: int
+    orchestrator_id: int
+    machine_id: int
+    software_key: str
+    wanted_repeats: int | None
+    shares_host: bool
 
     def open_repeats(self) -> list[OpenRepeat]:
         """Return all that this orchestrator is to run and nobody has claimed, in planned order."""
@@ -140,8 +130,8 @@ class Ledger:
             self._check_not_ended(connection)
             if connection.scalar(sa.select(_Repeat.id).where(*claimed)) is not None:
                 return ClaimResult.TAKEN  # by an earlier try, whose answer was lost
-            if self._wanted_repeats is not None:
-                missing = self._wanted_repeats - self._num_completed(connection, repeat.trial_id)
+            if self.wanted_repeats is not None:
+                missing = self.wanted_repeats - self._num_completed(connection, repeat.trial_id)
                 if missing <= 0:
                     why = FINISHED_ELSEWHERE
                     change(connection, pending, State.SKIPPED, at, why, reason=why)
@@ -272,7 +262,7 @@ class Ledger:
     @property
     def _good_enough(self) -> tuple[bool, ...]:
         """The values of `shares_host` whose numbers count for this sweep."""
-        if self._shares_host:
+        if self.shares_host:
             return (False, True)
         return (False,)
 
@@ -286,7 +276,7 @@ class Ledger:
                 attempts.trial_id == trial_id,
                 attempts.outcome == Outcome.COMPLETED,
                 attempts.machine_id == self.machine_id,
-                environments.software_key == self._software_key,
+                environments.software_key == self.software_key,
                 attempts.shares_host.in_(self._good_enough),
                 attempts.deleted_at.is_(None),
             )
@@ -303,7 +293,7 @@ class Ledger:
                 _Repeat.trial_id == trial_id,
                 sa.text(f"repeats.{schema.IN_FLIGHT}"),  # as its index says it
                 _Orchestrator.machine_id == self.machine_id,
-                _Orchestrator.software_key == self._software_key,
+                _Orchestrator.software_key == self.software_key,
                 _Orchestrator.shares_host.in_(self._good_enough),
                 _Orchestrator.ended_at.is_(None),  # who has ended completes nothing
             )
@@ -443,22 +433,20 @@ def process_of(row: Mapping[Any, Any], prefix: str = "") -> ProcessIdentity:
     )
 
 
+_SAME_NAMED = (
+    *("sweep_id", "trial_id", "repeat", "machine_id", "orchestrator_id", "started_at", "run_dir"),
+    *("pid", "start_ticks"),
+)
+
+
 def _abandoned(row: Mapping[Any, Any]) -> Abandoned:
     return Abandoned(
+        **{name: row[name] for name in _SAME_NAMED},
         repeat_id=row["id"],
-        sweep_id=row["sweep_id"],
-        trial_id=row["trial_id"],
-        repeat=row["repeat"],
         attempt=row["num_attempts"],
-        machine_id=row["machine_id"],
         owner=process_of(row, "owner_"),
-        orchestrator_id=row["orchestrator_id"],
         state=State(row["state"]),
-        started_at=row["started_at"],
-        run_dir=row["run_dir"],
         placement=placement_of(row["placement"]),
-        pid=row["pid"],
-        start_ticks=row["start_ticks"],
     )
 
 

@@ -131,14 +131,14 @@ def _merge_one(engine: sa.Engine, name: str, copy: Path, merged: Merged) -> None
         driver.execute("DETACH other")
 
 
+@dataclass
 class _Merging:
     """Adds the rows of the attached database. `id_of_TABLE` has the new id of each old one."""
 
-    def __init__(self, connection: sa.Connection, name: str, merged: Merged) -> None:
-        self._connection = connection
-        self._name = name
-        self._merged = merged
-        self._mapped: list[str] = []  # tables of which new ids are known
+    _connection: sa.Connection
+    _name: str
+    _merged: Merged
+    _mapped: list[str] = field(default_factory=list)  # tables of which new ids are known
 
     def run(self) -> None:
         for table, key in _SHARED.items():

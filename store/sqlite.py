@@ -174,7 +174,8 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     )
     # no ATTACH, by which VACUUM INTO writes another file even through this connection
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    connection.set_progress_handler(_let_signals_in, _STEPS_BETWEEN_SIGNALS)
+    # Python handles signals meanwhile, whose exception ends a statement that runs for long
+    connection.set_progress_handler(lambda: 0, _STEPS_BETWEEN_SIGNALS)
     _add_math(connection)
     return connection
 
@@ -236,11 +237,6 @@ def end_if_interrupted(error: object) -> None:
     """
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         raise KeyboardInterrupt from None
-
-
-def _let_signals_in() -> int:
-    """Let Python handle signals while a statement runs for long; their exception ends it."""
-    return 0
 
 
 def _writing_engine(path: Path, **options: Any) -> sa.Engine:

@@ -307,7 +307,12 @@ def list_(
         result = connection.execute(statement, execution_options=STREAMED)
         headings = list(result.keys())
         if is_table:
-            lines = [_with_inherited(headings, row) for row in result]
+            # a variable that a trial lacks is inherited
+            of_none = [INHERITED if is_env_variable(name) else None for name in headings]
+            lines = []
+            for row in result:
+                pairs = zip(row, of_none, strict=True)
+                lines.append([text if cell is None else cell for cell, text in pairs])
             num_listed = len(lines)
             if columns is None:
                 headings, lines = _without_usual(headings, lines)
@@ -379,14 +384,6 @@ def _of_one_origin(
         return [*filters]
     print(origin_note(taken, newest[taken], others), file=sys.stderr)
     return [*filters, origin_filter(taken)]
-
-
-def _with_inherited(columns: Sequence[str], row: Sequence[Any]) -> list[Any]:
-    """Say of a variable that a trial lacks that it is inherited."""
-    cells = []
-    for name, cell in zip(columns, row, strict=True):
-        cells.append(INHERITED if cell is None and is_env_variable(name) else cell)
-    return cells
 
 
 def _without_usual(

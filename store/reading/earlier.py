@@ -305,9 +305,11 @@ class Durations:
         key = (like, spec.num_steps, spec.min_window_s, *sizes.values())
         if key not in self._alike_s:
             work = _step_work(sizes)
-            self._alike_s[key] = median(
-                _as_if_s(row, spec, _times(work, _step_work(row))) for row in self._alike[like]
-            )
+            as_if_s = []
+            for row in self._alike[like]:
+                other = _step_work(row)
+                as_if_s.append(_as_if_s(row, spec, work / other if work and other else 1.0))
+            self._alike_s[key] = median(as_if_s)
         return self._alike_s[key]
 
 
@@ -321,10 +323,6 @@ def _step_work(sizes: Mapping[str, Any]) -> float:
     examples = (sizes["batch_size"] or 0) * (sizes["gradient_accumulation"] or 1)
     of_each = (sizes["image_px"] or 1) ** 2 * (sizes["seq_len"] or 1)
     return float(examples * of_each * (_AGAIN if sizes["recompute"] else 1))
-
-
-def _times(work: float, other: float) -> float:
-    return work / other if work and other else 1.0
 
 
 def _as_if_s(row: Row, spec: TrialSpec, times: float) -> float:

@@ -4,7 +4,7 @@ what a word names, an attempt, a trial or a sweep, and collects everything known
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -138,8 +138,15 @@ def listing(
     if sweep is not None:
         named = sa.select(SweepRow.id).where(SweepRow.name == sweep).scalar_subquery()
         chosen = sa.and_(chosen, AttemptRow.sweep_id == named)
-    order = [_ordered(sort, known, connection.dialect.name)] if sort else []
-    if limit is not None and not order:
+    order = []
+    if sort:
+        column = known(sort.removeprefix("-"))
+        # by code points: languages would order each server's texts their own way
+        if isinstance(column.type, sa.String):
+            language = {"sqlite": "BINARY", "postgresql": "C"}[connection.dialect.name]
+            column = sa.collate(column, language)
+        order = [(column.desc() if sort.startswith("-") else column.asc()).nulls_last()]
+    if limit is not None and not sort:
         newest = sa.select(AttemptRow.id).where(chosen)
         newest = newest.order_by(AttemptRow.id.desc()).limit(limit)
         chosen = AttemptRow.id.in_(newest.correlate(None))
@@ -158,16 +165,6 @@ def _listable(known: Mapping[str, sa.ColumnElement[Any]], name: str) -> sa.Colum
     if full not in known:
         raise StoreError(f"{shortened(name)}: no such column; {nearest(name[:100], list(known))}")
     return known[full]
-
-
-def _ordered(
-    sort: str, known: Callable[[str], sa.ColumnElement[Any]], dialect: str
-) -> sa.ColumnElement[Any]:
-    column = known(sort.removeprefix("-"))
-    # by code points: languages would order each server's texts their own way
-    if isinstance(column.type, sa.String):
-        column = sa.collate(column, {"sqlite": "BINARY", "postgresql": "C"}[dialect])
-    return (column.desc() if sort.startswith("-") else column.asc()).nulls_last()
 
 
 def attempt_details(engine: sa.Engine, attempt_ids: Sequence[int]) -> list[Row]:

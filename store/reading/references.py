@@ -68,7 +68,12 @@ def remove(connection: sa.Connection, filters: Sequence[str]) -> tuple[int, int]
     ids: list[int] = []
     num_kept = 0
     for rows in connection.execute(statement).mappings().partitions(_AT_A_TIME):
-        part = [{**row, "strategy": strategy_of(row)} for row in rows]
+        part = []
+        for row in rows:  # with one column for how variables are shared
+            parts = [row[name] for name in _OF_STRATEGY]
+            parts += [f"{name}={value}" for name, value in row["axes"].items()]
+            strategy = " ".join(text for text in parts if text not in ("", "none", "n/a"))
+            part.append({**row, "strategy": strategy})
         for position in chosen(part, filters):
             if part[position]["origin"] == ReferenceKind.PUBLISHED:
                 num_kept += 1
@@ -80,14 +85,7 @@ def remove(connection: sa.Connection, filters: Sequence[str]) -> tuple[int, int]
 
 
 _AT_A_TIME = 10_000  # rows that are looked at together
-
-
-def strategy_of(reference: Mapping[Any, Any]) -> str:
-    """Say in one column how variables are shared."""
-    parts = [reference[name] for name in ("variable_update", "all_reduce")]
-    parts.append(reference["local_parameter_device"])
-    parts += [f"{name}={value}" for name, value in reference["axes"].items()]
-    return " ".join(part for part in parts if part not in ("", "none", "n/a"))
+_OF_STRATEGY = ("variable_update", "all_reduce", "local_parameter_device")
 
 
 def has_any(connection: sa.Connection) -> bool:
@@ -130,21 +128,19 @@ def chosen(references: Sequence[Mapping[str, Any]], filters: Sequence[str]) -> l
     free = {name for reference in references for name in reference.get("axes", ())}
     named = [full_name(text) if _name(text) in free else text for text in filters]
     wanted = parsed(named)
-    _check_can_hold([asked for asked in wanted if asked.operator == "="])
+    by_name: dict[str, Filter] = {}
+    for asked in wanted:
+        if asked.operator != "=":
+            continue
+        other = by_name.setdefault(asked.name, asked)
+        if {*map(_comparable, several(asked))}.isdisjoint(map(_comparable, several(other))):
+            raise StoreError(either(other, asked))
     conditions = [(asked.name, _condition(asked)) for asked in wanted]
     positions = []
     for position, reference in enumerate(references):
         if all(holds(_value(reference, name)) for name, holds in conditions):
             positions.append(position)
     return positions
-
-
-def _check_can_hold(wanted: Sequence[Filter]) -> None:
-    by_name: dict[str, Filter] = {}
-    for asked in wanted:
-        other = by_name.setdefault(asked.name, asked)
-        if {*map(_comparable, several(asked))}.isdisjoint(map(_comparable, several(other))):
-            raise StoreError(either(other, asked))
 
 
 def full_name(text: str) -> str:
