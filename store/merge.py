@@ -49,7 +49,6 @@ _OF_ATTEMPTS: dict[str, tuple[str, ...]] = {
     "measurements": ("attempt_id",),
     "step_arrays": ("attempt_id",),
     "tags": ("sweep_id", "trial_id", "attempt_id", "tag"),
-    "notes": ("sweep_id", "trial_id", "attempt_id", "note"),
 }
 _ATTEMPT = ("sweep_id", "trial_id", "repeat", "attempt")
 _OF_HOST = ("orchestrator_id", "started_at", "run_dir", "placement", "pid", "start_ticks")
@@ -194,7 +193,7 @@ class _Merging:
             f"FROM other.{table} AS there{joins} WHERE {where} AND {whole or 'true'} "
             f"AND NOT EXISTS (SELECT 1 FROM main.{table} AS here WHERE {same})"
         )
-        if has_id and table not in ("tags", "notes", "reference_results"):
+        if has_id and table not in ("tags", "reference_results"):
             self._map(
                 table, f"FROM other.{table} AS there{joins} JOIN main.{table} AS here ON {same}"
             )

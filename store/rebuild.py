@@ -2,7 +2,7 @@
 
 What they do not hold is lost: orchestrators, and when they claimed a repeat; repeats that were
 never begun; when a sweep was continued, and when it was finished (here: the end of its last
-attempt); tags, notes, and what was deleted.
+attempt); tags, and what was deleted.
 """
 
 import itertools

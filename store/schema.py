@@ -552,32 +552,18 @@ class StepArraysRow(Base):
     loss_over_least: Mapped[list[Any]]  # in loss_unit; null where it was not finite
 
 
-class _AnnotationRow:
-    """The columns of tags and notes: one of the three ids says what they are about."""
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    sweep_id: Mapped[int | None] = mapped_column(ForeignKey("sweeps.id"), index=True)
-    trial_id: Mapped[str | None] = mapped_column(ForeignKey("trials.id"), index=True)
-    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"), index=True)
-    added_at: Mapped[datetime]
-
-
-class TagRow(_AnnotationRow, Base):
-    """A word that a person gave a sweep, a trial or an attempt."""
+class TagRow(Base):
+    """A word that a person gave a sweep, a trial or an attempt: one of the ids says which."""
 
     __tablename__ = "tags"
     __table_args__ = (CheckConstraint(f"{_ONE_SUBJECT} = 1", name="tags_one_subject"),)
 
     tag: Mapped[str]
-
-
-class NoteRow(_AnnotationRow, Base):
-    """A remark of a person about a sweep, a trial or an attempt."""
-
-    __tablename__ = "notes"
-    __table_args__ = (CheckConstraint(f"{_ONE_SUBJECT} = 1", name="notes_one_subject"),)
-
-    note: Mapped[str]
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sweep_id: Mapped[int | None] = mapped_column(ForeignKey("sweeps.id"), index=True)
+    trial_id: Mapped[str | None] = mapped_column(ForeignKey("trials.id"), index=True)
+    attempt_id: Mapped[int | None] = mapped_column(ForeignKey("attempts.id"), index=True)
+    added_at: Mapped[datetime]
 
 
 class ReferenceRow(Base):

@@ -64,7 +64,6 @@ TRIAL = small().trial_id[:4]
     [
         (["db", "mark", TRIAL, "--tag", "good"], {"target", "tags_added"}),
         (["db", "mark", TRIAL, "--untag", "good"], {"target", "tags_taken_away"}),
-        (["db", "mark", "1", "--note", "a word"], {"target", "notes_added"}),
         (["db", "mark", TRIAL, "--delete"], {"deleted"}),
         (["db", "mark", "1", "--restore"], {"restored"}),
         (["db", "import", "--remove", "source=mine"], {"removed", "kept"}),

@@ -24,7 +24,7 @@ DB: Mapping[str, Command] = {
     "rebuild": Command(
         "Make a lost database again out of run folders.", "store.commands.change:rebuild"
     ),
-    "mark": Command("Tag, annotate, delete or restore results.", "store.commands.change:mark"),
+    "mark": Command("Tag, delete or restore results.", "store.commands.change:mark"),
 }
 COMMANDS: Mapping[str, Command] = {
     "sweep": Command(
@@ -100,7 +100,6 @@ _CALLED_ELSEWHERE = {
     "plot": "chart",
     "export": "table --format tidy",
     "tag": "db mark",
-    "note": "db mark",
     "delete": "db mark",
 }
 """Names in other programs -> the command of ours."""

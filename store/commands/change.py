@@ -33,11 +33,10 @@ from store.reading import listing
 from store.reading.listing import Target, full_names
 from store.reading.references import remove as remove_references
 from store.rows import insert_all
-from store.schema import AttemptRow, NoteRow, TagRow
+from store.schema import AttemptRow, TagRow
 
 _Tags = typer.Option("--tag", help="A word to find it by: `list tag=WORD`; may be repeated.")
 _Untags = typer.Option("--untag", help="A tag to take away; may be repeated.")
-_Note = typer.Option(help="What there is to say; `show` prints it.")
 _Delete = typer.Option(
     "--delete", help="Count nowhere; a sweep that wants these attempts measures them again."
 )
@@ -55,24 +54,20 @@ def mark(
     db: Db,
     tags: Annotated[list[str] | None, _Tags] = None,
     untags: Annotated[list[str] | None, _Untags] = None,
-    note: Annotated[str | None, _Note] = None,
     delete: Annotated[bool, _Delete] = False,
     restore: Annotated[bool, _Restore] = False,
     as_json: Json = False,
 ) -> None:
-    """Tag, annotate, delete or restore attempts, a trial or a sweep. Nothing that was measured is
-    lost.
-    """
-    adds = bool(tags or untags) or note is not None
-    if [adds, delete, restore].count(True) != 1:
-        raise StoreError("wanted tags and a note, or --delete, or --restore")
+    """Tag, delete or restore attempts, a trial or a sweep. Nothing that was measured is lost."""
+    if [bool(tags or untags), delete, restore].count(True) != 1:
+        raise StoreError("wanted tags, or --delete, or --restore")
     open_for_reading(db).dispose()  # nobody marks what is in a database that is not there
     engine = open_for_writing(db)
-    if adds:
+    if tags or untags:
         if len(what) != 1:
             raise StoreError(f"{visible(' '.join(what))}: wanted one attempt, trial or sweep")
         target = listing.find(engine, what[0])
-        reported = annotate(engine, target, datetime.now(UTC), tags or (), untags or (), note)
+        reported = annotate(engine, target, datetime.now(UTC), tags or (), untags or ())
         if as_json:
             return print_json({"target": target.name, **reported})
         done = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in reported.items())
@@ -97,15 +92,14 @@ def annotate(
     at: datetime,
     tags: Sequence[str] = (),
     untags: Sequence[str] = (),
-    note: str | None = None,
 ) -> dict[str, int]:
-    """Return how much was added and taken away. Raises StoreError, before anything is written, for
-    a tag or a note that is none.
+    """Return how many tags were added and taken away. Raises StoreError, before anything is
+    written, for a tag that is none.
     """
     for word in (*tags, *untags):
-        _check(word, "tag")
-    if note is not None:
-        _check(note, "note")
+        if not word.strip():
+            raise StoreError("an empty tag; wanted a word or more")
+        checked(word, "")
     added = {target.column: target.id, "added_at": at}
     is_own = getattr(TagRow, target.column) == target.id
     done = {}
@@ -118,16 +112,7 @@ def annotate(
         if untags:
             taken_away = sa.delete(TagRow).where(is_own, TagRow.tag.in_(untags))
             done["tags_taken_away"] = connection.execute(taken_away).rowcount
-        if note is not None:
-            insert_all(connection, NoteRow, [added | {"note": note}])
-            done["notes_added"] = 1
     return done
-
-
-def _check(text: str, what: str) -> None:
-    if not text.strip():
-        raise StoreError(f"an empty {what}; wanted a word or more")
-    checked(text, "")
 
 
 def choose(engine: sa.Engine, words: Sequence[str], *, deleted: bool) -> sa.ColumnElement[bool]:

@@ -160,7 +160,7 @@ def print_sections(record: Row) -> None:
         _facts(console, f"sweep {sweep['name']}", _without(sweep, ("name",)))
         _facts(console, "repeats", record["counts"])
         _table(console, "left out", record["left_out"])
-        _annotations(console, record)
+        _table(console, "tags", record["tags"])
         return
     trial = record["trial"]
     # an axis that the trial lacks is none
@@ -170,7 +170,7 @@ def print_sections(record: Row) -> None:
     if note:
         console.print(note, style="dim", markup=False)
     if not record["attempts"]:
-        _annotations(console, record)
+        _table(console, "tags", record["tags"])
     for attempt in record["attempts"]:
         _print_attempt(console, attempt)
 
@@ -205,7 +205,7 @@ def _print_attempt(console: Console, row: Row) -> None:
     _facts(console, "environment", _without(environment, nested))
     for section in nested:
         _facts(console, section, environment.get(section))
-    _annotations(console, row)
+    _table(console, "tags", row["tags"])
 
 
 def _rounds(times: Row | None) -> list[Row]:
@@ -216,11 +216,6 @@ def _rounds(times: Row | None) -> list[Row]:
         row = {"replica": replica, "rounds": len(rounds), "median_s": middle}
         rows.append(row | {"fastest_s": fastest, "slowest_s": slowest})
     return rows
-
-
-def _annotations(console: Console, row: Row) -> None:
-    _table(console, "tags", row["tags"])
-    _table(console, "notes", row["notes"])
 
 
 def _without(row: Row, names: Sequence[str]) -> Row:

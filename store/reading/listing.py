@@ -51,7 +51,6 @@ from store.schema import (
     LeftOutRow,
     MachineRow,
     MeasurementRow,
-    NoteRow,
     OpPlacementRow,
     PlacementRow,
     RepeatRow,
@@ -315,7 +314,7 @@ _NEWEST_NAMED = 5  # sweeps, in a message
 class Target:
     """One attempt, trial or sweep of the database."""
 
-    column: str  # attempt_id, trial_id or sweep_id: as tags and notes call it
+    column: str  # attempt_id, trial_id or sweep_id: as tags call it
     id: int | str
     name: str  # as messages call it
 
@@ -381,9 +380,9 @@ def _meant(connection: sa.Connection, kind: str, name: str) -> list[Target]:
 
 
 def show(engine: sa.Engine, which: str) -> Row:
-    """Return `trial` and its `attempts`, each with its `machine_facts`, `gpus`, `links`,
-    `tags` and `notes`; of a sweep `sweep`, `counts` of its repeats, and `left_out`. Raises
-    StoreError when there is no such thing.
+    """Return `trial` and its `attempts`, each with its `machine_facts`, `gpus`, `links` and
+    `tags`; of a sweep `sweep`, `counts` of its repeats, and `left_out`. Raises StoreError when
+    there is no such thing.
     """
     target = find(engine, which)
     with reading(engine) as connection:
@@ -408,9 +407,9 @@ def show(engine: sa.Engine, which: str) -> Row:
             row |= machines[number]
             names = ("attempt_id", "sweep_id")
             ids = {name: row[name] for name in names} | {"trial_id": trial_id}
-            row |= _annotations(connection, ids)
-        annotations = _annotations(connection, {"trial_id": trial_id})
-    return {"trial": trial, "attempts": attempts, **annotations}
+            row["tags"] = _tags(connection, ids)
+        tags = _tags(connection, {"trial_id": trial_id})
+    return {"trial": trial, "attempts": attempts, "tags": tags}
 
 
 _MEASURED = (
@@ -457,21 +456,16 @@ def _machine(connection: sa.Connection, machine_id: int) -> Row:
     }
 
 
-def _annotations(connection: sa.Connection, ids: dict[str, Any]) -> Row:
-    """Return tags and notes, of an attempt also those of its trial and its sweep; `ids` are those
-    of each.
-    """
-    annotations: Row = {}
-    for name, table, text in (("tags", TagRow, TagRow.tag), ("notes", NoteRow, NoteRow.note)):
-        columns = {column: getattr(table, column) for column in ids}
-        whose = sa.case(
-            *((column.is_not(None), key.removesuffix("_id")) for key, column in columns.items()),
-            else_="",
-        ).label("of")
-        own = sa.or_(*(columns[key] == id_ for key, id_ in ids.items()))
-        statement = sa.select(text, whose, table.added_at).where(own).order_by(table.id)
-        annotations[name] = rows_of(connection, statement)
-    return annotations
+def _tags(connection: sa.Connection, ids: dict[str, Any]) -> list[Row]:
+    """Return tags, of an attempt also those of its trial and its sweep; `ids` are those of each."""
+    columns = {column: getattr(TagRow, column) for column in ids}
+    whose = sa.case(
+        *((column.is_not(None), key.removesuffix("_id")) for key, column in columns.items()),
+        else_="",
+    ).label("of")
+    own = sa.or_(*(columns[key] == id_ for key, id_ in ids.items()))
+    statement = sa.select(TagRow.tag, whose, TagRow.added_at).where(own)
+    return rows_of(connection, statement.order_by(TagRow.id))
 
 
 def _sweep(connection: sa.Connection, target: Target) -> Row:
@@ -484,5 +478,5 @@ def _sweep(connection: sa.Connection, target: Target) -> Row:
         "sweep": sweep,
         "counts": dict(connection.execute(by_state).all()),
         "left_out": rows_of(connection, left_out.where(LeftOutRow.sweep_id == target.id)),
-        **_annotations(connection, {"sweep_id": target.id}),
+        "tags": _tags(connection, {"sweep_id": target.id}),
     }

@@ -1,4 +1,4 @@
-"""Tags and notes are found again; what is deleted counts nowhere until it is restored, and nothing measured is lost."""
+"""Tags are found again; what is deleted counts nowhere until it is restored, and nothing measured is lost."""
 
 import json
 import os
@@ -59,24 +59,20 @@ def test_tags_are_added_once_and_taken_away(filled):
     assert found(filled, "tag=good") == []
 
 
-def test_notes_are_shown_with_whatever_they_say(filled):
+def test_tags_are_shown_with_whatever_they_say(filled):
     engine = Writer(filled).engine
     target = find(engine, "2")
     for text in NASTY:
-        change.annotate(engine, target, NOON, [text], note=text)
+        change.annotate(engine, target, NOON, [text])
     (reported,) = show(open_for_reading(filled), "2")["attempts"]
-    assert [note["note"] for note in reported["notes"]] == NASTY
     assert [tag["tag"] for tag in reported["tags"]] == NASTY
-    assert mark(filled, "2", "--note", "fan was loud").stdout == "attempt 2: notes added: 1\n"
-    assert "fan was loud" in run(filled, "show", "2").stdout
-    assert show(open_for_reading(filled), "1")["attempts"][0]["notes"] == []
+    assert show(open_for_reading(filled), "1")["attempts"][0]["tags"] == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["1", "--tag", " "], "db mark: an empty tag; wanted a word or more"),
-        (["1", "--note", ""], "db mark: an empty note; wanted a word or more"),
         (["77", "--tag", "x"], "db mark: 77: no attempt, trial or sweep"),
         (
             ["first", "second", "--delete"],

@@ -20,7 +20,7 @@ from store.database import locate, open_for_reading
 from store.errors import StoreError
 from store.reading import listing, queries
 from store.reading.listing import LISTABLE, show
-from store.schema import AttemptRow, NoteRow, TagRow
+from store.schema import AttemptRow, TagRow
 from store.writer import Writer
 from tests.app import run_app
 from tests.filled import ENVIRONMENT, MACHINE, NOON, fill
@@ -313,7 +313,7 @@ GPUS = tuple(
 )
 
 
-def test_show_tells_machine_environment_placement_tags_and_notes(db):
+def test_show_tells_machine_environment_placement_and_tags(db):
     machine = replace(
         MACHINE,
         gpus=GPUS,
@@ -328,9 +328,6 @@ def test_show_tells_machine_environment_placement_tags_and_notes(db):
     )
     with Writer(db).engine.begin() as connection:
         connection.execute(sa.insert(TagRow).values(sweep_id=1, tag="night", added_at=NOON))
-        connection.execute(
-            sa.insert(NoteRow).values(attempt_id=1, note="fan was\nloud", added_at=NOON)
-        )
     (reported,) = show(open_for_reading(db), "1")["attempts"]
     assert [gpu["name"] for gpu in reported["gpus"]] == ["H200", "H200"]
     assert reported["links"] == [
@@ -344,7 +341,6 @@ def test_show_tells_machine_environment_placement_tags_and_notes(db):
         "tensorflow  2.21.0",
         "gpu_private",
         "ResourceApplyMomentum @ CPU:1",
-        r"fan was\nloud",
         "night",
     ):
         assert reported_so in text

@@ -34,7 +34,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "show": ("show", "1"),
     "query": ("db", "query", "SELECT * FROM attempts"),
     "tag": ("db", "mark", "1", "--tag", "good"),
-    "note": ("db", "mark", "1", "--note", "good"),
     "delete": ("db", "mark", "first", "--delete"),
     "restore": ("db", "mark", "first", "--restore"),
     "import": ("db", "import", "in.csv"),
@@ -109,13 +108,11 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     ),
     "zeros": first_page(lambda content: content.__setitem__(slice(0, None), bytes(len(content)))),
     "names of tables are no text": run_sql(
-        "UPDATE sqlite_master SET name = CAST(x'ff80' AS TEXT) WHERE name = 'notes'"
+        "UPDATE sqlite_master SET name = CAST(x'ff80' AS TEXT) WHERE name = 'tags'"
     ),
-    "names of tables are null": run_sql(
-        "UPDATE sqlite_master SET name = NULL WHERE name = 'notes'"
-    ),
+    "names of tables are null": run_sql("UPDATE sqlite_master SET name = NULL WHERE name = 'tags'"),
     "names of tables are numbers": run_sql(
-        "UPDATE sqlite_master SET name = 5, tbl_name = 5 WHERE name = 'notes'"
+        "UPDATE sqlite_master SET name = 5, tbl_name = 5 WHERE name = 'tags'"
     ),
     "definitions are no SQL": run_sql(
         "UPDATE sqlite_master SET sql = 'nonsense' WHERE name = 'attempts'"

@@ -35,7 +35,7 @@ def cell(db: str, sql: str) -> object:
 
 
 def make_rich(db: str = "a.db") -> str:
-    """Two sweeps with retries, a failure, GPUs, free axes, tags, notes, a deleted attempt, a repeat that waits, a reference."""
+    """Two sweeps with retries, a failure, GPUs, free axes, tags, a deleted attempt, a repeat that waits, a reference."""
     make_empty(db)
     writer = Writer(db)
     retried, waiting = small(free=(("axes.zero", 2),)), small(seed=9)
@@ -55,7 +55,6 @@ def make_rich(db: str = "a.db") -> str:
         db,
         "INSERT INTO tags (sweep_id, tag, added_at) VALUES (1, 'good', '2026-11-21 12:00:00.000000')",
         "INSERT INTO tags (attempt_id, tag, added_at) VALUES (2, 'odd', '2026-11-21 12:00:00.000000')",
-        "INSERT INTO notes (trial_id, note, added_at) SELECT id, 'a ''note''', '2026-11-21 12:00:00.000000' FROM trials LIMIT 1",
         "UPDATE attempts SET deleted_at = '2026-11-21 12:00:00.000000' WHERE id = 3",
         "INSERT INTO reference_results SELECT NULL, 'e989d25e4a03798e', 'table', 'mine.csv', '', '?', 'm', NULL, '', '', '', '', '', 1, 5.0, '', '', "
         "'images', NULL, '{}', '', 1",
@@ -71,6 +70,18 @@ def test_a_database_that_is_merged_into_an_empty_one_is_equal():
     (origin,) = {row["origin"] for row in contents("new.db")["sweeps"]}
     assert origin.endswith(" a.db")
     assert list(check("new.db")) == []
+
+
+def test_notes_of_an_earlier_version_do_no_harm_and_stay_where_they_are():
+    fill("a.db", [(small(), 100.0)])
+    changed(
+        "a.db",
+        "CREATE TABLE notes (note TEXT NOT NULL, id INTEGER PRIMARY KEY, attempt_id INTEGER REFERENCES attempts (id))",
+        "INSERT INTO notes (note, attempt_id) VALUES ('fan was broken', 1)",
+    )
+    assert merge("b.db", ["a.db"]).num_new == merge("a.db", ["b.db"]).num_known == 1
+    assert [*check("a.db"), *check("b.db")] == []
+    assert cell("a.db", "SELECT note FROM notes") == "fan was broken"
 
 
 def test_ids_are_mapped_where_both_have_rows():
