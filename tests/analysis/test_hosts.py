@@ -16,7 +16,7 @@ from analysis.measured import measured
 from analysis.pivot import RowRank, pivot
 from analysis.published import of_others
 from analysis.results import BaselineRule, with_baselines
-from analysis.titles import host_notes, short_title, table_title
+from analysis.titles import host_notes, table_title
 from benchmarks.prediction import is_on_one_host
 from plots.drawing import file_names
 from scalemark.records.machine import DeviceKind
@@ -92,21 +92,6 @@ def test_without_one_gpu_the_fewest_over_the_fewest_hosts_are_the_baseline():
     }
     results = of_spreads({("distributed_ring", *of): 100.0 for of in ((4, 4), (4, 2), (4, 1))})
     assert {one.baseline.width for one in with_baselines(results, BaselineRule.FEWEST)} == {"4"}
-
-
-def test_a_row_is_a_strategy_over_so_many_hosts_where_these_differ():
-    results = stored(mixed())
-    (table,) = pivot(results, lines(results))
-    assert [short_title(table, table.rows_by, row) for row in table.rows] == [
-        *("distributed_ps", "distributed_ps over 2 hosts", "distributed_ps over 4 hosts"),
-        *(
-            "distributed_ring",
-            "distributed_ring over 2 hosts",
-            "distributed_ring over 4 hosts",
-            "replicated_none",
-        ),
-    ]
-    assert lines([one for one in results if one.hosts == 2]) == ("strategy",)
 
 
 def test_each_number_of_hosts_has_a_table_where_rows_do_not_name_it():

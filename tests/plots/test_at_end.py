@@ -126,15 +126,6 @@ def test_only_its_own_trials_are_shown_and_old_pictures_are_replaced(results, re
     assert Path("figures/other.png").read_text() == "old"
 
 
-def test_another_sweep_replaces_its_files(results, reported):
-    assert show(reported)
-    fill("results.db", [(small(), 101.0)], name="b")
-    reported.clear()
-    assert show(reported, sweep="b")
-    assert reported.files == ["report.html"]
-    assert "scalemark report --sweep b" in Path("figures/report.html").read_text()
-
-
 def test_too_many_tables_are_left_out_and_counted(reported, capsys, monkeypatch):
     monkeypatch.setattr(at_end, "MOST_TABLES", 2)
     models = ("trivial", "vgg16", "resnet50")

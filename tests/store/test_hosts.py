@@ -8,7 +8,6 @@ import pytest
 from scalemark.records.trial import TrialSpec
 from store.checks import check
 from store.database import open_for_reading
-from store.merge import merge
 from store.reading import queries
 from tests.filled import MACHINE, PLACEMENT, fill
 from tests.specs import small
@@ -76,13 +75,6 @@ def test_hosts_are_shown(db):
         ["link_bytes_per_s", "125000000"],
     ):
         assert line in lines
-
-
-def test_attempts_over_several_hosts_travel_whole():
-    two_of_a_pool("r.db")
-    assert not merge("other.db", ["r.db"]).rejected
-    assert list(check("other.db")) == []
-    assert ask("other.db", TOLD) == [("rack", "rack", "node1,node2", "srun", 1.25e8)] * 2
 
 
 def test_a_list_tells_hosts_and_what_is_injected_where_there_are_such(db):

@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 
 from analysis.selection import Selection, load
-from scalemark.records.trial import AXES
-from store.checks import check
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.merge import merge
@@ -104,15 +102,6 @@ def test_views_have_what_was_counted_and_nulls_for_what_is_lacked(mixed):
             ("tokens", "bf16", 16, 10, None),
             ("tokens", "fp32", 2, None, 1.0),
         ]
-
-
-@pytest.mark.parametrize("db", ["sqlite"], indirect=True)
-def test_they_travel_into_another_database(mixed):
-    other = "other.db"
-    assert merge(other, [mixed]).num_new == 4
-    columns = ("trial_id", "throughput", *AXES)
-    assert listed(other, *columns) == listed(mixed, *columns)
-    assert not list(check(other))
 
 
 def test_a_reported_number_travels_and_stays_one():

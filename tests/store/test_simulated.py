@@ -1,13 +1,10 @@
 """Simulated numbers are stored, travel and are asked for as such, and are never among measured ones."""
 
-import json
-
 import pytest
 
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import AttemptResult
 from scalemark.records.trial import TrialSpec
-from store.checks import check
 from store.database import open_for_reading
 from store.merge import merge
 from store.reading import listing, queries
@@ -96,29 +93,6 @@ def test_the_profile_the_truth_and_what_was_injected_are_shown(db):
     assert DeviceKind.SIMULATED_GPU.note not in " ".join(
         run("show", "1", "--db", db).stdout.split()
     )
-
-
-def test_simulated_attempts_travel_whole():
-    both("r.db")
-    assert not merge("other.db", ["r.db"]).rejected
-    assert list(check("other.db")) == []
-    sql = (
-        "SELECT trials.injected, hardware_profile, truth, throughput FROM attempts JOIN trials ON trials.id = trial_id"
-        " JOIN machines ON machines.id = machine_id JOIN measurements ON attempt_id = attempts.id ORDER BY throughput"
-    )
-    found = [(*row[:2], _parsed(row[2]), row[3]) for row in ask("other.db", sql)]
-    profile = SIMULATED_MACHINE.hardware_profile
-    assert found == [
-        ("", "", None, 100.0),
-        ("", "", None, 180.0),
-        (INJECTED, profile, TRUTH, 900.0),
-        ("", profile, TRUTH, 1000.0),
-        ("", profile, TRUTH, 1900.0),
-    ]
-
-
-def _parsed(reported: object) -> object:
-    return json.loads(reported) if isinstance(reported, str) else reported
 
 
 @pytest.mark.parametrize(

@@ -127,16 +127,6 @@ def test_a_table_has_a_column_for_every_field_of_its_record(table, record, besid
     }
 
 
-def test_the_database_opens_in_plain_sqlite_with_its_view():
-    fill("r.db", [(small(), 50.0), (small(num_gpus=2), None)])
-    with sqlite3.connect("r.db") as connection:
-        rows = connection.execute(
-            "SELECT model, strategy, num_gpus, throughput FROM throughput"
-        ).fetchall()
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    assert (rows, mode) == ([("trivial", "replicated_none", 1, 50.0)], "wal")
-
-
 def test_half_an_attempt_is_never_there(db):
     spec = small()
     writer = Writer(db)
@@ -307,41 +297,6 @@ def test_without_a_standard_output_there_is_a_word_on_the_other():
     )
 
 
-@pytest.mark.integration
-def test_every_command_answers_in_json(monkeypatch):
-    fill("results.db", [(small(), 12.5)])
-    assert json.loads(run("list", "--json").stdout)[0]["throughput"] == 12.5
-    assert (
-        json.loads(run("show", small().trial_id[:6], "--json").stdout)["trial"]["model"]
-        == "trivial"
-    )
-    assert json.loads(run("db", "query", "SELECT model FROM throughput", "--json").stdout) == [
-        {"model": "trivial"}
-    ]
-    merged = run("db", "merge", "results.db", "--db", "other.db", "--json").stdout
-    assert json.loads(merged)["num_new"] == 1
-
-
 def test_columns_are_whole_in_a_pipe():
     fill("results.db", [(small(), 12.5)], name="n" * 90)
     assert "n" * 90 in run("list").stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["list", "--db", "none.db"], "none.db: no such database; run a sweep first"),
-        (
-            ["show", "77"],
-            "77: no attempt, trial or sweep; wanted the number of an attempt, 4 hexadecimal digits or more of a trial's id, or the name of a sweep (the newest: ",
-        ),
-        (["list", "--sweep", "nope"], "nope: no such sweep; the newest are first"),
-        (["db", "query", "DELETE FROM trials"], "readonly"),
-    ],
-)
-def test_a_wrong_question_is_answered_in_one_line_with_exit_code_2(arguments, message):
-    fill("results.db", [(small(), 12.5)])
-    ended = run(*arguments)
-    assert ended.returncode == 2
-    assert message in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1

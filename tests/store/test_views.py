@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -94,16 +94,6 @@ def test_the_view_never_averages_over_machine_software_or_neighbors(varied):
         ("testbox", False, 1, 100.0, 100.0, 100.0, 0, 1.0),
         ("testbox", True, 1, 70.0, 70.0, 70.0, 0, 1.0),
     ]
-
-
-def test_steps_are_those_that_were_measured(varied):
-    engine = open_for_reading(varied)
-    sql = "SELECT * FROM step_samples WHERE attempt_id = 1 ORDER BY step"
-    wanted = [asdict(step) for step in queries.steps(engine, [1])[1]]
-    found = queries.rows(engine, sql)
-    assert [
-        {name: value for name, value in row.items() if name != "attempt_id"} for row in found
-    ] == wanted
 
 
 def test_axes_that_hold_anything_come_back_as_they_were(db):

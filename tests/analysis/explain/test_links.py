@@ -3,7 +3,6 @@
 import pytest
 
 from analysis.explain.ablations import Ablation, AblationFinder
-from analysis.explain.explanations import of_each_curve
 from analysis.explain.waterfall import Cause, waterfall
 from tests.analysis.explain.explained import (
     CPU_DEVICES,
@@ -50,9 +49,3 @@ def test_gpus_of_several_hosts_are_held_against_those_of_one():
     assert [part.seconds.value for part in fall.parts] == pytest.approx([0.190], rel=1e-3)
     missing = explained(TARGET).missing
     assert "hosts=1" in missing[Ablation.ALONE]
-
-
-def test_each_number_of_hosts_is_explained():
-    one_host = result(100, **HERE, **DISTRIBUTED)
-    results = [one_host, FAST]
-    assert of_each_curve(results, AblationFinder(results)) == [one_host, FAST]

@@ -47,8 +47,3 @@ def test_a_few_nights_are_no_history():
     fill("results.db", [(resnet(), 100.0)])
     with pytest.raises(NothingToShow, match="nothing was measured in 14 nights or more"):
         pictures("history")
-
-
-def test_published_figures_have_no_history(published):
-    with pytest.raises(NothingToShow, match="figures that others measured have no history"):
-        pictures("history", origin=published)

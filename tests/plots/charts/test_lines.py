@@ -3,7 +3,6 @@
 import pytest
 from matplotlib.figure import Figure
 
-from plots.drawing import NothingToShow
 from scalemark.records.machine import Machine
 from scalemark.records.measurement import Outcome, Verdict
 from tests.filled import fill
@@ -166,13 +165,6 @@ def test_the_footer_says_what_is_constant_and_that_devices_are_cpus():
     assert "CPU devices · single run" in footer
     assert "testbox: 2 cores Testium" in footer
     assert "database results.db" in details(figure)
-
-
-@pytest.mark.parametrize("kind", ["scaling", "efficiency"])
-def test_one_point_per_line_is_nothing_to_show(kind):
-    fill("results.db", [(resnet(way), 100.0) for way in (0, 1)])
-    with pytest.raises(NothingToShow, match="two GPU counts"):
-        pictures(kind)
 
 
 def test_efficiency_is_the_share_of_a_perfect_speed_up():

@@ -9,7 +9,6 @@ import pytest
 from plots import drawing
 from plots.drawing import NothingToShow, Picture
 from scalemark.records.measurement import Outcome
-from store.errors import StoreError
 from tests.filled import NOON, fill
 from tests.plots.charts.charting import checked, details, pictures, resnet, words
 
@@ -30,12 +29,6 @@ def drawn(name: str) -> list[Picture]:
         assert "testbox: 2 cores Testium, CPU devices" in details(one.figure)
         assert "database results.db" in details(one.figure)
     return found
-
-
-def test_an_empty_database_is_said():
-    fill("results.db", [])
-    with pytest.raises(StoreError, match="no attempt in it yet"):
-        pictures("scaling")
 
 
 @CHARTS

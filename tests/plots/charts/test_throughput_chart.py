@@ -3,7 +3,6 @@
 import pytest
 from matplotlib.figure import Figure
 
-from plots.drawing import NothingToShow
 from scalemark.records.measurement import Outcome, Verdict
 from tests.filled import fill
 from tests.plots.charts.charting import picture, pictures, resnet, speed, words
@@ -80,16 +79,3 @@ def test_strategies_beyond_the_colors_are_hatched():
         for bar in picture("throughput").axes[0].containers
     }
     assert len(looks) == 12
-
-
-@pytest.mark.parametrize(
-    ("entries", "why"),
-    [
-        ([(resnet(), 100.0)], "there is one number alone"),
-        ([(resnet(), None)], "no trial completed"),
-    ],
-)
-def test_one_bar_alone_is_nothing_to_show(entries, why):
-    fill("results.db", entries)
-    with pytest.raises(NothingToShow, match=why):
-        pictures("throughput")

@@ -14,7 +14,6 @@ from benchmarks import made_up_results as results
 from scalemark.records.measurement import Verdict
 from scalemark.records.references import Origin
 from store.database import open_for_writing
-from store.errors import StoreError
 from tests.filled import STEPS, TWO_GPUS, fill
 from tests.plots.report.conftest import NASTY, Ended, parsed, times, write
 from tests.programs import fill_programs, program
@@ -94,12 +93,6 @@ def test_numbers_of_another_origin_say_so(make, origin):
     fill("results.db", [(small(device_kind="simulated_gpu"), 10.0)])
     page = parsed(make("results.db", origin=origin)).text
     assert str(origin) in page[: page.index("Results")]
-
-
-def test_an_empty_database_is_refused(make):
-    fill("results.db", [])
-    with pytest.raises(StoreError, match="no attempt in it yet"):
-        make("results.db")
 
 
 @pytest.mark.parametrize("nasty", NASTY)

@@ -45,10 +45,6 @@ def hostile():
     )
 
 
-def test_the_folder_is_the_registry():
-    assert writers.names() == ["csv", "json", "markdown", "terminal", "tidy"]
-
-
 def test_text_for_pipes_has_columns_and_no_escapes(plots, filled):
     assert plots("table").stdout.splitlines()[:3] == [
         "trivial (fp32, synthetic data, image_px 32, batch_size 2, weak scaling)",

@@ -4,7 +4,6 @@ import csv
 import io
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from plots import layout
-from store.database import open_for_writing
-from store.tables import SCHEMA
 from tests.filled import MACHINE, fill
 from tests.specs import small
 
@@ -109,23 +106,6 @@ def test_two_axes_can_go_across(plots):
     )
 
 
-def test_two_machines_get_a_table_each(plots, filled):
-    fill("results.db", [(small(), 50.0)], name="second", machine=replace(MACHINE, host="other"))
-    text = plots("table").stdout
-    assert "trivial, on testbox\n" in text
-    assert "trivial, on other\n" in text
-    assert "75" not in text
-
-
-def test_only_failures_are_a_table_of_symbols(plots):
-    fill("results.db", [(small(), None), (small(num_gpus=2), None)])
-    ended = plots("table")
-    assert ended.exit_code == 0
-    assert re.search(r"^1 +FAIL *\n2 +FAIL *$", ended.stdout, re.MULTILINE)
-    assert "FAIL: failed" in ended.stdout
-    assert "nan" not in ended.stdout.lower()
-
-
 def test_a_single_point_is_a_table(plots):
     fill("results.db", [(small(num_gpus=2), 10.0)])
     ended = plots("table")
@@ -179,12 +159,6 @@ def test_what_cannot_be_is_refused_with_what_can(plots, filled, arguments, said)
     assert ended.stdout == ""
 
 
-def test_an_unknown_baseline_lists_those_there_are(plots, filled):
-    ended = plots("table", "--baseline", "worst")
-    assert ended.exit_code == 2
-    assert all(rule in ended.stderr for rule in ("same", "best", "fewest"))
-
-
 def test_an_empty_database_is_distinguished_from_a_missing_one(plots):
     fill("results.db", [])
     ended = plots("table")
@@ -192,24 +166,6 @@ def test_an_empty_database_is_distinguished_from_a_missing_one(plots):
         2,
         "table: results.db: no attempt in it yet; run a sweep first\n",
     )
-
-
-def test_another_versions_schema_is_named_with_what_to_do(plots):
-    open_for_writing("results.db").dispose()
-    with sqlite3.connect("results.db") as connection:
-        connection.execute("UPDATE database_info SET value = '0' WHERE name = 'schema'")
-    connection.close()
-    ended = plots("table")
-    assert ended.exit_code == 2
-    assert f"it has schema '0', this scalemark reads {SCHEMA}" in ended.stderr
-    assert "`scalemark db rebuild RUNS`" in ended.stderr
-
-
-def test_a_file_that_is_no_database_is_named(plots):
-    Path("results.db").write_text("not a database")
-    ended = plots("table")
-    assert ended.exit_code == 2
-    assert "results.db" in ended.stderr
 
 
 def test_a_full_disk_is_reported(filled):

@@ -9,7 +9,6 @@ from scalemark.stats.welch import interval
 from store.database import open_for_reading
 from store.errors import StoreError
 from store.imports import FIELDS, ImportOptions, import_files
-from store.merge import merge
 from store.reading.references import known_references, measured_elsewhere
 from tests.store.command import store
 from tests.store.test_references import MINE
@@ -214,12 +213,6 @@ def test_what_the_command_says_of_the_file_is_said_of_its_rows(db):
     import_files(db, ["results.csv"], said=options)
     (trial,) = asked(measured_elsewhere, open_for_reading(db))
     assert (trial["source"], trial["hardware"], trial["num_gpus"]) == ("our old box", "8xK80", 8)
-
-
-def test_numbers_measured_elsewhere_travel_with_the_others():
-    _, trials = take_in("r.db")
-    merge("other.db", ["r.db"])
-    assert asked(measured_elsewhere, open_for_reading("other.db")) == trials
 
 
 def test_the_command_takes_a_table_in_and_says_what_it_did(snapshot):
