@@ -47,10 +47,6 @@ class AddedGpus:
     share_high: float | None
     is_sure: bool  # whether it pays is known
 
-    @property
-    def pays(self) -> bool:
-        return self.share >= PAYS_FROM
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
@@ -214,7 +210,7 @@ def stop_of(curve: Sequence[Result]) -> AddedGpus | None:
     """
     for position, before in enumerate(curve[:-1]):
         beyond = [added(curve[0], before, after) for after in curve[position + 1 :]]
-        if not any(step.pays for step in beyond):
+        if all(step.share < PAYS_FROM for step in beyond):
             return replace(beyond[-1], is_sure=all(step.is_sure for step in beyond))
     return None
 

@@ -313,13 +313,13 @@ def not_run(engine: sa.Engine, sweep: str) -> NotRun | None:
         left = sa.select(RepeatRow.trial_id, sa.func.count()).where(
             RepeatRow.sweep_id == row.id, RepeatRow.state.in_(LEFT)
         )
-        num_left = _by_trial(connection, left.group_by(RepeatRow.trial_id))
+        num_left = dict(connection.execute(left.group_by(RepeatRow.trial_id)).all())
         ended_later = sa.select(AttemptRow.trial_id, sa.func.count()).where(
             AttemptRow.sweep_id > row.id,
             AttemptRow.outcome != Outcome.INTERRUPTED,
             deleted_at(False),
         )
-        num_later = _by_trial(connection, ended_later.group_by(AttemptRow.trial_id))
+        num_later = dict(connection.execute(ended_later.group_by(AttemptRow.trial_id)).all())
         asked_for = sa.select(sa.func.count()).where(SweepTrialRow.sweep_id == row.id)
         num_asked_for = connection.scalar(asked_for) or 0
     num_trials = sum(num > num_later.get(trial, 0) for trial, num in num_left.items())
@@ -332,10 +332,6 @@ def not_run(engine: sa.Engine, sweep: str) -> NotRun | None:
         command=status.typed_command,
         is_running=status.state is SweepState.RUNNING,
     )
-
-
-def _by_trial(connection: sa.Connection, counts: sa.Select[str, int]) -> dict[str, int]:
-    return dict(connection.execute(counts).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
