@@ -1,17 +1,14 @@
 """Tags are found again; what is deleted counts nowhere until it is restored, and nothing measured is lost."""
 
-import json
 import os
 import shlex
 import subprocess
 
 import pytest
-import sqlalchemy as sa
 
 from analysis.measured import measured
 from store.commands import change
 from store.database import open_for_reading
-from store.errors import StoreError
 from store.ledger import ClaimResult
 from store.reading import earlier, queries
 from store.reading.earlier import Durations, recorded_durations_s
@@ -147,36 +144,6 @@ def test_a_sweep_measures_deleted_attempts_anew(filled):
     ]
     assert ledger.claim(opened[0], NOON) is ClaimResult.TAKEN
     writer.close()
-
-
-def test_names_with_anything_in_them_are_deleted_alone(db):
-    for name in NASTY:
-        fill(db, [(small(), 1.0)], name=name)
-    engine = Writer(db).engine
-    for place, name in enumerate(NASTY, 1):
-        chosen = change.choose(
-            engine, [f"sweep={name}".replace(",", r"\,").replace("==", r"=\=")], deleted=False
-        )
-        assert change.set_deleted(engine, chosen, NOON) == 1
-        assert found(db, deleted=True) == list(range(1, place + 1))
-    with engine.connect() as connection:
-        assert connection.scalar(sa.text("SELECT count(*) FROM attempts")) == len(NASTY)
-
-
-def test_a_word_that_is_no_target_is_refused(filled):
-    with pytest.raises(
-        StoreError,
-        match=r"^two\\nlines: no attempt, trial or sweep; wanted the number of an attempt, 4 hexadecimal digits or more of a trial's id, or the name of a sweep \(the newest: first",
-    ):
-        change.choose(open_for_reading(filled), ["two\nlines"], deleted=False)
-
-
-def test_everything_is_reported_as_json(filled):
-    mark(filled, "1", "--tag", "x")
-    assert (
-        json.loads(run(filled, "show", "1", "--json").stdout)["attempts"][0]["tags"][0]["tag"]
-        == "x"
-    )
 
 
 def test_recorded_durations_are_numbers_that_can_be_multiplied(db):

@@ -207,14 +207,6 @@ def test_an_impossible_reference_is_refused(change, message):
     assert "secret" not in str(refusal.value)
 
 
-def test_references_are_added_once(engine):
-    with engine.begin() as connection:
-        assert add_references(connection, [MINE, MINE]) == 1
-        assert add_references(connection, [MINE, replace(MINE, num_gpus=4)]) == 1
-        assert add_references(connection, []) == 0
-    assert [row["num_gpus"] for row in asked(known_references, engine)] == [8, 4]
-
-
 def test_references_in_chunks_keep_their_order_and_are_counted_once(engine):
     many = [replace(MINE, throughput=float(number)) for number in range(1, 1202)]
     with engine.begin() as connection:
