@@ -18,7 +18,9 @@ from scalemark.records.trial import TrialSpec
 from store import ledger, schema
 from store.database import locate, open_for_writing, reading, writing
 from store.errors import StoreError
-from store.rows import insert_all, inserted_id, machine_id_of
+from store.filters import deleted_at
+from store.reading.earlier import IS_OF_SEARCH
+from store.rows import in_chunks, insert_all, inserted_id, machine_id_of
 from store.tables import insert_trials
 
 NOT_ASKED_FOR = "the sweep was continued without this trial"
@@ -281,3 +283,15 @@ def read_sweep(engine: sa.Engine, sweep_id: int) -> SweepRecord:
             trials=tuple(asked),
             left_out=tuple((overrides, reason) for overrides, reason in cells),
         )
+
+
+def delete_of_searches(url: str, trial_ids: Sequence[str], at: datetime) -> None:
+    """Delete the attempts of searches at these trials, so that their few steps count nowhere."""
+    table = schema.AttemptRow
+    searches = sa.select(schema.SweepRow.id).where(IS_OF_SEARCH)
+    update = sa.update(table).where(table.sweep_id.in_(searches), deleted_at(False))
+    engine = open_for_writing(url)
+    with writing(engine) as connection:
+        for ids in in_chunks(trial_ids):
+            connection.execute(update.where(table.trial_id.in_(ids)).values(deleted_at=at))
+    engine.dispose()

@@ -15,9 +15,9 @@ from scalemark.records.measurement import Outcome, unit_of
 from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import as_typed, fixed
 from store.database import open_existing
-from store.reading.earlier import last_attempt
+from store.reading.earlier import SEARCH, Where, ended, last_attempt
 from store.reading.queries import Row
-from store.searches import SEARCH, Where, delete_of_searches, ended
+from store.writer import delete_of_searches
 from sweeper.grid.plan import varying_axes
 from sweeper.grid.search import (
     MOST_ATTEMPTS,

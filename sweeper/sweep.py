@@ -32,7 +32,6 @@ from store.errors import StoreError
 from store.ledger import Ledger
 from store.reading import earlier
 from store.rebuild import BEING_RUN
-from store.searches import Where
 from store.tables import refuse_other_readings
 from store.writer import NewSweep, Writer, read_sweep
 from sweeper import SweepRefusedError, launchers
@@ -83,10 +82,10 @@ class Sweep:
         return other
 
     @property
-    def where(self) -> Where:
+    def where(self) -> earlier.Where:
         """Say what must be equal for results to answer a search of this sweep."""
         memory_gib = self.config.launcher.host_memory_gib
-        return Where(
+        return earlier.Where(
             machine_key=self.machine.key,
             software_key=self.software_key,
             shares_host=self.config.launcher.share_host,

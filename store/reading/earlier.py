@@ -1,5 +1,5 @@
 """Reads what earlier attempts say to a plan: how many completed, how fast they were, how long they
-took, how they ended, and which trials a race stopped.
+took, how they ended, also in a search for the largest batch, and which trials a race stopped.
 """
 
 from collections import defaultdict
@@ -25,6 +25,7 @@ from store.schema import (
     MachineRow,
     MeasurementRow,
     OrchestratorRow,
+    PlacementRow,
     RepeatRow,
     SweepRow,
 )
@@ -343,3 +344,67 @@ def _as_if_s(row: Row, spec: TrialSpec, times: float) -> float:
 
 
 _Like = tuple[str, str, int, int]  # model, device_kind, num_gpus, hosts
+
+
+SEARCH = ".search"
+"""How the name of a sweep ends that looks for the largest value of an axis."""
+IS_OF_SEARCH = SweepRow.name.like(f"%{SEARCH}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """What must be equal for what is known of a trial to answer a search."""
+
+    machine_key: str
+    software_key: str
+    shares_host: bool
+    host_memory_bytes: int | None
+    after: int = 0  # attempts up to this id do not count
+
+
+def ended(engine: sa.Engine, trial_ids: Sequence[str], where: Where) -> dict[str, list[Row]]:
+    """Return by trial id how its attempts ended, oldest first, also those that a search deleted:
+    outcome, is_of_search, and numbers, which are None where it did not complete.
+    """
+    found: dict[str, list[Row]] = defaultdict(list)
+    statement = _of_searches(where)
+    for ids in in_chunks(trial_ids):
+        for row in selected(engine, statement.where(AttemptRow.trial_id.in_(ids))):
+            found[row["trial_id"]].append(row)
+    return found
+
+
+def _of_searches(where: Where) -> sa.Select[*tuple[Any, ...]]:
+    # an attempt that lacked memory early has no environment: its sweep knows the software
+    key = sa.func.coalesce(EnvironmentRow.software_key, OrchestratorRow.software_key)
+    measured = MeasurementRow
+    # of a device, or of the host where devices have no memory of their own
+    peak = sa.func.coalesce(measured.peak_device_memory_bytes, measured.peak_host_memory_bytes)
+    is_its_repeat = sa.and_(
+        RepeatRow.sweep_id == AttemptRow.sweep_id,
+        RepeatRow.trial_id == AttemptRow.trial_id,
+        RepeatRow.repeat == AttemptRow.repeat,
+    )
+    return (
+        sa.select(
+            *(AttemptRow.trial_id, AttemptRow.outcome, IS_OF_SEARCH.label("is_of_search")),
+            *(measured.throughput, measured.throughput_low, measured.throughput_high),
+            *(measured.item, peak.label("peak_bytes")),
+        )
+        .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
+        .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
+        .join(PlacementRow, PlacementRow.id == AttemptRow.placement_id)
+        .join(RepeatRow, is_its_repeat)
+        .join(OrchestratorRow, OrchestratorRow.id == RepeatRow.orchestrator_id)
+        .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
+        .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
+        .where(
+            MachineRow.key == where.machine_key,
+            key == where.software_key,
+            AttemptRow.shares_host.in_((False, True) if where.shares_host else (False,)),
+            PlacementRow.host_memory_bytes.is_not_distinct_from(where.host_memory_bytes),
+            sa.or_(deleted_at(False), IS_OF_SEARCH),
+            AttemptRow.id > where.after,
+        )
+        .order_by(AttemptRow.id)
+    )
