@@ -1,7 +1,7 @@
 """The answer to one question: what to take, what speaks against it, and the next step."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
@@ -245,8 +245,6 @@ class Recommendation:
     in_your_code: str = ""  # else what comes nearest to its strategy in a program of one's own
     doubts: tuple[str, ...] = ()
     next_trials: tuple[NextTrial, ...] = ()
-    # trial -> why its number is suspect
-    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=UNPRINTED)
     # the command that says what holds the pick back, or without a number what the first attempt
     # said; empty without one
     explain: str = field(default="", metadata=UNPRINTED)
@@ -293,13 +291,11 @@ def _answer(
 ) -> Recommendation:
     show = source.selection.show_command
     ranking = rank(question.able)
-    reasons = _reasons(question)
     answer = Recommendation(
         question=question,
         ranking=ranking,
-        doubts=(*_doubts(ranking, reasons, show), *_without_number(question, show)),
+        doubts=(*_doubts(ranking, show), *_without_number(question, show)),
         next_trials=tuple(next_trials(question, ranking, durations(question))),
-        reasons=reasons,
     )
     if ranking is None:
         failed = [attempt for result in question.choices for attempt in result.attempt_ids]
@@ -326,22 +322,7 @@ def _answer(
     )
 
 
-def _reasons(question: Question) -> dict[str, tuple[str, ...]]:
-    """Return why numbers are suspect, by trial."""
-    reasons = {}
-    for result in question.able:
-        of_result: dict[str, None] = {}
-        if not result.is_valid:
-            for attempt in result.quotable:
-                of_result |= dict.fromkeys(attempt["verdict_reasons"] or ())
-        if of_result:
-            reasons[result.trial_id] = tuple(of_result)
-    return reasons
-
-
-def _doubts(
-    ranking: Ranking | None, reasons: Mapping[str, Sequence[str]], show: str
-) -> Iterator[str]:
+def _doubts(ranking: Ranking | None, show: str) -> Iterator[str]:
     """Yield a sentence for each doubt about the pick, and about what might be as good."""
     if ranking is None:
         return
@@ -352,10 +333,9 @@ def _doubts(
     for result in distinct.values():
         groups = contradiction(result.repeats)
         if result.is_suspect:
-            why = reasons.get(result.trial_id, ("its verdict says so",))[0]
-            doubted = result.attempt_with(why)
+            doubted = result.attempt_with(result.doubts[0])
             see = f"; see {show} {doubted}" if doubted else ""
-            yield f"The number of {described(result)} is suspect: {why}{see}."
+            yield f"The number of {described(result)} is suspect: {result.doubts[0]}{see}."
         elif not result.is_valid:
             yield f"The source of {described(result)} doubts the number."
         if groups:

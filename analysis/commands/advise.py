@@ -131,10 +131,7 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
     """Return the doubt about the best that matters most, as a sentence with what to do."""
     pick, question = ranking.pick, answer.question
     if pick.result.is_suspect:
-        reasons = answer.reasons.get(pick.result.trial_id)
-        if reasons:
-            return f" Repeat before deciding: {reasons[0]}."
-        return " Its number is in doubt: repeat before deciding."
+        return f" Repeat before deciding: {pick.result.doubts[0]}."
     if not pick.result.is_valid:
         return " Its source doubts the number."
     if question.is_published:

@@ -275,7 +275,7 @@ def test_replicas_that_train_apart_are_never_advised(analysis):
 def test_a_suspect_number_is_reported(analysis):
     fill_gpus([(on_gpus(4), 300.0)], details=[{"verdict": Verdict.SUSPECT}])
     assert answer(analysis)["doubts"] == [
-        "The number of replicated_none on 4 GPUs, batch_size 2, fp32 is suspect: its verdict says so; see scalemark show 1."
+        "The number of replicated_none on 4 GPUs, batch_size 2, fp32 is suspect: its verdict is suspect; see scalemark show 1."
     ]
 
 

@@ -150,7 +150,7 @@ def test_a_suspect_number_is_never_surely_the_best(analysis):
     fill_gpus([*pairs, *others], details=[suspect, suspect, {}, {}])
     shown = analysis("advise").stdout
     assert "ps_cpu on 8 GPUs, batch_size 2, fp32 may be fastest: " in shown
-    assert " Its number is in doubt: repeat before deciding." in shown
+    assert " Repeat before deciding: its verdict is suspect." in shown
 
 
 def test_rows_of_one_model_are_told_apart_by_what_differs(analysis, snapshot):
