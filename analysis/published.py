@@ -24,16 +24,7 @@ from store.reading.queries import Row
 # for command lines
 SHORT_NAMES = {"tf-benchmarks-2017": "TensorFlow benchmarks page (2017)"}
 
-_AXES = (
-    "model",
-    "batch_size",
-    "data",
-    "precision",
-    "variable_update",
-    "local_parameter_device",
-    "all_reduce",
-    "num_gpus",
-)
+_AXES = ("model", "batch_size", "data", "precision", *STRATEGY_AXES, "num_gpus")
 _SELDOM: Mapping[str, object] = {"hosts": None, "axes": {}, "compare": "", "repeat": 1}
 """What few sources say, and what stands there for the others."""
 _SAID = object()

@@ -34,13 +34,7 @@ from store.schema import (
 
 NUM_LAST = 5
 _OPEN = (State.PENDING, State.CLAIMED, State.RUNNING)
-_LABEL = (
-    TrialRow.model,
-    TrialRow.strategy,
-    TrialRow.num_gpus,
-    TrialRow.hosts,
-    TrialRow.device_kind,
-)
+_LABEL = tuple(columns_of(TrialRow, "model strategy num_gpus hosts device_kind").values())
 
 
 class SweepState(StrEnum):
@@ -213,13 +207,9 @@ def _status(connection: sa.Connection, row: dict[str, Any]) -> SweepStatus:
 
 _RUNNING = (
     sa.select(
-        RepeatRow.trial_id,
+        *columns_of(RepeatRow, "trial_id repeat started_at run_dir placement").values(),
         *_LABEL,
-        RepeatRow.repeat,
         RepeatRow.num_attempts.label("attempt"),
-        RepeatRow.started_at,
-        RepeatRow.run_dir,
-        RepeatRow.placement,
     )
     .join(TrialRow, TrialRow.id == RepeatRow.trial_id)
     .where(RepeatRow.state == State.RUNNING)
@@ -382,18 +372,9 @@ def sweeps(engine: sa.Engine, names: Sequence[str]) -> list[Row]:
     """Return the sweeps of these names, oldest first, with `left_out`: overrides and reason of each
     cell that was left out.
     """
-    columns = (
-        SweepRow.id,
-        SweepRow.name,
-        SweepRow.reason,
-        SweepRow.command,
-        SweepRow.started_at,
-        SweepRow.finished_at,
-    )
-    rows = selected(
-        engine,
-        sa.select(*columns, SweepRow.origin).where(SweepRow.name.in_(names)).order_by(SweepRow.id),
-    )
+    columns = columns_of(SweepRow, "id name reason command started_at finished_at origin")
+    statement = sa.select(*columns.values()).where(SweepRow.name.in_(names)).order_by(SweepRow.id)
+    rows = selected(engine, statement)
     for sweep in rows:
         cells = sa.select(LeftOutRow.overrides, LeftOutRow.reason).where(
             LeftOutRow.sweep_id == sweep["id"]
