@@ -16,7 +16,7 @@ from scalemark.program import template
 from scalemark.records.axes import REF, AxisValue, Engine, env_variables, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.overrides import ID_DIGITS, SETTING, changes_to, overrides, sweep
-from scalemark.records.trial import AXES, STRATEGY_AXES, TrialSpec, free_names
+from scalemark.records.trial import AXES, TrialSpec, free_names
 from scalemark.stats.within_process import FEWEST_STEPS
 
 _LONGER = 4  # times: halves an interval
@@ -144,27 +144,15 @@ def divides_batch(spec: TrialSpec, num_gpus: int) -> bool:
     return spec.scaling != "strong" or spec.batch_size * spec.num_gpus % num_gpus == 0
 
 
-def with_strategy(
-    spec: TrialSpec, variable_update: str, local_parameter_device: str, all_reduce: str
-) -> TrialSpec:
-    """Stage variables only where the variable update can."""
-    update = VARIABLE_UPDATES.get(variable_update)
-    return replace(
-        spec,
-        variable_update=variable_update,
-        local_parameter_device=local_parameter_device,
-        all_reduce=all_reduce,
-        staged_vars=spec.staged_vars and update is not None and update.stages,
-    )
-
-
 def with_way(spec: TrialSpec, axes: Mapping[str, AxisValue | None]) -> TrialSpec:
     """Return the trial with other values of the axes that its strategy stands for; None is without
-    the free axis.
+    the free axis. Variables are staged only where the variable update can.
     """
-    if spec.engine != Engine.command:
-        return with_strategy(spec, *(str(axes[axis]) for axis in STRATEGY_AXES))
     own: dict[str, Any] = {axis: value for axis, value in axes.items() if not is_free(axis)}
+    if spec.engine != Engine.command:
+        update = VARIABLE_UPDATES.get(own["variable_update"])
+        is_staged = spec.staged_vars and update is not None and update.stages
+        return replace(spec, **own, staged_vars=is_staged)
     free = dict(spec.free) | {axis: value for axis, value in axes.items() if axis not in own}
     there = {axis: value for axis, value in free.items() if value is not None}
     return replace(spec, **own, free=tuple(there.items()))

@@ -307,7 +307,6 @@ def _environment(
             gpus_here = Gpus(
                 name=machine["gpu"] if machine["num_gpu_names"] == 1 else "",
                 num=machine["num_gpus"],
-                memory_bytes=machine["gpu_memory_bytes"],
                 num_nvlink_pairs=machine["num_nvlink_pairs"],
                 compute_capability=str(machine["compute_capability"] or ""),
             )

@@ -65,7 +65,6 @@ class Gpus:
 
     name: str  # of each, as NVML has it; empty of several kinds
     num: int
-    memory_bytes: int | None = None  # of the one that has the least; None where it is unknown
     # pairs that reach each other by NVLink; 0 also where the links are unknown
     num_nvlink_pairs: int = 0
     compute_capability: str = ""  # of the one that has the least; empty where it is unknown

@@ -286,15 +286,10 @@ class Source:
         return Source(selection=replace(self.selection, sweep=name), read_already=own)
 
     @property
-    def database(self) -> str:
-        """The database as commands name it, without a password."""
-        return masked(self.selection.db)
-
-    @property
     def stored_in(self) -> str:
         """The place of the numbers; published figures come with scalemark and need no database."""
         if self.selection.origin.is_ours or open_existing(self.selection.db):
-            return f"database {self.database}"
+            return f"database {masked(self.selection.db)}"
         return "published figures that come with scalemark"
 
     @cached_property

@@ -18,7 +18,7 @@ from plots import layout, writers
 from plots.source import PictureFormat, PlotSource, command, in_words, write_whole
 from scalemark.cli.terminal import shown
 from scalemark.host.own_code import typed
-from scalemark.text.untrusted import quoted, visible
+from scalemark.text.untrusted import masked, quoted, visible
 from store.command_line import Db, Filters, Json, OriginOption, Sweep
 from store.errors import StoreError
 
@@ -156,7 +156,7 @@ def chart(
     if not paths and not failures:
         raise StoreError(
             f"no picture: nothing of this selection can be drawn; see {typed('table')} "
-            f"--db {source.database}"
+            f"--db {masked(db)}"
         )
     if as_json:
         print(json.dumps(list(map(str, paths))))

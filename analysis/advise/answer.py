@@ -16,7 +16,6 @@ from analysis.again import (
     is_worth_again,
     repeated,
     with_num_gpus,
-    with_strategy,
     with_way,
 )
 from analysis.judgement import contradiction, more_repeats
@@ -212,7 +211,8 @@ def _untried_ways(question: Question, pick: Result) -> Iterator[tuple[str, Trial
         # over hosts, those that one client drives; others are there to be compared with
         update = VARIABLE_UPDATES[values[0]]
         if pick.hosts == 1 or (update.is_distributed and not update.every_worker_trains):
-            yield f"{name} was not tried at all", with_strategy(pick.spec, *values)
+            way = dict(zip(STRATEGY_AXES, values, strict=True))
+            yield f"{name} was not tried at all", with_way(pick.spec, way)
 
 
 def _more_gpus(question: Question, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:

@@ -230,11 +230,6 @@ class Prediction:
     declined: str  # why it is not predicted
 
     @property
-    def counted(self) -> str:
-        """`8 GPUs`."""
-        return self.curve.environment.counted(self.num_gpus)
-
-    @property
     def figure(self) -> float | None:
         """The figure of this count, which the prediction does not rest on."""
         return self.curve.throughput.get(self.num_gpus)
@@ -505,5 +500,6 @@ def _reasons(group: Sequence[Prediction]) -> Iterator[str]:
 def _named(predictions: Sequence[Prediction]) -> str:
     names = []
     for prediction in predictions:
-        names.append(f"{' '.join(_model_and_strategy(prediction))} on {prediction.counted}")
+        gpus = prediction.curve.environment.counted(prediction.num_gpus)
+        names.append(f"{' '.join(_model_and_strategy(prediction))} on {gpus}")
     return listed(shortened(names, _MOST_NAMED))

@@ -137,7 +137,6 @@ _OF_A_MACHINE = (
         MachineRow, "id key host cpu num_cores gpu num_gpus driver hardware_profile"
     ).values(),
     _of_all(sa.func.count(sa.distinct(GpuRow.name)), _IS_ITS_GPU).label("num_gpu_names"),
-    _of_all(sa.func.min(GpuRow.memory_bytes), _IS_ITS_GPU).label("gpu_memory_bytes"),
     _of_all(sa.func.min(sa.cast(GpuRow.compute_capability, sa.Float)), _IS_ITS_GPU).label(
         "compute_capability"
     ),

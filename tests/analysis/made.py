@@ -44,7 +44,7 @@ def _made(changes: dict[str, object], repeats: list[float], gpu: str, kind: Devi
             versions="TensorFlow 2.21.0",
             device_kind=kind,
             origin=Origin.MEASURED,
-            gpus=Gpus(name=gpu, num=8, memory_bytes=16 * 2**30),
+            gpus=Gpus(name=gpu, num=8),
         ),
         axes={"strategy": strategy, **names},
         curve=spec.curve,
