@@ -518,7 +518,11 @@ def _why_none(a: ComparedSide, b: ComparedSide, free: frozenset[str]) -> str:
     fixed = _fixed(a.results, b.results, free)
     ours = [_fixed_axes(result, fixed, free) for result in a.results]
     theirs = [_fixed_axes(result, fixed, free) for result in b.results]
-    axes, here, there = _closest(ours, theirs)
+    # the two settings that have the most in common, and the axes in which they differ
+    candidates = []
+    for here, there in product(ours[:_MOST_TRIED], theirs[:_MOST_TRIED]):
+        candidates.append((_differing_axes(here, there, there), here, there))
+    axes, here, there = min(candidates, key=lambda each: ("model" in each[0], len(each[0])))
     remedy = "run more"
     # a trial's own batch is of one GPU
     if axes and not isinstance(here[axes[0]], GlobalBatch):
@@ -529,16 +533,3 @@ def _why_none(a: ComparedSide, b: ComparedSide, free: frozenset[str]) -> str:
         f"{a.text} and {b.text} have no setting in common; the closest differ in "
         f"{', '.join(differences)}: {remedy}"
     )
-
-
-_Setting = Mapping[str, object]
-
-
-def _closest(
-    of_a: Sequence[_Setting], of_b: Sequence[_Setting]
-) -> tuple[list[str], _Setting, _Setting]:
-    """Return the two settings that have the most in common, and the axes in which they differ."""
-    candidates = []
-    for here, there in product(of_a[:_MOST_TRIED], of_b[:_MOST_TRIED]):
-        candidates.append((_differing_axes(here, there, there), here, there))
-    return min(candidates, key=lambda each: ("model" in each[0], len(each[0])))

@@ -78,15 +78,21 @@ def next_trials(
     for behind in ranking.unclear:
         if _can_be_distinguished(ranking, behind) and len(wanted) < _MOST_PAIRS:
             wanted.append(_separating(ranking, behind))
-    wanted += _untried(question, ranking)
+    # what was not run, however it would end
+    pick = ranking.pick.result
+    tried = {result.trial_id for result in question.choices}
+    suggested = [*_cells(question, ranking), *_untried_ways(question, pick)]
+    for why, spec in (*suggested, *_more_gpus(question, ranking)):
+        if spec.trial_id not in tried:
+            wanted.append(_Wanted(why=why, trials=((spec, REPEATS),), like=pick.spec))
     unproven = ranking.unproven
     is_all = ranking.is_sure and not wanted  # nothing else is worth a trial
     if is_all and unproven is not None and _can_be_distinguished(ranking, unproven):
         wanted.append(_separating(ranking, unproven))
     distinct: dict[object, _Wanted] = {}
-    for suggested in wanted:
-        distinct.setdefault(suggested.trials, suggested)
-    suggestions = [_priced(suggested, question, durations) for suggested in distinct.values()]
+    for each in wanted:
+        distinct.setdefault(each.trials, each)
+    suggestions = [_priced(each, question, durations) for each in distinct.values()]
     return sorted(suggestions, key=attrgetter("sort_key"))[:MOST]
 
 
@@ -147,18 +153,6 @@ def _separating(ranking: Ranking, behind: Behind) -> _Wanted:
     second = described(results[1], against=results[0])
     why = f"repeat {first} and {second}, {behind.share:.1%} apart"
     return _Wanted(why=why, trials=tuple(trials), like=ranking.top.result.spec)
-
-
-def _untried(question: Question, ranking: Ranking) -> Iterator[_Wanted]:
-    """Suggest what was not run, however it would end."""
-    pick = ranking.pick.result
-    tried = {result.trial_id for result in question.choices}
-    suggested = [*_cells(question, ranking)]
-    suggested += _untried_ways(question, pick)
-    suggested += _more_gpus(question, ranking)
-    for why, spec in suggested:
-        if spec.trial_id not in tried:
-            yield _Wanted(why=why, trials=((spec, REPEATS),), like=pick.spec)
 
 
 def _cells(question: Question, ranking: Ranking) -> Iterator[tuple[str, TrialSpec]]:
