@@ -107,7 +107,11 @@ def table(
         competing[key].append(result)
     best, cells = {}, {}
     for key, of in competing.items():
-        best[key] = _best(of)
+        able = with_number(of)
+        # of those that train one model, where there are such
+        able = [result for result in able if not result.trains_apart] or able
+        fastest = max(able, key=lambda result: result.throughput or 0.0, default=None)
+        best[key] = fastest if len(able) > 1 else None
     for key, (where, result) in zip(rivals, placed.items(), strict=True):
         cells[where] = Cell(result=result, rank=_rank(result, best[key]))
     of_models = {}
@@ -141,15 +145,6 @@ def _rivals(
         own, beside = (row, column) if is_along_row else (column, row)
         rivals.append((own, *[beside[place] for place in places], result.hosts))
     return rivals
-
-
-def _best(results: Iterable[Result]) -> Result | None:
-    """Return the fastest of two or more, of those that train one model where there are such."""
-    able = with_number(results)
-    able = [result for result in able if not result.trains_apart] or able
-    if len(able) < 2:
-        return None
-    return max(able, key=lambda result: result.throughput or 0.0)
 
 
 _RANKS = {

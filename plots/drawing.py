@@ -194,19 +194,6 @@ def _badges(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(words))
 
 
-def _machine(results: Sequence[Result]) -> str:
-    """Return the machine without what its badge says."""
-    machines = set()
-    for environment in environments_of(results):
-        text = environment.machine.removesuffix(f", {environment.devices}")
-        if environment.origin is Origin.SIMULATED:
-            text = text.removeprefix("simulated ").removesuffix(", by a cost model")
-        machines.add(text)
-    if len(machines) == 1:
-        return machines.pop()
-    return counted(len(machines), "machine")
-
-
 def small_title(axes: Axes, text: str) -> None:
     """Name a panel of several."""
     axes.set_title(label(text), loc="left", fontsize=SMALL_PT)
@@ -351,8 +338,15 @@ def finish(picture: Picture) -> Figure:
     """
     figure = picture.figure
     words = [*_badges(picture.results), *dict.fromkeys(picture.marks)]
+    machines = set()  # without what their badges say
+    for environment in environments_of(picture.results):
+        name = environment.machine.removesuffix(f", {environment.devices}")
+        if environment.origin is Origin.SIMULATED:
+            name = name.removeprefix("simulated ").removesuffix(", by a cost model")
+        machines.add(name)
+    where = machines.pop() if len(machines) == 1 else counted(len(machines), "machine")
     lines = []
-    for text in (picture.setting, " · ".join(words), _machine(picture.results)):
+    for text in (picture.setting, " · ".join(words), where):
         wrapped = _wrapped(text, figure.get_figwidth(), FOOTER_PT).splitlines()
         lines += wrapped[:_MOST_LINES]
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=FOOTER_PT, color=FAINT)

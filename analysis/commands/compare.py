@@ -64,7 +64,17 @@ def compare(
             there = ", ".join(sorted(known)) or "none"
             raise StoreError(f"--show {name}: no such number; there are {there}")
     if as_json:
-        return print_json(_answer(of_a, of_b, compared))
+        return print_json(
+            {
+                "a": of_a.text,
+                "b": of_b.text,
+                "pairs": [_row_answer(row) for row in compared.rows],
+                "only_a": [_missing(result) for result in compared.only_a],
+                "only_b": [_missing(result) for result in compared.only_b],
+                "compared_by": compared.by,
+                "notes": notes(compared),
+            }
+        )
     return _print(of_a, of_b, compared, metrics)
 
 
@@ -167,18 +177,6 @@ def _speed(result: Result) -> str:
     if result.throughput is None:
         return result.ended
     return f"{titles.number(result.throughput)} {result.unit}"
-
-
-def _answer(a: ComparedSide, b: ComparedSide, compared: Comparison) -> dict[str, Any]:
-    return {
-        "a": a.text,
-        "b": b.text,
-        "pairs": [_row_answer(row) for row in compared.rows],
-        "only_a": [_missing(result) for result in compared.only_a],
-        "only_b": [_missing(result) for result in compared.only_b],
-        "compared_by": compared.by,
-        "notes": notes(compared),
-    }
 
 
 def _row_answer(row: PairRow) -> dict[str, Any]:

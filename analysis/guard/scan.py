@@ -164,7 +164,10 @@ class _Scan:
             new = self._sums.between(np.full_like(self._begins, since), night + 1)
             old = self._sums.between(np.maximum(self._begins, since - _MOST_BEFORE), since)
             weight = self._weight(new, old)
-            slope = _common_slope(old, self._noise.variance, weight > 0)
+            # the drift of all cells in a night, drawn towards none where little is known of it
+            sureness = np.where(weight > 0, 1 / self._noise.variance, 0.0)
+            precision = float(np.sum(sureness * old.about_time)) + 1 / STEEPEST**2
+            slope = float(np.sum(sureness * old.with_time)) / precision
             away = new.mean - old.mean - slope * (new.time - old.time)
             scores = self._membership.scores(weight, away, shared[window])
             free = self._membership.sums(np.where(weight > 0, self._noise.freedom, 0.0))
@@ -261,13 +264,6 @@ def mean_series(logs: noise.Floats, variances: noise.Floats) -> tuple[noise.Floa
         own = np.where(known, logs - series, 0.0).sum(axis=1, keepdims=True) / nums
         series = (weight * np.where(known, logs - own, 0.0)).sum(axis=0) / total
     return series, 1 / total
-
-
-def _common_slope(old: noise.Span, variance: noise.Floats, usable: noise.Truths) -> float:
-    """Return the drift of all cells in a night, drawn towards none where little is known of it."""
-    weight = np.where(usable, 1 / variance, 0.0)
-    precision = float(np.sum(weight * old.about_time)) + 1 / STEEPEST**2
-    return float(np.sum(weight * old.with_time)) / precision
 
 
 def _as_normal(score: noise.Floats, freedom: noise.Floats) -> noise.Floats:
