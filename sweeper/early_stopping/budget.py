@@ -10,7 +10,7 @@ from sweeper import SweepRefusedError
 
 _HOUR_S, _MINUTE_S = 3600.0, 60.0
 _NUMBER = r"(\d{1,6}(?:\.\d{1,6})?)"
-_OF_CLOCK = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?", re.ASCII)
+_OF_CLOCK = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?", re.ASCII)
 _OF_DEVICES = re.compile(rf"{_NUMBER}gpu_h", re.ASCII)
 _ENDLESS = "inf"
 
@@ -92,7 +92,8 @@ def read_budget(text: str, clock: Callable[[], float] = time.monotonic) -> Budge
     if of_devices:
         most_s = float(of_devices[1]) * _HOUR_S
     elif of_clock:
-        most_s = float(of_clock[1] or 0) * _HOUR_S + float(of_clock[2] or 0) * _MINUTE_S
+        hours, minutes, seconds = map(float, of_clock.groups("0"))
+        most_s = hours * _HOUR_S + minutes * _MINUTE_S + seconds
     if not most_s:
         raise SweepRefusedError(
             f"sweep.budget={text[:40]}: wanted a time as 2h, 90m or 2h30m, GPU-hours as 8gpu_h, or "

@@ -16,6 +16,7 @@ from tests.sweeper.loop.fakes import FakeClock
         ("90m", 5400.0, False),
         ("2h30m", 9000.0, False),
         ("0.5h", 1800.0, False),
+        ("1m30s", 90.0, False),
         ("8gpu_h", 28800.0, True),
         ("inf", math.inf, False),
     ],
