@@ -18,6 +18,7 @@ counts it.
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from itertools import count
 from math import prod
 from typing import Literal, TypeAlias
@@ -283,12 +284,14 @@ def relu(x: Tensor) -> Tensor:
     return Tensor(Plain.RELU, (x,), x.shape)
 
 
-def max_pool(x: Tensor, size: int, strides: int, padding: Padding = "valid") -> Tensor:
-    return _pool(x, Pool(kind="max", size=size, strides=strides, padding=padding))
+def _pool(
+    kind: Literal["max", "mean"], x: Tensor, size: int, strides: int, padding: Padding = "valid"
+) -> Tensor:
+    layer = Pool(kind=kind, size=size, strides=strides, padding=padding)
+    return Tensor(layer, (x,), (*_windows(x, (size, size), strides, padding), x.channels))
 
 
-def mean_pool(x: Tensor, size: int, strides: int, padding: Padding = "valid") -> Tensor:
-    return _pool(x, Pool(kind="mean", size=size, strides=strides, padding=padding))
+max_pool, mean_pool = partial(_pool, "max"), partial(_pool, "mean")
 
 
 def global_mean(x: Tensor) -> Tensor:
@@ -412,11 +415,6 @@ def tied_logits(x: Tensor, table: Tensor) -> Tensor:
     if not isinstance(table.layer, Embed):
         raise TypeError(f"table={table.layer}: wanted the result of embed(...)")
     return Tensor(TiedLogits(), (x, table), (*x.shape[:-1], table.layer.num_symbols))
-
-
-def _pool(x: Tensor, layer: Pool) -> Tensor:
-    size = (layer.size, layer.size)
-    return Tensor(layer, (x,), (*_windows(x, size, layer.strides, layer.padding), x.channels))
 
 
 def _windows(x: Tensor, kernel: tuple[int, int], strides: int, padding: Padding) -> tuple[int, int]:
