@@ -211,7 +211,13 @@ def with_changes(earlier: Sequence[str], changes: Iterable[str]) -> list[str]:
     if _ON_CPU_DEVICES in earlier:
         gone.discard("data_format")  # it is the same for all
     if "model" in changed:
-        gone.update(_sizes_not_of(changed["model"].partition("=")[2].split(",")))
+        taken = {"image_px", "seq_len"}  # sizes that all of the models take
+        for model in changed["model"].partition("=")[2].split(","):
+            try:
+                taken.intersection_update(published_sizes(model))
+            except ModelError:  # of a user's own; composing refuses one that is not known
+                taken.clear()
+        gone.update({"image_px", "seq_len"} - taken)
     made: dict[str, str] = {}
     for override in earlier:
         for part in _apart(override, changed):
@@ -228,17 +234,6 @@ def with_changes(earlier: Sequence[str], changes: Iterable[str]) -> list[str]:
 def key_of(override: str) -> str:
     """Return what an override sets."""
     return override.partition("=")[0].lstrip("+~")
-
-
-def _sizes_not_of(models: Iterable[str]) -> set[str]:
-    """Return the sizes of inputs that not all of the models take."""
-    taken = {"image_px", "seq_len"}
-    for model in models:
-        try:
-            taken.intersection_update(published_sizes(model))
-        except ModelError:  # of a user's own; composing refuses one that is not known
-            taken.clear()
-    return {"image_px", "seq_len"} - taken
 
 
 def _apart(override: str, changed: Iterable[str]) -> list[str]:
