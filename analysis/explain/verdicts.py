@@ -200,7 +200,7 @@ def _doubts_about_trials(case: Case) -> Iterator[str]:
         yield "single runs: sweep.repeats=3 would show how far others differ"
     for ablation, seen in case.of_ablations.items():
         if seen.doubts:
-            yield f"{ablation} is suspect: {seen.doubts[0]}"
+            yield f"the trial that isolates {ablation} is in doubt: {seen.doubts[0]}"
 
 
 def _doubts_about_verdict(

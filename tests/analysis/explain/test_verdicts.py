@@ -287,7 +287,7 @@ DOUBTS = [
         [TARGET, *OTHERS],
         {"doubts": ("steps became 9% slower",)},
         Bound.COMMUNICATION,
-        "reducing is suspect: steps became 9% slower",
+        "the trial that isolates reducing is in doubt: steps became 9% slower",
     ),
     (
         [
