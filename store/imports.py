@@ -64,6 +64,7 @@ _OTHER_TIME = re.compile(
     re.IGNORECASE,
 )
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # of Markdown, below the names
+_MARKDOWN = re.compile(r"\A\s*\||^[ \t]*\|.*\n[ \t]*\|(?=.*-)[ \t|:-]*$", re.MULTILINE)
 _CELL_END = re.compile(r"(?<!\\)\|")
 
 
@@ -533,7 +534,7 @@ def read_table(path: str) -> ForeignTable:
     text = content.decode("utf-8-sig", errors="surrogateescape")
     if not text.strip():
         raise StoreError(f"{path}: empty; wanted a table with a line of column names")
-    if text.lstrip().startswith("|"):
+    if _MARKDOWN.search(text):
         return _of_markdown(path, text)
     return _of_delimited(path, text)
 
@@ -576,14 +577,16 @@ def _of_delimited(path: str, text: str) -> ForeignTable:
 
 
 def _of_markdown(path: str, text: str) -> ForeignTable:
-    """Read `| **GPUs** | img/s |`, with a rule of dashes below it."""
+    """Read `| **GPUs** | img/s |`, with a rule of dashes below it; prose around it is left out."""
     rows: list[tuple[str, list[str]]] = []
     for place, line in enumerate(text.splitlines(), 1):
         where, line = f"{path} line {place}", line.strip()
+        if not line.startswith("|"):
+            continue
         is_rule = _RULE.fullmatch(line) is not None and (len(rows) == 1 or "--" in line)
-        if line and (not line.startswith("|") or (is_rule and len(rows) > 1)):
+        if is_rule and len(rows) > 1:
             raise StoreError(f"{where}: more than one table; wanted a file each")
-        if line and not is_rule:
+        if not is_rule:
             cells = _CELL_END.split(line[1:].removesuffix("|"))
             rows.append((where, [cell.strip().strip("*`").replace("\\|", "|") for cell in cells]))
     table = ForeignTable(path=path, columns=_names(path, rows[0][1] if rows else ()))

@@ -85,5 +85,7 @@ def test_markdown_is_read_without_its_rule_its_bold_names_and_its_escapes():
     assert rows == [{"GPUs": "1", "img/s": "10.5"}, {"GPUs": "2", "img/s": "a | b"}]
     assert rejected == []
     assert len(read("| a | b |\n|-|-|\n| 1 | 2 |\n| - | - |\n", "t.md")[1]) == 2
+    prose = f"# Results\n\nOn 8 GPUs, as of May:\n\n{content}\nHigher is better, and more.\n"
+    assert read(prose, "t.md")[:2] == (columns, rows)
     with pytest.raises(StoreError, match=r"^t\.md line 5: more than one table; wanted a file each"):
         read("| a |\n|---|\n| 1 |\n| b |\n|---|\n", "t.md")
