@@ -336,8 +336,10 @@ def _cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     begin = text[: most - len(_CUT)]
+    num_cut = 1.0
     while without_secrets(begin + _CUT) != begin + _CUT:
-        begin = begin[:-1].rstrip()
+        begin = begin[: -int(num_cut)].rstrip()
+        num_cut *= 1.1  # names and masks are short; hostile text has them behind each other
     return begin + _CUT
 
 
