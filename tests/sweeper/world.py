@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ class World:
         name: str = "s",
         repeats: int = 1,
         clock=time.monotonic,
+        left_out: Sequence[tuple[str, str]] = (),
         **settings,
     ) -> None:
         sweep = SweepConfig(repeats=repeats, **settings.pop("sweep", {}))
@@ -60,7 +62,7 @@ class World:
             started_at=NOON,
             trials=specs,
             num_repeats={trial.spec.trial_id: trial.num_repeats for trial in plan.trials},
-            left_out=(),
+            left_out=left_out,
             wanted_repeats=repeats,
             rerun=sweep.rerun,
             machine=MACHINE,
