@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import keras
 from keras import ops
 
@@ -55,13 +57,23 @@ class Embedding(keras.layers.Embedding):
 
 def use() -> None:
     """Build models of these from now on, in this process."""
-    keras_model.FusedBatchNormalization = lambda *, scale, epsilon, decay: (
-        keras.layers.BatchNormalization(scale=scale, epsilon=epsilon, momentum=decay)
-    )
-    keras_model.LayerNormalization = lambda epsilon: keras.layers.LayerNormalization(
-        epsilon=epsilon
-    )
-    keras_model.Dropout = keras.layers.Dropout
-    keras_model.Attention = Attention
-    keras_model.gelu = "gelu"
-    model_layers.Embedding = Embedding
+    _replace(model_layers, "FusedBatchNormalization", _batch_normalization)
+    _replace(model_layers, "Embedding", Embedding)
+    _replace(keras_model, "LayerNormalization", _layer_normalization)
+    _replace(keras_model, "Dropout", keras.layers.Dropout)
+    _replace(keras_model, "Attention", Attention)
+    _replace(keras_model, "gelu", "gelu")
+
+
+def _replace(module: ModuleType, name: str, by: object) -> None:
+    """Raises AttributeError where the trainer has no such name any more."""
+    getattr(module, name)
+    setattr(module, name, by)
+
+
+def _batch_normalization(*, scale: bool, epsilon: float, decay: float) -> keras.layers.Layer:
+    return keras.layers.BatchNormalization(scale=scale, epsilon=epsilon, momentum=decay)
+
+
+def _layer_normalization(epsilon: float) -> keras.layers.Layer:
+    return keras.layers.LayerNormalization(epsilon=epsilon)
