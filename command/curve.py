@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from command.ends import says_memory_ran_out
 from command.points import Column, Fit, Points, RunSummary, are_last, fitted
 from scalemark.readers.opening import Reader, Reading
 from scalemark.records.trial import TrialSpec
@@ -398,6 +399,7 @@ def doubts(curve: StepCurve, calls: Calls, num_warm_up: int) -> Iterator[str]:
 
 LOSS = "loss"
 MOST_METRICS = 50
+MOST_SINCE = 100  # lines that are kept
 MOST_LOSSES = 1000  # that are kept
 MOST_RATED = 2000  # lines whose words are kept
 _LONGEST_NAME = 60
@@ -421,6 +423,8 @@ class PrintedNumbers:
         self.first_arrival_s: float | None = None  # of a line that tells of steps
         self.unusable: list[str] = []  # what stood where rates were expected
         self.num_unfinite_losses = self.num_lines_since = 0
+        self.ran_out = ""  # the last line that says that memory did
+        self.lines_since = deque[str](maxlen=MOST_SINCE)  # since a number was read
         self._spec, self._reader = spec, reader
 
     @property
@@ -443,6 +447,9 @@ class PrintedNumbers:
     def take_line(self, line: str, arrival_s: float) -> None:
         """Read a line. Raises ReadError where that takes too long."""
         self.num_lines_since += 1
+        self.lines_since.append(line)
+        if says_memory_ran_out(line):
+            self.ran_out = line
         if reading := self._reader.read_line(line):
             self._take(reading, arrival_s)
 
@@ -486,6 +493,7 @@ class PrintedNumbers:
             return
         if self.curve.add(reading, arrival_s, reading.metrics.get(LOSS), mean):
             self.num_lines_since = 0
+            self.lines_since.clear()
             if self.first_arrival_s is None and not self.is_file:
                 self.first_arrival_s = arrival_s
 

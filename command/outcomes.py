@@ -2,17 +2,15 @@
 
 import re
 import signal
-import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
+from command.curve import PrintedNumbers
+from command.ends import reason
 from command.measuring import NO_NUMBER
 from command.watch import ProgramEnd
 from scalemark.host import processes
 from scalemark.readers.log_text import named_rank
-from scalemark.records.measurement import LAST_LINES, AttemptResult, Outcome, ended
+from scalemark.records.measurement import LAST_LINES, WENT_ON, AttemptResult, Outcome, ended
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import quoted
 
@@ -113,40 +111,9 @@ def _first(pattern: re.Pattern[str], lines: Sequence[str]) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    """The end of a program, by a line that it printed."""
-
-    outcome: Outcome
-    meaning: str
-    line: str
-
-
-@cache
-def _known() -> Sequence[tuple[Outcome, str, re.Pattern[str]]]:
-    """Return what lines mean: outcome, meaning and pattern."""
-    content = tomllib.loads(Path(__file__).with_name("ends.toml").read_text())
-    return [
-        (Outcome(end["outcome"]), end["meaning"], re.compile("|".join(end["patterns"])))
-        for end in content["end"]
-    ]
-
-
-def reason(lines: Sequence[str]) -> Reason | None:
-    """Return why a program ended, by the last of its lines that tells; None where none does."""
-    for line in reversed(lines):
-        if processes.says_so(line):
-            meaning = "out of host memory; try a smaller batch, or a higher limit (ulimit -v)"
-            return Reason(outcome=Outcome.OUT_OF_MEMORY, meaning=meaning, line=line)
-    for outcome, meaning, pattern in _known():
-        for line in reversed(lines):
-            if pattern.search(named_rank(line)[1]):
-                return Reason(outcome=outcome, meaning=meaning, line=line)
-    return None
-
-
 HOW_TO_READ = "`scalemark read LOG` says what reads its log.txt"
 SHOWN_LINES = 20
+_AT_END = 3  # lines
 _LONGEST_LINE = 90  # shown in a message, which holds 2,000 characters
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127  # exit codes of a shell
 _BY_SIGNAL = 128  # of a shell, plus the signal's number
@@ -204,6 +171,31 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
     if rank or by:
         raise CrashedError(message)
     return ended(Outcome.FAILED, message)
+
+
+def out_of_memory(printed: PrintedNumbers) -> AttemptResult | None:
+    """Return the result of a program whose exit code 0 hides that it ran out of memory, as that of
+    `train.py | tee log` does; None where it went on.
+    """
+    if not printed.ran_out or printed.ran_out not in printed.lines_since:
+        return None
+    line = quoted(printed.ran_out.strip(), 300)
+    return ended(
+        Outcome.OUT_OF_MEMORY, f"out of memory; try a smaller batch (exit code 0 hid it): {line}"
+    )
+
+
+def doubts(printed: PrintedNumbers) -> Iterator[str]:
+    """Doubt what was measured before an error, or beside one that the program caught."""
+    if printed.ran_out:
+        line = quoted(printed.ran_out.strip(), 200)
+        yield f"{WENT_ON}, perhaps with a smaller batch than was asked for: {line}"
+    lines = [line for line in printed.lines_since if line.strip()]
+    texts = [named_rank(line)[1] for line in lines]
+    errors = _errors(texts) if any(text.startswith(_TRACEBACK) for text in texts) else []
+    if errors and errors[-1] >= len(lines) - _AT_END:
+        line = quoted(lines[errors[-1]].strip(), 200)
+        yield f"its output ends with an error, which its exit code 0 hides: {line}"
 
 
 def no_number(problem: str, spec: TrialSpec, end: ProgramEnd) -> AttemptResult:

@@ -262,7 +262,10 @@ def _result(
         )
         measured = measured_by(run, items_per_step)
     except NothingReadError as error:
-        return outcomes.no_number(str(error), spec, ended), ()
+        unread = outcomes.out_of_memory(printed)
+        return unread or outcomes.no_number(str(error), spec, ended), ()
+    if hidden := outcomes.out_of_memory(printed):
+        return hidden, ()
     figures = _with_utilization(measured.measurement, spec, folder)
     seen = telemetry.summarize(folder.telemetry, *measured.window_s)
     problem = None
@@ -278,7 +281,7 @@ def _result(
         shares_host=watched.shares_host,
         problem=problem,
     )
-    doubts = list(measured.doubts)
+    doubts = [*measured.doubts, *outcomes.doubts(printed)]
     if watched.software_doubt:
         doubts.append(watched.software_doubt)
     if ended.left_behind and printed.curve.last_arrival_s > ended.ended_s + WENT_ON_S:

@@ -11,7 +11,7 @@ from statistics import median
 from conf.schema import SweepConfig
 from scalemark.cli.terminal import make_console, print_columns
 from scalemark.records.axes import Engine, bare_name
-from scalemark.records.measurement import Outcome, unit_of
+from scalemark.records.measurement import WENT_ON, Outcome, unit_of
 from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import as_typed, fixed
 from store.database import open_existing
@@ -33,6 +33,15 @@ Measure = Callable[[Sequence[TrialSpec], SweepConfig], Report]
 """Runs trials as a sweep of these settings."""
 _DOES_NOT_FIT = (Outcome.OUT_OF_MEMORY, Outcome.TIMED_OUT, Outcome.HUNG)
 _FEW_STEPS = {"num_steps": 3, "min_warm_up_steps": 1, "min_warm_up_s": 0.0, "min_window_s": 0.0}
+
+
+def _why_not(end: Row) -> str:
+    """Say why a value does not fit, by the end of an attempt at it; empty where it tells no why."""
+    if end["outcome"] in _DOES_NOT_FIT:
+        return str(end["outcome"]).replace("_", " ")
+    if any(reason.startswith(WENT_ON) for reason in end["verdict_reasons"] or ()):
+        return "out of memory, and went on with less"
+    return ""
 
 
 class Searching:
@@ -141,10 +150,9 @@ class Searching:
         """Return of each value with an answer whether it runs: always, so far."""
         ran = {}
         for value, ends in self._ends[number].items():
-            outcomes = {end["outcome"] for end in ends}
-            if not outcomes.isdisjoint(_DOES_NOT_FIT):
+            if any(map(_why_not, ends)):
                 ran[value] = False
-            elif Outcome.COMPLETED in outcomes:
+            elif Outcome.COMPLETED in [end["outcome"] for end in ends]:
                 ran[value] = True
         return ran
 
@@ -202,8 +210,8 @@ class Searching:
         beyond = min((other for other, does in ran.items() if not does), default=None)
         why = "largest that was asked for"
         if beyond is not None:
-            outcomes = [end["outcome"] for end in ends[beyond] if end["outcome"] in _DOES_NOT_FIT]
-            why = f"{beyond} {outcomes[0].replace('_', ' ')}"
+            whys = list(filter(None, map(_why_not, ends[beyond])))
+            why = f"{beyond} {whys[0]}"
         elif largest(ran) != max(search.specs):
             why = "no gain" if search.goal is SearchGoal.BEST else "not tried"
         if not ran.get(value):

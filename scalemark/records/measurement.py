@@ -82,6 +82,9 @@ EXIT_CODES = {outcome: code for code, outcome in TRAINER_EXIT_CODES.items()}
 LAST_LINES = "Its last lines:"
 """Begins the line of a message that what a program printed in the end follows."""
 
+WENT_ON = "it printed that memory ran out, and went on"
+"""Begins a doubt of a program that may have trained with less than was asked for."""
+
 
 def without_last_lines(message: str) -> str:
     """Return why an attempt did not complete, without the last lines of a program."""

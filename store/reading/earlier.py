@@ -364,7 +364,7 @@ class Where:
 
 def ended(engine: sa.Engine, trial_ids: Sequence[str], where: Where) -> dict[str, list[Row]]:
     """Return by trial id how its attempts ended, oldest first, also those that a search deleted:
-    outcome, is_of_search, and numbers, which are None where it did not complete.
+    outcome, is_of_search, and what was measured, which is None where it did not complete.
     """
     found: dict[str, list[Row]] = defaultdict(list)
     statement = _of_searches(where)
@@ -389,7 +389,7 @@ def _of_searches(where: Where) -> sa.Select[*tuple[Any, ...]]:
         sa.select(
             *(AttemptRow.trial_id, AttemptRow.outcome, IS_OF_SEARCH.label("is_of_search")),
             *(measured.throughput, measured.throughput_low, measured.throughput_high),
-            *(measured.item, peak.label("peak_bytes")),
+            *(measured.item, measured.verdict_reasons, peak.label("peak_bytes")),
         )
         .join(MachineRow, MachineRow.id == AttemptRow.machine_id)
         .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)

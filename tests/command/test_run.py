@@ -339,6 +339,32 @@ def test_a_shell_runs_a_pipeline_where_it_is_asked_for():
     assert missing.outcome == "unsupported"
 
 
+ENDS = {
+    "raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')": (
+        "out_of_memory",
+        "out of memory; try a smaller batch (exit code 0 hid it): RuntimeError: CUDA out of memory",
+    ),
+    "raise OSError('disk')": (
+        "completed",
+        "its output ends with an error, which its exit code 0 hides: OSError: disk",
+    ),
+    "print('CUDA out of memory. Trying 16'); [print(f'step {n} rate 10') for n in range(20, 40)]": (
+        "completed",
+        "it printed that memory ran out, and went on, perhaps with a smaller batch than was asked for: CUDA out of memory. Trying 16",
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_exit_code_of_0_hides_no_failure(end):
+    """A bug: a pipe hides it, or the program catches its error; its numbers counted as any others."""
+    command = script(f"[print(f'step {{n}} rate 10') for n in range(20)]; {end}")
+    result, _ = run(spec_of(f"{command} 2>&1 | cat", items_per_step="1", shell=True))
+    outcome, said = ENDS[end]
+    assert result.outcome == outcome
+    assert any(text.startswith(said) for text in (result.message, *(result.verdict_reasons or ())))
+
+
 def test_the_last_twenty_lines_are_shown():
     result, _ = run(spec_of("seq 100"))
     assert result.message.endswith("Its last lines:\n" + "\n".join(map(str, range(81, 101))))

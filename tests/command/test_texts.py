@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command import outcomes
+from command import ends, outcomes
 from command.outcomes import CrashedError, failed
 from command.watch import ProgramEnd, ProgramLog
 
@@ -228,7 +228,7 @@ def test_a_kill_by_the_kernel_counts_where_the_program_tells_of_one(
     ],
 )
 def test_a_line_of_a_library_tells_the_outcome(line, outcome):
-    found = outcomes.reason(["Traceback (most recent call last):", line, "[rank0]: and more"])
+    found = ends.reason(["Traceback (most recent call last):", line, "[rank0]: and more"])
     assert found is not None
     assert (found.outcome, found.line) == (outcome, line)
 
@@ -249,7 +249,7 @@ def test_a_line_of_a_library_tells_the_outcome(line, outcome):
     ],
 )
 def test_a_line_that_need_not_be_the_cause_tells_nothing(line):
-    assert outcomes.reason([line]) is None
+    assert ends.reason([line]) is None
 
 
 def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
@@ -257,9 +257,9 @@ def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
         "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
         "[rank0]:[E ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout",
     ]
-    assert outcomes.reason(lines).outcome == "out_of_memory"
+    assert ends.reason(lines).outcome == "out_of_memory"
     waited = ["[rank1]: ModuleNotFoundError: No module named 'apex'", lines[1]]
-    assert outcomes.reason(waited).outcome == "unsupported"
+    assert ends.reason(waited).outcome == "unsupported"
 
 
 @pytest.mark.parametrize(
