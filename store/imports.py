@@ -37,6 +37,7 @@ from scalemark.text.wording import listed, shortened
 from store.database import open_for_writing, reading, writing
 from store.errors import StoreError
 from store.filters import nearest
+from store.reading.references import num_corrected
 from store.rows import add_references
 from store.schema import ReferenceRow
 
@@ -88,6 +89,8 @@ class Imported:
     num_references: int = 0  # new ones
     num_elsewhere: int = 0  # new rows without a citation: measured elsewhere
     num_known: int = 0  # that were there already, or came twice
+    # trials whose rows are new beside others that an earlier import of the same table brought
+    num_corrected: int = 0
     rejected: list[Rejected] = field(default_factory=list)
 
 
@@ -133,6 +136,9 @@ def import_files(
     known = {reference.key for reference in published()}
     with reading(engine) as connection:
         known.update(connection.scalars(sa.select(ReferenceRow.key)))
+        last_id = connection.scalar(sa.select(sa.func.max(ReferenceRow.id)))
+    keys: set[str] = set()
+    sources: set[str] = set()
     references = chain.from_iterable(of_tables)
     num = 0
     while piece := list(islice(references, _AT_ONCE)):
@@ -140,6 +146,8 @@ def import_files(
         progress("records", num, 0)
         new: dict[str, Reference] = {}
         for reference in piece:
+            keys.add(reference.key)
+            sources.add(reference.source)
             if reference.key not in known:
                 new[reference.key] = reference
         known.update(new)
@@ -150,6 +158,9 @@ def import_files(
         added.num_references += num_cited
         added.num_elsewhere += len(new) - num_cited
         added.num_known += len(piece) - len(new)
+    if added.num_elsewhere and last_id:
+        with reading(engine) as connection:
+            added.num_corrected = num_corrected(connection, sources, last_id, keys)
     engine.dispose()
     return added
 

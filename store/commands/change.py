@@ -301,6 +301,13 @@ def _print_added(added: Imported, db: str) -> None:
     if added.num_known:
         done.append(f"{added.num_known:,} were there already")
     print("; ".join(done) or "nothing imported")
+    if added.num_corrected:
+        again = own_command(db, "db import", "--remove", "source=FILE")
+        print(
+            f"{counted(added.num_corrected, 'trial')} had other figures in an earlier import of "
+            "the same file, and both count now; where these correct them, remove all first: "
+            f"`{again}`"
+        )
     if added.num_elsewhere:
         print(f"shown by: {own_command(db, 'table', '--origin', 'elsewhere')}")
     _print_rejected(added.rejected)

@@ -1,7 +1,7 @@
 """Reads figures that others measured: published ones, and those of tables that were taken in."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -58,6 +58,25 @@ def measured_elsewhere(connection: sa.Connection) -> list[Row]:
     for trial in trials.values():
         trial["throughput"] = typical(trial["repeats"])
     return list(trials.values())
+
+
+def num_corrected(
+    connection: sa.Connection, sources: Collection[str], last_id: int, keys: Collection[str]
+) -> int:
+    """Return how many trials of tables have a new row, of an id above `last_id`, beside an earlier
+    one that their tables lack by now: `keys` are those of all rows that these have.
+    """
+    columns = [getattr(ReferenceRow, name) for name in _OF_A_TRIAL]
+    row = (ReferenceRow.id, ReferenceRow.key, ReferenceRow.source, ReferenceRow.axes, *columns)
+    statement = sa.select(*row).where(ReferenceRow.origin == ReferenceKind.TABLE)
+    new, gone = set(), set()
+    for id_, key, source, axes, *own in connection.execute(statement, execution_options=STREAMED):
+        trial = (*axes.items(), *own)
+        if id_ > last_id:
+            new.add(trial)
+        elif source in sources and key not in keys:
+            gone.add(trial)
+    return len(new & gone)
 
 
 def remove(connection: sa.Connection, filters: Sequence[str]) -> tuple[int, int]:

@@ -65,8 +65,16 @@ def test_rows_come_once_and_a_longer_table_brings_what_is_new(db):
     assert (added.num_elsewhere, added.num_known) == (0, 4)
     # the second is the same number again, measured once more
     added, trials = take_in(db, RESULTS + "1,99,adam,3\n1,101,adam,4\n")
-    assert (added.num_elsewhere, added.num_known) == (2, 4)
+    assert (added.num_elsewhere, added.num_known, added.num_corrected) == (2, 4, 0)
     assert trials[0]["repeats"] == [100.5, 101.0, 99.0, 101.0]
+
+
+def test_a_table_that_corrects_an_earlier_one_is_told_of(db):
+    """A bug: a figure and its correction were two repeats, and nothing was said."""
+    take_in(db)
+    added, trials = take_in(db, RESULTS.replace("190", "185"))
+    assert (added.num_elsewhere, added.num_known, added.num_corrected) == (1, 3, 1)
+    assert trials[1]["repeats"] == [190.0, 185.0]
 
 
 def test_numbers_measured_elsewhere_are_in_no_table_of_measurements_or_references(db):
