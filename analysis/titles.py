@@ -329,11 +329,11 @@ def step_notes(results: Iterable[Result]) -> list[str]:
     counting = [result for result in with_number(results) if result.counts_steps]
     if len({result.num_gpus for result in counting}) < 2:
         return []
-    devices = counting[0].environment.devices
+    environment = counting[0].environment
+    how = f"; to count items, add e.g. {ITEMS_OF_STEPS}" if environment.origin.is_ours else ""
     return [
-        f"counts steps: where each of N {devices} keeps its batch, a step does N times the work, "
-        "so that efficiency and whether more pay are not said; to count items, add e.g. "
-        f"{ITEMS_OF_STEPS}"
+        f"counts steps: where each of N {environment.devices} keeps its batch, a step does N times "
+        f"the work, so that efficiency and whether more pay are not said{how}"
     ]
 
 

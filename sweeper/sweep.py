@@ -145,7 +145,7 @@ class Sweep:
             others = earlier.num_completed(engine, key, software_key, of_others=True)
             with_others = sorted(others.keys() & set(waiting))
             if with_others:
-                before = earlier.last_software(engine, with_others[0], key)
+                before = earlier.last_software(engine, with_others[0], key, software_key)
                 changed = software.differences(before, self._software)
                 if software.CODE_DIFFERS in changed:
                     words = template.software_words(specs[0])

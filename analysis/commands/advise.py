@@ -122,6 +122,9 @@ def _headline(answer: Recommendation) -> str:
     if len(question.choices) == 1:
         return f"Only one way was tried, {choice}: {rate}.{doubt}"
     prefix = "" if pick.result.strategy == question.model else f"{question.model}: "
+    if ranking.tied and not (doubt or question.is_published):
+        others = counted(len(ranking.tied), "other choice")
+        return f"{prefix}{choice} ties with {others} for the fastest: {rate}."
     # of published figures no repeats are known
     how_sure = "is" if question.is_published else _HOW_SURE[ranking.certainty]
     return f"{prefix}{choice} {how_sure} fastest: {rate}.{doubt}"
@@ -134,10 +137,8 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
         return f" Repeat before deciding: {pick.result.doubts[0]}."
     if not pick.result.is_valid:
         return " Its source doubts the number."
-    if question.is_published:
+    if question.is_published or ranking.tied:
         return ""
-    if ranking.tied:
-        return f" It ties with {counted(len(ranking.tied), 'other choice')}."
     unproven = ranking.unproven
     if ranking.unclear:
         unproven = ranking.unclear[0]

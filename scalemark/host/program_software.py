@@ -49,6 +49,8 @@ _WRITTEN = (".log", ".out", ".err")  # a program writes into these
 _OUTPUT = re.compile(
     r"-*(.*[-_])?(o|out|output|outfile|save|log|logs|logging|result|results|metrics|dump)([-_].*)?"
 )
+_SETTINGS = re.compile("conf|cfg")  # in the name of a folder, or of an option that takes one
+_IN_SETTINGS = (*_CONFIGURATION, ".json")
 _VARIABLE = re.compile(rb"[\"'](?P<quoted>[A-Z][A-Z0-9_]+)[\"']|\$\{?(?P<shell>[A-Z][A-Z0-9_]+)")
 _CHANGES_PATH = re.compile(
     rb"^.*(?:\bsys\.path(?:\.\w+\(|\[.*?\] *=| *\+?= )|\baddsitedir\(|\bPYTHONPATH=).*$",
@@ -397,10 +399,14 @@ def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> 
         if is_output or name.endswith(SCRIPTS) or PYTHON.fullmatch(Path(name).name):
             continue
         with suppress(OSError, ValueError):  # a name that is too long, or has a null character
-            file = (folder / name).resolve()
+            file = (folder / name.removeprefix("@")).resolve()
             is_of_commit = bool(apart) and file.is_relative_to(apart[0])
-            if file.is_file() and not is_of_commit:
-                digest.update(os.fsencode(name) + b"\0" + _content_or_size(folder / name))
+            files = [] if is_of_commit else [file]
+            if file.is_dir() and _SETTINGS.search(f"{before} {file.name}"):
+                files = list(_found_below(file, lambda name: name.endswith(_IN_SETTINGS)))
+            for each in filter(Path.is_file, files):
+                digest.update(os.fsencode(os.path.relpath(each, file.parent)) + b"\0")
+                digest.update(_content_or_size(each))
                 num_found += 1
     if num_found:
         return digest.hexdigest()[:16]

@@ -62,8 +62,10 @@ def num_completed(
         return dict(connection.execute(statement).all())
 
 
-def last_software(engine: sa.Engine, trial_id: str, machine_key: str) -> dict[str, Any]:
-    """Describe the software that a trial last completed with on a machine, which it has."""
+def last_software(
+    engine: sa.Engine, trial_id: str, machine_key: str, software_key: str
+) -> dict[str, Any]:
+    """Describe the software that a trial last completed with on a machine, but for one: it has."""
     statement = (
         sa.select(EnvironmentRow.description)
         .join(AttemptRow, AttemptRow.environment_id == EnvironmentRow.id)
@@ -72,6 +74,7 @@ def last_software(engine: sa.Engine, trial_id: str, machine_key: str) -> dict[st
             AttemptRow.outcome == "completed",
             AttemptRow.trial_id == trial_id,
             MachineRow.key == machine_key,
+            EnvironmentRow.software_key != software_key,
             deleted_at(False),
         )
         .order_by(AttemptRow.id.desc())

@@ -23,7 +23,7 @@ from scalemark.records.measurement import AttemptResult, Outcome
 from scalemark.records.references import Rejected
 from scalemark.records.validation import parsed
 from scalemark.run_folder import Left, RunFolder, readable
-from scalemark.text.wording import safe_name
+from scalemark.text.wording import counted, safe_name
 from store import ledger, rebuild, schema
 from store.database import reading
 from store.errors import StoreError
@@ -211,13 +211,14 @@ class Recovered:
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        parts = [f"earlier sweeps that were cut off: {self.num_orchestrators}"]
+        parts = [f"cut off earlier: {counted(self.num_orchestrators, 'sweep')}"]
         if self.num_completed:
-            parts.append(f"{self.num_completed} had finished: recorded from their run folders")
+            finished = counted(self.num_completed, "attempt")
+            is_ = "is" if self.num_completed == 1 else "are"
+            parts.append(f"{finished} had finished, and {is_} recorded")
         if self.num_interrupted:
-            parts.append(
-                f"{self.num_interrupted} had not: the next command that asks for them runs them"
-            )
+            unfinished = counted(self.num_interrupted, "attempt")
+            parts.append(f"{unfinished} had not finished: its command runs what is missing")
         if len(parts) == 1 and not self.problems:
             parts.append("none of their processes were running")
         return "; ".join([*parts, *self.problems])

@@ -54,7 +54,7 @@ def test_of_ties_the_fewest_gpus_are_taken_and_others_named(analysis):
     found = answer(analysis)
     assert (found["pick"]["num_gpus"], found["top"]["num_gpus"]) == (4, 8)
     assert [one["num_gpus"] for one in found["tied"]] == [4]
-    assert "It ties with 1 other choice." in analysis("advise").stdout
+    assert "ties with 1 other choice for the fastest" in analysis("advise").stdout
 
 
 def test_what_a_race_put_out_is_reported_and_not_called_slower(analysis):

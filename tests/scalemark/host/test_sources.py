@@ -25,6 +25,8 @@ FILES = {
     "work/config.yaml": "lr: 1\n",
     "work/conf/large.yaml": "layers: 2\n",
     "local/zero.xml": "<2>\n",
+    "local/arguments.json": "{}\n",
+    "presets/exp.json": "{}\n",
     "work/README.md": "Train.\n",
     "work/metrics.json": "{}\n",
     "work/log.csv": "1,2\n",
@@ -89,6 +91,8 @@ NOTICED = {
     "a module behind a link": (lambda _: write("../shared/kernels.py", "y = 2\n"), CODE),
     "a configuration of a folder of them": (lambda _: write("conf/large.yaml", "l: 3\n"), CODE),
     "a file that the command names": (lambda _: write("../local/zero.xml", "<3>"), FILES_NAMED),
+    "a file of arguments": (lambda _: write("../local/arguments.json", '{"a": 1}'), FILES_NAMED),
+    "a file in a folder of settings": (lambda _: write("../presets/exp.json", "[]"), FILES_NAMED),
     "one byte of a large file that the command names": (
         lambda _: set_last_byte("weights.bin"),
         FILES_NAMED,
@@ -125,7 +129,7 @@ NOT_NOTICED = {
 }
 WORDS = [
     *(sys.executable, "scripts/train.py", "../local/zero.xml", "--init=weights.bin"),
-    *("--out", "r.json", "train.log"),
+    *("@../local/arguments.json", "--config-dir", "../presets", "--out", "r.json", "train.log"),
 ]
 
 

@@ -156,7 +156,7 @@ def test_what_could_not_be_recorded_is_recorded_by_the_next_command(stack, monke
     _kill_orchestrator()
     recovered = recover(world.tools.ledger.engine)
     assert recovered.num_completed == 1
-    assert "; 1 had finished: recorded from their run folders" in str(recovered)
+    assert "; 1 attempt had finished, and is recorded" in str(recovered)
     ((outcome, exit_code, duration_s, run_dir),) = rows(
         "SELECT outcome, exit_code, duration_s, sweeps.run_dir || '/' || attempts.run_dir "
         "FROM attempts JOIN sweeps ON sweeps.id = sweep_id"
@@ -198,7 +198,7 @@ def test_what_a_damaged_folder_holds_is_run_again(stack):
     (repeat,) = tools.ledger.open_repeats()
     _begin(tools, repeat, "x").result.write_text("")
     _kill_orchestrator()
-    assert "; 1 had not: the next command that asks for them runs them" in str(
+    assert "; 1 attempt had not finished: its command runs what is missing" in str(
         recover(tools.ledger.engine)
     )
     ((message,),) = rows("SELECT message FROM attempts")
@@ -409,7 +409,7 @@ def test_the_end_of_a_killed_orchestrators_attempt_is_in_its_folder(stack):
     (repeat,) = tools.ledger.open_repeats()
     folder = _begin(tools, repeat, "x")
     _kill_orchestrator()
-    assert "; 1 had not: the next command that asks for them runs them" in str(
+    assert "; 1 attempt had not finished: its command runs what is missing" in str(
         recover(tools.ledger.engine)
     )
     end = folder.read_ended()
@@ -440,7 +440,7 @@ def test_a_full_disk_ends_the_sweep_and_keeps_the_result(stack):
     _kill_orchestrator()
     recovered = recover(world.tools.ledger.engine)
     assert recovered.num_completed == 1
-    assert "; 1 had finished: recorded from their run folders" in str(recovered)
+    assert "; 1 attempt had finished, and is recorded" in str(recovered)
 
 
 def test_a_secret_in_a_message_is_neither_stored_nor_reported(stack, capsys, monkeypatch):
