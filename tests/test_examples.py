@@ -49,20 +49,21 @@ def test_every_example_is_known():
     [
         (
             "keras_fit",
-            ("num_gpus=2", "optimizer=adam"),
+            ("num_gpus=2", "batch_size=2", "optimizer=adam"),
             "num_gpus, optimizer, item",
             {(2, "adam", "images")},
         ),
         (
             "jax_data_parallel",
-            ("num_gpus=1,2", "+axes.width=64"),
+            # of less work a step takes less than its line does, which its rate leaves out
+            ("num_gpus=1,2", "batch_size=64", "+axes.width=256"),
             'num_gpus, "axes.width", item',
-            {(1, 64, "samples"), (2, 64, "samples")},
+            {(1, 256, "samples"), (2, 256, "samples")},
         ),
         pytest.param(
             "pytorch_llama",
             (
-                *("num_gpus=2", "precision=bf16", "+axes.parallel=ddp,fsdp"),
+                *("num_gpus=2", "batch_size=2", "precision=bf16", "+axes.parallel=ddp,fsdp"),
                 *("+axes.accumulate=2", "+axes.checkpoint=yes", "+axes.compile=no"),
             ),
             'num_gpus, precision, "axes.parallel", item',
@@ -81,7 +82,7 @@ def test_an_example_is_swept(name, grid, columns, rows):
     swept = ran(
         [
             *(sys.executable, str(PROJECT / "sweep.py"), "-m", "command=program.yaml"),
-            *("batch_size=2", *grid),
+            *grid,
         ],
         cwd="example",
         env=os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"},
