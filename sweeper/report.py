@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalemark.readers.log_text import LogError, log_text
-from scalemark.readers.search import search
+from scalemark.readers.opening import ReadError, Reading
+from scalemark.readers.search import readings_of, search
 from scalemark.records.measurement import LAST_LINES, State, without_last_lines
 from sweeper.early_stopping.contests import Saved
 
@@ -57,9 +58,11 @@ def first_unread(log: str, read: str, again: str) -> list[str]:
     """
     said = "the first trial has no number, and nothing more is started; "
     choices: list[str] = []
-    with suppress(LogError):
-        for choice in search(log_text(Path(log)).lines).choices:
-            if choice.read != read:
+    with suppress(LogError, ReadError):
+        lines = log_text(Path(log)).lines
+        refused = _numbers(readings_of(read, lines, Path(log).parent))
+        for choice in search(lines).choices:
+            if choice.read != read and _numbers(choice.readings) != refused:
                 choices.append(f"{again} {choice.overrides}")
     then = "then repeat the command with the same settings"
     if not choices:
@@ -67,6 +70,10 @@ def first_unread(log: str, read: str, again: str) -> list[str]:
             f"{said}write a pattern for its last lines, as {again} 'read=regex:img/s ([0-9.,]+)'"
         ]
     return [f"{said}read its log by one of these, {then}", *choices]
+
+
+def _numbers(readings: Sequence[Reading]) -> list[tuple[float | None, float | None]]:
+    return [(reading.throughput, reading.step_s) for reading in readings]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -115,6 +115,9 @@ def test_the_question_shows_what_would_read_the_log(tmp_path):
     assert headline.endswith("by one of these, then repeat the command with the same settings")
     assert choice.startswith("scalemark read --sweep night 'read=regex:")
     assert choice.endswith("command.item=tokens")
+    same = "regex:(?P<throughput>[0-9]+) tokens/s"
+    (refused,) = first_unread(str(log), same, "scalemark read --sweep night")
+    assert "write a pattern for its last lines" in refused, "of other numbers than were refused"
 
 
 def test_a_race_gives_up_what_cannot_lead_any_more(stack, monkeypatch):
