@@ -423,7 +423,8 @@ class PrintedNumbers:
         self.first_arrival_s: float | None = None  # of a line that tells of steps
         self.unusable: list[str] = []  # what stood where rates were expected
         self.num_unfinite_losses = self.num_lines_since = 0
-        self.ran_out = ""  # the last line that says that memory did
+        # the last line that says that memory ran out: since a number was read, and before one
+        self.ran_out = self.went_on_after = ""
         self.lines_since = deque[str](maxlen=MOST_SINCE)  # since a number was read
         self._spec, self._reader = spec, reader
 
@@ -494,6 +495,7 @@ class PrintedNumbers:
         if self.curve.add(reading, arrival_s, reading.metrics.get(LOSS), mean):
             self.num_lines_since = 0
             self.lines_since.clear()
+            self.went_on_after, self.ran_out = self.ran_out or self.went_on_after, ""
             if self.first_arrival_s is None and not self.is_file:
                 self.first_arrival_s = arrival_s
 

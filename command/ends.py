@@ -23,7 +23,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _End:
-    """What lines of libraries mean."""
+    """The meaning of lines that a library prints."""
 
     outcome: Outcome
     meaning: str

@@ -177,7 +177,7 @@ def out_of_memory(printed: PrintedNumbers) -> AttemptResult | None:
     """Return the result of a program whose exit code 0 hides that it ran out of memory, as that of
     `train.py | tee log` does; None where it went on.
     """
-    if not printed.ran_out or printed.ran_out not in printed.lines_since:
+    if not printed.ran_out:
         return None
     line = quoted(printed.ran_out.strip(), 300)
     return ended(
@@ -187,8 +187,8 @@ def out_of_memory(printed: PrintedNumbers) -> AttemptResult | None:
 
 def doubts(printed: PrintedNumbers) -> Iterator[str]:
     """Doubt what was measured before an error, or beside one that the program caught."""
-    if printed.ran_out:
-        line = quoted(printed.ran_out.strip(), 200)
+    if printed.went_on_after:
+        line = quoted(printed.went_on_after.strip(), 200)
         yield f"{WENT_ON}, perhaps with a smaller batch than was asked for: {line}"
     lines = [line for line in printed.lines_since if line.strip()]
     texts = [named_rank(line)[1] for line in lines]

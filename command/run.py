@@ -251,6 +251,8 @@ def _result(
     """Measure a program that ended well, and judge it. Raises ReadError."""
     ended = watched.end
     printed.read_files(folder.path, ended.started_s, ended.ended_s, watched.epoch_s)
+    if hidden := outcomes.out_of_memory(printed):
+        return hidden, ()
     items_per_step = expression.amount("items_per_step", spec.axes)
     try:
         run = ProgramRun(
@@ -262,10 +264,7 @@ def _result(
         )
         measured = measured_by(run, items_per_step)
     except NothingReadError as error:
-        unread = outcomes.out_of_memory(printed)
-        return unread or outcomes.no_number(str(error), spec, ended), ()
-    if hidden := outcomes.out_of_memory(printed):
-        return hidden, ()
+        return outcomes.no_number(str(error), spec, ended), ()
     figures = _with_utilization(measured.measurement, spec, folder)
     seen = telemetry.summarize(folder.telemetry, *measured.window_s)
     problem = None

@@ -13,7 +13,7 @@ from scalemark.text.untrusted import quoted
 
 _DIGITS = r"(?:\d[\d_]*+(?:[.,]\d[\d_]*+)*+|\.\d++)"  # with all marks that may be of one number
 NOT_FINITE = "(?i:nan|inf)"
-"""What programs write for a number that is none, or has no end: nan, NaN, Inf."""
+"""A number that is none or has no end, as programs write it: nan, NaN, Inf."""
 
 NUMBER = rf"(?:[-+]?{_DIGITS}(?:[eE][-+]?\d+)?+(?:[kKMGBT](?![A-Za-z0-9]))?|[-+]?{NOT_FINITE}\b)"
 """A number within a line; a unit may follow at once, as in `561.94ms`."""
