@@ -405,8 +405,8 @@ def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> 
             if file.is_dir() and _SETTINGS.search(f"{before} {file.name}"):
                 files = list(_found_below(file, lambda name: name.endswith(_IN_SETTINGS)))
             for each in filter(Path.is_file, files):
-                digest.update(os.fsencode(os.path.relpath(each, file.parent)) + b"\0")
-                digest.update(_content_or_size(each))
+                named = name if each == file else f"{name}/{each.relative_to(file)}"
+                digest.update(os.fsencode(named) + b"\0" + _content_or_size(each))
                 num_found += 1
     if num_found:
         return digest.hexdigest()[:16]
