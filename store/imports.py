@@ -146,10 +146,11 @@ def import_files(
         progress("records", num, 0)
         new: dict[str, Reference] = {}
         for reference in piece:
-            keys.add(reference.key)
+            key = reference.key  # a digest
+            keys.add(key)
             sources.add(reference.source)
-            if reference.key not in known:
-                new[reference.key] = reference
+            if key not in known:
+                new[key] = reference
         known.update(new)
         if new:
             with writing(engine) as connection:

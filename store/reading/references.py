@@ -1,7 +1,7 @@
 """Reads figures that others measured: published ones, and those of tables that were taken in."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -42,14 +42,8 @@ def measured_elsewhere(connection: sa.Connection) -> list[Row]:
     What rows say beside their axes, as a note, is left out. In memory are the trials and their
     throughputs, and no more of a million rows.
     """
-    columns = [getattr(ReferenceRow, name) for name in _OF_A_TRIAL]
-    statement = (
-        sa.select(ReferenceRow.throughput, ReferenceRow.axes, *columns)
-        .where(ReferenceRow.origin == ReferenceKind.TABLE)
-        .order_by(ReferenceRow.id)
-    )
     trials: dict[tuple[Any, ...], Row] = {}
-    for throughput, axes, *own in connection.execute(statement, execution_options=STREAMED):
+    for throughput, axes, *own in _of_tables(connection, ReferenceRow.throughput):
         key = (*axes.items(), *own)
         if key not in trials:
             values = dict(zip(_OF_A_TRIAL, own, strict=True))
@@ -60,17 +54,26 @@ def measured_elsewhere(connection: sa.Connection) -> list[Row]:
     return list(trials.values())
 
 
+def _of_tables(connection: sa.Connection, *first: Any) -> Iterable[Any]:
+    """Return rows of tables in their order: columns, the axes, and the fields of their trial."""
+    columns = [getattr(ReferenceRow, name) for name in _OF_A_TRIAL]
+    statement = (
+        sa.select(*first, ReferenceRow.axes, *columns)
+        .where(ReferenceRow.origin == ReferenceKind.TABLE)
+        .order_by(ReferenceRow.id)
+    )
+    return connection.execute(statement, execution_options=STREAMED)
+
+
 def num_corrected(
     connection: sa.Connection, sources: Collection[str], last_id: int, keys: Collection[str]
 ) -> int:
     """Return how many trials of tables have a new row, of an id above `last_id`, beside an earlier
     one that their tables lack by now: `keys` are those of all rows that these have.
     """
-    columns = [getattr(ReferenceRow, name) for name in _OF_A_TRIAL]
-    row = (ReferenceRow.id, ReferenceRow.key, ReferenceRow.source, ReferenceRow.axes, *columns)
-    statement = sa.select(*row).where(ReferenceRow.origin == ReferenceKind.TABLE)
+    row = (ReferenceRow.id, ReferenceRow.key, ReferenceRow.source)
     new, gone = set(), set()
-    for id_, key, source, axes, *own in connection.execute(statement, execution_options=STREAMED):
+    for id_, key, source, axes, *own in _of_tables(connection, *row):
         trial = (*axes.items(), *own)
         if id_ > last_id:
             new.add(trial)
