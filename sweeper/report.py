@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scalemark.readers.log_text import LogError, log_text
+from scalemark.readers.log_text import LogError, log_text, ranks_of
 from scalemark.readers.opening import ReadError, Reading
 from scalemark.readers.search import readings_of, search
 from scalemark.records.measurement import LAST_LINES, State, without_last_lines
@@ -58,9 +58,11 @@ def first_unread(log: str, read: str, again: str) -> list[str]:
     """
     said = "the first trial has no number, and nothing more is started; "
     choices: list[str] = []
-    with suppress(LogError, ReadError):
+    with suppress(LogError):
         lines = log_text(Path(log)).lines
-        refused = _numbers(readings_of(read, lines, Path(log).parent))
+        refused: list[tuple[float | None, float | None]] = []
+        with suppress(ReadError):  # its pattern takes too long for this log
+            refused = _numbers(readings_of(read, lines, Path(log).parent, ranks_of(lines)))
         for choice in search(lines).choices:
             if choice.read != read and _numbers(choice.readings) != refused:
                 choices.append(f"{again} {choice.overrides}")

@@ -118,6 +118,8 @@ def test_the_question_shows_what_would_read_the_log(tmp_path):
     same = "regex:(?P<throughput>[0-9]+) tokens/s"
     (refused,) = first_unread(str(log), same, "scalemark read --sweep night")
     assert "write a pattern for its last lines" in refused, "of other numbers than were refused"
+    slow = "regex:(?P<throughput>[0-9]+)(a|a)*(a|a)*(a|a)*b"
+    assert len(first_unread(str(log), slow, "scalemark read --sweep night")) == 2
 
 
 def test_a_race_gives_up_what_cannot_lead_any_more(stack, monkeypatch):
