@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 from scalemark.readers.log_text import cleaned, named_rank
@@ -88,7 +89,7 @@ def open_reader(text: str, item: str = "", num_ranks: int | None = None) -> Read
     if colon and not argument:
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
     create = import_module(f"scalemark.readers.kinds.{kind}").create
-    takes_argument = not about(kind).startswith(f"{kind} ")  # as tqdm[:TEXT] does
+    takes_argument = bool(signature(create).parameters)  # as tqdm[:TEXT] does
     if argument and not takes_argument:
         raise ReadError(
             f"found read={kind}:{quoted(argument, _MOST_QUOTED)}, but {kind} takes nothing after "
