@@ -528,10 +528,11 @@ def lay_out(
     """
     if as_curve:
         able = with_number(table.results)
-        wanted: Sequence[str] = [THROUGHPUT]
+        known = [THROUGHPUT]
         for name in _OF_CURVES:
             if any(QUANTITIES[name].text(result) not in ("", UNKNOWN) for result in able):
-                wanted = [*wanted, name]
+                known.append(name)
+        wanted: Sequence[str] = known
         rows = _rows_of_curve(table, wanted, shared)
     else:
         wanted = quantities or usual(table.results)

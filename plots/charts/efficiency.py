@@ -1,6 +1,6 @@
 """Efficiency against GPUs: the part of a perfect speed-up that each strategy reaches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from analysis.results import Result
 from analysis.titles import step_notes
@@ -22,7 +22,7 @@ def draw(source: PlotSource) -> Iterator[Picture]:
         along="num_gpus",
         title=lambda table: "efficiency",
         point=_point,
-        ideal=lambda results: [(num, 1.0) for num in sorted({each.num_gpus for each in results})],
+        ideal=_ideal,
         lack="no strategy has an efficiency on two GPU counts",
         is_share=True,
         about=lambda table: [f"efficiency: speed-up over the baseline ({rule}), per device"],
@@ -41,3 +41,7 @@ def _point(result: Result) -> Point | None:
     if low is not None and high is not None:
         low, high = low * per_device, high * per_device
     return Point(value=result.efficiency, low=low, high=high)
+
+
+def _ideal(results: Sequence[Result]) -> list[tuple[int, float]]:
+    return [(count, 1.0) for count in sorted({result.num_gpus for result in results})]
