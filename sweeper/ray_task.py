@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import secrets
+import select
 import subprocess
 import sys
 import threading
@@ -23,11 +24,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from scalemark.host.processes import wait_readable
-from scalemark.records.attempt import ADDRESSES_VARIABLE
-from sweeper.elsewhere import LOST
-
+# an attempt waits for the import of this module, and its host for that of what RayProgram uses:
+# the standard library alone
 GROUP_VARIABLE = "SCALEMARK_RAY_GROUP"
+_LOST = 255  # exit code, as that of ssh: what became of the program is not known
 _PART_BYTES = 2**18
 _LOOK_EVERY_S = 1.0
 _ASK_EVERY_S = 10.0
@@ -70,7 +70,7 @@ class RayProgram:
     def read(self) -> tuple[list[tuple[int, bytes]], int | None]:
         """Return what it wrote to 1 and 2 since the last call; once all is read, its exit code."""
         parts = []
-        for pipe in wait_readable(self._open, _LOOK_EVERY_S):
+        for pipe in select.select(self._open, (), (), _LOOK_EVERY_S)[0]:
             part = os.read(pipe, _PART_BYTES)
             if part:
                 parts.append((self._open[pipe], part))
@@ -95,6 +95,8 @@ def _answer(ray: Any, asked: Any) -> Any:
 def _reserve(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
     """Hold a host for each bundle of a group, and run the program here."""
     from ray.util import placement_group, placement_group_table
+
+    from scalemark.records.attempt import ADDRESSES_VARIABLE
 
     name = secrets.token_hex(8)
     wanted = {"CPU": asked["cpus"], "GPU": asked["gpus"]}
@@ -139,7 +141,7 @@ def _run(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
 
 
 def _connected(asked: dict[str, Any], argv: Sequence[str]) -> int:
-    """Return the exit status of the program, or LOST."""
+    """Return the exit status of the program, or _LOST."""
     try:
         ray: Any = import_module("ray")
         ray.init(
@@ -160,7 +162,7 @@ def _connected(asked: dict[str, Any], argv: Sequence[str]) -> int:
     except Exception as error:  # Ray has many kinds, of which no program ended
         why = " ".join(str(error).split())[-500:]
         print(f"unable to connect to the program by Ray: {why}", file=sys.stderr)
-        return LOST
+        return _LOST
 
 
 if __name__ == "__main__":
