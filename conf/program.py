@@ -11,7 +11,7 @@ from scalemark.readers.opening import ReadError, open_reader
 from scalemark.records import axes
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import AXES, LACKED_BY_COMMANDS, USED_BY_PROGRAMS, TrialSpec
-from scalemark.text.untrusted import without_secrets
+from scalemark.text.untrusted import MASK, without_secrets
 from scalemark.text.wording import as_typed, did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", re.ASCII)
@@ -140,6 +140,7 @@ _SECRET = (
     " seems to hold a password or a token, and command lines are stored; pass that by the "
     "environment, which the program inherits"
 )
+_AROUND = re.compile(rf"(?:\S+\s+)?\S*{re.escape(MASK)}")
 # `_problems` looks at hosts; GPUs a program sees; warm-up is a matter of measuring
 _WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps", "scaling")
 
@@ -226,6 +227,14 @@ def _compared(config: Config) -> str:
     return axes.full_name(config.command.compare, known)
 
 
+def _secret_in(command: str) -> str:
+    """Return the argument that seems to hold a secret, masked; empty without one."""
+    masked = without_secrets(command)
+    if masked == command:
+        return ""
+    return str(_AROUND.findall(masked)[0])
+
+
 def _unused(name: str) -> str:
     return (
         f"axes.{name}: nothing uses it; write {{{name}}} into the command, or "
@@ -235,16 +244,16 @@ def _unused(name: str) -> str:
 
 def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator[str]:
     free = [axes.bare_name(name) for name, _ in spec.free if name.startswith(axes.PREFIX)]
-    if without_secrets(spec.command) != spec.command:
-        yield f"command.run{_SECRET}"
+    if secret := _secret_in(spec.command):
+        yield f"command.run: {secret}{_SECRET}"
     own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
     yield from template.problems(spec.command, template.known(spec.axes), shell=spec.shell)
     values = template.of_axes(spec.axes)
     template.check_values(spec.command, values)
     places = {name: name for name in template.names(spec.command) if name not in values}
     filled = template.replaced(spec.command, places | values)
-    if without_secrets(filled) != filled:
-        yield f"command.run with the values of its axes{_SECRET}"
+    if secret := _secret_in(filled):
+        yield f"command.run with the values of its axes: {secret}{_SECRET}"
     for name in free:
         named = f"{name}={values.get(name, '')}"
         if without_secrets(named) != named:

@@ -30,7 +30,7 @@ from store.errors import StoreError
 from store.reading.listing import RUN_DIR, find
 from store.reading.queries import Row
 from store.rows import replace_measured
-from store.schema import AttemptRow, MeasurementRow, RepeatRow, SweepRow
+from store.schema import AttemptRow, EnvironmentRow, MeasurementRow, RepeatRow, SweepRow
 from store.tables import update_trial
 from store.writer import read_sweep
 from sweeper.grid.plan import PlannedTrial
@@ -78,7 +78,9 @@ def read(
             if spec.read and attempts:
                 to_read[spec.trial_id] = (_checked(spec, changes), attempts)
     _refuse_other_sweeps(sweep, [row for _, rows in to_read.values() for row in rows])
-    trials = [_read_trial(engine, spec, attempts) for spec, attempts in to_read.values()]
+    trials: list[TrialAgain] = []
+    for spec, attempts in to_read.values():
+        trials += _read_trial(engine, spec, attempts)
     if not trials:
         raise StoreError(f"sweep {sweep}: no program of it has ended well, and left a log to read")
     if as_json:
@@ -122,8 +124,10 @@ def _attempts(engine: sa.Engine, spec: TrialSpec) -> list[Row]:
         sa.select(
             *(*AttemptRow.__table__.columns, RUN_DIR.label("folder"), MeasurementRow.throughput),
             SweepRow.name.label("sweep"),
+            EnvironmentRow.software_key,
         )
         .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
+        .outerjoin(EnvironmentRow, EnvironmentRow.id == AttemptRow.environment_id)
         .outerjoin(MeasurementRow, MeasurementRow.attempt_id == AttemptRow.id)
         .where(AttemptRow.trial_id == spec.trial_id)
         .where(AttemptRow.outcome.in_((Outcome.COMPLETED, Outcome.INVALID)))
@@ -144,8 +148,10 @@ def _checked(before: TrialSpec, changes: Mapping[str, Any]) -> TrialSpec:
     return spec
 
 
-def _read_trial(engine: sa.Engine, spec: TrialSpec, attempts: Sequence[Row]) -> TrialAgain:
-    """Read all attempts of a trial again, and store what they say. Raises StoreError."""
+def _read_trial(engine: sa.Engine, spec: TrialSpec, attempts: Sequence[Row]) -> list[TrialAgain]:
+    """Read all attempts of a trial again, and store what they say. Returns it once for each version
+    of its software, whose numbers are never mixed. Raises StoreError.
+    """
     label = PlannedTrial(spec=spec, num_repeats=0).label
     results: list[_Again] = []
     why = ""
@@ -160,18 +166,25 @@ def _read_trial(engine: sa.Engine, spec: TrialSpec, attempts: Sequence[Row]) -> 
         else:
             results.append((row, result, steps))
     if not results:
-        return TrialAgain(trial=label, attempts=0, kept=why)
+        return [TrialAgain(trial=label, attempts=0, kept=why)]
     with writing(engine) as connection:
         _store(connection, spec, results)
     _write_folders(engine, spec, results)
-    before = [row["throughput"] for row in attempts if row["throughput"] is not None]
-    now = [result.measurement.throughput for _, result, _ in results if result.measurement]
-    return TrialAgain(
-        trial=label,
-        attempts=len(results),
-        before=mean(before) if before else None,
-        now=mean(now),
-    )
+    again = []
+    softwares = dict.fromkeys(row["software_key"] for row, _, _ in results)
+    for software in softwares:
+        own = [(row, result) for row, result, _ in results if row["software_key"] == software]
+        before = [row["throughput"] for row, _ in own if row["throughput"] is not None]
+        numbers = ", ".join(str(row["id"]) for row, _ in own)
+        again.append(
+            TrialAgain(
+                trial=label if len(softwares) == 1 else f"{label}, attempts {numbers}",
+                attempts=len(own),
+                before=mean(before) if before else None,
+                now=mean(result.measurement.throughput for _, result in own if result.measurement),
+            )
+        )
+    return again
 
 
 def _read_attempt(spec: TrialSpec, folder: RunFolder) -> tuple[AttemptResult, Sequence[StepSample]]:
@@ -180,6 +193,11 @@ def _read_attempt(spec: TrialSpec, folder: RunFolder) -> tuple[AttemptResult, Se
     """
     # by its name, as engines are started: what runs programs knows no database
     read_again = import_module("command.run").read_again
+    if not folder.path.exists():
+        raise ValueError(
+            f"{folder.path} is not there: the run folder was moved or removed; put it back, or "
+            "link it there"
+        )
     if not folder.watched.exists():
         raise ValueError(f"{folder.watched} is not there: its whole log was not kept")
     result, steps = read_again(spec, folder)

@@ -145,7 +145,9 @@ def _added(name: str, value: object) -> str:
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _PLAIN = re.compile(r"[\w./:+-]+", re.ASCII)
-_LIKE_AN_ELEMENT = re.compile(r"(?i)null|true|false|[+-]?(?:[\d_.]+(?:e[+-]?\d+)?|inf|nan)")
+_LIKE_AN_ELEMENT = re.compile(
+    r"(?i)null|true|false|max|best|[+-]?(?:[\d_.]+(?:e[+-]?\d+)?|inf|nan)"
+)
 
 
 def exact_value(value: object) -> str:

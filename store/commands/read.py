@@ -53,6 +53,7 @@ from store.reading.listing import (
 from store.reading.listing import show as collected
 from store.reading.queries import STREAMED, Row, num_attempts, queried
 from store.reading.references import instead
+from store.reading.sweeps import measured_by
 from store.tables import free_columns
 
 Columns = Sequence[str]
@@ -422,6 +423,10 @@ def _why_none(
             also = f"; --deleted lists the {num_deleted} that are deleted"
         why = instead(connection) or "no attempt in it yet; run a sweep first"
         return f"{name}: {why}{also}"
+    others = measured_by(connection, sweep) if sweep and not deleted else []
+    if others and sweep not in others:
+        lists = " and ".join(own_command(db, "list", "--sweep", other) for other in others)
+        return f"{name}: the trials of sweep {sweep} were measured by others; see {lists}"
     asked = [*([f"--sweep {sweep}"] if sweep else []), *map(shlex.quote, filters)]
     if origin is not None:
         asked.append(f"--origin {origin}")

@@ -32,6 +32,17 @@ from store.schema import (
     TrialRow,
 )
 
+
+def measured_by(connection: sa.Connection, sweep: str) -> Sequence[str]:
+    """Return the sweeps that have attempts of the trials that one asked for, the newest first."""
+    asked = sa.select(SweepTrialRow.trial_id).join(SweepRow, SweepRow.id == SweepTrialRow.sweep_id)
+    attempts = sa.select(AttemptRow.sweep_id).where(
+        AttemptRow.trial_id.in_(asked.where(SweepRow.name == sweep)), deleted_at(False)
+    )
+    names = sa.select(SweepRow.name).where(SweepRow.id.in_(attempts))
+    return connection.scalars(names.order_by(SweepRow.id.desc()).limit(NUM_LAST)).all()
+
+
 NUM_LAST = 5
 _OPEN = (State.PENDING, State.CLAIMED, State.RUNNING)
 _LABEL = tuple(columns_of(TrialRow, "model strategy num_gpus hosts device_kind").values())

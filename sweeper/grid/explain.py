@@ -33,6 +33,7 @@ from scalemark.records.axes import (
     free_axes,
     is_env_variable,
     is_free,
+    number_of,
     whole_if_equal,
 )
 from scalemark.records.trial import AXES
@@ -141,6 +142,13 @@ def _problem_of_form(argument: str) -> str:
         return f"{name}: no such axis; write the setting {setting}={value}"
     if name in _GROUPS and value == "null":
         return f"{argument}: wanted a file of conf/{name}/"
+    texts = [text for text in value.split(",") if number_of(text) is None]
+    if name.lstrip("+").startswith(PREFIX) and texts in (["max"], ["best"]):
+        (goal,) = texts
+        return (
+            f"{argument}: {goal} alone would be text; wanted bounds to search in, as "
+            f"'{name}={goal}(1,64)', or the text in quotes, as \"{name}='{goal}'\""
+        )
     return ""
 
 

@@ -114,7 +114,16 @@ def test_a_program_is_named_by_its_script(run, name):
             ("batch_size=8", "command.items_per_step=batch_size"),
             "batch_size=8: nothing uses it",
         ),
-        ("python t.py --token hf_abcdefghijklmnopqrstu", (), "seems to hold a password or a token"),
+        (
+            "python t.py --lr 1 --token hf_abcdefghijklmnopqrstu --steps 2",
+            (),
+            r"command\.run: --token \*\*\* seems to hold a password or a token",
+        ),
+        (
+            "python t.py --url https://me:geheim@host/x",
+            (),
+            r"command\.run: --url https://\*\*\* seems to hold",
+        ),
         ("python t.py {gpus}", ("+axes.gpus=1",), "axes.gpus: that is a name of ours"),
         ("python t.py", ("command.uses=[zero]",), "command.uses: zero is no axis of this trial"),
         ("python t.py", ("command.compare=zero",), "command.compare=zero: no axis of this trial"),

@@ -107,6 +107,10 @@ def test_a_sweep_whose_first_log_is_not_read_goes_on_once_it_is_read_again(again
     next(Path("runs").glob("*/*-x2-*/watched.json")).unlink()
     _, gone = json.loads(again(f"read={TOKENS}", "--json").stdout)
     assert gone["kept"].endswith("/watched.json is not there: its whole log was not kept")
+    Path("runs").rename("moved")
+    for moved in json.loads(again(f"read={TOKENS}", "--json").stdout):
+        assert moved["kept"].endswith("put it back, or link it there")
+    Path("moved").rename("runs")
     assert [row[3] for row in stored()] == [640.0, of_steps[1][3]], "each trial by itself"
     assert again("raed=json").exit_code == 2
     assert RUNS.read_text() == "run\n" * 2
@@ -128,11 +132,25 @@ def test_a_renamed_sweep_that_is_read_again_stays_the_same_sweep(again):
 def test_attempts_of_other_sweeps_are_read_again_only_where_they_are_named(again):
     Path("program.py").write_text(PROGRAM)
     assert sweep(STEPS).returncode == 0
+    assert sweep(STEPS, name="none").returncode == 0
     assert sweep(STEPS, "sweep.repeats=2", name="two").returncode == 0
     before = stored()
+    listed = ran([sys.executable, "-m", "scalemark", "list", "--sweep", "none"])
+    assert "sweep none were measured by others; see " in listed.stderr
+    assert listed.stderr.rstrip().endswith("list --sweep one")
     refused = again(f"read={TOKENS}")
     assert "have attempts in other sweeps, too" in refused.stderr
     assert "--sweep one,two" in refused.stderr
     assert stored() == before
     assert again(f"read={TOKENS}", "--sweep", "one,two").exit_code == 0
     assert {row[3] for row in stored()} == {640.0, 1280.0}
+
+
+def test_versions_of_a_program_are_read_again_each_by_itself(again):
+    for version, factor in (("a", 640), ("b", 320)):
+        Path("program.py").write_text(PROGRAM.replace("640", str(factor)))
+        assert sweep(TOKENS, name=version).returncode == 0
+    read = json.loads(again(f"read={TOKENS}", "item=tokens", "--sweep", "a,b", "--json").stdout)
+    assert [one["before"] for one in read] == [640.0, 320.0, 1280.0, 640.0]
+    assert [one["now"] for one in read] == [640.0, 320.0, 1280.0, 640.0]
+    assert len({one["trial"] for one in read}) == 4, "each names its attempts"

@@ -11,6 +11,7 @@ from scalemark.text.untrusted import quoted
 from sweeper import SweepRefusedError
 from sweeper.grid.arguments import refuse_repeated, with_expressions, with_program
 from sweeper.grid.compose import expand
+from sweeper.grid.explain import check_forms
 from tests.command.programs import spec_of
 from tests.composing import composing
 from tests.conf.test_resolve import config
@@ -205,12 +206,22 @@ def test_a_missing_file_is_refused():
         ("'my program'", "json"),
     ],
 )
-@pytest.mark.parametrize("zero", [1, 1e-5, 1e16, "2.10", "true", "null", "a  b", "it's", "${x}"])
+@pytest.mark.parametrize(
+    "zero", [1, 1e-5, 1e16, "max", "2.10", "true", "null", "a  b", "it's", "${x}"]
+)
 def test_a_command_that_is_suggested_runs_the_same_trial(run, read, zero):
     spec = spec_of(run, read, free=(("zero", zero),))
     words = shlex.split(overrides.sweep(overrides.overrides(spec, ())))
     arguments = words[words.index("sweep") + 1 :]
     assert program.trial_of(config(*with_program(arguments)), DeviceKind.CPU_DEVICE) == spec
+
+
+@pytest.mark.parametrize("given", ["max", "8,max", "best"])
+def test_a_search_without_bounds_is_no_text_of_a_program(given):
+    with pytest.raises(SweepRefusedError, match=r"alone would be text; wanted bounds .*\(1,64\)"):
+        check_forms([f"+axes.mb={given}"])
+    for text in ("'max'", "mean,max", "8,'max'", "max(1,8)"):
+        check_forms([f"+axes.mb={text}"])
 
 
 def test_all_strategies_are_those_of_one_host_that_share_what_they_learn():
