@@ -31,7 +31,8 @@ POWER = 0.8
 MOST_WORTH_IT = 50  # more repeats of each side
 _NUM_NODES = 80
 _LARGEST = 8.0  # standard deviations: beyond there is nothing of a normal distribution
-_NEAR = 1e-6  # of the quantile, as a share
+_NEAR = 1e-6  # share of the quantile, or of the chance
+_LEAST_CHANCE = 1e-12  # the quadrature may have less than none
 _MOST_STEPS = 50
 LEAST_GAP = 1.1  # times, between two groups of repeats that contradict each other
 
@@ -179,16 +180,25 @@ def pair_quantile(num: int, freedom: float, level: float = LEVEL) -> float:
     two = upper_quantile(level / 2, freedom)
     if num == 2:
         return two
-    low, high = two, upper_quantile(level / (num * (num - 1)), freedom)  # Bonferroni's is larger
+
+    def excess(place: float) -> float:
+        chance = _exceeds(math.exp(place), num, freedom)
+        return math.log(max(chance, _LEAST_CHANCE) / level)
+
+    # Bonferroni's is larger; the Illinois method closes in (Dowell and Jarratt 1971)
+    left, right = math.log(two), math.log(upper_quantile(level / (num * (num - 1)), freedom))
+    of_left, of_right = excess(left), excess(right)
     for _ in range(_MOST_STEPS):
-        middle = math.sqrt(low * high)
-        if _exceeds(middle, num, freedom) > level:
-            low = middle
-        else:
-            high = middle
-        if high / low - 1 < _NEAR:
+        if abs(right - left) < _NEAR or abs(of_right) < _NEAR:
             break
-    return high
+        place = right - of_right * (right - left) / (of_right - of_left)
+        found = excess(place)
+        if found * of_right < 0:
+            left, of_left = right, of_right
+        else:
+            of_left /= 2
+        right, of_right = place, found
+    return math.exp(right)
 
 
 def pair_level(num: int, freedom: float, level: float = LEVEL) -> float:
