@@ -238,12 +238,6 @@ def model_notes(table: Table) -> list[str]:
 def _value(table: Table, axis: str, value: object) -> str:
     if axis == "num_gpus":
         return table.environment.counted(int(str(value)))
-    if axis == "model":
-        of_model = table.of_models.get(str(value), {})
-        shown = {axis: of for axis, of in of_model.items() if axis in _OF_A_MODEL}
-        if table.environment.origin.is_ours:
-            shown = {axis: of for axis, of in shown.items() if of is not None}
-        return title({"model": value} | shown)
     if value and axis in _SPEAKING:
         return str(value)
     return named(axis, value)

@@ -541,7 +541,8 @@ def lay_out(
     devices = table.environment.devices
     if as_curve:
         label = titles.short_title(table, table.rows_by, table.rows[0])
-        title = ", ".join(dict.fromkeys(filter(None, (title, label))))  # a program may be both
+        if label != table.setting.get("model"):  # a program may be both
+            title = ", ".join(filter(None, (title, label)))
         heads: tuple[str, ...] = (devices,)
         per_device = f"per {table.environment.device_kind.singular.removeprefix('simulated ')}"
         shown_as = {THROUGHPUT: table.unit, "per-device": per_device, "mfu": "MFU"}

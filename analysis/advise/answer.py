@@ -1,6 +1,7 @@
 """The answer to one question: what to take, what speaks against it, and the next step."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -26,11 +27,12 @@ from analysis.selection import Source
 from analysis.titles import number
 from scalemark.abilities import ALL_REDUCES, VARIABLE_UPDATES, in_your_code
 from scalemark.cli.terminal import UNPRINTED
+from scalemark.records.axes import number_of
 from scalemark.records.machine import DeviceKind
-from scalemark.records.overrides import ID_DIGITS
+from scalemark.records.overrides import ID_DIGITS, key_of
 from scalemark.records.references import Origin
 from scalemark.records.trial import STRATEGY_AXES, STRATEGY_COLUMNS, STRATEGY_NAMES, TrialSpec
-from scalemark.text.wording import counted, listed, shortened
+from scalemark.text.wording import as_typed, counted, listed, shortened
 from store.reading.earlier import Durations, recorded_durations_s
 from store.reading.sweeps import NotRun
 
@@ -67,10 +69,10 @@ class _Wanted:
 
 
 def next_trials(
-    question: Question, ranking: Ranking | None, durations: Durations
+    question: Question, ranking: Ranking | None, durations: Durations, source: Source
 ) -> list[NextTrial]:
     """Suggest trials, the cheapest first and last what takes unknown time; none for figures of
-    others.
+    others, and none that the sweeps of these results left out.
     """
     if question.is_of_others or ranking is None:
         return []
@@ -82,8 +84,9 @@ def next_trials(
     pick = ranking.pick.result
     tried = {result.trial_id for result in question.choices}
     suggested = [*_cells(question, ranking), *_untried_ways(question, pick)]
+    left_out = _left_out(question, source)
     for why, spec in (*suggested, *_more_gpus(question, ranking)):
-        if spec.trial_id not in tried:
+        if spec.trial_id not in tried and not any(_is_of(cell, spec) for cell in left_out):
             wanted.append(_Wanted(why=why, trials=((spec, REPEATS),), like=pick.spec))
     unproven = ranking.unproven
     is_all = ranking.is_sure and not wanted  # nothing else is worth a trial
@@ -94,6 +97,31 @@ def next_trials(
         distinct.setdefault(each.trials, each)
     suggestions = [_priced(each, question, durations) for each in distinct.values()]
     return sorted(suggestions, key=attrgetter("sort_key"))[:MOST]
+
+
+def _left_out(question: Question, source: Source) -> list[str]:
+    """Return the overrides of the cells that the sweeps of a question left out."""
+    ids = [attempt_id for result in question.choices for attempt_id in result.attempt_ids]
+    names = {source.attempts[attempt_id]["sweep"] for attempt_id in ids}
+    cells = []
+    for sweep in source.sweeps:
+        if sweep["name"] in names:
+            cells += [str(cell["overrides"]) for cell in sweep["left_out"]]
+    return cells
+
+
+def _is_of(overrides: str, spec: TrialSpec) -> bool:
+    """Return whether a trial has the values of these overrides."""
+    axes: dict[str, object] = {**spec.axes, "strategy": spec.strategy}
+    for override in _BETWEEN_OVERRIDES.split(overrides):
+        text, value = override.partition("=")[2].strip("'\""), as_typed(axes.get(key_of(override)))
+        number = number_of(text)
+        if text != value and (number is None or number != number_of(value)):
+            return False
+    return True
+
+
+_BETWEEN_OVERRIDES = re.compile(r" (?=\+?[\w.]+=)")
 
 
 def _priced(wanted: _Wanted, question: Question, durations: Durations) -> NextTrial:
@@ -289,7 +317,7 @@ def _answer(
         question=question,
         ranking=ranking,
         doubts=(*_doubts(ranking, show), *_without_number(question, show)),
-        next_trials=tuple(next_trials(question, ranking, durations(question))),
+        next_trials=tuple(next_trials(question, ranking, durations(question), source)),
     )
     if ranking is None:
         failed = [attempt for result in question.choices for attempt in result.attempt_ids]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -90,6 +91,16 @@ def test_two_programs_of_one_name_have_a_table_each(plots, snapshot):
     throughputs = [one.throughput for table in tables for one in table.results]
     assert throughputs == pytest.approx([100.0, 400.0], rel=1e-4)
     assert plots("table").stdout == snapshot
+
+
+def test_a_curve_of_a_program_names_it_once(plots):
+    one = partial(program, command="python train.py {num_gpus}", free={})
+    curve = [*around(one(), 100.0), *around(one(2), 190.0)]
+    other = [*around(one(model="other"), 100.0), *around(one(2, model="other"), 190.0)]
+    fill_programs([(replace(spec, batch_size=4), each) for spec, each in curve] + other)
+    shown = plots("table").stdout
+    assert "train (batch_size 4)\n" in shown
+    assert "other\n" in shown
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in OF_OTHER_TRIALS])

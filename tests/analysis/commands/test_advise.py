@@ -225,6 +225,16 @@ def test_missing_cells_are_asked_for_only_where_they_could_win(analysis):
     assert not any(why.startswith("ps_gpu on ") for why in whys)
 
 
+@pytest.mark.parametrize("cell", ["strategy=ps_cpu +seed=1 num_gpus=8", "num_gpus=8 model=vgg16"])
+def test_cells_that_the_sweep_left_out_are_not_proposed(analysis, cell):
+    fill_gpus([*curve([98.0, 190.0, 380.0, 750.0], **NCCL), *curve([100.0, 190.0, 340.0], **PS)])
+    with changing("results.db") as connection:
+        connection.exec_driver_sql(f"UPDATE left_out SET overrides = '{cell}'")
+    whys = [one["why"] for one in answer(analysis)["next_trials"]]
+    is_proposed = "ps_cpu on 8 GPUs was not run, and might win" in whys
+    assert is_proposed == ("vgg16" in cell)
+
+
 RESNET = {"model": "resnet50", "image_px": 224, "num_classes": 1001, "batch_size": 64}
 
 
