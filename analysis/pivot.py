@@ -222,16 +222,7 @@ def _shape(
         num_values[axis] = len(set(map(str, values)))
     columns = across or "num_gpus"
     varied = [axis for axis in axes if num_values[axis] > 1 and axis != columns]
-    following = {}
-    for leader, followers in FOLLOWERS.items():
-        for axis in followers:
-            if leader not in varied or axis not in varied:
-                continue
-            # alone, or with one other, as data_format of precision and xla
-            beside = [name for name in varied if name in others and name not in followers]
-            for leaders in ([leader], *([leader, name] for name in beside if name != leader)):
-                if axis not in following and _follows(axis, leaders, others, labels):
-                    following[axis] = " and ".join(leaders)
+    following = _following(results, varied, varied)
     varied = [axis for axis in varied if axis not in following]
     varied.sort(key=lambda axis: axis != "hosts")
     has_strategies = len(set(map(attrgetter("strategy"), results))) > 1
@@ -243,6 +234,25 @@ def _shape(
     if has_strategies or not varied:
         varied.insert(0, "strategy")
     return varied, columns, following
+
+
+def _following(
+    results: Sequence[Result], leaders: Sequence[str], axes: Collection[str]
+) -> dict[str, str]:
+    """Return those of the axes that the planner has set by leaders, with these."""
+    names = list(dict.fromkeys([*leaders, *axes]))
+    labels = [tuple(map(result.axes.get, names)) for result in results]
+    following: dict[str, str] = {}
+    for leader, followers in FOLLOWERS.items():
+        if leader not in leaders:
+            continue
+        # alone, or with one other, as data_format of precision and xla
+        beside = [name for name in leaders if name not in (leader, "num_gpus", *followers)]
+        for by in ([leader], *([leader, name] for name in beside)):
+            for axis in followers:
+                if axis in axes and axis not in following and _follows(axis, by, names, labels):
+                    following[axis] = " and ".join(by)
+    return following
 
 
 def _follows(
@@ -281,7 +291,11 @@ def pivot(
     tables = []
     for of in parts:
         axes = axes_of(of)
-        tables += _pivot(of, axes, varying(of, axes), rows_by, columns_by)
+        different = varying(of, axes)
+        pivoted = [*rows_by, *columns_by]
+        beside = [axis for axis in different if axis not in pivoted]
+        following = _following(of, pivoted, beside)
+        tables += _pivot(of, axes, different, rows_by, columns_by, following=following)
     return tables
 
 

@@ -286,6 +286,7 @@ def test_what_follows_from_a_precision_and_another_axis_parts_no_rows():
         for (precision, xla), value in formats.items()
         for num in (1, 2)
     ]
-    (table,) = varied_tables(results([(spec, 10.0) for spec in specs]))
-    assert table.rows_by == ("precision", "xla")
-    assert table.setting["data_format"] == "by precision and xla"
+    of = results([(spec, 10.0) for spec in specs])
+    for (table,) in (varied_tables(of), pivot(of, ("xla", "precision"))):
+        assert set(table.rows_by) == {"precision", "xla"}
+        assert table.setting["data_format"] == "by precision and xla"
