@@ -61,7 +61,8 @@ def run(
         raise UnsupportedTrialError(str(error)) from error
     program = start.program_of(spec, folder.path, os.environ, own)
     # before the start: lines are stamped when they are read, and it may ask git for long
-    doubt = start.record_software(program, folder)
+    began_s = time.time()
+    described = start.record_software(program, folder)
     with ExitStack() as stack:
         ours = _guarded(program, folder, own, stack)
         signals = Signals()
@@ -71,10 +72,11 @@ def run(
         stack.enter_context(telemetry.watching(gpus.uuids, folder.telemetry, spare_core))
         if gpus.uuids:
             ours += [child.pid for child in children.living(ours)]
-        attempt = _Attempt(spec, folder, PrintedNumbers(spec, reader), Moments(ours), doubt)
+        attempt = _Attempt(spec, folder, PrintedNumbers(spec, reader), Moments(ours))
         try:
             ended = _follow(program, _memory_bytes(spec, given), signals, log, attempt, ours)
-            return attempt.result(ended, log, gpus.num_wanted, given)
+            doubt = start.software_doubt(program, described, began_s)
+            return attempt.result(ended, log, gpus.num_wanted, given, doubt)
         except ReadError as error:
             return measurement.ended(measurement.Outcome.INVALID, f"read={spec.read}: {error}")
 
@@ -150,7 +152,6 @@ class _Attempt(Listener):
     folder: RunFolder
     printed: PrintedNumbers
     moments: Moments
-    doubt: str  # of the software; empty where it is known
     last_step_written: int = -1
 
     def take_line(self, line: str, arrival_s: float) -> None:
@@ -174,7 +175,12 @@ class _Attempt(Listener):
                 file.write(json.dumps({"step": step}) + "\n")
 
     def result(
-        self, ended: ProgramEnd, log: ProgramLog, num_gpus: int, given: Placement | None
+        self,
+        ended: ProgramEnd,
+        log: ProgramLog,
+        num_gpus: int,
+        given: Placement | None,
+        software_doubt: str,
     ) -> measurement.AttemptResult:
         looks = self.moments.end()
         self.folder.steps.unlink(missing_ok=True)
@@ -188,7 +194,7 @@ class _Attempt(Listener):
             num_gpus=num_gpus,
             num_cores=len(os.sched_getaffinity(0)),
             shares_host=shares_host,
-            software_doubt=self.doubt,
+            software_doubt=software_doubt,
             log_begin_bytes=log.begin_bytes,
             chunk_ends_bytes=tuple(log.ends_bytes),
             arrivals_s=tuple(log.arrivals_s),

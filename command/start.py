@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scalemark.host import program_software, refs
 from scalemark.program import expression, template
@@ -19,11 +20,13 @@ from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import quoted
+from scalemark.text.wording import listed, shortened
 from trainer import own_process
 from trainer.own_rank import OwnRank
 
 _INSIDE = Path(__file__).resolve().parent / "inside"  # modules that the program's Python loads
 _PARTS_VARIABLE = "SCALEMARK_PARTS_DIR"  # as command/inside/scalemark_parts.py reads it
+_MOST_NAMED = 3
 _PIPE_BYTES = 2**20  # a program does not wait for us where we are late
 
 
@@ -157,11 +160,23 @@ def _not_started(file: str, error: OSError) -> str:
     return f"{file} cannot be started: {error.strerror}"
 
 
-def record_software(program: Program, folder: RunFolder) -> str:
-    """Find and write it; return what is not known of it, empty for nothing.
-
-    What asks git and the interpreter has ended afterwards.
-    """
+def record_software(program: Program, folder: RunFolder) -> Mapping[str, Any]:
+    """Find, write and return it. What asks git and the interpreter has ended afterwards."""
     described = refs.describe(program.software_words, program.place)
     own_process.write_environment(folder, described, program.set_by_trial)
-    return program_software.doubt(program.software_words, described)
+    return described
+
+
+def software_doubt(program: Program, described: Mapping[str, Any], since_s: float) -> str:
+    """Return what is not known of the software that was described before the program ran, or which
+    sources were written since; empty for nothing.
+    """
+    words, place = program.software_words, program.place
+    written = program_software.written_since(words, place.folder, since_s)
+    if written and refs.describe(words, place)["program"] != described["program"]:
+        named = listed(shortened(written, _MOST_NAMED))
+        return (
+            f"sources changed while it ran ({named}), so the next attempt is of another version; "
+            "where the program writes them, let it write below {run_dir}"
+        )
+    return program_software.doubt(words, described)

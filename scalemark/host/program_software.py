@@ -29,14 +29,13 @@ from scalemark.program.template import PYTHON, SCRIPTS
 
 _SOURCES = (
     *(".py", ".pyx", ".sh", ".bash", ".cu", ".cuh"),
-    *(".cpp", ".cxx", ".cc", ".c", ".h", ".hpp", ".jl", ".lua"),
+    *(".cpp", ".cxx", ".cc", ".c", ".h", ".hpp", ".jl", ".lua", ".so"),
 )
 _CONFIGURATION = (".yaml", ".yml", ".toml", ".cfg", ".ini", ".gin")
 _WITH_GIT = (*_SOURCES, *_CONFIGURATION, ".json")  # what git knows is not written by each run
 _EXECUTABLE = b"100755"  # the mode of a file
 _LINK = b"120000"
 _SUBMODULE = b"160000"
-_BESIDE_SOURCES = (*_SOURCES, ".so")  # count there although git ignores them
 _MOST_SOURCES = 2_000  # of a folder that is in no checkout
 _MOST_ENTRIES = 10_000  # of folders that are looked at: data may lie below a script
 _DEEPEST = 4  # folders below it
@@ -311,7 +310,7 @@ def _beside(root: Path, files: Mapping[str, str]) -> Iterator[str]:
             for file in sorted(folder.iterdir()):
                 name = str(file.relative_to(root))
                 is_hidden = file.name.startswith(".") or name in files
-                if file.name.endswith(_BESIDE_SOURCES) and not is_hidden and file.is_file():
+                if file.name.endswith(_SOURCES) and not is_hidden and file.is_file():
                     yield name
 
 
@@ -374,6 +373,17 @@ def _sources(words: Sequence[str], folder: Path) -> Iterator[Path]:
     """Yield the sources in and below the folder of a program's code, as many as are looked at."""
     place = _folder_of_code(words, folder.resolve())
     return islice(_found_below(place, lambda name: name.endswith(_SOURCES)), _MOST_SOURCES)
+
+
+def written_since(words: Sequence[str], folder: Path, time_s: float) -> list[str]:
+    """Return the names of sources that were written since a moment, as the files say."""
+    written = []
+    place = _folder_of_code(words, folder.resolve())
+    for file in islice(_found_below(place), _MOST_SOURCES):
+        with suppress(OSError):  # removed meanwhile
+            if file.stat().st_mtime >= time_s:
+                written.append(file.name)
+    return written
 
 
 def _may_be_its_code(folder: Path) -> bool:

@@ -143,7 +143,8 @@ def _problem_of_form(argument: str) -> str:
     if name in _GROUPS and value == "null":
         return f"{argument}: wanted a file of conf/{name}/"
     texts = [text for text in value.split(",") if number_of(text) is None]
-    if name.lstrip("+").startswith(PREFIX) and texts in (["max"], ["best"]):
+    is_own_axis = name.lstrip("+").startswith(PREFIX) and name.lstrip("+") != REF
+    if is_own_axis and texts in (["max"], ["best"]):
         (goal,) = texts
         return (
             f"{argument}: {goal} alone would be text; wanted bounds to search in, as "

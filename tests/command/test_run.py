@@ -58,6 +58,24 @@ def test_a_program_that_prints_steps_is_measured():
     assert folder.heartbeat.exists()
 
 
+@pytest.mark.parametrize(
+    ("written", "is_doubted"),
+    [("made.py", True), ("config.yaml", True), ("steps.log", False), ("kept.py", False)],
+)
+def test_a_program_that_writes_its_sources_is_doubted(written, is_doubted):
+    """A bug: nothing said why no attempt was of the version of the one before."""
+    Path("kept.py").write_text("x = 1")
+    command = script(
+        f"""
+        print("\\n".join(f"step {{step}} rate 320" for step in range(1, 31)))
+        open("{written}", "w").write("x = 1")
+        """
+    )
+    result, _ = run(spec_of(command))
+    named = f"sources changed while it ran ({written})"
+    assert any(named in reason for reason in result.verdict_reasons) == is_doubted
+
+
 def test_the_loss_does_not_depend_on_how_many_lines_came_at_once():
     program = """
         import sys, time

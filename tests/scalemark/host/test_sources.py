@@ -20,6 +20,7 @@ FILES = {
     "work/scripts/train.py": "import os, sys\nsys.path.insert(0, '..')\nimport mylib.model\n"
     "os.getenv('MY_KERNEL')\n",
     "work/scripts/empty/kernels.cu": "// 1\n",
+    "work/native/ops.so": "1\n",
     "work/mylib/model.py": "layers = 2\n",
     "work/mylib/ignored_settings.py": "heads = 2\n",
     "work/config.yaml": "lr: 1\n",
@@ -80,6 +81,7 @@ NOTICED = {
     "the script": (lambda _: append("scripts/train.py", "print(2)\n"), CODE),
     "a package beside its folder": (lambda _: write("mylib/model.py", "layers = 3\n"), CODE),
     "a kernel below it": (lambda _: write("scripts/empty/kernels.cu", "// 2\n"), CODE),
+    "a library that was built again": (lambda _: write("native/ops.so", "2\n"), CODE),
     "a configuration that it may read": (lambda _: write("config.yaml", "lr: 2\n"), CODE),
     "a configuration with a key of a command": (
         lambda _: write("train.yaml", "run: 1\nlr: 2\n"),
