@@ -234,6 +234,7 @@ class StepCurve:
         self.num_steps += num_steps
         self.points.add(
             steps=self.num_steps,
+            epoch_began=reading.epoch_began,
             arrivals=arrival_s,
             own_s=reading.time_s,
             rates=reading.throughput or None,
@@ -310,9 +311,9 @@ class StepCurve:
         """
         points = self.points
         known = np.isfinite(points["means"])
-        steps, arrivals = points["steps"][known], points["arrivals"][known]
-        means = points["means"][known]
-        return fitted(steps, arrivals, means, begin_s) or fitted(steps, arrivals, means, -math.inf)
+        names = ("steps", "epoch_began", "arrivals", "means")
+        columns = [points[name][known] for name in names]
+        return fitted(*columns, begin_s) or fitted(*columns, -math.inf)
 
     @property
     def are_rates_mixed(self) -> bool:

@@ -28,6 +28,7 @@ Column = NDArray[np.float64]
 
 _COLUMNS = (
     "steps",  # so far
+    "epoch_began",  # after how many of them
     "arrivals",  # of their lines, on the monotonic clock
     "own_s",  # on the program's own clock
     "rates",  # items per second, of the steps since the row before
@@ -240,28 +241,34 @@ def are_last(times: Column) -> NDArray[np.bool_]:
     return np.append(np.diff(times) > 0, True)
 
 
-def fitted(steps: Column, arrivals: Column, means: Column, begin_s: float) -> Fit | None:
+def fitted(
+    steps: Column, epoch_began: Column, arrivals: Column, means: Column, begin_s: float
+) -> Fit | None:
     """Fit the means of lines that came from `begin_s` on; None where these are too close, or few.
 
-    What came before tells only where the program resumed.
+    What came before tells only where the program resumed. Means may begin anew in each epoch.
     """
     since = arrivals >= begin_s
     if since.sum() < 2:
         return None
     resumed_at = max(0.0, steps[0] - float(np.median(np.diff(steps))))
-    steps, arrivals, means = steps[since], arrivals[since], means[since]
+    steps, epoch_began = steps[since], epoch_began[since]
+    arrivals, means = arrivals[since], means[since]
     is_last = are_last(arrivals)
     if is_last.sum() < 2 or arrivals[-1] - arrivals[0] < LEAST_SPAN_S:
         return None
     of_each_line = np.concatenate([[0.0], np.diff(steps) / means[1:]])
+    of_epoch = (steps - epoch_began) / means
+    begins_anew = np.diff(epoch_began, prepend=epoch_began[0]) != 0
     per_rate = (
         steps / means,
         (steps - resumed_at) / means,
+        of_epoch + np.cumsum(np.where(begins_anew, np.roll(of_epoch, 1), 0.0)),
         np.cumsum(of_each_line),
     )
     arrivals = arrivals[is_last]
     fits = []
-    for column, is_mean in zip(per_rate, (True, True, False), strict=True):
+    for column, is_mean in zip(per_rate, (True, True, True, False), strict=True):
         fit = _line(column[is_last], arrivals)
         if fit:
             fits.append(replace(fit, is_mean=is_mean))

@@ -189,10 +189,12 @@ class FieldReader:
         """Return the reading of a line; None where a rank has said the same before."""
         fields = {_BARE.get(name, name): text for name, text in given.items()}
         is_mean = fields.keys() != given.keys()
-        step = words.whole(fields.get("step", ""))
-        if step is not None:
+        step = printed = words.whole(fields.get("step", ""))
+        if printed is not None:
             epoch = words.whole(fields.get("epoch", ""))
-            step = self._steps.count(step, epoch, words.whole(fields.get("epoch_steps", "")) or 0)
+            step = self._steps.count(
+                printed, epoch, words.whole(fields.get("epoch_steps", "")) or 0
+            )
             if step is None:
                 return Reading(steps_fall=True) if self._steps.fall else None
         throughput, step_s, unusable = _rate(fields)
@@ -209,6 +211,7 @@ class FieldReader:
         return Reading(
             throughput=throughput,
             step=step,
+            epoch_began=0 if step is None or printed is None else step - printed,
             steps_before=self._steps.before,
             unsure_steps=self._steps.unsure,
             steps_fall=self._steps.fall,

@@ -24,6 +24,7 @@ class Reading:
 
     throughput: float | None = None  # items/s, positive and finite; None where there is no rate
     step: int | None = None  # steps done so far over all epochs, where the program says
+    epoch_began: int = field(default=0, compare=False)  # after how many of these
     steps_before: int = 0  # of these, before their numbers began anew without that of an epoch
     unsure_steps: int = 0  # by which `step` may be wrong, as the length of epochs is not known
     steps_fall: bool = False  # their numbers are of steps that are left

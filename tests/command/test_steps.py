@@ -184,7 +184,7 @@ def test_rates_of_all_lines_count_where_a_busy_machine_reads_many_at_once():
     read_s[-1] = printed_s[-1]
     steps = np.arange(1.0, len(step_s) + 1)
 
-    fit = fitted(steps, read_s, 16 / step_s, begin_s=-math.inf)
+    fit = fitted(steps, 0 * steps, read_s, 16 / step_s, begin_s=-math.inf)
 
     assert fit is not None
     assert not fit.is_mean
