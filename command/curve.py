@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -198,7 +199,7 @@ class StepCurve:
     def __init__(self) -> None:
         self.last_arrival_s = 0.0
         self.unsure_steps = 0
-        self.began_anew_s: float | None = None  # the numbers of steps, for the last time
+        self.began_anew_s: list[float] = []  # when the numbers of steps did
         self._last_step: int | None = None
         self._steps_before = 0
         self._begin()
@@ -230,7 +231,8 @@ class StepCurve:
         self.last_arrival_s = arrival_s
         self.unsure_steps = reading.unsure_steps
         if reading.steps_before != self._steps_before:
-            self._steps_before, self.began_anew_s = reading.steps_before, arrival_s
+            self._steps_before = reading.steps_before
+            self.began_anew_s.append(arrival_s)
         self.num_steps += num_steps
         self.points.add(
             steps=self.num_steps,
@@ -375,27 +377,36 @@ _JUMP = 1.5  # between the speeds of training and of an evaluation
 _FEWEST_CALLS = 2  # by which a speed is known
 
 
-def doubts(curve: StepCurve, calls: Calls, num_warm_up: int) -> Iterator[str]:
-    """Doubt the number of steps, and that all of them were training."""
+def doubts(curve: StepCurve, calls: Calls) -> Iterator[str]:
+    """Doubt the number of steps."""
     if calls.clock is not Clock.RATE and curve.unsure_steps > MOST_UNSURE * curve.num_steps:
         yield (
             f"{curve.num_steps} steps are counted, which may be wrong by {curve.unsure_steps}, as "
             "no line says how many steps an epoch has; print it, and read it as epoch_steps"
         )
-    anew_s = curve.began_anew_s
-    if anew_s is None:
-        return
-    step_s = np.array(calls.durations_s[num_warm_up:]) / calls.steps_per_call
-    arrivals = np.array(calls.arrivals_s[num_warm_up:])
-    earlier, later = step_s[arrivals[1:] <= anew_s], step_s[arrivals[:-1] >= anew_s]
-    if min(len(earlier), len(later)) < _FEWEST_CALLS:
-        return
-    earlier_s, later_s = np.median(earlier), np.median(later)
-    if max(earlier_s, later_s) > _JUMP * min(earlier_s, later_s):
-        yield (
-            f"a step took {earlier_s:.3g} s, and {later_s:.3g} s after its number had begun anew: "
-            "is that an evaluation? Leave it out of the run, or print the number of the epoch"
-        )
+
+
+def doubt_of_phases(curve: StepCurve, calls: Calls, usual_s: float) -> tuple[str, bool]:
+    """Doubt that all steps were training where their time jumps as their numbers begin anew; and
+    say whether `usual_s`, that of those measured, may be the time of an evaluation.
+    """
+    step_s = np.array(calls.durations_s) / calls.steps_per_call
+    sections = np.searchsorted(curve.began_anew_s, calls.arrivals_s[1:])
+    parts = [step_s[sections == number] for number in range(len(curve.began_anew_s) + 1)]
+    times = [float(np.median(part)) for part in parts if len(part) >= _FEWEST_CALLS]
+    jumps = [pair for pair in pairwise(times) if _is_jump(*pair)]
+    if not jumps or (len(jumps) == 1 and not _is_jump(*times[-2:])):
+        return "", False  # the first epoch is slow
+    before_s, after_s = jumps[-1]
+    doubt = (
+        f"a step took {before_s:.3g} s, and {after_s:.3g} s after its number had begun anew: "
+        "is that an evaluation? Leave it out of the run, or print the number of the epoch"
+    )
+    return doubt, len(jumps) > 1 or _is_jump(jumps[0][0], usual_s)
+
+
+def _is_jump(time_s: float, other_s: float) -> bool:
+    return max(time_s, other_s) > _JUMP * min(time_s, other_s)
 
 
 LOSS = "loss"

@@ -127,6 +127,12 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     both = said.compared()
     window, misfits = _with_means(_of_better_clock(spec, printed, said, both), printed)
     _refuse_wrong_items(printed, window, both, items_per_step)
+    usual_s = statistics.median(window.calls.durations_s[window.num_warm_up :])
+    of_phases, is_evaluation = curve.doubt_of_phases(
+        printed.curve, window.calls, usual_s / window.calls.steps_per_call
+    )
+    if is_evaluation:
+        raise NothingReadError(of_phases)
     is_known = window.calls.items_per_step is not None
     if not is_known and summary.total and rate:  # items are worth more than steps
         return _reported(run, rate, item, REPORTED)
@@ -137,7 +143,8 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
     if window.calls.in_bursts and window.num_measured < FEWEST_BURSTS:
         doubts.append(FEW_BURSTS)
     doubts += [
-        *curve.doubts(printed.curve, window.calls, window.num_warm_up),
+        *curve.doubts(printed.curve, window.calls),
+        *filter(None, [of_phases]),
         *_of_items(spec, item, is_known=is_known),
         *_other_number(spec, printed, window, items_per_step),
         *([] if items_per_step else _doubt_of_part(window)),

@@ -223,6 +223,31 @@ def test_an_evaluation_at_the_end_is_doubted(read, snapshot):
     assert measured(read, [*lines, *again]).doubts == ()
 
 
+@pytest.mark.parametrize("sizes", [(100, 300), (100, 100, 100, 100), (400, 100, 400, 100)])
+def test_an_evaluation_that_may_be_what_is_measured_is_refused(sizes):
+    """A bug: of lines of one form, those of evaluations were most, and their rate was kept."""
+    lines, now_s = [], 0.0
+    for number, size in enumerate(sizes):
+        for step in range(1, size + 1):
+            now_s += 0.25 if number % 2 else 1
+            lines.append((now_s, f"step {step} rate {4 if number % 2 else 1}"))
+    with pytest.raises(NothingReadError, match=r"took 1 s, and 0.25 s after its number had begun"):
+        measured(RATES, lines)
+    epochs = [(100 + n / 4, f"step {(n - 1) % 100 + 1} rate 4") for n in range(1, 301)]
+    assert measured(RATES, [*lines[:100], *epochs]).measurement.throughput == pytest.approx(4)
+
+
+def test_means_that_begin_anew_in_each_epoch_are_not_taken_for_rates():
+    """A bug: 505 of 695 items/s were kept, where an epoch begins with 0.3 s of waiting."""
+    lines = []
+    for epoch in range(5):
+        for step in range(4, 81, 4):
+            took_s = 0.3 + 0.02 * step
+            lines.append((1.9 * epoch + took_s, f"step {step} rate {16 * step / took_s:.1f}"))
+    measurement = measured(RATES, lines).measurement
+    assert measurement.throughput == pytest.approx(16 * 396 / (9.5 - 0.38), rel=0.01)
+
+
 def test_epochs_of_unknown_length_are_doubted(snapshot):
     """They have 937 steps, and a line every 100."""
     lines = []
