@@ -313,9 +313,10 @@ class StepCurve:
         """
         points = self.points
         known = np.isfinite(points["means"])
-        names = ("steps", "epoch_began", "arrivals", "means")
-        columns = [points[name][known] for name in names]
-        return fitted(*columns, begin_s) or fitted(*columns, -math.inf)
+        columns = [points[name][known] for name in ("steps", "epoch_began", "arrivals", "means")]
+        steps, epoch_began, arrivals, means = columns
+        of_window = fitted(steps, epoch_began, arrivals, means, begin_s)
+        return of_window or fitted(steps, epoch_began, arrivals, means, -math.inf)
 
     @property
     def are_rates_mixed(self) -> bool:
