@@ -10,13 +10,6 @@ from itertools import islice, pairwise
 from scalemark.readers import words
 from scalemark.readers.kinds.tqdm import BEFORE_RATE, bar_of
 
-STEP_WORDS = r"(?:steps?|iters?|iterations?|its|batch(?:es)?|updates?)"
-COUNTED = re.compile(
-    rf"(?<![\d.])(\d+)\s?-?\s?(?:train(?:ing)?\s)?{STEP_WORDS}\b(?!-|\s*(?:/|per)\s*s)(?!\s*[=:\[]?\s*\d)",
-    re.IGNORECASE,
-)
-"""A number of steps that a time is of, as in `time/100 steps: 35.2s` or `100 steps take 0.7 s`."""
-
 _LABEL = re.compile(
     r"(?<![A-Za-z])(?<!micro[_ -])(?<![ftsi]ps )(?<!rate )(?<!speed )"
     r"((?:completed |global[_ ]?|num_|train[_ ]?)?"
@@ -193,27 +186,28 @@ _UNIT = re.compile(
     r"(?:\s?/\s?[A-Za-z]+)*(?:\s+per\s+[A-Za-z]+)*(?:\([a-z]+\))?"
 )
 _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec: 22528.2`
-    rf"\s?(?:[A-Za-z]+/s\w*[)\]]\s?[:=]|(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{STEP_WORDS}\b(?!\s?(?:/|per)\s?s|\s*[=:]\s*\d))",
+    rf"\s?(?:[A-Za-z]+/s\w*[)\]]\s?[:=]|(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{words.STEP_WORDS}\b(?!\s?(?:/|per)\s?s|\s*[=:]\s*\d))",
     re.I,
 )
 _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 iterations`
-    rf"\s?[a-zµ]+\s*(?:/|per|for|over|in|\()\s*(?:the\s+)?(?:last\s+)?\d+\s*{STEP_WORDS}\b", re.I
+    rf"\s?[a-zµ]+\s*(?:/|per|for|over|in|\()\s*(?:the\s+)?(?:last\s+)?\d+\s*{words.STEP_WORDS}\b",
+    re.I,
 )
-_NO_RATE = re.compile(  # a percentage, a factor, or what is of a longer time: `1.2 B tokens/day`
-    r"x\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
+_NO_RATE = re.compile(  # a percentage, a factor, devices, or of a longer time: `1.2 B tokens/day`
+    r"x\b|\s?(?:gpus|devices|ranks|chips|workers|nodes|hosts|processes)\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
     re.I,
 )
 _SINCE_BEGIN = re.compile(r"\s*\(?(?:since|so far|overall|on average|cumulative)\b", re.I)
 _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`, `x 8 GPUs`
-    r"\s*\(?(?:(?:per|each|on each|this)\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b", re.I
+    r"\s*\(?(?:(?:per|(?:on )?(?:each|this))\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b", re.I
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re.IGNORECASE)
-_BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]]|\s{2,}|\)\s|\s-\s")
+_BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]，；]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?%)")
-_IS_NAME = re.compile(r"[\w/]*['\"]?\s*[:=]")
+_IS_NAME = re.compile(rf"[\w/]*['\"]?\s*[:=](?!\s+(?!{words.NOT_FINITE})[A-Za-z])")
 _BESIDE = re.compile(r"[\d.]\s*\(\s*$")
 _UNIT_BEFORE = re.compile(r"^\S*/\S+\s*(?=\($)")  # of the number before, as `img/s/GPU (`
-_OF_NUMBER_BEFORE = re.compile(r"^[A-Za-z]+/s(?:ec)?(?:/\w+)?[\s|]+")
+_OF_NUMBER_BEFORE = re.compile(r"^(?:[A-Za-z]+/s(?:ec)?(?:/\w+)?|[KMGTP]?FLOP[Ss]?)[\s|]+")
 _IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IGNORECASE)
 _CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×*])\s*$", re.I)
 _OF_BARS = ("it/s", "s/it")
@@ -367,7 +361,7 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
         # of words that name something else, and none, those of the number before it are not its own
         labels.sort(key=lambda label: bool((role := role_of(label, unit)) and role.aside))
         for label in labels:
-            counted = COUNTED.search(label)
+            counted = words.COUNTED.search(label)
             role = role_of(label.strip(" ."), unit.strip())
             multiple = words.multiple_of(unit)[0] or words.multiple_of(label)[0]
             if role is None or multiple != beside or _is_something_else(role, match[0], line):
@@ -420,7 +414,7 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     bounds = [match.end() for match in _BOUNDARY.finditer(bare)]
     label = begin[bounds[-1] :] if bounds else begin
     ends = [match.end() for match in _AFTER_NUMBER.finditer(label)]
-    ends = [end for end in ends if end < len(label) and not COUNTED.search(label)]
+    ends = [end for end in ends if end < len(label) and not words.COUNTED.search(label)]
     if ends:
         yield _UNIT_BEFORE.sub("", label[ends[-1] :].lstrip())
     if not ends or not re.search(r"[:=]\s*\S", label):  # of another number, with its name

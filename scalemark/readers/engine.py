@@ -30,7 +30,7 @@ _LOSS = re.compile(
     rf"\b((?:(?:train|lm|total|avg)[_ ]?)?loss['\":=\s]{{0,4}}?){words.NUMBER}", re.IGNORECASE
 )
 _COUNTED_LITERAL = re.compile(
-    rf"\\d\+((?:\\s\+|\\s\*|-|_|train(?:ing)?)*{columns.STEP_WORDS})", re.IGNORECASE
+    rf"\\d\+((?:\\s\+|\\s\*|-|_|train(?:ing)?)*{words.STEP_WORDS})", re.IGNORECASE
 )
 
 
@@ -194,6 +194,7 @@ def _labels(column: Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     label = _counted(column, columns.literal(column.label.lstrip("([{'\"")))
     own = rf"(?<![\w/.]){label}" if label[:1].isalnum() else label
     yield "", own
+    yield r"^\s*", own
     header = columns.HEADER.match(line)
     lead = re.match(r"[A-Za-z][A-Za-z ]*", line[header.end() if header else 0 :])
     if lead:

@@ -304,7 +304,8 @@ class ObjectReader:
         roles: dict[str, words.Role | None] = {}
         for key in values:
             own = words.multiple_of(_last(key))[1]
-            roles[key] = words.role_of(own) or words.role_of(key)
+            if not words.COUNTED.search(own):  # else it is of several steps
+                roles[key] = words.role_of(own) or words.role_of(key)
         is_llama_factory = "current_steps" in values or values.keys() <= self._LLAMA_FACTORY
         if "throughput" in values and is_llama_factory:
             roles["throughput"] = words.TOKENS_SO_FAR

@@ -22,7 +22,7 @@ _ESCAPES = re.compile(
 
 _NAMED_RANKS = re.compile(  # as launchers put them before lines
     r"""\s*(?:
-      \[(?:(?P<local>default)|rank)\s?(?P<torch>\d+)(?:\|\d+)?\]:?      # torchrun, PyTorch
+      \[(?:(?P<local>default)|rank|xla:)\s?(?P<torch>\d+)(?:\|\d+)?\]:? # torchrun, PyTorch
     | \[(?:\d+,)?(?P<mpi>\d+)\](?:<\w+>)?:                    # mpirun, horovodrun
     | (?:rank|worker|gpu)[ -]?(?P<word>\d+):
     | (?P<srun>\d+):(?=\s|\[)                                 # srun --label

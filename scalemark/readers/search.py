@@ -132,6 +132,9 @@ def _search(lines: Sequence[str], folder: Path | None) -> Search:
     derived = candidates(list(map(without_grouping, of_one_rank)))
     patterns = list(_by_patterns(derived, lines, most_ranks))
     is_unsure = bool(patterns and patterns[0].like)
+    if patterns and patterns[0].candidate:  # several lines of each step are of as many ranks
+        num_lines, num_read = len(patterns[0].candidate.places), len(patterns[0].readings)
+        num_ranks = max(num_ranks, num_lines // max(1, num_read))
     fits = []
     for reader in (*_by_kinds(lines, folder, most_ranks), *patterns):
         if is_unsure and reader.read == "json":

@@ -48,8 +48,9 @@ _CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
 _GROUPS = re.compile(r"(?<=\d)['\u2019\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _SPACED = re.compile(  # behind a number, a bound, or what a rate is called: nothing else claims it
-    r"((?:\d|[|,;(]|/s(?:ec)?\b\s?[:=]?|throughput\s?[:=]?|speed\s?[:=]?)\s+)(\d{1,3}(?: \d{3})+)"
-    r"(?=(?:\.\d+)?(?:\s?[A-Za-z]+\s?(?:/|per)\s?s|\s*(?:[|,;)]|$)))",
+    r"((?:\d|[|,;(]|/s(?:ec)?\b\s?[:=]?|throughput\s?[:=]?|speed\s?[:=]?"
+    r"|[:=](?=\s\d[\d ]+,\d+\s[A-Za-z]+/s\b))\s+)(\d{1,3}(?: \d{3})+)"
+    r"(?=(?:[.,]\d+)?(?:\s?[A-Za-z]+\s?(?:/|per)\s?s|\s*(?:[|,;)]|$)))",
     re.IGNORECASE,
 )
 _MAYBE_SPACED = re.compile(r"\d \d{3}(?!\d)")
@@ -212,7 +213,7 @@ _ITEMS = (  # the plural that tables use, and other words for it
     "sentences sentence sent sents",
     *("words word", "frames frame", "records record", "graphs graph", "atoms atom"),
     *("videos video", "clips clip", "utterances utterance utt utts", "pairs pair"),
-    *("instances instance", "rows row", "events event", "rays ray", "points point"),
+    *("instances instance ins", "rows row", "events event", "rays ray", "points point"),
     *("transitions transition", "timesteps timestep", "items item"),
 )
 _ITEM_OF = {word: words.split()[0] for words in _ITEMS for word in words.split()}
@@ -242,6 +243,13 @@ _OF_ONE_KIND = (
 _STEPS = _set(
     "step steps it its iter iters iteration iterations batch batches minibatch update updates"
 )
+STEP_WORDS = r"(?:steps?|iters?|iterations?|its|batch(?:es)?|updates?)"
+COUNTED = re.compile(
+    rf"(?<![\d.])(\d+)\s?[-_]?\s?(?:train(?:ing)?\s)?{STEP_WORDS}\b(?!-|\s*(?:/|per)\s*s)(?!\s*[=:\[]?\s*\d)",
+    re.IGNORECASE,
+)
+"""A number of steps that a time is of, as in `time/100 steps: 35.2s` or `100 steps take 0.7 s`."""
+
 _SHORT = {"tps": "tokens", "tgs": "tokens", "wps": "words", "sps": "samples", "fps": "frames"}
 _FILMED = _set("video clip render camera display movie")  # their fps is a property of theirs
 _BARE = _set("throughput ips rate speed")
@@ -264,7 +272,10 @@ _ELAPSED = _set(
 )
 _SINCE = _set("time elapsed wall runtime uptime duration")
 _MEAN = _set("avg average mean running cumulative overall smoothed")
-_ALL_GPUS = _set("total on all global overall aggregate aggregated cluster whole world e2e end2end")
+_ALL_GPUS = _set(
+    "total on all global overall aggregate aggregated cluster whole world e2e end2end end-to-end"
+    " end_to_end"
+)
 _NEUTRAL = _set(
     "per is of at the current curr cur inst instant instantaneous now perf model train training"
     " step second sec s ms throughput performance metrics metric speed rate info root epoch and"
@@ -277,6 +288,7 @@ _PHASES = EVALUATION | _set(  # of a program, beside training
     " decode decoding prefill rollout rollouts collect collection collecting load loading save"
     " saving checkpoint compile compilation compiling warmup warming warm sanity tokenize"
     " tokenizing preprocess preprocessing download downloading dataloader sampler profile profiling"
+    " building indexing scanning caching shuffling filtering"
 )
 _OTHER = _PHASES | _set(  # numbers that are of something else than training steps
     "data dataset reader loader eta remaining left prompt forward backward fwd bwd flop flops"
@@ -297,7 +309,7 @@ _NAMES = ("throughput", "kitem_s", "item_s", "item_ms", "steps_per_s", "step_ms"
 OF_ITEMS = frozenset(("throughput", "kitem_s", "item_s", "item_ms"))
 """Names of roles that say how many items there are in a second."""
 
-_WORD = re.compile(r"e2e|[hd]2[hd]|[a-zµ]+|\d+")
+_WORD = re.compile(r"e2e|end([-_])to\1end|[hd]2[hd]|[a-zµ]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PER = re.compile(r"\bm?s(?:ec)?/([a-z]+)|/\s?s(?:ec)?/([a-z]+\d*)")
 _OF_ONE = re.compile(  # whatever else is said: `total tokens/s per gpu`, `mean over ranks`
@@ -430,6 +442,7 @@ def role_of(label: str, unit: str = "") -> Role | None:
     places = [place for place, word in enumerate(words) if word in _SHORT or word in _BARE]
     if places and role.name == "throughput":
         extra += [word for word in words[places[0] + 1 :] if word in _PARTS and "per" not in words]
+        extra += [word for word in words[: places[0]] if word == "sample"]  # the phase, or the item
     return replace(role, aside=aside[0] if aside else "", extra=" ".join(extra))
 
 
@@ -566,4 +579,4 @@ def _per_second(item: str, words: Sequence[str], units: Sequence[str]) -> Role:
 
 
 def words_of(text: str) -> list[str]:
-    return _WORD.findall(_CAMEL.sub(" ", text).lower())
+    return [match[0] for match in _WORD.finditer(_CAMEL.sub(" ", text).lower())]

@@ -101,6 +101,11 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n} throughput 8 x 25{n} img/s", [], None),
     ("step {n} throughput 25{n} x 8 img/s", [], None),
     ("step {n}0 | 10{n}.5 img/s/GPU | 81{n}.0 img/s", [811, 812, 813], None),
+    (
+        "step {n}: 51{n} samples/s on this GPU, 408{n} samples/s on all 8 GPUs",
+        [4081, 4082, 4083],
+        None,
+    ),
     # of videos and queues, of one step or of several, and epochs beside steps
     ("step {n} loss 2.{n} video fps=25", [], None),
     ("clip{n}.mp4 fps=25 step {n} loss 2.1", [], None),
@@ -108,6 +113,8 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}00 loss 2.1 time 10.{n}s", [], None),
     ("step={n} tgs (tokens/gpu/second)=25{n} num_consumed_tokens={n}000", [251, 252, 253], True),
     # of training beside others
+    ("building index: {n}000 samples, 81{n} samples/s", [], None),
+    ("warmup step {n}: 20{n} img/s\nstep {n}: 81{n} img/s", [811, 812, 813], None),
     (
         "Epoch 1 | Train | step {n} | 81{n} samples/s\nEpoch 1 | Validation | step {n} | 310{n} samples/s",
         [811, 812, 813],
@@ -121,11 +128,14 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ),
     ("step {n}0 loss 2.1 net 12.1 GB/s 81{n}.5 samples/s", [811.5, 812.5, 813.5], None),
     ("step {n} model 8{n}12 img/s e2e 7{n}12 img/s", [7112, 7212, 7312], False),
+    ("step {n} model 8{n}12 img/s | end-to-end 7{n}12 img/s", [7112, 7212, 7312], False),
     # windows, steps and thousands beside the rate
     ("Frames/s (5s avg) 51{n}.5, loss 2.1", [511.5, 512.5, 513.5], None),
     ("step {n}00 samples/s (cumulative) 59{n}.3", [591.3, 592.3, 593.3], None),
     ("Step {n}00: Ran 100 train steps in 12.{n} secs", [0.121, 0.122, 0.123], None),
     ("step {n} sec per 1000 images: 2{n}", [1000 / 21, 1000 / 22, 1000 / 23], None),
+    ("time_per_100_iters: 35.{n}, iter: {n}00", [0.351, 0.352, 0.353], None),
+    ('{{"iter": {n}00, "time_per_100_iters": 35.{n}}}', [0.351, 0.352, 0.353], None),
     # whose batch counts others
     (
         "iter {n}0 | consumed samples: {n}40 | tok/s: 819{n} | global batch size: 64",
@@ -146,7 +156,15 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}0 throughput: 12.{n} [10^3 tok/s]", [], None),
     ('{{"step": {n}0, "k_tokens_per_sec": 4.{n}}}', [4100, 4200, 4300], None),
     ('{{"step": {n}0, "train": {{"tokens/s (k)": 4.{n}}}}}', [4100, 4200, 4300], None),
+    ("Étape {n} : perte 2,1{n} ; débit : 1 21{n},5 images/s", [1211.5, 1212.5, 1213.5], None),
     # behind another number, and before the step
+    ("Up. {n} : Time 9.{n}s : 81{n}.12 words/s : gNorm 1.{n}", [811.12, 812.12, 813.12], None),
+    ("step {n} 51.{n} TFLOPs 81{n} toks/s", [811, 812, 813], None),
+    (
+        "步数：{n}，损失：2.{n}，吞吐量：81{n}.5 tokens/s，耗时：0.4{n}s",
+        [811.5, 812.5, 813.5],
+        None,
+    ),
     ("{n}: loss 2.1 5{n}.5 images/s", [51.5, 52.5, 53.5], None),
     ("loss=2.{n} samples_per_sec=81{n}.5 step={n}0", [811.5, 812.5, 813.5], None),
     # of items that look like steps
@@ -167,6 +185,21 @@ def test_a_line_that_was_read_wrong_is_read_right_or_not_at_all(form, rates, per
     assert [reading.throughput or reading.step_s for reading in rated] == pytest.approx(rates)
     assert {reading.items_per_step for reading in rated} <= {None, 1}
     assert per_gpu is None or result.fits[0].per_gpu == per_gpu
+
+
+def test_the_rates_of_the_phases_of_reinforcement_learning_leave_the_choice():
+    """A sweep kept 20,000 of 12,500 samples/s: the first is a verb, too."""
+    form = "timers:\n sample_throughput: {n}9{n}0.1\n learn_throughput: {n}100.2"
+    assert search([line for n in (1, 2, 3) for line in form.format(n=n).splitlines()]).is_unsure
+
+
+@pytest.mark.parametrize(
+    "form", ["step {n} tok/s: 81{n} (rank {rank})", "[xla:{rank}]({n}) Rate=81{n}"]
+)
+def test_lines_of_each_step_are_of_as_many_ranks(form):
+    lines = [form.format(n=n, rank=rank) for n in (1, 2, 3) for rank in (0, 1)]
+    found = search(lines)
+    assert (found.num_ranks, len(found.fits[0].readings)) == (2, 3)
 
 
 def test_the_number_before_one_that_grows_is_no_step():
