@@ -199,7 +199,8 @@ _NO_RATE = re.compile(  # a percentage, a factor, devices, or of a longer time: 
 )
 _SINCE_BEGIN = re.compile(r"\s*\(?(?:since|so far|overall|on average|cumulative)\b", re.I)
 _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`, `x 8 GPUs`
-    r"\s*\(?(?:(?:per|(?:on )?(?:each|this))\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b", re.I
+    r"\s*\(?(?:(?:per|(?:on )?(?:each|this))\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b",
+    re.I,
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]，；]|\s{2,}|\)\s|\s-\s")
