@@ -60,8 +60,17 @@ _IGNORED = ""  # the meaning of a column that says nothing
 _MOST_NAMED = 12  # columns in a message
 _AT_ONCE = 5000  # figures in a transaction
 _DELIMITERS = ",;\t|"
-_OTHER_TIME = re.compile(
-    r"(?:/|\bper[ _]|_per_)\s?(?:ms|m|min|minutes?|h|hr|hours?|d|days?|epochs?)(?![a-z])",
+_OTHER_UNIT = re.compile(
+    r"(?:/|\bper[ _]|_per_)\s?(?:ms|m|min|minutes?|h|hr|hours?|d|days?|epochs?)(?![a-z])"
+    r"|\w*flops?(?![a-z])",
+    re.IGNORECASE,
+)
+_TIME = re.compile(
+    r"\btime\b|\blatency\b|[(\[]\s*(?:ms|s|secs?|seconds|min|minutes|h|hours)\s*[)\]]",
+    re.IGNORECASE,
+)
+_BEHIND_NUMBER = re.compile(  # a spread, a speed-up or the mark of a footnote
+    r"(?<=\w)\s*(?:(?:±|\+/?-)\s*[\d.,]+|\(\d[\d.,]*\s*[x×%]?\)|[*†‡§]+|<sup>\w+</sup>|\[[\da-f]\])$",
     re.IGNORECASE,
 )
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # of Markdown, below the names
@@ -399,13 +408,18 @@ def _unit_of_rate(columns: Mapping[str, str], said: ImportOptions) -> tuple[str,
     column = column_of.get("throughput", "throughput")
     multiple, unit = multiple_of(column)
     factor = number(f"1{multiple}") or 1.0
-    other = _OTHER_TIME.search(column)
+    other = _OTHER_UNIT.search(column)
     if other:
         raise ValueError(
             f"column {shown(column)}: {other[0].strip()}; wanted items per second: convert it, and "
             "name it so"
         )
     rate = None if column == "throughput" else role_of(unit, "")
+    if rate is None and _TIME.search(column):
+        raise ValueError(
+            f"column {shown(column)}: a time, and no throughput; that of a step is "
+            f"{' or '.join(_TIMES)}"
+        )
     if rate is None or rate.aside:
         return "", factor
     if rate.name in ("item_s", "item_ms", "kitem_s"):
@@ -492,6 +506,8 @@ def _number(
         return None
     if not cell:
         raise ValueError(f"{where} is empty; wanted {name}")
+    if name not in _WHOLE:
+        cell = _BEHIND_NUMBER.sub("", cell)
     amount = number(cell, "," if decimal_comma else ".")
     other = number(cell, ",")
     may_be_other = other is not None and other != amount
@@ -585,6 +601,8 @@ def _of_delimited(path: str, text: str) -> ForeignTable:
             reason = f"{error}; is a quote not closed?"
             table.rejected.append(Rejected(where=where, reason=reason))
             continue
+        if delimiter == "|":  # Markdown without bars at the edges
+            cells = [] if _RULE.fullmatch("".join(cells)) else list(map(_unmarked, cells))
         _add_row(table, where, cells)
 
 
@@ -600,11 +618,16 @@ def _of_markdown(path: str, text: str) -> ForeignTable:
             raise StoreError(f"{where}: more than one table; wanted a file each")
         if not is_rule:
             cells = _CELL_END.split(line[1:].removesuffix("|"))
-            rows.append((where, [cell.strip().strip("*`").replace("\\|", "|") for cell in cells]))
+            rows.append((where, list(map(_unmarked, cells))))
     table = ForeignTable(path=path, columns=_names(path, rows[0][1] if rows else ()))
     for where, cells in rows[1:]:
         _add_row(table, where, cells)
     return table
+
+
+def _unmarked(cell: str) -> str:
+    """Return a cell of Markdown without emphasis, and without the star of a footnote."""
+    return cell.strip().replace("\\*", "*").strip("*`").replace("\\|", "|")
 
 
 def _add_row(table: ForeignTable, where: str, cells: Sequence[str]) -> None:

@@ -114,6 +114,7 @@ UNITS = {  # of a column, and what a row of 12.5 and 2 GPUs has; None: refused
     "tokens per day": None,
     "tokens/ms": None,
     "ms/image": None,
+    "TFLOP/s/GPU": None,
 }
 
 
@@ -127,6 +128,41 @@ def test_a_rate_has_the_unit_of_its_column(tmp_path, column):
     else:
         (found,) = read(*arguments, decimal_comma=False)
         assert (found.throughput, found.item) == UNITS[column]
+
+
+@pytest.mark.parametrize("column", ["NCCL (ms)", "total time (sec)", "Training time", "Latency"])
+def test_a_time_is_no_throughput(tmp_path, column):
+    """A bug: 0.08 ms on 8 GPUs counted as 0.08 items/s, and 0.54 ms on one as 0.54."""
+    (tmp_path / "t.csv").write_text(f"num_gpus,{column}\n2,12.5\n")
+    with pytest.raises(StoreError, match="a time, and no throughput"):
+        read(tmp_path / "t.csv", f"{column}=throughput")
+
+
+CELLS = {  # None: refused
+    "1828.21(1.780)": 1828.21,
+    "2798.55 (2.725x)": 2798.55,
+    "2.84M (1.9×)": 2.84e6,
+    "2 010 ± 12": 2010,
+    "1024 +/- 3.5": 1024,
+    "7,700*": 7700,
+    "3,980<sup>1</sup>": 3980,
+    "5,762 [a]": 5762,
+    "5,762 [k]": None,
+    "1024 (per GPU)": None,
+    "~15k": None,
+    "OOM": None,
+    "2.5 X": None,
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_number_may_have_its_spread_or_a_footnote_behind_it(tmp_path, cell):
+    (tmp_path / "t.md").write_text(f"GPUs | img/s\n--|--:\n2 | **{cell}**\n")
+    (found,) = read(tmp_path / "t.md", GPUS, "img/s=throughput", decimal_comma=False)
+    if CELLS[cell] is None:
+        assert found.reason.endswith(f"column img/s: {cell}; wanted a finite number")
+    else:
+        assert found.throughput == pytest.approx(CELLS[cell])
 
 
 def test_milliseconds_are_no_seconds(tmp_path):
