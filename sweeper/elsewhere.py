@@ -209,7 +209,7 @@ class Near:
                 alive_s = now_s
                 self.far.send("alive")
             # without a lock it waits in the queue of an engine, for as long as that takes
-            can_be_lost = self.has_begun or self.where["lock"]
+            can_be_lost = self.has_begun or self.where["locks"]
             if can_be_lost and now_s - self.far.heard_s > limit_s and not self.end:
                 self.host = self.host or self.where["host"] or "its host"
                 self.said.append(f"it said nothing for {limit_s:g} s")
@@ -357,12 +357,12 @@ class Far:
                 f"{platform.node()} is another kind of host ({here}) than the sweep was planned "
                 f"for ({wanted}), and their results do not mix; choose hosts of one kind"
             )
-        elif self._request["lock"]:
+        elif self._request["locks"]:
             problem = self._wait_for_lock()
         if not problem and not self._is_given_up():
             self._enter()
             self._near.send("ready", host=platform.node())
-            needs_go = self._request["rank"] and self._request["lock"]
+            needs_go = self._request["rank"] and self._request["locks"]
             # until all ranks of the trial have their hosts, so that none gives up on another
             while needs_go and not self._is_given_up() and not Path(GO).exists():
                 self._near.is_gone.wait(LOOK_EVERY_S)
@@ -386,10 +386,9 @@ class Far:
         """Wait until no other sweep measures on this host; the lock is held until the end. Return
         why it cannot be had, or nothing.
         """
-        folder = os.environ.get(host_lock.VARIABLE) or self._request["lock"]
         gpus = [f"gpu{number}" for number in self._request["gpus"] or ()]
         try:
-            lock = host_lock.HostLock({host_lock.VARIABLE: folder})
+            lock = host_lock.HostLock()
             while not self._is_given_up():
                 self._held = lock.try_hold(gpus, shares_host=self._request["shares_host"])
                 if self._held:

@@ -140,7 +140,7 @@ def test_a_trial_over_two_hosts_has_the_losses_of_one_on_loopback(slurm_cluster,
             "num_hosts=5: 4 hosts of the default partition are up",
         ),
         (["launcher.slurm.time_min=61"], "time_min=61: wanted 1 to 60 minutes"),
-        (["launcher.python=/nowhere/python"], "cannot run this project with /nowhere/python"),
+        (["launcher.python=/nowhere/python"], "did not start this project with /nowhere/python"),
         (["num_gpus=8"], "num_gpus=8"),
     ],
 )
@@ -222,7 +222,7 @@ def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):
     ssh_hosts.kill("b")
     ended = sweep(*by_ssh(ssh_hosts))
     assert ended.returncode == 2
-    assert "launcher=ssh: b cannot run this project" in ended.stderr
+    assert "launcher=ssh: b did not start this project" in ended.stderr
     assert "Connection refused" in ended.stderr
     assert not Path("results.db").exists()
 
@@ -232,6 +232,7 @@ def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):
     [
         (["launcher=ssh"], "launcher.hosts is empty"),
         (["launcher=ssh", "launcher.hosts=[a,a]"], "wanted names of hosts, each once"),
+        (["launcher=ssh", "launcher.hosts=['-oProxyCommand=x']"], "wanted names of hosts"),
         (["launcher=prefix"], "launcher.prefix.command is empty"),
         (["launcher=prefix", "launcher.prefix.command='a {nope}'"], "wanted words with {host}"),
         (["launcher=prefix", "launcher.prefix.command=/nowhere"], "/nowhere: No such file"),
@@ -257,6 +258,14 @@ def test_settings_that_cannot_be_are_refused(monkeypatch, overrides, said):
     assert "Traceback" not in ended.stderr
 
 
+def test_two_names_of_one_host_are_refused():
+    """A bug: a trial over both waited for ever for the lock that it held itself."""
+    env = "launcher.prefix.command='env X={host}'"
+    ended = sweep("launcher=prefix", "launcher.hosts=[a,b]", env)
+    assert ended.returncode == 2, ended.stderr
+    assert "launcher.hosts: a and b are the same host; name it once" in ended.stderr
+
+
 READ = r"read=regex:step (?P<step>\d+) rate (?P<throughput>\S+)"
 TRAINS = """#!/bin/sh
 for step in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "step $step rate 10$((step % 3))"; done
@@ -270,8 +279,9 @@ def by_prefix(words: str, *overrides: str) -> subprocess.CompletedProcess[str]:
     """Sweep a program of one's own on hosts a and b, which have programs and a variable of their
     own; `words` are those of the program.
     """
-    path = f"{Path.cwd()}/{{host}}:{os.environ['PATH']}"
-    prefix = f"launcher.prefix.command='env PATH={path} MALLOC_ARENA_MAX=2'"
+    own = f"{Path.cwd()}/{{host}}"
+    variables = f"PATH={own}:{os.environ['PATH']} SCALEMARK_LOCK_DIR={own} MALLOC_ARENA_MAX=2"
+    prefix = f"launcher.prefix.command='env {variables}'"
     there = ["launcher=prefix", "launcher.hosts=[a,b]", prefix]
     program = [f"command={words}", READ, "min_warm_up_steps=1"]
     return forked_sweeps.ran(forked_sweeps.SCRIPTED, "-m", *HARDWARE, *there, *program, *overrides)

@@ -145,7 +145,7 @@ class StartedRanks:
 
     def _takes_lock(self, rank: Rank) -> bool:
         """Say whether it does: a worker, which has it for the parameter server beside it."""
-        is_locked = bool(self._hosts and self._hosts[rank.task_index]["lock"])
+        is_locked = bool(self._hosts and self._hosts[rank.task_index]["locks"])
         return is_locked and rank.job_name == "worker"
 
     def start(self, rank: Rank) -> None:
@@ -237,7 +237,7 @@ class StartedRanks:
         if not self._job.uses_gpus(rank):
             where["gpus"] = []
         if not self._takes_lock(rank):
-            where["lock"] = ""
+            where["locks"] = False
         os.chdir(self._job.folder.path)
         own = (str(self._job.folder.trial), str(self._job.folder.path))
         command = module_command("sweeper.elsewhere", json.dumps(where), *own)

@@ -30,14 +30,14 @@ class PrefixSettings:
 ABILITIES = LauncherAbilities(settings=PrefixSettings, heeds=("hosts", "python"))
 
 from conf.schema import Config, HardwareConfig
-from scalemark.host import own_code, program_software, software
+from scalemark.host import own_code, processes, program_software, software
 from scalemark.records.attempt import RANKS_VARIABLE, Placement
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind, Machine
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from sweeper import SweepRefusedError, elsewhere
-from sweeper.devices.host_lock import DEFAULT_FOLDER, Lock
+from sweeper.devices.host_lock import HostLock, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.devices.slots import HostSlots
 from sweeper.launchers import Programs, describe_programs
@@ -59,7 +59,7 @@ class Elsewhere:
     address: str = ""  # of the host, where its ranks can be reached; empty = its engine knows
     gpus: tuple[int, ...] | None = None  # to be visible, in PCI order; None = as the engine sets
     host_kind: str = ""  # as sweeper.elsewhere.host_kind has it; empty = not compared
-    lock: str = ""  # folder of host locks there; empty = an engine's queue hands out hosts
+    locks: bool = False  # it takes the lock of its host; else an engine's queue hands out hosts
     shares_host: bool = False
     orphan_timeout_s: float = 60.0
     # what the command says when the engine ends the attempt: pattern, outcome, message
@@ -133,7 +133,7 @@ class Launcher:
         None = all. Raises SweepRefusedError.
         """
         hosts = self.config.launcher.hosts
-        if "" in hosts or len(set(hosts)) < len(hosts):
+        if any(host[:1] in ("", "-") for host in hosts) or len(set(hosts)) < len(hosts):
             raise SweepRefusedError(
                 f"launcher.hosts={','.join(hosts)}: wanted names of hosts, each once"
             )
@@ -204,7 +204,7 @@ class Launcher:
         if not self.engine_chooses:
             there = [replace(rank, address=self.address(rank.host)) for rank in there]
         here = replace(
-            there[0], prefix=self.reservation(spec), python=sys.executable, gpus=None, lock=""
+            there[0], prefix=self.reservation(spec), python=sys.executable, gpus=None, locks=False
         )
         return [replace(here, host="", host_kind=""), *there]
 
@@ -224,7 +224,7 @@ class Launcher:
             host=host,
             gpus=None if self.engine_chooses else gpus,
             host_kind=self.host_kind,
-            lock="" if self.engine_chooses else str(DEFAULT_FOLDER),
+            locks=not self.engine_chooses,
             shares_host=launcher.share_host,
             orphan_timeout_s=launcher.orphan_timeout_s,
             ends=self.ends,
@@ -243,9 +243,15 @@ class Launcher:
         here = {**first, "facts": {**first["facts"], **_own_code()}}
         name = names[0] or "its host"
         _check_alike("this host", here, name, first)
+        named: dict[str, str] = {}
         for other, answer in zip(names, answers, strict=True):
             _check_alike(name, first, other, answer)
-        return answers[0]
+            same = named.setdefault(answer["locks"], other)
+            if same != other and not self.engine_chooses:
+                raise SweepRefusedError(
+                    f"launcher.hosts: {same} and {other} are the same host; name it once"
+                )
+        return first
 
     def _ask(self, host: str, programs: Programs) -> dict[str, Any]:
         """Ask a host what it has. Raises SweepRefusedError."""
@@ -256,6 +262,7 @@ class Launcher:
             "device_kind": config.hardware.device_kind,
             "num_cpu_devices": config.hardware.num_cpu_devices,
             "pool": config.launcher.name,
+            "locks": where.locks,
             "environment": elsewhere.sent_variables(environment(os.environ, "")),
             "programs": programs,
             "mends": not config.sweep.dry_run,
@@ -270,11 +277,11 @@ class Launcher:
         _, _, text = ended.stdout.partition(mark)
         if not text:
             lines = ended.stderr.strip().splitlines() or [
-                f"{command[0]} ended with exit code {ended.returncode} and ran nothing of it"
+                f"{command[0]} ended with exit code {ended.returncode} and ran nothing"
             ]
             raise SweepRefusedError(
-                f"{name} cannot run this project with {where.python}: {lines[-1]}; mend the "
-                "command or the host's environment, or set launcher.python"
+                f"{name} did not start this project with {where.python}: {' '.join(lines[-2:])}; "
+                "mend the command, the host or its environment, or set launcher.python"
             )
         answer: dict[str, Any] = json.loads(text.partition("\n")[0])
         if problem := answer.get("problem"):
@@ -329,8 +336,11 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
         device_kind=asked["device_kind"], num_cpu_devices=asked["num_cpu_devices"]
     )
     os.environ.update(asked["environment"])
-    described, doubts = software.describe(), list[str]()
+    described, doubts, locks = software.describe(), list[str](), ""
     try:
+        if asked["locks"]:
+            folder = HostLock().folder.stat()  # two names of one host have the same
+            locks = f"{processes.this_process().boot_id} {folder.st_dev} {folder.st_ino}"
         machine = replace(describe_machine(hardware), pool=asked["pool"])
         inventory = take_inventory(machine, hardware, {})
         if asked["programs"]:
@@ -350,6 +360,7 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
         "num_devices": inventory.num_devices,
         "software": described,
         "doubts": doubts,
+        "locks": locks,
         "facts": facts,
     }
 

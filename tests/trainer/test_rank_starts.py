@@ -178,7 +178,7 @@ def test_ranks_take_the_locks_of_hosts_in_one_order_before_any_clock_runs(
     """A bug: ranks that waited for a host counted as hung, and two trials could wait for each other."""
     prefix = ("env", f"SCALEMARK_LOCK_DIR={tmp_path}/locks-{{host}}")
     where = Elsewhere(
-        prefix=prefix, python=sys.executable, module=MODULE, address="127.0.0.1", lock="x"
+        prefix=prefix, python=sys.executable, module=MODULE, address="127.0.0.1", locks=True
     )
     folder = new_trial(tmp_path / "run", "prefix", ("b", "a"), TRAINS)
     ranks = json.dumps([asdict(where) | {"host": host} for host in ("b", "a")])

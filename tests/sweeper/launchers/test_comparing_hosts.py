@@ -39,6 +39,7 @@ def launcher_of(monkeypatch):
         answer_of = {}
         for host, answer in zip("abc", answers, strict=False):
             answer_of[host] = {name: ANSWER[name] | answer.get(name, {}) for name in answer}
+            answer_of[host]["locks"] = host
         monkeypatch.setattr(Launcher, "_ask", lambda _, host, programs: ANSWER | answer_of[host])
         return Launcher(config("launcher=prefix", f"launcher.hosts=[{','.join(answer_of)}]"), "s")
 

@@ -252,8 +252,8 @@ def test_a_link_that_stalls_is_given_up_on_both_sides(world):
     assert result.message.endswith("was lost: it said nothing for 8 s")
 
 
-def test_a_link_that_stalls_before_its_host_is_reached_is_given_up(world, tmp_path):
-    world.start(("sh", "-c", "sleep 1000", "-"), orphan_timeout_s=1.0, lock=str(tmp_path), host="b")
+def test_a_link_that_stalls_before_its_host_is_reached_is_given_up(world):
+    world.start(("sh", "-c", "sleep 1000", "-"), orphan_timeout_s=1.0, locks=True, host="b")
     assert world.end() == HOST_LOST
     assert world.folder.read_result().message == "b was lost: it said nothing for 6 s"
 
@@ -353,10 +353,10 @@ def test_what_cannot_run_or_is_ended_says_why(world, prefix, more, code, outcome
 
 
 def test_a_host_that_another_sweep_measures_on_is_waited_for(world, tmp_path, monkeypatch):
-    monkeypatch.delenv("SCALEMARK_LOCK_DIR", raising=False)
+    monkeypatch.setenv("SCALEMARK_LOCK_DIR", str(tmp_path))
     with (tmp_path / "host.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        world.start(lock=str(tmp_path), seed=1)
+        world.start(locks=True, seed=1)
         wait_until(lambda: _waits(tmp_path / "waiting.lock"), world.process.descriptor)
         assert world.folder.token.exists()
         assert not world.folder.result.exists()
