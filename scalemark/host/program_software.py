@@ -56,6 +56,7 @@ _CHANGES_PATH = re.compile(
     re.MULTILINE,
 )
 _IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t].*$", re.MULTILINE)
+_CODE_NAMED = re.compile(rb"[\"']([^\"'\n]+\.(?:py|sh|so))[\"']")
 _QUOTED = re.compile(rb"[\"']([^\"'\n]+)[\"']")
 _UNKNOWN_CODE = "unknown-"
 _TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
@@ -117,7 +118,8 @@ def _modules_of_added_folders(
     words: Sequence[str], folder: Path, places: Sequence[Path]
 ) -> tuple[dict[str, str], bool]:
     """Return what modules hold, by their names, that the program imports from folders which its
-    sources add to `sys.path`; and whether these are known. Places count as a whole.
+    sources add to `sys.path`, and files of code that these name in quotes; and whether the folders
+    are known. Places count as a whole.
 
     A folder is a text in quotes, as "../lib", seen from where it runs, from its source, or from two
     folders above that: of those that are too many no module is imported.
@@ -126,15 +128,22 @@ def _modules_of_added_folders(
     added: dict[Path, None] = {}
     is_known = True
     imported: set[str] = set()
+    modules: dict[str, str] = {}
     for file in _sources(words, folder):
         text = _text_of(file)
         imported |= _imported_by(text)
+        for base, name in product(
+            [folder, file.parent], map(os.fsdecode, _CODE_NAMED.findall(text))
+        ):
+            with suppress(OSError, ValueError):  # a name that is too long, or has a null character
+                code = (base / name).resolve()
+                if code.is_file() and not any(map(code.is_relative_to, places)):
+                    modules[name] = software.git_content(code)
         changes = _CHANGES_PATH.findall(text)
         if changes:
             folders = _folders_named(text, changes, [folder, *file.parents[:3]])
             added.update(dict.fromkeys(folders))
             is_known = is_known and bool(folders or b"__file__" in text or file.parent not in near)
-    modules: dict[str, str] = {}
     held: list[tuple[Path, set[str]]] = []  # the names that a folder has
     for place in filter(_may_be_its_code, added):
         if not any(map(place.is_relative_to, places)):
@@ -400,7 +409,7 @@ def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> 
     """
     digest, num_found = hashlib.sha256(), 0
     option = ""
-    for word in words[:MOST_WORDS]:
+    for word in (*words[:MOST_WORDS], *_settings_of_shells(words, folder)):
         before, _, name = word.rpartition("=")
         before = before or option
         is_output = before.startswith("-") and _OUTPUT.fullmatch(before) is not None
@@ -421,6 +430,20 @@ def _files_digest(words: Sequence[str], folder: Path, apart: Sequence[Path]) -> 
     if num_found:
         return digest.hexdigest()[:16]
     return ""
+
+
+def _settings_of_shells(words: Sequence[str], folder: Path) -> Iterator[str]:
+    """Yield the options of what the shell scripts of a command line start, and the files of
+    settings that these read.
+    """
+    for script in _scripts(words, folder):
+        if script.suffix == ".py":
+            continue
+        for before, word in pairwise(["", *os.fsdecode(_text_of(script)).split()]):
+            name = word.strip("\"'")
+            is_written = before in (">", ">>", "tee") or _OUTPUT.fullmatch(Path(name).stem)
+            if name.startswith("-") or (name.endswith(_IN_SETTINGS) and not is_written):
+                yield name
 
 
 _WITHIN_S = 60.0  # `uv run` may install what is missing first

@@ -342,6 +342,27 @@ def test_modules_of_folders_that_a_program_adds_count_where_it_imports_them(how,
     assert named() == before or "PYTHONPATH" in words
 
 
+@pytest.mark.parametrize("words", [f"{sys.executable} train.py", "sh run.sh"])
+def test_files_that_sources_name_count_wherever_they_lie(words, monkeypatch):
+    """A bug: a module loaded by its file, and the settings in a script of a shell, were not seen."""
+    load = "importlib.util.spec_from_file_location('plug', '../plugins/plug.py')\nx = '\0.so'\n"
+    write("work/train.py", load + "ctypes.CDLL('../plugins/fast.so')\n")
+    write("work/run.sh", "python train.py --config 'c.json' --out r.json > t.json | tee u.json\n")
+    for name in ("plugins/plug.py", "plugins/fast.so", "plugins/other.py", "work/c.json"):
+        write(name, "1")
+    monkeypatch.chdir("work")
+    for edited in ("../plugins/plug.py", "../plugins/fast.so"):
+        before = key(words.split())
+        write(edited, "2")
+        assert key(words.split()) != before, edited
+    before = key(words.split())
+    for name in ("../plugins/other.py", "r.json", "t.json", "u.json"):
+        write(name, "2")
+    assert key(words.split()) == before
+    write("c.json", "2")
+    assert (key(words.split()) != before) == ("run.sh" in words)
+
+
 def test_a_folder_that_only_the_running_program_knows_is_doubted():
     write("train.py", "import os, sys\nsys.path.insert(0, os.environ['MY_LIBRARY'])\n")
     described = describe([sys.executable, "train.py"], Path.cwd(), os.environ | HERE)
