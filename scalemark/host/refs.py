@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scalemark.host import program_software, software
+from scalemark.host import interpreters, program_software, software
 from scalemark.host.files import cache_folder
 from scalemark.records.axes import REF, FreeAxes
 from scalemark.text.wording import did_you_mean
@@ -91,8 +91,8 @@ def place_of(
         return RunPlace(folder=folder, variables=variables)
     top = _top(ref, folder)
     commit = _commit(ref, top)
-    for word in words[: program_software.MOST_WORDS]:
-        if Path(word).name in program_software.INSTALLERS:
+    for word in words[: interpreters.MOST_WORDS]:
+        if Path(word).name in interpreters.INSTALLERS:
             why = f"{word} would install an environment for each commit"
             raise RefError(ref, f"{why}; name the interpreter instead, as .venv/bin/python")
     with ExitStack() as stack:
@@ -101,8 +101,8 @@ def place_of(
         if not there.is_dir():
             raise RefError(ref, f"that commit has no folder {folder.name}, where you are")
         _refuse_whole_paths(ref, words, folder, top, root)
-        command = program_software.interpreter_of(words, folder, variables)
-        imported = program_software.interpreter(command, folder, variables).imported
+        command = interpreters.interpreter_of(words, folder, variables)
+        imported = interpreters.interpreter(command, folder, variables).imported
         stack.pop_all()
     path: list[Path] = []
     for place in _within(imported, folder, top):
@@ -131,7 +131,7 @@ def _refuse_whole_paths(
     """Raise RefError where a command names a file of the commit by its whole path in the user's
     checkout, whose code would run.
     """
-    for word in words[: program_software.MOST_WORDS]:
+    for word in words[: interpreters.MOST_WORDS]:
         file = Path(word.rpartition("=")[2])
         known = _within([str(file)], folder, top) if file.is_absolute() else []
         if known and (root / known[0].relative_to(top)).is_file():
@@ -169,13 +169,13 @@ def doubts(words: Sequence[str], folder: Path, place: RunPlace) -> Iterator[str]
     state = software.checkout(place.checkout)
     if state and (state.changed or any(map(program_software.is_source, state.untracked))):
         yield f"changes that are not committed in {place.checkout} are not run"
-    for word in words[1 : program_software.MOST_WORDS]:
+    for word in words[1 : interpreters.MOST_WORDS]:
         name = word.rpartition("=")[2]
         is_here = os.access(folder / name, os.F_OK)  # and not one that is too long for a file
         if name and is_here and not (place.folder / name).exists():
             yield f"{name} is not in {place.ref}; name what git does not know by its whole path"
-    command = program_software.interpreter_of(words, place.folder, place.variables)
-    answer = program_software.interpreter(command, place.folder, place.variables)
+    command = interpreters.interpreter_of(words, place.folder, place.variables)
+    answer = interpreters.interpreter(command, place.folder, place.variables)
     if _within(answer.imported, place.folder, place.checkout):
         yield (
             f"a package is installed from {place.checkout}: modules that {place.ref} lacks are "

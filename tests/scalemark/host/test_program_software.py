@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.host.program_software import (
-    NONE,
-    describe,
-    doubt,
-    interpreter,
-    interpreter_of,
-)
+from scalemark.host.interpreters import NONE, interpreter, interpreter_of
+from scalemark.host.program_software import describe, doubt
 
 HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
 
