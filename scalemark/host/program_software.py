@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import islice, pairwise, product
@@ -75,8 +75,9 @@ class UnknownCodeError(Exception):
 
 def code_of(
     words: Sequence[str], folder: Path, imported: Iterable[Path], apart: Sequence[Path] = ()
-) -> dict[str, str]:
-    """Describe the code of the program that a command line starts in a folder.
+) -> tuple[dict[str, str], Collection[Path]]:
+    """Describe the code of the program that a command line starts in a folder, and return the
+    sources that may name variables: of its folder, of the places of its code, of other modules.
 
     `imported` are folders outside of it that its interpreter looks for modules in. `apart` are
     checkouts that do not count, a worktree first: a trial itself names its commit. `commit` is of
@@ -89,7 +90,8 @@ def code_of(
     places = [place for place in _places(words, folder, imported) if place not in apart]
     states = [software.checkout(place) for place in places]
     modules, is_known = _modules_of_added_folders(words, folder, [*places, *apart])
-    for name, content in sorted(modules.items()):
+    for name, file in sorted(modules.items()):
+        content = software.git_content(file)
         digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
     num_files = len(modules)
     try:
@@ -113,13 +115,16 @@ def code_of(
     program = {"commit": commit, "code": code, "files": _files_digest(words, folder, apart)}
     if not is_known:
         program["loads"] = "modules of unknown folders"
-    return program
+    sources = dict.fromkeys([*_sources(words, folder), *modules.values()])
+    for place in places:
+        sources.update(dict.fromkeys(_sources_below(place)))
+    return program, sources
 
 
 def _modules_of_added_folders(
     words: Sequence[str], folder: Path, places: Sequence[Path]
-) -> tuple[dict[str, str], bool]:
-    """Return what modules hold, by their names, that the program imports from folders which its
+) -> tuple[dict[str, Path], bool]:
+    """Return the modules, by their names, that the program imports from folders which its
     sources add to `sys.path`, and files of code that these name in quotes; and whether the folders
     are known. Places count as a whole.
 
@@ -130,7 +135,7 @@ def _modules_of_added_folders(
     added: dict[Path, None] = {}
     is_known = True
     imported: set[str] = set()
-    modules: dict[str, str] = {}
+    modules: dict[str, Path] = {}
     for file in _sources(words, folder):
         text = _text_of(file)
         imported |= _imported_by(text)
@@ -140,7 +145,7 @@ def _modules_of_added_folders(
             with suppress(OSError, ValueError):  # a name that is too long, or has a null character
                 code = (base / name).resolve()
                 if code.is_file() and not any(map(code.is_relative_to, places)):
-                    modules[name] = software.git_content(code)
+                    modules[name] = code
         changes = _CHANGES_PATH.findall(text)
         if changes:
             folders = _folders_named(text, changes, [folder, *file.parents[:3]])
@@ -159,7 +164,7 @@ def _modules_of_added_folders(
                 for file in (place / f"{name}.py", *_found_below(place / name)):
                     own_name = str(file.relative_to(place))
                     if own_name not in modules and template.is_file(file):
-                        modules[own_name] = software.git_content(file)
+                        modules[own_name] = file
                         found |= _imported_by(_text_of(file))
         waiting = found - imported
         imported |= waiting
@@ -382,7 +387,10 @@ def _found_below(place: Path, wanted: Callable[[str], bool] = is_source) -> Iter
 
 def _sources(words: Sequence[str], folder: Path) -> Iterator[Path]:
     """Yield the sources in and below the folder of a program's code, as many as are looked at."""
-    place = _folder_of_code(words, folder.resolve())
+    return _sources_below(_folder_of_code(words, folder.resolve()))
+
+
+def _sources_below(place: Path) -> Iterator[Path]:
     return islice(_found_below(place, lambda name: name.endswith(_SOURCES)), _MOST_SOURCES)
 
 
@@ -477,14 +485,14 @@ def describe(
     path = [*filter(None, [*path, variables.get("PYTHONPATH")])]
     answer = interpreter(command, folder, {**variables, "PYTHONPATH": os.pathsep.join(path)})
     packages = dict(answer.packages)
-    program = code_of(words, folder, map(Path, answer.imported), apart)
+    program, sources = code_of(words, folder, map(Path, answer.imported), apart)
     if image := image_of(words, folder, variables):
         program["image"] = image
     if own_version() != NOT_INSTALLED:
         packages["scalemark"] = own_version()  # it times the steps
     # what a shell reads of the command line, and what sources name: quoted, or after a dollar sign
     named = set(_VARIABLE.findall(b" ".join(map(os.fsencode, words[:MOST_WORDS]))))
-    for file in _sources(words, folder):
+    for file in sources:
         named.update(_VARIABLE.findall(_text_of(file)))
     names = {(quoted or of_shell).decode() for quoted, of_shell in named}
     read = software.result_changing(variables, names)

@@ -128,6 +128,10 @@ def _condition(text: str, free: Collection[str]) -> Condition:
             for value in values
         ]
     if free_axes.is_free(axis):
+        if sign in ORDERS and free_axes.number_of(values[0]) is None:
+            raise _refused(
+                f"{text}: {sign} compares with a number; an expression has spaces, as tp < 2*dp"
+            )
         return Condition(axis=axis, sign=sign, values=tuple(values))
     if axis not in _TYPES:
         raise _refused(

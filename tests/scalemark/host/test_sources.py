@@ -218,7 +218,7 @@ def test_a_copy_in_another_folder_is_another_program_unless_git_knows_it(kind, g
 
 @pytest.mark.parametrize("kind", ["checkout", "no git"])
 def test_edited_sources_are_named(kind, given):
-    since = program_software.code_of(WORDS, Path.cwd(), ())["commit"] or "HEAD"
+    since = program_software.code_of(WORDS, Path.cwd(), ())[0]["commit"] or "HEAD"
     write("mylib/model.py", "layers = 3\n")
     write("README.md", "Train it.\n")
     write("new.py", "")
@@ -363,6 +363,25 @@ def test_files_that_sources_name_count_wherever_they_lie(words, monkeypatch):
     assert (key(words.split()) != before) == ("run.sh" in words)
 
 
+@pytest.mark.parametrize("how", ["sys.path", "PYTHONPATH", "cd"])
+def test_a_variable_counts_that_a_module_elsewhere_reads(how, monkeypatch):
+    """A bug: only variables that sources of the program's own folder name made another program."""
+    write("lib/mylib.py", "import os\nfast = os.environ.get('MYLIB_FAST')\n")
+    write("lib/deep/kernels.py", "fast = os.environ.get('MYLIB_KERNELS')\n")
+    write("work/train.py", "import sys\nsys.path.append('../lib')\nimport mylib, deep.kernels\n")
+    write("work/plain.py", "import mylib\n")
+    monkeypatch.chdir("work")
+    words = {
+        "sys.path": [sys.executable, "train.py"],
+        "PYTHONPATH": ["env", "PYTHONPATH=../lib", sys.executable, "plain.py"],
+        "cd": ["/bin/sh", "cd", "../lib", "&&", sys.executable, "mylib.py"],
+    }[how]
+    for name in ("MYLIB_FAST", "MYLIB_KERNELS"):
+        before = key(words)
+        monkeypatch.setenv(name, "1")
+        assert key(words) != before, name
+
+
 def test_a_folder_that_only_the_running_program_knows_is_doubted():
     write("train.py", "import os, sys\nsys.path.insert(0, os.environ['MY_LIBRARY'])\n")
     described = describe([sys.executable, "train.py"], Path.cwd(), os.environ | HERE)
@@ -430,7 +449,7 @@ def test_data_below_a_script_is_not_looked_through(monkeypatch):
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda path: (looked.append(path), scandir(path))[1])
     monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
-    before = program_software.code_of(["python", "train.py"], Path.cwd(), ())
+    before = program_software.code_of(["python", "train.py"], Path.cwd(), ())[0]
     assert {path.name for path in looked} == {Path.cwd().name, "data", "pkg", "0"}
     write("pkg/model.py", "layers = 4\n")
-    assert program_software.code_of(["python", "train.py"], Path.cwd(), ()) != before
+    assert program_software.code_of(["python", "train.py"], Path.cwd(), ())[0] != before

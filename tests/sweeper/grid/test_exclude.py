@@ -96,6 +96,7 @@ def test_a_rule_may_be_about_derived_axes(text, held):
             "precision is never fp61; did you mean fp16[?] Choices: auto, bf16, fp16, fp32, tf32",
         ),
         ("staged_vars=yes", "staged_vars is never yes; Choices: true, false"),
+        ("axes.tp<2*3", "axes.tp<2[*]3: < compares with a number; an expression has spaces"),
         ("num_gpus>=many", "num_gpus is a number, many is none"),
         ("num_gpus>=1,2", ">= compares a number with one number"),
         ("model<vgg16", "< compares a number with one number; for others there are = and !="),
