@@ -20,7 +20,7 @@ from scalemark.records.trial import TrialSpec
 
 TOLERANCE = 0.05  # of two clocks, as a share of the time
 LEAST_BETWEEN_S = 0.05  # between lines: the watcher stamps them to a few milliseconds
-_MIXED = 1.5  # the spread of rates over that of times between lines, where they are of two phases
+_LEAST_APART_S = 0.01  # likewise, where many are taken together
 RESOLUTION_S = 0.1  # of sums of such times
 _FEWEST = 4  # intervals by which pauses are distinguished from steps that took longer than they say
 
@@ -320,16 +320,19 @@ class StepCurve:
 
     @property
     def are_rates_mixed(self) -> bool:
-        """Return whether rates go up and down as the time between lines does not: some of them are
-        of another phase.
+        """Return whether rates go up and down as the time between lines does not: some are of
+        another phase, or of batches of another size. By either way of counting, a mean over the
+        time or over equal batches, the rates of equal batches are the same.
         """
         per_rate, arrivals = self.points.per_rate, self.points["arrivals"]
-        known = np.isfinite(per_rate)
-        of_rates, arrivals = np.diff(per_rate[known]), arrivals[known]
-        between_s = np.diff(arrivals[are_last(arrivals)])
-        if len(between_s) < _FEWEST or np.quantile(between_s, 0.25) < LEAST_BETWEEN_S:
+        known = np.flatnonzero(np.isfinite(per_rate))
+        known = known[len(known) // 3 :]  # smoothed ones may hold a slow begin for long
+        of_rates, between_s = np.diff(per_rate[known]), np.diff(arrivals[known])
+        if len(between_s) < _FEWEST or np.quantile(between_s, 0.25) < _LEAST_APART_S:
             return False  # so close, their clock is that of the watcher
-        return _spread(of_rates) > _MIXED * _spread(between_s)
+        num_steps = np.diff(self.points["steps"][known])
+        by_time = np.average(num_steps / of_rates, weights=between_s)
+        return bool(by_time > (1 + TOLERANCE) * num_steps.sum() / of_rates.sum())
 
     def _num_new(self, step: int | None) -> int | None:
         """Return how many steps a reading adds; None for one that tells of no new ones."""
@@ -343,12 +346,6 @@ class StepCurve:
         last = self._last_step or 0
         self._last_step = step
         return max(0, step - last)
-
-
-def _spread(values: Column) -> float:
-    """Return how far apart the middle half of positive values is, as a ratio."""
-    low, high = np.quantile(values, (0.25, 0.75))
-    return float(high / low)
 
 
 def _items(arrivals: Column, per_rate: Column, run_s: float) -> float:

@@ -96,9 +96,7 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
             "leave the step out of read="
         )
     if parted := two_phases(printed.rated):
-        raise NothingReadError(
-            f"its pattern reads lines of two phases: {parted}; write the words of one into read="
-        )
+        raise NothingReadError(f"its pattern reads lines of two phases: {parted}")
     summary = printed.summary
     counted = items_per_step or summary.items_per_step
     of_run = summary.of_run(counted)
@@ -168,14 +166,17 @@ def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
     if fit is None or (not fit.is_mean and fit.misfit <= widest):
         if printed.curve.are_rates_mixed:
             raise NothingReadError(
-                "its rates are of several phases; `scalemark read LOG` tells them apart"
+                "its rates do not follow the time between its lines: of several phases, which "
+                "`scalemark read LOG` tells apart, or of batches of several sizes; print the items "
+                "so far, too, and read them as items"
             )
         return calls
     if fit.is_mean:  # but for rounding, all lines agree
         widest = _widest(WIDEST_MISFIT, span_s)
-    if fit.misfit > widest:
+    if fit.misfit > widest or (fit.is_mean and fit.drift > WIDEST_APART):
         raise NothingReadError(
-            f"its rates and the time between its lines are {fit.misfit:.0%} of the run apart; "
+            f"its rates and the time between its lines are "
+            f"{max(fit.misfit, fit.drift):.0%} of the run apart; "
             "`scalemark read LOG` shows its other numbers"
         )
     return printed.curve.calls(fit.items_per_step, by_lines=True)

@@ -163,6 +163,7 @@ class RunSummary:
 
 
 _APART = 1.05  # rates of two phases
+_FAR_APART = 1.5  # those of lines of the same words
 _MOST_KINDS = 20  # of lines that are compared
 _FEWEST_TURNS = 3  # from one kind of lines to another, which are no parts of a run then
 
@@ -187,8 +188,18 @@ def two_phases(rated: Sequence[tuple[frozenset[str], float]]) -> str:
         for own, other in ((slow, fast), (fast, slow)):
             named = " ".join(map(repr, sorted(own - other))) or f"no {min(other - own)!r}"
             said.append(f"lines with {named} say {usual[own]:.4g}")
-        return ", and ".join(said)
-    return ""
+        return f"{', and '.join(said)}; write the words of one into read="
+    values = np.array([rate for _, rate in rated])
+    ordered = np.sort(values)
+    jumps = ordered[1:] / ordered[:-1]
+    if not len(jumps) or jumps.max() <= _FAR_APART:
+        return ""
+    is_fast = values >= ordered[jumps.argmax() + 1]
+    num_turns, num_fast = np.diff(is_fast).sum(), is_fast.sum()
+    if not _FEWEST_TURNS <= num_turns <= min(num_fast, len(values) - num_fast):
+        return ""  # or a few pauses
+    slow, fast = np.median(values[~is_fast]), np.median(values[is_fast])
+    return f"they say {slow:.4g} and {fast:.4g} by turns; let each line name its phase"
 
 
 def label(spec: TrialSpec, reported: str, *, is_known: bool, is_reported: bool) -> str:
@@ -233,6 +244,7 @@ class Fit:
 
     items_per_step: float
     misfit: float  # standard deviation of times from the line, over the time between the ends
+    drift: float  # by which share the line of the second half is steeper or less
     is_mean: bool = True  # the rates are means since the begin, and not those between lines
 
 
@@ -287,4 +299,10 @@ def _line(per_mean: Column, arrivals: Column) -> Fit | None:
         return None
     off_s = arrivals - begin_s - slope * per_mean
     span_s = arrivals[-1] - arrivals[0]
-    return Fit(items_per_step=float(slope), misfit=float(np.std(off_s) / span_s))
+    half = len(arrivals) // 2
+    drift = 0.0
+    if half > 1 and np.ptp(per_mean[half:]) > 0:
+        drift = abs(np.polyfit(per_mean[half:], arrivals[half:], 1)[0] / slope - 1)
+    return Fit(
+        items_per_step=float(slope), misfit=float(np.std(off_s) / span_s), drift=float(drift)
+    )

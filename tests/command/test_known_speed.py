@@ -143,8 +143,38 @@ def test_rates_of_several_phases_are_not_stored():
     with pytest.raises(NothingReadError, match=r"lines with 'overall' say .* 'train' say"):
         stored("regex:throughput: ([0-9.]+)", printed_by(PROGRAMS["ColossalChat"], 10))
     alike = [(2.0 * line, f"throughput {100 + 200 * (line % 2)}") for line in range(60)]
-    with pytest.raises(NothingReadError, match="its rates are of several phases"):
+    with pytest.raises(NothingReadError, match=r"its rates do not follow .* of several phases"):
         stored("regex:throughput ([0-9.]+)", alike)
+    turns, now_s = [], 0.0
+    for phase in range(8):
+        for line in range(40 if phase % 2 else 20):
+            now_s += 0.25 if phase % 2 else 1
+            turns.append((now_s, f"throughput {400 if phase % 2 else 100}.{line}"))
+    with pytest.raises(NothingReadError, match=r"two phases: they say 100.2 and 400.3 by turns"):
+        stored("regex:throughput ([0-9.]+)", turns)
+
+
+def test_rates_of_batches_of_several_sizes_are_not_stored():
+    """A bug: 93,336 of 100,000 tokens/s were kept, as if each step had as many tokens."""
+    lines = [(0.1 * n, f"step {n} {1000 + 2000 * (n * 7 % 10) / 9:.0f} tok/s") for n in range(300)]
+    with pytest.raises(NothingReadError, match=r"its rates do not follow .* several sizes"):
+        stored(r"regex:step (?P<step>\d+) (?P<throughput>\d+)", lines)
+
+
+@pytest.mark.parametrize("smoothing", [0.95, 0.7])
+def test_rates_that_are_smoothed_count_where_they_follow_the_time_between_lines(smoothing):
+    """A bug: 929 of 800 images/s were kept of rates that rose for a third of the run."""
+    lines, now_s, smooth = [], 0.0, 80.0
+    for n in range(1, 101):
+        now_s += 0.06 if n > 1 else 0.6
+        smooth = smoothing * smooth + (1 - smoothing) * (800 if n > 1 else 80)
+        lines.append((now_s, f"step {3 * n} {smooth:.1f} images/s"))
+    read = r"regex:step (?P<step>\d+) (?P<throughput>[\d.]+)"
+    if smoothing > 0.9:
+        with pytest.raises(NothingReadError, match="of the run apart"):
+            stored(read, lines)
+    else:
+        assert stored(read, lines) == pytest.approx(800, rel=0.01)
 
 
 @pytest.mark.parametrize("every", [1, 5, 20])
