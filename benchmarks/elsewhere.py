@@ -1,6 +1,6 @@
 """`python -m benchmarks.elsewhere`: seconds that an attempt takes beyond its trainer, which trains
-nothing, by a bare `srun`; as a task of a connected Ray driver; as a driver that runs one task. The
-clusters are processes of this machine.
+nothing, by a bare `srun`, or as a task of a connected Ray driver. The clusters are processes of
+this machine.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import ray
@@ -33,13 +33,6 @@ WANTED_S = 0.3
 ONE_HOST = Placement(start="spawn", devices=(0,), visible_devices="", hosts=("",))
 
 
-DRIVER = """
-import subprocess, sys, ray
-ray.init(log_to_driver=False)
-ray.get(ray.remote(num_cpus=2)(subprocess.check_call).remote(sys.argv[1:]))
-"""
-
-
 def _by_srun(command: list[str]) -> None:
     subprocess.run(["srun", "--ntasks=1", "--exclusive", *command], check=True)
 
@@ -49,37 +42,28 @@ def _by_task(command: list[str]) -> None:
     ray.get(task.remote(command))
 
 
-def _by_driver(command: list[str]) -> None:
-    subprocess.run([sys.executable, "-c", DRIVER, *command], check=True)
-
-
-def _beyond(name: str, rounds: int, bare: Mapping[str, Callable[[list[str]], None]]) -> list[Row]:
-    """Run ours and each other in turns."""
+def _beyond(name: str, rounds: int, bare: Callable[[list[str]], None]) -> Row:
+    """Run ours and the bare one in turns."""
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = typed(compose("config", overrides=["hardware=cpu", f"launcher={name}"]))
     start = launchers.load(config, "overhead").start()
-    beyond: dict[str, list[float]] = {what: [] for what in bare}
+    seconds = []
     with tempfile.TemporaryDirectory() as place:
-        folders = iter(noop_sweep.prepare(Path(place), (rounds + 1) * (1 + len(bare))))
-        for _ in range(rounds + 1):
-            ours = RunFolder(next(folders))
+        folders = noop_sweep.prepare(Path(place), 2 * rounds + 2)
+        for ours, other in zip(
+            map(RunFolder, folders[::2]), map(RunFolder, folders[1::2]), strict=True
+        ):
             ours.write(ours.placement, ONE_HOST.to_json())
             began_s = time.monotonic()
             attempt = start.start(ours, environment(os.environ, ""))
             wait_readable([attempt.descriptor], 60.0)
             attempt.reap()
             ours_s = time.monotonic() - began_s
-            for what, run in bare.items():
-                other = RunFolder(next(folders))
-                began_s = time.monotonic()
-                run([sys.executable, "-m", noop_sweep.TRAINER, str(other.trial), str(other.path)])
-                beyond[what].append(ours_s - (time.monotonic() - began_s))
-        noop_sweep.check_completed(sorted(Path(place).iterdir()), name)
-    # the first round imports what nobody has imported yet
-    return [
-        Row(what=f"{name}, beyond {what}", figures=tuple(seconds[1:]), unit="s", most=WANTED_S)
-        for what, seconds in beyond.items()
-    ]
+            bare([sys.executable, "-m", noop_sweep.TRAINER, str(other.trial), str(other.path)])
+            seconds.append(2 * ours_s - (time.monotonic() - began_s))
+        noop_sweep.check_completed(folders, name)
+    del seconds[0]  # of imports that nobody has made yet
+    return Row(what=f"{name}, beyond the bare one", figures=tuple(seconds), unit="s", most=WANTED_S)
 
 
 def main() -> None:
@@ -89,11 +73,11 @@ def main() -> None:
     os.environ["PYTHONPATH"] = str(ROOT)
     with slurm.cluster() as cluster:
         os.environ["SLURM_CONF"] = str(cluster.config)
-        rows = _beyond("slurm", rounds, {"srun": _by_srun})
+        rows = [_beyond("slurm", rounds, _by_srun)]
     with ray_cluster.cluster() as nodes:
         os.environ.update(nodes.variables)
         ray.init(log_to_driver=False)
-        rows += _beyond("ray", rounds, {"a task": _by_task, "a driver": _by_driver})
+        rows.append(_beyond("ray", rounds, _by_task))
         ray.shutdown()
     print(figures_table(rows))
 
