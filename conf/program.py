@@ -140,7 +140,7 @@ _SECRET = (
     " seems to hold a password or a token, and command lines are stored; pass that by the "
     "environment, which the program inherits"
 )
-_AROUND = re.compile(rf"(?:\S+\s+)?\S*{re.escape(MASK)}")
+_AROUND = re.compile(r"\S+{0}|(?:\S+\s+)?{0}".format(re.escape(MASK)))
 # `_problems` looks at hosts; GPUs a program sees; warm-up is a matter of measuring
 _WITHOUT_PROGRAM = ("num_gpus", "hosts", "min_warm_up_steps", "scaling")
 

@@ -310,7 +310,7 @@ def _notes(planned: Planned) -> Iterator[str]:
             f"the speed-up; set it for all, as +env.{_THREADS}=1"
         )
     for rule in plan.useless_rules:
-        yield f"sweep.exclude: {rule}: matches no trial of this grid"
+        yield f"sweep.exclude: {rule}: matches no trial that could run"
     races, expected = planned.races, planned.estimate.describe(plan)
     if planned.budget and not planned.budget.is_endless:
         yield plan_line(races, plan.num_attempts)

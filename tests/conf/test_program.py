@@ -122,7 +122,7 @@ def test_a_program_is_named_by_its_script(run, name):
         (
             "python t.py --url https://me:geheim@host/x",
             (),
-            r"command\.run: --url https://\*\*\* seems to hold",
+            r"command\.run: https://\*\*\* seems to hold",
         ),
         ("python t.py {gpus}", ("+axes.gpus=1",), "axes.gpus: that is a name of ours"),
         ("python t.py", ("command.uses=[zero]",), "command.uses: zero is no axis of this trial"),
