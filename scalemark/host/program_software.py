@@ -44,7 +44,6 @@ _MOST_ENTRIES = 10_000  # of folders that are looked at: data may lie below a sc
 _DEEPEST = 4  # folders below it
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of them is installed software
 _NOT_ITS_CODE = ("site-packages", "dist-packages", "node_modules", "__pycache__")
-_MOST_HASHED_BYTES = 2**28  # of one file: a data set is no source
 _MOST_SEARCHED_BYTES = 2**20  # of one source, for the variables that it names
 _WRITTEN = (".log", ".out", ".err")  # a program writes into these
 _OUTPUT = re.compile(
@@ -398,7 +397,7 @@ def written_since(words: Sequence[str], folder: Path, time_s: float) -> list[str
     """Return the names of sources that were written since a moment, as the files say."""
     written = []
     place = _folder_of_code(words, folder.resolve())
-    for file in islice(_found_below(place), _MOST_SOURCES):
+    for file in islice(_found_below(place, lambda name: is_source(name, b"-")), _MOST_SOURCES):
         with suppress(OSError):  # removed meanwhile
             if file.stat().st_mtime >= time_s:
                 written.append(file.name)
@@ -462,7 +461,7 @@ def _content_or_size(path: Path) -> bytes:
     """
     try:
         size = path.stat().st_size
-        if size > _MOST_HASHED_BYTES:
+        if size > software.MOST_HASHED_BYTES:
             return str(size).encode()
         return hashlib.sha256(path.read_bytes()).digest()
     except OSError:

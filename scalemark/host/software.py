@@ -254,9 +254,15 @@ def checkout_of(place: Path) -> Path | None:
     return None
 
 
+MOST_HASHED_BYTES = 2**28  # of one file: a data set is no source
+
+
 def git_content(file: Path) -> str:
-    """Return git's name of what a file holds."""
+    """Return git's name of what a file holds; of a large one, its size."""
     try:
+        size = file.stat().st_size
+        if size > MOST_HASHED_BYTES:
+            return f"{size} bytes"
         content = file.read_bytes()
     except OSError:
         return "unreadable"  # or removed meanwhile

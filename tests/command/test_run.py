@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -60,11 +61,20 @@ def test_a_program_that_prints_steps_is_measured():
 
 @pytest.mark.parametrize(
     ("written", "is_doubted"),
-    [("made.py", True), ("config.yaml", True), ("steps.log", False), ("kept.py", False)],
+    [
+        ("made.py", True),
+        ("config.yaml", True),
+        ("history.json", True),
+        ("steps.log", False),
+        ("kept.py", False),
+    ],
 )
 def test_a_program_that_writes_its_sources_is_doubted(written, is_doubted):
     """A bug: nothing said why no attempt was of the version of the one before."""
     Path("kept.py").write_text("x = 1")
+    Path("history.json").write_text("[]")
+    for arguments in (["init"], ["add", "history.json"]):
+        subprocess.run(["git", *arguments], check=True, capture_output=True)
     command = script(
         f"""
         print("\\n".join(f"step {{step}} rate 320" for step in range(1, 31)))
@@ -72,7 +82,7 @@ def test_a_program_that_writes_its_sources_is_doubted(written, is_doubted):
         """
     )
     result, _ = run(spec_of(command))
-    named = f"sources changed while it ran ({written})"
+    named = f"sources changed while it ran ({written}"
     assert any(named in reason for reason in result.verdict_reasons) == is_doubted
 
 
