@@ -179,6 +179,7 @@ def begins_anew(steps: Sequence[float]) -> bool:
 
 _MOST_RATES = 24  # of a line
 _MOST_LABEL = 60
+_MOST_BEGIN = 40
 _MOST_NUMBERS = 5  # in a row, between which only units stand
 APART = 1.05  # columns whose medians differ by less say the same
 _UNIT = re.compile(
@@ -313,7 +314,7 @@ def columns_of(lines: Sequence[str]) -> Iterator[Column]:
     """Yield columns, one for each kind of line in which they stand."""
     by_words: dict[tuple[str, str, str, words.Role, int, str], Column] = {}
     for place, line in enumerate(lines):
-        other, lead = is_other(line), _lead(line)
+        other, lead = is_other(line), " ".join(words.words_of(_begin(line))[:2])
         times: dict[tuple[str, str], int] = {}
         for role, label, unit, match, count in islice(_rates_of(line), _MOST_RATES):
             like = (literal(label), literal(unit))
@@ -335,18 +336,16 @@ def is_other(line: str) -> str:
     validation = _VALIDATION.search(line)
     if validation:
         return validation[0].strip(" ([)]:")
-    return words.phase_of(_lead(line)) or (
+    return words.phase_of(_begin(line)) or (
         words.phase_of(line[:40], is_bar=True) if "%|" in line else ""
     )
 
 
-def _lead(line: str) -> str:
-    """Return the first words of a line, without the header of a logger."""
+def _begin(line: str) -> str:
+    """Return what a line has before its first digit, without the header of a logger."""
     header = HEADER.match(line)
-    begin = re.match(r"\D{0,40}", line[header.end() if header else 0 :])
-    if begin:
-        return " ".join(words.words_of(begin[0])[:2])
-    return ""
+    begin = line[header.end() if header else 0 :]
+    return re.split(r"\d", begin[:_MOST_BEGIN], maxsplit=1)[0]
 
 
 def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], str]]:
