@@ -168,6 +168,8 @@ HALF_BYTES = 2**21
 """How much is read of the begin of a log, and of its end."""
 
 OUTPUT_FILE = "log.txt"  # what our run folders call the output of a program
+_NEIGHBORS = 40  # before the last line
+_NUMBERS = re.compile(r"[\d.,]+")
 _PRINTED = bytes(range(32, 256)) + b"\t\n\r\x08\x0c\x1b"
 _MOST_CONTROLS = 0.1  # of the bytes of a text
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7z": "xz", b"\x28\xb5": "zstd", b"PK": "zip"}
@@ -223,8 +225,16 @@ def _text_of(path: Path) -> LogText:
 
 
 def _lines(content: bytes) -> list[str]:
+    """Return lines; a last one that nothing ends, whose last number may be cut, only where no other
+    is like it.
+    """
     lines = Lines()
-    return [line for line, _ in (*lines.feed(content), *lines.end())]
+    texts = [line for line, _ in lines.feed(content)]
+    for last, _ in lines.end():
+        forms = [_NUMBERS.sub("", line) for line in texts[-_NEIGHBORS:]]
+        if not last[-1].isdigit() or _NUMBERS.sub("", last) not in forms:
+            texts.append(last)
+    return texts
 
 
 def _refuse_binary(begin: bytes) -> None:

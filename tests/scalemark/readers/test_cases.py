@@ -114,6 +114,7 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step={n} tgs (tokens/gpu/second)=25{n} num_consumed_tokens={n}000", [251, 252, 253], True),
     # of training beside others
     ("building index: {n}000 samples, 81{n} samples/s", [], None),
+    ("Time for inference {n}: 2.{n} sec total, 98.{n} tokens/sec", [], None),
     ("warmup step {n}: 20{n} img/s\nstep {n}: 81{n} img/s", [811, 812, 813], None),
     (
         "Epoch 1 | Train | step {n} | 81{n} samples/s\nEpoch 1 | Validation | step {n} | 310{n} samples/s",
@@ -200,6 +201,14 @@ def test_lines_of_each_step_are_of_as_many_ranks(form):
     lines = [form.format(n=n, rank=rank) for n in (1, 2, 3) for rank in (0, 1)]
     found = search(lines)
     assert (found.num_ranks, len(found.fits[0].readings)) == (2, 3)
+
+
+def test_the_number_that_is_cut_at_the_end_of_a_log_is_left_out(tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text("step 10 tok/s: 1201.5\nstep 20 tok/s: 1202.5\nstep 30 tok/s: 12")
+    assert [reading.step for reading in search(log_text(log).lines).fits[0].readings] == [10, 20]
+    log.write_text("step 10\nstep 20\nmean tok/s: 1202.5")
+    assert [reading.throughput for reading in search(log_text(log).lines).fits[0].rated] == [1202.5]
 
 
 def test_the_number_before_one_that_grows_is_no_step():

@@ -45,7 +45,7 @@ def test_an_unknown_program_gets_a_pattern(capsys, snapshot):
 
 def test_a_program_that_counts_samples_in_place_of_steps_is_told_of(capsys, snapshot):
     lines = [f"Train Epoch: 1 [{640 * n}/60000 ({n}%)]\tLoss: 2.3" for n in range(4)]
-    assert run("\n".join(lines)) == 0
+    assert run("\n".join([*lines, ""])) == 0
     assert capsys.readouterr() == (snapshot, "")
 
 
@@ -214,7 +214,7 @@ def test_samples_and_images_of_one_step_cannot_both_be_the_speed(line: str, caps
 
 def test_tokens_are_proposed_beside_samples_and_both_settings_shown(capsys):
     lines = [f"step {n} loss 0.5 500{n} tokens/s 1{n} samples/s" for n in range(8)]
-    assert run("\n".join(lines)) == 0
+    assert run("\n".join([*lines, ""])) == 0
     proposed, other = capsys.readouterr().out.splitlines()[-2:]
     assert proposed.endswith("command.item=tokens")
     assert other.startswith("to count samples instead: 'read=regex:")
