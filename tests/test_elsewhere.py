@@ -266,6 +266,17 @@ def test_two_names_of_one_host_are_refused():
     assert "launcher.hosts: a and b are the same host; name it once" in ended.stderr
 
 
+def test_a_host_whose_folder_of_attempts_is_full_is_refused():
+    """A bug: each attempt there ended without a result, and the reason was in no log."""
+    Path("small").mkdir()
+    words = 'mount -t tmpfs -o size=1m none small; TMPDIR=$PWD/small exec "$@"'
+    Path("there").write_text(f"#!/bin/sh\n{words}\n")
+    Path("there").chmod(0o755)
+    ended = sweep("launcher=prefix", "launcher.prefix.command='unshare -m ./there'")
+    assert ended.returncode == 2, ended.stderr
+    assert f"attempts work in {Path.cwd()}/small: only 1 MiB free, a sweep wants 64" in ended.stderr
+
+
 READ = r"read=regex:step (?P<step>\d+) rate (?P<throughput>\S+)"
 TRAINS = """#!/bin/sh
 for step in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "step $step rate 10$((step % 3))"; done

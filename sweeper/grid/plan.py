@@ -270,8 +270,28 @@ def check(config: Config) -> str:
 
 def check_folders(store: StoreConfig) -> None:
     """Raise SweepRefusedError for folders that a sweep cannot write to."""
-    _check_folder("store.runs_dir=", Path(store.runs_dir).expanduser().resolve())
-    _check_folder("charts and the report go to ", FIGURES.resolve())
+    check_folder("store.runs_dir=", Path(store.runs_dir).expanduser().resolve())
+    check_folder("charts and the report go to ", FIGURES.resolve())
+
+
+def check_folder(where: str, folder: Path) -> None:
+    """Refuse a folder that cannot be written to, better now than after hours of trials: raises
+    SweepRefusedError.
+    """
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free_bytes = shutil.disk_usage(existing).free
+    if not existing.is_dir():
+        problem = f"{existing} is not a folder"
+    elif not os.access(existing, os.W_OK):
+        problem = f"{existing} is read-only; choose another folder"
+    elif free_bytes < LEAST_FREE_BYTES:
+        problem = (
+            f"only {free_bytes // 2**20} MiB free, a sweep wants {LEAST_FREE_BYTES // 2**20}; make "
+            "room or choose another folder"
+        )
+    else:
+        return
+    raise SweepRefusedError(f"{where}{folder}: {problem}")
 
 
 def _check_hardware(config: Config) -> None:
@@ -316,21 +336,3 @@ def _check_heeded(launcher: LauncherConfig) -> None:
                 f"launcher.{setting}: launcher={launcher.name} ignores it; leave it out, or choose "
                 f"launcher={' or '.join(launchers)}"
             )
-
-
-def _check_folder(where: str, folder: Path) -> None:
-    """Refuse a folder that cannot be written to: better now than after hours of trials."""
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    free_bytes = shutil.disk_usage(existing).free
-    if not existing.is_dir():
-        problem = f"{existing} is not a folder"
-    elif not os.access(existing, os.W_OK):
-        problem = f"{existing} is read-only; choose another folder"
-    elif free_bytes < LEAST_FREE_BYTES:
-        problem = (
-            f"only {free_bytes // 2**20} MiB free, a sweep wants {LEAST_FREE_BYTES // 2**20}; make "
-            "room or choose another folder"
-        )
-    else:
-        return
-    raise SweepRefusedError(f"{where}{folder}: {problem}")

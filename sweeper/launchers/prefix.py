@@ -10,6 +10,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -40,6 +41,7 @@ from sweeper import SweepRefusedError, elsewhere
 from sweeper.devices.host_lock import HostLock, Lock
 from sweeper.devices.machine import Inventory, describe_machine, take_inventory
 from sweeper.devices.slots import HostSlots
+from sweeper.grid.plan import check_folder
 from sweeper.launchers import Programs, describe_programs
 from sweeper.starts import MODULES, Process, Spawn, environment
 
@@ -338,6 +340,7 @@ def describe(asked: Mapping[str, Any]) -> dict[str, Any]:
     os.environ.update(asked["environment"])
     described, doubts, locks = software.describe(), list[str](), ""
     try:
+        check_folder("attempts work in ", Path(tempfile.gettempdir()))
         if asked["locks"]:
             folder = HostLock().folder.stat()  # two names of one host have the same
             locks = f"{processes.this_process().boot_id} {folder.st_dev} {folder.st_ino}"
