@@ -96,7 +96,9 @@ def _chosen_by(experiment: str) -> set[str]:
 
 
 def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
-    """Return the id of the one trial that begins so, and its overrides."""
+    """Return the id of the one trial that begins so, and its overrides, with the launcher that
+    measured it last.
+    """
     engine = database.open_for_reading(url)
     with database.reading(engine) as connection:
         begins = sa.select(TrialRow.id, TrialRow.spec).where(filters.id_begins_with(beginning))
@@ -114,14 +116,17 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
             )
         trial_id, spec = rows[0]
         newest = (
-            sa.select(MachineRow.hardware_profile)
+            sa.select(MachineRow.hardware_profile, MachineRow.pool)
             .join(AttemptRow, AttemptRow.machine_id == MachineRow.id)
             .where(AttemptRow.trial_id == trial_id)
             .order_by(AttemptRow.id.desc())
         )
-        profile = connection.scalar(newest.limit(1))
+        machine = connection.execute(newest.limit(1)).first()
+    profile, launcher = machine or ("", "")
     try:
         arguments = overrides(TrialSpec.from_json(spec), overrides_of(profile) if profile else ())
     except ValueError as error:
         raise SweepRefusedError(f"{SETTING}={beginning}: {error}; name another trial") from None
+    if launcher:  # here it would be measured on another machine
+        arguments.append(f"launcher={launcher}")
     return trial_id, arguments

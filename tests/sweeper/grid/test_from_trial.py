@@ -1,5 +1,7 @@
 """`from=TRIAL` takes an earlier trial's axes from the database, with what differs."""
 
+from dataclasses import replace
+
 import pytest
 
 from analysis import again
@@ -9,7 +11,7 @@ from scalemark.records.trial import TrialSpec
 from sweeper import SweepRefusedError
 from sweeper.grid.from_trial import with_trial
 from tests.command.programs import spec_of
-from tests.filled import fill
+from tests.filled import MACHINE, fill
 from tests.specs import small
 
 CNN = small(num_gpus=2)
@@ -56,6 +58,15 @@ def test_the_trial_is_in_the_database_that_the_sweep_writes_to():
     fill("other.db", [(small(num_gpus=4), 100.0)])
     found, _ = with_trial([f"from={small(num_gpus=4).trial_id}", "store.url=other.db"])
     assert "num_gpus=4" in found
+
+
+def test_it_is_measured_where_it_was_measured_last():
+    """A bug: what `advise` proposed for a cluster ran on the host that it was typed on."""
+    fill("other.db", [(CNN, 100.0)], machine=replace(MACHINE, pool="slurm"))
+    there = [f"from={CNN.trial_id}", "store.url=other.db"]
+    assert "launcher=slurm" in with_trial(there)[0]
+    assert "launcher=slurm" not in with_trial([*there, "launcher=local"])[0]
+    assert "launcher=slurm" not in named(CNN)
 
 
 def test_another_precision_has_a_loss_scale_of_its_own():
