@@ -26,7 +26,7 @@ from pathlib import Path
 from benchmarks import made_up_results as results
 from benchmarks.asking import parser
 from benchmarks.ratio import Row, figures_table, machine, write_json
-from scalemark.records.attempt import ProcessIdentity
+from scalemark.host.processes import ProcessIdentity
 from store.database import open_for_reading, open_for_writing, reading
 from store.merge import merge
 from store.reading import listing, queries

@@ -10,7 +10,14 @@ from command.measuring import NO_NUMBER
 from command.watch import ProgramEnd
 from scalemark.host import processes
 from scalemark.readers.log_text import named_rank
-from scalemark.records.measurement import LAST_LINES, WENT_ON, AttemptResult, Outcome, ended
+from scalemark.records.measurement import (
+    LAST_LINES,
+    WENT_ON,
+    AttemptResult,
+    Outcome,
+    ended,
+    judge_kill,
+)
 from scalemark.records.trial import TrialSpec
 from scalemark.text.untrusted import quoted
 
@@ -149,7 +156,7 @@ def failed(end: ProgramEnd, *, shares_host: bool = False) -> AttemptResult | Non
     is_killed = by == signal.SIGKILL
     is_killed = is_killed or _KILLED.search("\n".join(end.last_lines)) is not None
     if is_killed and end.num_kernel_kills < processes.num_kernel_kills():
-        outcome, killed = processes.judge_kill(by_kernel=True, shares_host=shares_host)
+        outcome, killed = judge_kill(by_kernel=True, shares_host=shares_host)
         how = f"{killed} ({how})"
         if outcome is Outcome.OUT_OF_MEMORY:
             return ended(outcome, how + _and_left(end))

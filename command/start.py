@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from scalemark.host import program_software, refs
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
 from scalemark.program import expression, template
 from scalemark.program.template import software_words
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
+from scalemark.records.attempt import PYTHONPATH_VARIABLE, WORKDIR_VARIABLE
 from scalemark.records.axes import env_variables
 from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec

@@ -21,7 +21,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.records.attempt import Placement, ProcessIdentity
+from scalemark.host.processes import ProcessIdentity
+from scalemark.records.attempt import Placement
 from scalemark.records.measurement import IN_FLIGHT, Outcome, State
 from store import schema
 from store.database import reading, writing

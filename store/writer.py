@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from scalemark.host.own_code import typed
-from scalemark.host.processes import dead_in_s
-from scalemark.records.attempt import AskedFor, ProcessIdentity, SweepRecord, sweep_uid
+from scalemark.host.processes import ProcessIdentity, dead_in_s
+from scalemark.records.attempt import AskedFor, SweepRecord, sweep_uid
 from scalemark.records.machine import Machine, check_kind_of_machine
 from scalemark.records.measurement import State
 from scalemark.records.trial import TrialSpec

@@ -23,7 +23,6 @@ import base64
 import json
 import os
 import platform
-import re
 import shlex
 import shutil
 import signal
@@ -40,16 +39,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from scalemark.host.processes import (
+    ORCHESTRATOR_VARIABLE,
     die_with,
-    judge_kill,
     num_kernel_kills,
     signal_at_end_of_parent,
     wait_readable,
 )
 from scalemark.host.variables import TERRAFORM, VARIABLES
-from scalemark.records.attempt import HOST_LOST, ORCHESTRATOR_VARIABLE, RANK_LOST, WORKER_0
-from scalemark.records.measurement import EXIT_CODES, Outcome, ended
-from scalemark.run_folder import RunFolder
 from scalemark.text.untrusted import names_a_secret
 from sweeper import SweepRefusedError
 from sweeper.devices import host_lock
@@ -66,13 +62,6 @@ _KEPT_BACK = (  # of this host
     *("SCALEMARK_DB", ORCHESTRATOR_VARIABLE, host_lock.VARIABLE),
     *("CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH"),
 )
-# what ssh, kubectl, srun and Ray say of a host that another try may reach
-_NO_HOST = re.compile(
-    r"(?i)connection (refused|timed out|closed|reset)|no route to host|could not resolve|"
-    r"broken pipe|kex_exchange|unable to contact slurm|unable to connect|socket timed out|"
-    r"i/o timeout|handshake timeout|error dialing|pods .* not found"
-)
-LOST = 255  # exit code of ssh, and of our Ray task: what became of the program is not known
 LOOK_EVERY_S = 0.5
 FORWARD_EVERY_S = 0.2  # signals
 LAST_WORDS_S = 1.0  # of a command that has ended
@@ -178,11 +167,14 @@ class Near:
             files.append(part(path.name, path.read_bytes()))
         variables = {**sent_variables(os.environ), "PYTHONPATH": os.environ["PYTHONPATH"]}
         self.far.send("attempt", **self.where, environment=variables, files=files)
+        # here, while the command starts, because an attempt waits for the start of this module
+        from sweeper import end_elsewhere
+
         status = self._follow()
         self.token.unlink(missing_ok=True)
-        exit_code, outcome, message = self._judge(status)
+        exit_code, outcome, message = end_elsewhere.judge(self, status)
         if message:
-            self._leave(outcome, message)
+            end_elsewhere.leave(self, outcome, message)
         if exit_code < 0:  # the same to whoever waits for us, as a shell has it
             if -exit_code != signal.SIGKILL:  # whose handling cannot be set
                 signal.signal(-exit_code, signal.SIG_DFL)
@@ -274,53 +266,6 @@ class Near:
                 beat.write_text(f"{time.monotonic()}")
         elif message["kind"] == "sending":  # what an ended trainer left: no deadline is for that
             self.token.touch()
-
-    def _judge(self, status: int) -> tuple[int, str, str]:
-        """Return the exit status of the attempt, which is the trainer's where its end is known;
-        outcome and message where it left no result that counts, else an empty message.
-        """
-        exit_code: int | None = self.end.get("exit_code")
-        if exit_code is None or (exit_code and self.end["signal"]):
-            outcome, message = self._why(status)
-            return 1 if outcome == Outcome.FAILED else HOST_LOST, outcome, message
-        if exit_code != -signal.SIGKILL or (self.folder / RESULT).exists():
-            return exit_code, "", ""
-        # whether the kernel killed it, its host alone knows
-        outcome, message = judge_kill(
-            by_kernel=self.end["kernel_killed"], shares_host=self.where["shares_host"]
-        )
-        if outcome is Outcome.OUT_OF_MEMORY:
-            return EXIT_CODES[outcome], outcome, f"{message} on {self.host}"
-        if self.where["rank"]:
-            return exit_code, "", ""  # its supervisor says that
-        return RANK_LOST, outcome, f"{message} on {self.host}"  # worth a retry
-
-    def _why(self, status: int) -> tuple[str, str]:
-        """Return outcome and message of an attempt that did not end by itself."""
-        if problem := self.end.get("problem"):
-            return Outcome.FAILED, problem
-        said = "".join(self.said)
-        for pattern, outcome, message in self.where["ends"]:
-            if re.search(pattern, said):
-                return outcome, message
-        where = self.host or self.where["host"] or "its host"
-        if ended_by := self.end.get("signal"):
-            return Outcome.INTERRUPTED, f"ended by {signal.Signals(ended_by).name} on {where}"
-        if self.was_signaled:
-            return Outcome.INTERRUPTED, "interrupted"
-        last = [f"exit code {status}", *said.strip().splitlines()][-1]
-        if self.host:
-            return Outcome.INTERRUPTED, f"{where} was lost: {last}"
-        if status == LOST or _NO_HOST.search(said):
-            return Outcome.INTERRUPTED, f"{where}: {last}"
-        return Outcome.FAILED, f"{shlex.join(self.where['prefix'])}: {last}"
-
-    def _leave(self, outcome: str, message: str) -> None:
-        """Write a result; the supervisor of ranks quotes what the log says of others."""
-        print(f"Error: {message}", file=sys.stderr, flush=True)
-        if self.where["rank"] in ("", WORKER_0.name):
-            folder = RunFolder(self.folder)
-            folder.write(folder.result, ended(Outcome(outcome), message).to_json())
 
 
 class Far:

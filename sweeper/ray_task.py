@@ -27,7 +27,7 @@ from typing import Any
 # an attempt waits for the import of this module, and its host for that of what RayProgram uses:
 # the standard library alone
 GROUP_VARIABLE = "SCALEMARK_RAY_GROUP"
-_LOST = 255  # exit code, as that of ssh: what became of the program is not known
+_LOST = 255  # exit code, see sweeper/end_elsewhere.py
 _PART_BYTES = 2**18
 _LOOK_EVERY_S = 1.0
 _ASK_EVERY_S = 10.0
@@ -69,8 +69,10 @@ class RayProgram:
 
     def read(self) -> tuple[list[tuple[int, bytes]], int | None]:
         """Return what it wrote to 1 and 2 since the last call; once all is read, its exit code."""
-        parts = []
-        for pipe in select.select(self._open, (), (), _LOOK_EVERY_S)[0]:
+        parts, poll = [], select.poll()
+        for pipe in self._open:
+            poll.register(pipe, select.POLLIN)
+        for pipe, _ in poll.poll(1000 * _LOOK_EVERY_S):
             part = os.read(pipe, _PART_BYTES)
             if part:
                 parts.append((self._open[pipe], part))

@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from scalemark.host import software
-from scalemark.records.attempt import Placement, ProcessIdentity
+from scalemark.host.processes import ProcessIdentity
+from scalemark.records.attempt import Placement
 from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine, PcieLevel
 from scalemark.records.measurement import (
     AttemptResult,

@@ -26,8 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from scalemark.host.processes import die_with
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE, die_with
 from scalemark.run_folder import RunFolder
 from trainer import own_process
 

@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 from scalemark.abilities import jobs_of
 from scalemark.cli import entry_point
 from scalemark.host import software
-from scalemark.host.processes import die_with
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE, die_with
 from scalemark.records import switches
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Placement
+from scalemark.records.attempt import Placement
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import storable
 from scalemark.run_folder import RunFolder, open_regular

@@ -24,8 +24,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
 
 from scalemark.abilities import PRECISIONS
-from scalemark.host.processes import available_bytes, die_with
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE, available_bytes, die_with
 from scalemark.records.machine import DeviceKind, Figure, Probed, ProbeRequest
 from scalemark.records.measurement import MAX_FOREIGN_SHARE
 from scalemark.text.untrusted import telling_line

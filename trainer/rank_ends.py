@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from scalemark.host.processes import AwakeClock, judge_kill, signal_name
+from scalemark.host.processes import AwakeClock, signal_name
 from scalemark.records.attempt import (
     HOST_LOST,
     RANK_CRASHED,
@@ -21,6 +21,7 @@ from scalemark.records.measurement import (
     AttemptResult,
     Outcome,
     Verdict,
+    judge_kill,
 )
 from scalemark.run_folder import RunFolder, last_error
 from scalemark.text.wording import listed

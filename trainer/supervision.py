@@ -28,10 +28,14 @@ from typing import Any, NoReturn
 
 from scalemark.abilities import jobs_of
 from scalemark.host.own_code import module_command
-from scalemark.host.processes import die_with, num_kernel_kills, wait_readable
+from scalemark.host.processes import (
+    ORCHESTRATOR_VARIABLE,
+    die_with,
+    num_kernel_kills,
+    wait_readable,
+)
 from scalemark.records.attempt import (
     ADDRESSES_VARIABLE,
-    ORCHESTRATOR_VARIABLE,
     RANKS_VARIABLE,
     WORKER_0,
     Cluster,

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pynvml
 
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
 from scalemark.records.machine import Gpu
 
 Version = tuple[int, int]

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from scalemark.host.processes import (
+    ORCHESTRATOR_VARIABLE,
     kill_all,
     signal_at_end_of_parent,
     start_ticks,
     wait_readable,
 )
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
 
 # who waits for them has other attempts and a heartbeat to look after, and tries again
 _ORPHANS_END_WITHIN_S = 5.0

@@ -10,17 +10,29 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from scalemark.records.attempt import ProcessIdentity
-from scalemark.records.measurement import Outcome
+ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
+"""Environment variable with the process id of a trainer's parent, with which it dies."""
 
 # a process that cannot be looked at is taken for dead after so long without a heartbeat
 HEARTBEAT_TIMEOUT = timedelta(seconds=120)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """Identifies a process for good; its number alone is reused later."""
+
+    host: str
+    boot_id: str  # /proc/sys/kernel/random/boot_id
+    pid_namespace: str  # as /proc/self/ns/pid names it: containers number on their own
+    pid: int
+    start_ticks: int  # since boot; field 22 of /proc/PID/stat
 
 
 def this_process() -> ProcessIdentity:
@@ -288,22 +300,6 @@ def cause_of_nccl(error: str, log: str) -> str:
     """Return what CUDA refused NCCL, which its error leaves out; empty where nothing tells it."""
     causes = _NCCL_CAUSE.findall(log) if "NCCL: " in error else []
     return causes[-1] if causes else ""
-
-
-def judge_kill(*, by_kernel: bool, shares_host: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a process that SIGKILL has ended, and by whom.
-
-    `by_kernel` says that the kernel killed for memory meanwhile: it counts that for all of a
-    control group, and so for all trials that share the host.
-    """
-    if not by_kernel:
-        return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
-    if shares_host:
-        return Outcome.FAILED, (
-            "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this trial or "
-            "one beside it"
-        )
-    return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
 
 
 def signal_name(number: int) -> str:

@@ -18,9 +18,6 @@ from scalemark.records.measurement import AttemptResult, Outcome, Phase, StepSam
 from scalemark.records.trial import AXES, LARGEST_FLOAT32, TrialSpec, named
 from scalemark.text.untrusted import quoted_lines
 
-ORCHESTRATOR_VARIABLE = "SCALEMARK_ORCHESTRATOR"
-"""Environment variable with the process id of a trainer's parent, with which it dies."""
-
 WORKDIR_VARIABLE = "SCALEMARK_WORKDIR"
 """Environment variable with the folder from which a sweep was started."""
 
@@ -31,17 +28,6 @@ trials by it.
 
 PYTHONPATH_VARIABLE = "SCALEMARK_PYTHONPATH"
 """Environment variable with the PYTHONPATH that a sweep was started with, for a user's program."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessIdentity:
-    """Identifies a process for good; its number alone is reused later."""
-
-    host: str
-    boot_id: str  # /proc/sys/kernel/random/boot_id
-    pid_namespace: str  # as /proc/self/ns/pid names it: containers number on their own
-    pid: int
-    start_ticks: int  # since boot; field 22 of /proc/PID/stat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

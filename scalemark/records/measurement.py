@@ -416,6 +416,22 @@ class AttemptResult(JsonRecord):
         object.__setattr__(self, "message", quoted_lines(self.message))  # without secrets
 
 
+def judge_kill(*, by_kernel: bool, shares_host: bool) -> tuple[Outcome, str]:
+    """Return the outcome of a process that SIGKILL has ended, and by whom.
+
+    `by_kernel` says that the kernel killed for memory meanwhile: it counts that for all of a
+    control group, and so for all trials that share the host.
+    """
+    if not by_kernel:
+        return Outcome.FAILED, "killed by SIGKILL from outside (perhaps for lack of memory)"
+    if shares_host:
+        return Outcome.FAILED, (
+            "killed by SIGKILL, perhaps by the kernel: it lacked host memory, for this trial or "
+            "one beside it"
+        )
+    return Outcome.OUT_OF_MEMORY, "killed by the kernel for lack of host memory"
+
+
 def ended(outcome: Outcome, message: str) -> AttemptResult:
     """Return a result without a measurement."""
     return AttemptResult(outcome=outcome, message=message)

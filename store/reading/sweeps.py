@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from scalemark.host.processes import is_alive
-from scalemark.records.attempt import Placement, ProcessIdentity
+from scalemark.host.processes import ProcessIdentity, is_alive
+from scalemark.records.attempt import Placement
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import Outcome, State
 from scalemark.records.references import Origin

@@ -18,6 +18,7 @@ from scalemark.records.measurement import (
     AttemptResult,
     Doing,
     Outcome,
+    judge_kill,
     said_of_others,
 )
 from scalemark.run_folder import RunFolder, last_error, open_regular, with_gpu_errors
@@ -297,7 +298,7 @@ def _judge_end(ended: ProcessEnd, limits: LauncherConfig) -> tuple[Outcome, str]
         why = "ended unseen, and left no result (the fork server that started it was lost)"
         return Outcome.FAILED, why
     if ended.exit_code == -signal.SIGKILL:
-        return processes.judge_kill(by_kernel=ended.kernel_killed, shares_host=ended.shares_host)
+        return judge_kill(by_kernel=ended.kernel_killed, shares_host=ended.shares_host)
     by_itself = ended.exit_code > 0 or ended.exit_code == -signal.SIGABRT
     if by_itself and processes.says_so(ended.last_error):
         return Outcome.OUT_OF_MEMORY, processes.OUT_OF_HOST_MEMORY

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from scalemark.host import own_code, processes, software
-from scalemark.records import attempt, switches
+from scalemark.records import switches
 from scalemark.records.axes import Engine
 from scalemark.run_folder import RunFolder
 from sweeper.starts.spawn import Process, Spawn, Start
@@ -283,6 +283,6 @@ def _at_import(folder: RunFolder, environment: Mapping[str, str]) -> dict[str, s
 
 def _key(variables: Mapping[str, str]) -> Key:
     kept = {**variables}
-    for name in (*software.PLACEMENT, attempt.ORCHESTRATOR_VARIABLE):
+    for name in (*software.PLACEMENT, processes.ORCHESTRATOR_VARIABLE):
         kept.pop(name, None)
     return frozenset(kept.items())

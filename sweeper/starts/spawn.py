@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from scalemark.host import own_code
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
 from scalemark.records import attempt
 from scalemark.run_folder import RunFolder
 from sweeper.devices import host_lock
@@ -30,7 +31,7 @@ def environment(inherited: Mapping[str, str], visible_devices: str) -> dict[str,
     if own := inherited.get(attempt.PYTHONPATH_VARIABLE, inherited.get("PYTHONPATH")):
         kept[attempt.PYTHONPATH_VARIABLE] = own
     return kept | {
-        attempt.ORCHESTRATOR_VARIABLE: str(os.getpid()),
+        ORCHESTRATOR_VARIABLE: str(os.getpid()),
         attempt.WORKDIR_VARIABLE: str(Path.cwd()),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": visible_devices,

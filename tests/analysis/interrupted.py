@@ -1,6 +1,6 @@
 """A sweep of four trials that ended, or goes on, before all were run."""
 
-from scalemark.records.attempt import ProcessIdentity
+from scalemark.host.processes import ProcessIdentity
 from scalemark.records.measurement import Outcome
 from store.writer import Writer
 from tests.analysis.gpu_box import GPU_BOX, PS, on_gpus

@@ -15,8 +15,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from scalemark.host.processes import die_with
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Rank
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE, die_with
+from scalemark.records.attempt import Cluster, Rank
 from scalemark.records.measurement import EXIT_CODES, AttemptResult, Outcome
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder

@@ -36,8 +36,8 @@ import pynvml
 
 from scalemark.host.gpu_libraries import memory_in_use, processes_of, started_by_scalemark
 from scalemark.host.own_code import module_command, python_path
-from scalemark.host.processes import die_with
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Placement
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE, die_with
+from scalemark.records.attempt import Cluster, Placement
 from scalemark.records.machine import DeviceKind, XidError
 from scalemark.records.measurement import GpuTelemetry
 from scalemark.records.trial import TrialSpec

@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
 from tests.slurm import until
 from tests.sweeper.processes import assert_gone
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
 from scalemark.records.machine import DeviceKind
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import UNSEEN, GpuInUse, GpuUsers, said_in_use

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
 from sweeper import SweepRefusedError
 from sweeper.devices import host_lock
 from sweeper.devices.host_lock import VARIABLE, HostLock

@@ -14,6 +14,7 @@ from scalemark.records.measurement import Outcome
 from scalemark.run_folder import RunFolder
 from sweeper import elsewhere
 from sweeper.elsewhere import Far, Near
+from sweeper.end_elsewhere import judge
 from sweeper.launchers.prefix import Elsewhere, Remote
 from sweeper.starts import environment
 from tests.filled import PLACEMENT
@@ -289,18 +290,18 @@ def test_a_kill_is_told_from_one_by_the_kernel_on_its_host(world, tmp_path):
     near.host, near.where["shares_host"] = "b", False
     near.end = {"exit_code": -signal.SIGKILL, "signal": 0, "kernel_killed": True}
     message = "killed by the kernel for lack of host memory on b"
-    assert near._judge(0) == (4, Outcome.OUT_OF_MEMORY, message)
+    assert judge(near, 0) == (4, Outcome.OUT_OF_MEMORY, message)
     near.where["rank"] = "worker-0"  # it says so itself, and its supervisor that it was killed
-    assert near._judge(0) == (4, Outcome.OUT_OF_MEMORY, message)
+    assert judge(near, 0) == (4, Outcome.OUT_OF_MEMORY, message)
     near.end["kernel_killed"] = False
-    assert near._judge(0) == (-signal.SIGKILL, "", "")
+    assert judge(near, 0) == (-signal.SIGKILL, "", "")
 
 
 def test_a_rank_that_the_engine_of_its_host_ends_is_interrupted(tmp_path):
     near = Halves(tmp_path)._near
     near.host, near.said, near.where = "b", [], {"rank": "worker-1", "ends": []}
     near.end = {"exit_code": -signal.SIGKILL, "signal": signal.SIGTERM}
-    assert near._judge(0) == (HOST_LOST, Outcome.INTERRUPTED, "ended by SIGTERM on b")
+    assert judge(near, 0) == (HOST_LOST, Outcome.INTERRUPTED, "ended by SIGTERM on b")
 
 
 ENDS = ((r"TIME LIMIT", "timed_out", "its time limit came"),)

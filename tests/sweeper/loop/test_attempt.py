@@ -183,7 +183,7 @@ def test_what_a_killed_process_had_started_elsewhere_is_ended_with_it(begin):
     """As a user's program, which is in a session of its own."""
     script = """
         import os, subprocess, sys, time
-        from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+        from scalemark.host.processes import ORCHESTRATOR_VARIABLE
         command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
         own = {**os.environ, ORCHESTRATOR_VARIABLE: str(os.getpid())}
         child = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, start_new_session=True)

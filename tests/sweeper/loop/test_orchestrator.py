@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from scalemark.host import software
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, SweepRecord
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import SweepRecord
 from scalemark.records.measurement import AttemptResult, Doing, Outcome, State
 from scalemark.run_folder import RunFolder
 from store.database import open_for_reading

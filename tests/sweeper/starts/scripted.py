@@ -4,8 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from scalemark.host.processes import die_with
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE, die_with
 from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 from trainer import own_process

@@ -5,7 +5,7 @@ import os
 import threading
 from pathlib import Path
 
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
 from tests.sweeper.starts import scripted
 from tests.sweeper.starts.scripted import main
 

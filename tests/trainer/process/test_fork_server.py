@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
 from scalemark.run_folder import RunFolder
 from tests.specs import small
 

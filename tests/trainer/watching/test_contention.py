@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE, Cluster, Placement
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
+from scalemark.records.attempt import Cluster, Placement
 from trainer.watching import telemetry
 
 BEFORE = """cpu  616597 10059 116886 1824405 2808 0 788 524 0 0

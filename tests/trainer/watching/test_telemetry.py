@@ -13,7 +13,7 @@ import psutil
 import pynvml
 import pytest
 
-from scalemark.records.attempt import ORCHESTRATOR_VARIABLE
+from scalemark.host.processes import ORCHESTRATOR_VARIABLE
 from scalemark.records.measurement import AttemptResult, GpuTelemetry, Outcome
 from tests.conftest import PROJECT
 from tests.sweeper.fake_nvml import FakeDriver, FakeGpu
