@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -39,9 +40,9 @@ _WITH_GIT = (*_SOURCES, *_CONFIGURATION, ".json")  # what git knows is not writt
 _EXECUTABLE = b"100755"  # the mode of a file
 _LINK = b"120000"
 _SUBMODULE = b"160000"
-_MOST_SOURCES = 2_000  # of a folder that is in no checkout
-_MOST_ENTRIES = 10_000  # of folders that are looked at: data may lie below a script
-_DEEPEST = 4  # folders below it
+_MOST_SOURCES = 5_000  # of a folder that is in no checkout
+_MOST_ENTRIES = 10_000  # that are no source, one after the other: data may lie below a script
+_DEEPEST = 12  # folders below it
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of them is installed software
 _NOT_ITS_CODE = ("site-packages", "dist-packages", "node_modules", "__pycache__")
 _MOST_SEARCHED_BYTES = 2**20  # of one source, for the variables that it names
@@ -363,22 +364,27 @@ def _found_below(place: Path, wanted: Callable[[str], bool] = is_source) -> Iter
     """Yield the files of source in a folder and below it, those of upper folders first; or files
     whose relative names are `wanted`.
     """
-    level, num_seen = [place], 0
+    level = [place]
+    num_without: Counter[tuple[str, ...]] = Counter()  # entries since the last file, of a branch
     for _ in range(_DEEPEST + 1):
         below: list[Path] = []
         for folder in level:
-            if num_seen > _MOST_ENTRIES or not (folder == place or _may_be_its_code(folder)):
+            branch = folder.relative_to(place).parts[:1]
+            if num_without[branch] > _MOST_ENTRIES:
+                continue
+            if folder != place and not _may_be_its_code(folder):
                 continue
             files, folders = [], []
             with suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
-                    num_seen += 1
+                    num_without[branch] += 1
                     if entry.name.startswith("."):
                         continue
                     if entry.is_dir():
                         folders.append(Path(entry.path))
                     elif wanted(os.path.relpath(entry.path, place)) and entry.is_file():
                         files.append(Path(entry.path))
+                        num_without[branch] = 0
             yield from sorted(files)
             below += sorted(folders)
         level = below

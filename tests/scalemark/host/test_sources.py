@@ -440,6 +440,18 @@ def test_code_that_cannot_be_known_equals_no_other(monkeypatch):
     assert key(words) != here
 
 
+def test_code_counts_behind_data_and_in_deep_folders(monkeypatch):
+    """A bug: where git knows nothing, `data/` hid what is in `mylib/`, and five folders the rest."""
+    deep = "src/" + "deeper/" * 9 + "kernels.py"
+    for name in ("train.py", "mylib/model.py", deep, *(f"data/{num}.jpeg" for num in range(30))):
+        write(name, "1")
+    monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
+    for name in ("mylib/model.py", deep):
+        before = key([sys.executable, "train.py"])
+        write(name, "2")
+        assert key([sys.executable, "train.py"]) != before, name
+
+
 def test_data_below_a_script_is_not_looked_through(monkeypatch):
     write("train.py", "print(1)\n")
     write("pkg/model.py", "layers = 3\n")
