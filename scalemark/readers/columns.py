@@ -413,12 +413,16 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     bare = begin.rstrip(" \t:='\"|>")
     bounds = [match.end() for match in _BOUNDARY.finditer(bare)]
     label = begin[bounds[-1] :] if bounds else begin
-    ends = [match.end() for match in _AFTER_NUMBER.finditer(label)]
-    ends = [end for end in ends if end < len(label) and not words.COUNTED.search(label)]
-    if ends:
-        yield _UNIT_BEFORE.sub("", label[ends[-1] :].lstrip())
-    if not ends or not re.search(r"[:=]\s*\S", label):  # of another number, with its name
+    numbers = [match for match in _AFTER_NUMBER.finditer(label) if match.end() < len(label)]
+    if not numbers or words.COUNTED.search(label):
         yield label.lstrip()
+    else:
+        yield _UNIT_BEFORE.sub("", label[numbers[-1].end() :].lstrip())
+        after = numbers[-2].end() if len(numbers) > 1 else 0
+        name = label[after : numbers[-1].start()].strip()
+        is_rate = not name.endswith("(") and words.role_of(name) is not None
+        if not is_rate and not re.search(r"[:=]\s*\S", label):
+            yield label.lstrip()  # of another number, with its name
     if _ENDS_WITH_NUMBER.search(label):
         yield ""
 
