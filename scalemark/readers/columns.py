@@ -418,9 +418,12 @@ def labels_before(line: str, place: int) -> Iterator[str]:
         yield label.lstrip()
     else:
         yield _UNIT_BEFORE.sub("", label[numbers[-1].end() :].lstrip())
-        after = numbers[-2].end() if len(numbers) > 1 else 0
-        name = label[after : numbers[-1].start()].strip()
-        is_rate = not name.endswith("(") and words.role_of(name) is not None
+        begins = [0, *(match.end() for match in numbers)]
+        names = [
+            label[begin : match.start()].strip()
+            for begin, match in zip(begins, numbers, strict=False)
+        ]
+        is_rate = any(words.role_of(name) for name in names if not name.endswith("("))
         if not is_rate and not re.search(r"[:=]\s*\S", label):
             yield label.lstrip()  # of another number, with its name
     if _ENDS_WITH_NUMBER.search(label):

@@ -474,7 +474,7 @@ def _by_label(words: Sequence[str], units: Sequence[str]) -> Role | None:
     of_time = _time_of(words, words)
     if of_time and (of_time.name != "step_s" or words[0] in ("s", "sec", "secs", "seconds")):
         return of_time
-    item = _numerator(words)
+    item = None if SECONDS.keys() & units else _numerator(words)
     if item is None and not units:
         item = _short(words)
     if item is not None:
