@@ -320,14 +320,27 @@ def _files_of_checkout(root: Path, state: software.Checkout | None) -> dict[str,
 
 
 def _beside(root: Path, files: Mapping[str, str]) -> Iterator[str]:
-    """Yield modules that git ignores in folders of modules that it knows, as generated ones."""
-    for folder in sorted({(root / name).parent for name in files if name.endswith(".py")}):
+    """Yield modules that git ignores in folders of modules that it knows, as generated ones, and
+    those of packages there that it ignores and sources import.
+    """
+    known = [root / name for name in files if name.endswith(".py")]
+    folders = {file.parent for file in known}
+    packages = []
+    for folder in sorted(folders):
         with suppress(OSError):
             for file in sorted(folder.iterdir()):
                 name = str(file.relative_to(root))
-                is_hidden = file.name.startswith(".") or name in files
-                if file.name.endswith(_SOURCES) and not is_hidden and file.is_file():
+                if file.name.startswith(".") or name in files:
+                    continue
+                if file.name.endswith(_SOURCES) and file.is_file():
                     yield name
+                elif file not in folders and any(file.glob("*.py")):
+                    packages.append(file)
+    if packages:
+        imported: set[str] = set().union(*(_imported_by(_text_of(file)) for file in known))
+        for package in packages:
+            if package.name in imported:
+                yield from (str(file.relative_to(root)) for file in _found_below(package))
 
 
 def is_source(name: str, mode: bytes = b"") -> bool:

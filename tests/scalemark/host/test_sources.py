@@ -440,6 +440,20 @@ def test_code_that_cannot_be_known_equals_no_other(monkeypatch):
     assert key(words) != here
 
 
+def test_a_package_that_git_ignores_counts_where_it_is_imported():
+    write(".gitignore", "local\nwandb\n")
+    write("train.py", "import wandb\nfrom local.deep import model\n")
+    write("local/__init__.py", "")
+    write("local/deep/model.py", "x = 1\n")
+    git("init")
+    commit(".")
+    before = key([sys.executable, "train.py"])
+    write("wandb/run-1/files/code/train.py", "x = 1\n")
+    assert key([sys.executable, "train.py"]) == before
+    write("local/deep/model.py", "x = 2\n")
+    assert key([sys.executable, "train.py"]) != before
+
+
 def test_code_counts_behind_data_and_in_deep_folders(monkeypatch):
     """A bug: where git knows nothing, `data/` hid what is in `mylib/`, and five folders the rest."""
     deep = "src/" + "deeper/" * 9 + "kernels.py"
