@@ -245,6 +245,7 @@ def test_hosts_that_do_not_answer_or_lack_the_project_are_refused(ssh_hosts):
             "ended with exit code 0 and ran nothing",
         ),
         (["launcher.hosts=[a]"], "launcher=local ignores it"),
+        (["launcher.orphan_timeout_s=20"], "orphan_timeout_s: launcher=local ignores it"),
         (["launcher=prefix", "engine=simulated"], "choose launcher=local"),
         (["launcher=slurm"], "no srun on the path"),
     ],

@@ -329,6 +329,7 @@ def _check_heeded(launcher: LauncherConfig) -> None:
     }
     for setting in ("hosts", "num_hosts", "options", "python"):
         heeded_by[setting] = tuple(name for name in LAUNCHERS if setting in LAUNCHERS[name].heeds)
+    heeded_by["orphan_timeout_s"] = heeded_by["python"]  # those that run attempts elsewhere
     for setting, launchers in heeded_by.items():
         is_set = getattr(launcher, setting) != getattr(defaults, setting)
         if is_set and launcher.name not in launchers:

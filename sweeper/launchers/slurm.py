@@ -85,17 +85,11 @@ class Launcher(prefix.Launcher):
                 limit_min = max(limit_min, minutes(limit))
                 if not _NOT_UP.search(state):
                     gpus[name] = num_gpus(gres)
-        where = "the default partition"
-        if settings.partition:
-            where = f"the partition {settings.partition}"
-        if not asked and not limit_min:
+        where = f"the partition {settings.partition}" if asked else "the default partition"
+        if not limit_min or not asked <= names:
+            problem = "no such partition" if asked else "the cluster has no default partition"
             raise SweepRefusedError(
-                "launcher=slurm: the cluster has no default partition; name one of "
-                f"{', '.join(sorted(names))} by launcher.slurm.partition"
-            )
-        if not asked <= names or not limit_min:
-            raise SweepRefusedError(
-                f"launcher.slurm.partition={settings.partition}: no such partition; "
+                f"launcher.slurm.partition={settings.partition or 'null'}: {problem}; "
                 f"there are {', '.join(sorted(names))}"
             )
         if settings.time_min is not None and not 1 <= settings.time_min <= limit_min:

@@ -5,7 +5,6 @@ from scalemark.abilities import LauncherAbilities
 ABILITIES = LauncherAbilities(settings=None, heeds=("hosts", "options", "python"))
 
 from collections.abc import Sequence
-from functools import cache
 
 from sweeper import SweepRefusedError
 from sweeper.launchers import prefix
@@ -33,12 +32,8 @@ class Launcher(prefix.Launcher):
 
     def address(self, host: str) -> str:
         """Return the host name that ssh's configuration has for this host."""
-        for line in _configuration("ssh", "-G", *self.config.launcher.options, host):
+        command = ("ssh", "-G", *self.config.launcher.options, host)
+        for line in prefix.ask(command, "launcher=ssh").stdout.splitlines():
             if line.startswith("hostname "):
                 return line.split()[1]
         return super().address(host)
-
-
-@cache  # asked once per host, not per attempt
-def _configuration(*command: str) -> list[str]:
-    return prefix.ask(command, "launcher=ssh").stdout.splitlines()

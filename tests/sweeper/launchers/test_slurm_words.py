@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from sweeper import SweepRefusedError
 from sweeper.launchers import slurm
 from sweeper.launchers.slurm import minutes, num_gpus
 from tests.conf.test_resolve import config
@@ -27,6 +28,17 @@ def test_inside_a_job_its_gpus_count_not_those_of_the_node(monkeypatch):
     launcher.config = config("launcher=slurm")
     launcher.config.hardware.device_kind = "gpu"
     assert launcher.find_hosts() == (["n1", "n2"], 2)
+
+
+def test_a_cluster_without_a_default_partition_wants_one_named(monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+    monkeypatch.setattr(slurm, "_nodes", lambda of: [["n1", "p", "idle", "1:00", "gpu:8"]])
+    monkeypatch.setattr(slurm, "PROGRAMS", ())
+    launcher = slurm.Launcher.__new__(slurm.Launcher)
+    launcher.config = config("launcher=slurm")
+    said = "partition=null: the cluster has no default partition; there are p"
+    with pytest.raises(SweepRefusedError, match=said):
+        launcher.find_hosts()
 
 
 @pytest.mark.parametrize(
