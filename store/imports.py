@@ -69,6 +69,8 @@ _TIME = re.compile(
     r"\btime\b|\blatency\b|[(\[]\s*(?:ms|s|secs?|seconds|min|minutes|h|hours)\s*[)\]]",
     re.IGNORECASE,
 )
+_RATIO = re.compile(r"speed[ _-]?up|efficiency|ratio\b|acceleration|\bscaling\b", re.IGNORECASE)
+_OF_ONE_HOST = re.compile(r"(?:/|\bper[ _]|_per_)\s?(?:node|host|machine|server)", re.IGNORECASE)
 _BEHIND_NUMBER = re.compile(  # a spread, a speed-up or the mark of a footnote
     r"(?<=\w)\s*(?:(?:±|\+/?-)\s*[\d.,]+|\(\d[\d.,]*\s*[x×%]?\)|[*†‡§]+|<sup>\w+</sup>|\[[\da-f]\])$",
     re.IGNORECASE,
@@ -398,7 +400,18 @@ def _unit_of_rate(columns: Mapping[str, str], said: ImportOptions) -> tuple[str,
         raise ValueError(
             f"column {batch}: batch_size is that of one GPU; wanted --map {batch}=global_batch_size"
         )
+    gpus = shown(column_of.get("num_gpus", ""))
+    if _OF_ONE_HOST.search(gpus):
+        raise ValueError(
+            f"column {gpus}: num_gpus is that of all hosts together; wanted a column with that"
+        )
     for name in _TIMES.keys() & column_of.keys():
+        other = _OTHER_UNIT.search(column_of[name])
+        if other and "items_per_step" not in {*column_of, *said.constants}:
+            raise ValueError(
+                f"column {shown(column_of[name])}: {other[0].strip()}, which is no step; say how "
+                "many items it has with --set items_per_step=NUMBER"
+            )
         time = role_of(column_of[name], "")
         if time and time.name in _TIMES and time.name != name:
             shown_column = shown(column_of[name])
@@ -415,6 +428,8 @@ def _unit_of_rate(columns: Mapping[str, str], said: ImportOptions) -> tuple[str,
             "name it so"
         )
     rate = None if column == "throughput" else role_of(unit, "")
+    if rate is None and _RATIO.search(column):
+        raise ValueError(f"column {shown(column)}: a ratio, and no throughput; leave it out")
     if rate is None and _TIME.search(column):
         raise ValueError(
             f"column {shown(column)}: a time, and no throughput; that of a step is "

@@ -138,6 +138,37 @@ def test_a_time_is_no_throughput(tmp_path, column):
         read(tmp_path / "t.csv", f"{column}=throughput")
 
 
+@pytest.mark.parametrize(
+    ("columns", "arguments", "asked"),
+    [
+        ("GPUs,speedup", (GPUS, "speedup=throughput"), "a ratio, and no throughput"),
+        ("GPUs,Acceleration Rate", (GPUS, "Acceleration Rate=throughput"), "a ratio"),
+        (
+            "gpus_per_node,img/s",
+            ("gpus_per_node=num_gpus", "img/s=throughput"),
+            "that of all hosts",
+        ),
+        (
+            "GPUs,time per epoch (s)",
+            (GPUS, "time per epoch (s)=step_s"),
+            "which is no step; say how",
+        ),
+    ],
+)
+def test_what_looks_like_a_number_that_is_wanted_is_refused(tmp_path, columns, arguments, asked):
+    (tmp_path / "t.csv").write_text(f"{columns}\n2,12.5\n")
+    with pytest.raises(StoreError, match=asked):
+        read(tmp_path / "t.csv", *arguments)
+
+
+def test_a_time_of_an_epoch_counts_where_its_items_are_said(tmp_path):
+    (tmp_path / "t.csv").write_text("num_gpus,time per epoch (s)\n2,10\n")
+    (found,) = read(
+        tmp_path / "t.csv", "time per epoch (s)=step_s", items_per_step="500", item="images"
+    )
+    assert found.throughput == 50
+
+
 CELLS = {  # None: refused
     "1828.21(1.780)": 1828.21,
     "2798.55 (2.725x)": 2798.55,
