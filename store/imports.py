@@ -65,11 +65,11 @@ _OTHER_UNIT = re.compile(
     r"|\w*flops?(?![a-z])",
     re.IGNORECASE,
 )
-_TIME = re.compile(
-    r"\btime\b|\blatency\b|[(\[]\s*(?:ms|s|secs?|seconds|min|minutes|h|hours)\s*[)\]]",
+_NO_RATE = re.compile(
+    r"\btime\b|\blatency\b|[(\[]\s*(?:ms|s|secs?|seconds|min|minutes|h|hours)\s*[)\]]"
+    r"|speed[ _-]?up|efficiency|ratio\b|acceleration|\bscaling\b",
     re.IGNORECASE,
 )
-_RATIO = re.compile(r"speed[ _-]?up|efficiency|ratio\b|acceleration|\bscaling\b", re.IGNORECASE)
 _OF_ONE_HOST = re.compile(r"(?:/|\bper[ _]|_per_)\s?(?:node|host|machine|server)", re.IGNORECASE)
 _BEHIND_NUMBER = re.compile(  # a spread, a speed-up or the mark of a footnote
     r"(?<=\w)\s*(?:(?:±|\+/?-)\s*[\d.,]+|\(\d[\d.,]*\s*[x×%]?\)|[*†‡§]+|<sup>\w+</sup>|\[[\da-f]\])$",
@@ -428,12 +428,10 @@ def _unit_of_rate(columns: Mapping[str, str], said: ImportOptions) -> tuple[str,
             "name it so"
         )
     rate = None if column == "throughput" else role_of(unit, "")
-    if rate is None and _RATIO.search(column):
-        raise ValueError(f"column {shown(column)}: a ratio, and no throughput; leave it out")
-    if rate is None and _TIME.search(column):
+    if rate is None and (no_rate := _NO_RATE.search(column)):
         raise ValueError(
-            f"column {shown(column)}: a time, and no throughput; that of a step is "
-            f"{' or '.join(_TIMES)}"
+            f"column {shown(column)}: {no_rate[0]}, and no throughput; wanted items per second, or "
+            f"the time of a step as {' or '.join(_TIMES)}"
         )
     if rate is None or rate.aside:
         return "", factor

@@ -134,15 +134,15 @@ def test_a_rate_has_the_unit_of_its_column(tmp_path, column):
 def test_a_time_is_no_throughput(tmp_path, column):
     """A bug: 0.08 ms on 8 GPUs counted as 0.08 items/s, and 0.54 ms on one as 0.54."""
     (tmp_path / "t.csv").write_text(f"num_gpus,{column}\n2,12.5\n")
-    with pytest.raises(StoreError, match="a time, and no throughput"):
+    with pytest.raises(StoreError, match="and no throughput; wanted items per second"):
         read(tmp_path / "t.csv", f"{column}=throughput")
 
 
 @pytest.mark.parametrize(
     ("columns", "arguments", "asked"),
     [
-        ("GPUs,speedup", (GPUS, "speedup=throughput"), "a ratio, and no throughput"),
-        ("GPUs,Acceleration Rate", (GPUS, "Acceleration Rate=throughput"), "a ratio"),
+        ("GPUs,speedup", (GPUS, "speedup=throughput"), "speedup, and no throughput"),
+        ("GPUs,Acceleration Rate", (GPUS, "Acceleration Rate=throughput"), "Acceleration, and"),
         (
             "gpus_per_node,img/s",
             ("gpus_per_node=num_gpus", "img/s=throughput"),
