@@ -207,8 +207,6 @@ _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re
 _BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]，；]|\s{2,}|\)\s|\s-\s")
 _NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?%)")
 _IS_NAME = re.compile(rf"[\w/]*['\"]?\s*[:=](?!\s+(?!{words.NOT_FINITE})[A-Za-z])")
-_BESIDE = re.compile(r"[\d.]\s*\(\s*$")
-_UNIT_BEFORE = re.compile(r"^\S*/\S+\s*(?=\($)")  # of the number before, as `img/s/GPU (`
 _OF_NUMBER_BEFORE = re.compile(r"^(?:[A-Za-z]+/s(?:ec)?(?:/\w+)?|[KMGTP]?FLOP[Ss]?)[\s|]+")
 _IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IGNORECASE)
 _CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×*])\s*$", re.I)
@@ -367,8 +365,6 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             if role is None or multiple != beside or _is_something_else(role, match[0], line):
                 continue
             before = line[: match.start()]
-            if not unit and _BESIDE.search(before):
-                break  # the mean of the number before it
             if _CLAIMED.search(label) or (role.name in words.OF_ITEMS and _IS_STEP.search(before)):
                 break  # by another word, as in `images/s on 4 GPUs`
             is_of_bar = bool(BEFORE_RATE.search(before))
@@ -417,7 +413,7 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     if not numbers or words.COUNTED.search(label):
         yield label.lstrip()
     else:
-        yield _UNIT_BEFORE.sub("", label[numbers[-1].end() :].lstrip())
+        yield label[numbers[-1].end() :].lstrip()
         begins = [0, *(match.end() for match in numbers)]
         names = [
             label[begin : match.start()].strip()
