@@ -75,6 +75,9 @@ _BEHIND_NUMBER = re.compile(  # a spread, a speed-up or the mark of a footnote
     r"(?<=\w)\s*(?:(?:±|\+/?-)\s*[\d.,]+|\(\d[\d.,]*\s*[x×%]?\)|[*†‡§]+|<sup>\w+</sup>|\[[\da-f]\])$",
     re.IGNORECASE,
 )
+_UNIT_BEHIND = re.compile(  # as 1024 img/s
+    r"(?<=[\dkMG ])[a-z]+ ?(?:/|per) ?s(?:ec(?:ond)?)?(?:/\w+)?$", re.IGNORECASE
+)
 _RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # of Markdown, below the names
 _MARKDOWN = re.compile(r"\A\s*\||^[ \t]*\|.*\n[ \t]*\|(?=.*-)[ \t|:-]*$", re.MULTILINE)
 _CELL_END = re.compile(r"(?<!\\)\|")
@@ -112,7 +115,7 @@ class ForeignTable:
     path: str
     columns: tuple[str, ...]
     # each with its place
-    rows: list[tuple[str, Sequence[str | None]]] = field(default_factory=list)
+    rows: list[tuple[str, list[str | None]]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     # where commas part the cells, 1.234 is a number with decimals; else it may be 1234
     is_comma_separated: bool = True
@@ -244,7 +247,7 @@ def understood(table: ForeignTable, said: ImportOptions) -> Meanings:
         columns, by_pattern = _columns(table, said, constants)
         names = {*constants, *columns.values()} - {_IGNORED}
         _check_needed(table, columns, names)
-        rate_item, multiple = _unit_of_rate(columns, said)
+        rate_item, multiple = _unit_of_rate(table, columns, said)
         if "item" not in names:
             constants["item"] = rate_item or ITEMS
             if names & _TIMES.keys() and "items_per_step" not in names:
@@ -389,10 +392,12 @@ def _check_needed(table: ForeignTable, columns: Mapping[str, str], names: set[st
         )
 
 
-def _unit_of_rate(columns: Mapping[str, str], said: ImportOptions) -> tuple[str, float]:
-    """Return what the name of the column of throughput says is counted, empty where it says
-    nothing, and the multiple of it. Refuse a name that speaks of a time, or of another unit of
-    time than seconds, or leaves open of how many GPUs it is.
+def _unit_of_rate(
+    table: ForeignTable, columns: Mapping[str, str], said: ImportOptions
+) -> tuple[str, float]:
+    """Return what the name of the column of throughput, or the unit in its cells, says is counted,
+    empty where they say nothing, and the multiple of it. Refuse a name that speaks of a time, or of
+    another unit of time than seconds, or leaves open of how many GPUs it is.
     """
     column_of = {name: column for column, name in columns.items()}
     batch = shown(column_of.get("batch_size", ""))
@@ -419,6 +424,8 @@ def _unit_of_rate(columns: Mapping[str, str], said: ImportOptions) -> tuple[str,
                 f"column {shown_column}: no {name}; wanted --map {shown_column}={time.name}"
             )
     column = column_of.get("throughput", "throughput")
+    if column in table.columns and (unit := _take_unit(table, table.columns.index(column))):
+        column = f"{column} {unit}"
     multiple, unit = multiple_of(column)
     factor = number(f"1{multiple}") or 1.0
     other = _OTHER_UNIT.search(column)
@@ -452,6 +459,18 @@ def _unit_of_rate(columns: Mapping[str, str], said: ImportOptions) -> tuple[str,
     if rate.name == "steps_per_s":
         return STEPS, factor
     return item_of(rate.item or ITEMS), factor
+
+
+def _take_unit(table: ForeignTable, place: int) -> str:
+    """Take the unit of all cells of a column off them, and return it; empty where they differ."""
+    found = [_UNIT_BEHIND.search(cells[place] or "") for _, cells in table.rows if cells[place]]
+    units = {match[0] if match else "" for match in found}
+    if len(units) != 1 or not (unit := units.pop()):
+        return ""
+    for _, cells in table.rows:
+        if cell := cells[place]:
+            cells[place] = cell.removesuffix(unit).rstrip()
+    return unit
 
 
 def _check_repeats(

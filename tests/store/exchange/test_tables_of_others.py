@@ -118,6 +118,21 @@ UNITS = {  # of a column, and what a row of 12.5 and 2 GPUs has; None: refused
 }
 
 
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("1024 img/s", (1024, "images")),
+        ("2.84M tok/s", (2_840_000, "tokens")),
+        ("12k samples/sec", (12_000, "samples")),
+        ("5 images per second", (5, "images")),
+    ],
+)
+def test_a_rate_has_the_unit_of_all_cells(tmp_path, cell, expected):
+    (tmp_path / "t.csv").write_text(f"num_gpus;speed\n2;{cell}\n4;{cell}\n")
+    found = throughputs(tmp_path / "t.csv", "speed=throughput")
+    assert found == [(num, expected[1], expected[0]) for num in (2, 4)]
+
+
 @pytest.mark.parametrize("column", UNITS)
 def test_a_rate_has_the_unit_of_its_column(tmp_path, column):
     (tmp_path / "t.csv").write_text(f"num_gpus;{column}\n2;12.5\n")
