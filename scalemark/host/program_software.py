@@ -89,7 +89,9 @@ def code_of(
     digest = hashlib.sha256()
     places = [place for place in _places(words, folder, imported) if place not in apart]
     states = [software.checkout(place) for place in places]
-    modules, is_known = _modules_of_added_folders(words, folder, [*places, *apart])
+    place_of_code = _folder_of_code(words, folder.resolve())
+    own = list(_sources_below(place_of_code))
+    modules, is_known = _modules_of_added_folders(words, folder, own, [*places, *apart])
     for name, file in sorted(modules.items()):
         content = software.git_content(file)
         digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
@@ -115,18 +117,19 @@ def code_of(
     program = {"commit": commit, "code": code, "files": _files_digest(words, folder, apart)}
     if not is_known:
         program["loads"] = "modules of unknown folders"
-    sources = dict.fromkeys([*_sources(words, folder), *modules.values()])
+    sources = dict.fromkeys([*own, *modules.values()])
     for place in places:
-        sources.update(dict.fromkeys(_sources_below(place)))
+        if place != place_of_code:
+            sources.update(dict.fromkeys(_sources_below(place)))
     return program, sources
 
 
 def _modules_of_added_folders(
-    words: Sequence[str], folder: Path, places: Sequence[Path]
+    words: Sequence[str], folder: Path, sources: Sequence[Path], places: Sequence[Path]
 ) -> tuple[dict[str, Path], bool]:
     """Return the modules, by their names, that the program imports from folders which its
-    sources add to `sys.path`, and files of code that these name in quotes; and whether the folders
-    are known. Places count as a whole.
+    `sources` add to `sys.path`, and files of code that these name in quotes; and whether the
+    folders are known. Places count as a whole.
 
     A folder is a text in quotes, as "../lib", seen from where it runs, from its source, or from two
     folders above that: of those that are too many no module is imported.
@@ -136,7 +139,7 @@ def _modules_of_added_folders(
     is_known = True
     imported: set[str] = set()
     modules: dict[str, Path] = {}
-    for file in _sources(words, folder):
+    for file in sources:
         text = _text_of(file)
         imported |= _imported_by(text)
         for base, name in product(
@@ -403,11 +406,6 @@ def _found_below(place: Path, wanted: Callable[[str], bool] = is_source) -> Iter
         level = below
 
 
-def _sources(words: Sequence[str], folder: Path) -> Iterator[Path]:
-    """Yield the sources in and below the folder of a program's code, as many as are looked at."""
-    return _sources_below(_folder_of_code(words, folder.resolve()))
-
-
 def _sources_below(place: Path) -> Iterator[Path]:
     return islice(_found_below(place, lambda name: name.endswith(_SOURCES)), _MOST_SOURCES)
 
@@ -424,6 +422,8 @@ def written_since(words: Sequence[str], folder: Path, time_s: float) -> list[str
 
 
 def _may_be_its_code(folder: Path) -> bool:
+    if folder == folder.parent:  # the "/" of a path that is joined, with a folder `sys`
+        return False
     if folder.name in _NOT_ITS_CODE or software.is_of_a_sweep(folder):
         return False
     return not any((folder / name).exists() for name in _ENVIRONMENTS)

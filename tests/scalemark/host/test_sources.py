@@ -342,6 +342,17 @@ def test_modules_of_folders_that_a_program_adds_count_where_it_imports_them(how,
     assert named() == before or "PYTHONPATH" in words
 
 
+def test_the_root_of_all_files_holds_no_modules_of_a_program(tmp_path, monkeypatch):
+    """A bug: of `"/"` in quotes beside sys.path, and `import sys`, all of /sys was walked, and /run counted."""
+    top = tmp_path.resolve().parts[1]
+    write("work/train.py", f'import sys, {top}\nsys.path.insert(0, "/".join([HERE, "lib"]))\n')
+    write("other.py", "x = 1\n")
+    monkeypatch.chdir("work")
+    before = key([sys.executable, "train.py"])
+    write("../other.py", "x = 2\n")
+    assert key([sys.executable, "train.py"]) == before
+
+
 @pytest.mark.parametrize("words", [f"{sys.executable} train.py", "sh run.sh"])
 def test_files_that_sources_name_count_wherever_they_lie(words, monkeypatch):
     """A bug: a module loaded by its file, and the settings in a script of a shell, were not seen."""
