@@ -20,6 +20,7 @@ An attempt waits for the start of both, which import little besides the standard
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import platform
@@ -65,6 +66,7 @@ _KEPT_BACK = (  # of this host
 LOOK_EVERY_S = 0.5
 FORWARD_EVERY_S = 0.2  # signals
 LAST_WORDS_S = 1.0  # of a command that has ended
+PRIVATE = "scalemark-attempt-"  # begins the names of folders on a host
 PART_BYTES = 2**16  # of a file, in one message
 
 
@@ -348,7 +350,7 @@ class Far:
         """Work in a private folder, or in the run folder where this is its host."""
         folder = self._request["folder"]
         if not folder:
-            folder = self._private = Path(tempfile.mkdtemp(prefix="scalemark-"))
+            folder = self._private = make_private()
             for file in self._request["files"]:
                 self._receive(file)
         os.chdir(folder)
@@ -454,6 +456,25 @@ class Far:
         self._signal(signal.SIGKILL)
         self._remove_private()
         os._exit(1)
+
+
+def make_private() -> Path:
+    """Make a folder for an attempt, and remove those whose process was killed: Slurm kills what is
+    left of a job. It is locked, until this process ends, before it has the name that others see.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{PRIVATE}*"):
+        with suppress(OSError):  # its process lives, or it is another user's
+            os.close(_lock(left))
+            shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix="."))
+    _lock(made)
+    return made.rename(made.with_name(f"{PRIVATE}{made.name[1:]}"))
+
+
+def _lock(folder: Path) -> int:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
 
 
 def host_kind() -> str:

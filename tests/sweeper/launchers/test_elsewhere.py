@@ -3,7 +3,9 @@
 import fcntl
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -233,6 +235,18 @@ def test_lines_are_seen_while_they_are_added_and_large_files_in_the_end(tmp_path
     assert (halves.here / "steps.jsonl").read_text() == steps
     assert (halves.here / "model.bin").read_bytes() == b"m" * 25
     assert (halves.here / "result.json").read_text() == "{}"
+
+
+def test_a_folder_that_a_killed_process_left_is_removed_by_the_next(tmp_path, monkeypatch):
+    """A bug: each rank of a job left its folder on its node, as Slurm kills what is left of a job."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    make = "from sweeper import elsewhere; elsewhere.make_private()"
+    subprocess.run([sys.executable, "-c", make], check=True)
+    (left,) = tmp_path.iterdir()
+    own = [elsewhere.make_private() for _ in range(2)]
+    assert not left.exists()
+    assert sorted(tmp_path.iterdir()) == sorted(own)
 
 
 RELAY = ("sh", "-c", 'cat | "$@" | cat', "relay")
