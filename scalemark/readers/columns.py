@@ -216,6 +216,7 @@ _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     r"\S*\s+(?:[KMGT]i?B\s+)?(?=\D)",  # and the memory before it
     re.IGNORECASE,
 )
+_BELOW_NAME = re.compile(r"[A-Za-z]/$")
 _ENDS_WITH_WINDOW = re.compile(r"\d+ ?(?:s|sec|seconds|min): ?$")
 _ENDS_WITH_NUMBER = re.compile(rf"(?:\d[:\])]?|\b{words.NOT_FINITE})\s*$")
 _NO_STEP = re.compile(
@@ -352,6 +353,8 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
         end = match.end()
         if any(form.match(line, end) for form in (_IN_LABEL, _OF_SEVERAL, _NO_RATE)):
             continue
+        if _BELOW_NAME.search(line, 0, match.start()):  # `time/100 steps`
+            continue
         unit, beside = _unit_after(line, end), words.multiple_beside(line, match.start(), end)
         labels = list(labels_before(line, match.start()))
         if "/" in unit:  # then that of the number before is no part of the label
@@ -410,8 +413,10 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     bounds = [match.end() for match in _BOUNDARY.finditer(bare)]
     label = begin[bounds[-1] :] if bounds else begin
     numbers = [match for match in _AFTER_NUMBER.finditer(label) if match.end() < len(label)]
-    if not numbers or words.COUNTED.search(label):
-        yield label.lstrip()
+    counted = words.COUNTED.search(label)
+    if not numbers or counted:
+        others = [match.end() for match in numbers if counted and match.end() <= counted.start()]
+        yield label[max(others, default=0) :].lstrip()
     else:
         yield label[numbers[-1].end() :].lstrip()
         begins = [0, *(match.end() for match in numbers)]
