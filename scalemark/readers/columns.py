@@ -213,7 +213,8 @@ _CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×
 _OF_BARS = ("it/s", "s/it")
 _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     rf"(?:\d(?![\d.]*(?:-(?:gpu|device|chip)s?|\s(?:gpus|devices|chips))\b)|\b{words.NOT_FINITE}\b)"
-    r"\S*\s+(?:[KMGT]i?B\s+)?(?=\D)",  # and the memory before it
+    # and what it counts, where a name follows
+    r"\S*\s+(?:[KMGT]i?B\s+|(?:m?s|secs?|seconds)\s+(?=[a-z_]+[:=]))?(?=\D)",
     re.IGNORECASE,
 )
 _BELOW_NAME = re.compile(r"[A-Za-z]/$")
