@@ -214,7 +214,7 @@ _OF_BARS = ("it/s", "s/it")
 _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     rf"(?:\d(?![\d.]*(?:-(?:gpu|device|chip)s?|\s(?:gpus|devices|chips))\b)|\b{words.NOT_FINITE}\b)"
     # and what it counts, where a name follows
-    r"\S*\s+(?:[KMGT]i?B\s+|(?:m?s|secs?|seconds)\s+(?=[a-z_]+[:=]))?(?=\D)",
+    r"\S*\s+(?:[KMGT]i?B\s+|(?:m?s|secs?|seconds)\s+(?!per\b)(?=[a-z_]+[:=\s]))?(?=\D)",
     re.IGNORECASE,
 )
 _BELOW_NAME = re.compile(r"[A-Za-z]/$")

@@ -135,7 +135,11 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step {n}00 samples/s (cumulative) 59{n}.3", [591.3, 592.3, 593.3], None),
     ("Step {n}00: Ran 100 train steps in 12.{n} secs", [0.121, 0.122, 0.123], None),
     ("step {n} sec per 1000 images: 2{n}", [1000 / 21, 1000 / 22, 1000 / 23], None),
-    ("step {n}0 reader_cost: 6.0 s batch_cost: 6.{n} s samples: 5632 ips: 81{n}.5", [811.5, 812.5, 813.5], None),
+    (
+        "step {n}0 reader_cost: 6.0 s batch_cost: 6.{n} s samples: 5632 ips: 81{n}.5",
+        [811.5, 812.5, 813.5],
+        None,
+    ),
     ("step {n}00 loss 1.{n} time/100 steps: 35.{n}s", [0.351, 0.352, 0.353], None),
     ("time_per_100_iters: 35.{n}, iter: {n}00", [0.351, 0.352, 0.353], None),
     ('{{"iter": {n}00, "time_per_100_iters": 35.{n}}}', [0.351, 0.352, 0.353], None),
