@@ -3,7 +3,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from rich.console import Console
@@ -175,16 +175,24 @@ def _headline_of_several(answers: Sequence[Recommendation]) -> str:
     ordered = sorted(models_of.items(), key=lambda item: -len(item[1]))
     bests = []
     for choice, models in ordered[:_MOST_NAMED]:
-        of_models = listed([*models])
-        if len(models) > _MOST_NAMED:
-            of_models = f"{len(models)} models"
-        bests.append(f"{choice} for {of_models}")
+        bests.append(f"{choice} for {_models(models)}")
     if len(ordered) > _MOST_NAMED:
         bests.append(f"{counted(len(ordered) - _MOST_NAMED, 'other way')} for the others")
     text = f"Fastest: {listed(bests)}."
     if _are_single_runs(answers):
-        text += badges.repeat_first([answer.pick for answer in answers if answer.pick])
+        return text + badges.repeat_first([answer.pick for answer in answers if answer.pick])
+    doubted: dict[str, None] = {}
+    for answer in answers:
+        ranking, question = answer.ranking, answer.question
+        if ranking and not question.is_published and (ranking.tied or not ranking.is_sure):
+            doubted[question.model] = None
+    if doubted:
+        text += f" Others may be as fast for {_models(doubted)}."
     return text
+
+
+def _models(names: Collection[str]) -> str:
+    return listed([*names]) if len(names) <= _MOST_NAMED else f"{len(names)} models"
 
 
 def _are_single_runs(answers: Sequence[Recommendation]) -> bool:

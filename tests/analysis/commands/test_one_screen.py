@@ -159,6 +159,15 @@ def test_each_of_several_models_has_a_row(analysis, snapshot):
     assert ended.stdout == snapshot
 
 
+def test_of_several_models_those_with_a_tie_are_named(analysis):
+    resnet50, vgg16 = MODELS[:2]
+    trials = [*around(on_gpus(8, model=resnet50, **PS), 400.0)]
+    trials += around(on_gpus(8, model=resnet50, **NCCL), 750.0)
+    trials += around(on_gpus(8, model=vgg16, **PS), 749.0)
+    fill_gpus([*trials, *around(on_gpus(8, model=vgg16, **NCCL), 750.0)])
+    assert "Others may be as fast for vgg16." in " ".join(analysis("advise").stdout.split())
+
+
 def test_explained_trials_are_told_apart_and_the_best_is_gone_on_with(analysis, snapshot):
     fill_gpus(fp16_beside_fp32())
     assert analysis("explain").stdout == snapshot
