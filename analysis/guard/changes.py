@@ -285,6 +285,8 @@ def headline(changes: Sequence[Change], records: Sequence[Record]) -> str:
     """Return the answer in one sentence."""
     numbers = Counter(map(attrgetter("state"), changes))
     parts = [counted(numbers[ChangeState.REGRESSION], "regression")]
+    if not changes and all(len(record.nights) < FEWEST_NIGHTS for record in records):
+        parts = ["Too early to find regressions"]
     for state in (ChangeState.ACCEPTED, ChangeState.RECOVERED):
         if numbers[state]:
             parts.append(f"{numbers[state]} {state}")
