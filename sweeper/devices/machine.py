@@ -17,7 +17,7 @@ import pynvml
 from conf.schema import HardwareConfig
 from scalemark.host import gpu_libraries, processes
 from scalemark.host.gpu_libraries import Libraries
-from scalemark.records.machine import DeviceKind, Gpu, GpuLink, Machine
+from scalemark.records.machine import DeviceKind, Gpu, Machine
 from scalemark.records.trial import TrialSpec
 from simulator.costs.box import Hardware, overrides_of, profiles
 from simulator.costs.step import costs
@@ -38,7 +38,6 @@ class Inventory:
     num_devices: int
     # all that sweeps of this machine may use, in PCI order, whatever the mask hides
     machine_gpus: tuple[Gpu, ...] = ()
-    links: tuple[GpuLink, ...] = ()  # between each two of the usable GPUs; none between MIG devices
     libraries: Libraries = field(default_factory=Libraries)  # that are here for usable GPUs
     hardware: Hardware | None = None  # of simulated devices; none of those that exist
     # hosts with as many devices each; None = this machine, whose processes play the hosts
@@ -244,7 +243,6 @@ def _check_order(gpus: tuple[Gpu, ...], mask: str, variables: Mapping[str, str])
 
 
 def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
-    uuids = {gpu.uuid for gpu in usable}
     all_devices: list[Gpu] = []
     for gpu in machine.gpus:
         if gpu.mig_mode:
@@ -256,7 +254,6 @@ def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
         gpus=usable,
         num_devices=len(usable),
         machine_gpus=tuple(all_devices),
-        links=tuple(link for link in machine.links if uuids.issuperset(link.between)),
         libraries=gpu_libraries.installed(),
     )
 

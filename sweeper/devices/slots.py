@@ -1,8 +1,8 @@
 """Hands out the devices of this host, with CPU cores near them and a core to watch from, or hosts.
 
 ```
-  exclusive    one grant at a time: the best connected GPUs, all cores near them
-  share_host   several: the best connected of the free GPUs, each with its share of the cores
+  exclusive    one grant at a time: the first GPUs, all cores near them
+  share_host   several: the first of the free GPUs, each with its share of the cores
 ```
 """
 
@@ -11,11 +11,9 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 
 from scalemark.records.attempt import Placement
-from scalemark.records.machine import DeviceKind, Gpu, PcieLevel
+from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import allowed_cores
@@ -97,8 +95,6 @@ class DeviceSlots(Slots):
         self._spare_core: int | None = None
         if len(self._cores) >= LEAST_CORES_TO_SPARE_ONE and (share_host or self._on_gpus):
             self._cores, self._spare_core = self._cores[:-1], self._cores[-1]
-        # of 16 GPUs it takes a tenth of a second
-        self._best_group = lru_cache(maxsize=64)(Connections.of(inventory).best_group)
         self.packs, self.most_at_once = share_host, 1
         if share_host and self._on_gpus:
             self.most_at_once = self.num_devices
@@ -117,7 +113,7 @@ class DeviceSlots(Slots):
         """Grant devices; None when there is no room now. Raises ValueError as `fits` does."""
         if not self.fits(num_gpus):
             return None
-        devices = self._best_group(tuple(sorted(self._free())), num_gpus)
+        devices = tuple(sorted(self._free())[:num_gpus])
         visible: Sequence[int] = ()
         if self._on_gpus:
             visible = devices
@@ -286,44 +282,3 @@ class HostSlots(Slots):
     def _rested_s(self, number: int) -> float:
         """Return the time at which a host has rested from its last loss; 0 of one without any."""
         return self._rests_until_s.get(number, 0.0)
-
-
-# All groups of so many GPUs are tried: 12,870 of 8 in 16 take a tenth of a second. Boxes of more
-# are switched all to all, and their GPUs are taken in PCI order.
-MOST_TRIED = 16
-_LEVELS = tuple(reversed(PcieLevel))  # the farthest first
-
-
-@dataclass(frozen=True, slots=True)
-class Connections:
-    """The connection of each two devices of an inventory, by their numbers."""
-
-    # of a device, to each other: any NVLink beats none, more beat fewer, and the PCIe level decides
-    # between equals
-    scores: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, inventory: Inventory) -> "Connections":
-        by_pair: dict[frozenset[str], int] = {}
-        for link in inventory.links:
-            by_pair[frozenset(link.between)] = 10 * link.num_nvlinks
-            if link.pcie:
-                by_pair[frozenset(link.between)] += 1 + _LEVELS.index(PcieLevel(link.pcie))
-        uuids = [gpu.uuid for gpu in inventory.gpus] or [""] * inventory.num_devices
-        rows = []
-        for uuid in uuids:
-            rows.append(tuple(by_pair.get(frozenset({uuid, other}), 0) for other in uuids))
-        return cls(tuple(rows))
-
-    def score(self, devices: Sequence[int]) -> tuple[int, int]:
-        """Return a group's slowest pair, which bounds a ring; then all pairs together."""
-        scores = [self.scores[a][b] for a, b in itertools.combinations(devices, 2)]
-        return min(scores, default=0), sum(scores)
-
-    def best_group(self, devices: Sequence[int], num: int) -> tuple[int, ...]:
-        """Return the best connected `num` of these devices, in their order; of equals the first."""
-        scores = {self.scores[a][b] for a, b in itertools.combinations(devices, 2)}
-        if num == len(devices) or len(devices) > MOST_TRIED or len(scores) < 2:
-            return tuple(devices[:num])
-        # max keeps the first of equals
-        return max(itertools.combinations(devices, num), key=self.score)

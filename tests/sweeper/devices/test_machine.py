@@ -103,12 +103,6 @@ def mig_gpu(*names: str) -> Gpu:
     )
 
 
-def test_links_of_an_inventory_are_those_between_usable_gpus():
-    box = replace(BOX, links=LINKS)
-    assert take_inventory(box, AUTO, {}).links == LINKS
-    assert take_inventory(box, AUTO, {"CUDA_VISIBLE_DEVICES": "0,2"}).links == LINKS[1:]
-
-
 def test_a_trial_on_mig_devices_never_has_more_than_one():
     inventory = take_inventory(replace(BOX, gpus=(mig_gpu("1", "2"),)), AUTO, {})
     assert (inventory.num_devices, inventory.is_mig, inventory.most_gpus_per_trial) == (2, True, 1)

@@ -1,26 +1,21 @@
-"""Devices and cores are handed out well connected, never twice, never wider than inherited, and given back once."""
+"""Devices and cores are handed out in order, never twice, never wider than inherited, and given back once."""
 
-import itertools
 import os
 import random
 from dataclasses import replace
 
 import pytest
 
-from scalemark.records.machine import DeviceKind, GpuLink
+from scalemark.records.machine import DeviceKind
 from sweeper.devices.machine import Inventory
 from sweeper.devices.slots import DeviceSlots
 from tests.specs import gpu
 
 
-def gpus(num: int, cores=lambda _: (), links=()) -> Inventory:
-    """GPUs 0, 1, ... with links as (one, other, number of NVLinks, PCIe level)."""
+def gpus(num: int, cores=lambda _: ()) -> Inventory:
+    """GPUs 0, 1, ..."""
     boards = tuple(gpu(f"GPU-{n}", cores=tuple(cores(n))) for n in range(num))
-    wired = tuple(
-        GpuLink(between=(f"GPU-{one}", f"GPU-{other}"), num_nvlinks=n, pcie=pcie)
-        for one, other, n, pcie in links
-    )
-    return Inventory(kind=DeviceKind.GPU, gpus=boards, num_devices=num, links=wired)
+    return Inventory(kind=DeviceKind.GPU, gpus=boards, num_devices=num)
 
 
 def cpu_devices(num: int) -> Inventory:
@@ -35,63 +30,12 @@ def shared(inventory: Inventory, cores=tuple(range(16))) -> DeviceSlots:
     return DeviceSlots(inventory, share_host=True, cores=cores)
 
 
-DGX_1 = [  # source: NVIDIA DGX-1 system architecture: two quads, one link to the same place of the other quad
-    (0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 4, 2), (1, 2, 2), (1, 3, 1), (1, 5, 2), (2, 3, 2), (2, 6, 1), (3, 7, 1),
-    (4, 5, 1), (4, 6, 1), (4, 7, 2), (5, 6, 2), (5, 7, 1), (6, 7, 2),
-]  # fmt: skip
-TWO_SOCKETS = gpus(
-    8,
-    cores=lambda n: range(8) if n < 4 else range(8, 16),
-    links=[
-        (
-            one,
-            other,
-            0,
-            "single_switch"
-            if one // 2 == other // 2
-            else "numa_node"
-            if one // 4 == other // 4
-            else "system",
-        )
-        for one, other in itertools.combinations(range(8), 2)
-    ],
-)
+TWO_SOCKETS = gpus(8, cores=lambda n: range(8) if n < 4 else range(8, 16))
 
 
-@pytest.mark.parametrize(
-    ("num", "links", "wanted"),
-    [
-        (2, [(1, 3, 0, "single_switch"), (0, 1, 0, "system"), (2, 3, 0, "host_bridge")], (1, 3)),
-        (2, [(1, 3, 0, "same_board"), (0, 2, 1, "system")], (0, 2)),  # any NVLink beats PCIe
-        (2, [(0, 1, 1, None), (2, 3, 2, None)], (2, 3)),
-        (2, [(0, 1, 1, "system"), (2, 3, 1, "single_switch")], (2, 3)),
-        (
-            3,
-            [(0, 1, 4, None), (1, 2, 1, None), (1, 3, 1, None), (2, 3, 1, None)],
-            (1, 2, 3),
-        ),  # a ring is as fast as its slowest link
-        (2, [], (0, 1)),  # nothing is known: the first
-        (4, [(2, 3, 1, None)], (0, 1, 2, 3)),
-    ],
-)
-def test_an_exclusive_trial_gets_the_best_connected_gpus(num, links, wanted):
-    assert exclusive(gpus(4, links=links)).take(num).devices == wanted
-
-
-def test_four_gpus_of_a_dgx_1_are_a_quad_and_two_are_a_double_link():
-    box = gpus(8, links=[(*link, None) for link in DGX_1])
-    assert exclusive(box).take(4).devices in ((0, 1, 2, 3), (4, 5, 6, 7))
-    assert exclusive(box).take(2).devices == (0, 3)
-
-
-def test_groups_of_many_gpus_are_found_too():
-    """Odd ones are linked with odd ones."""
-    links = [
-        (one, other, 1, None)
-        for one, other in itertools.combinations(range(16), 2)
-        if one % 2 == other % 2 == 1
-    ]
-    assert exclusive(gpus(16, links=links)).take(8).devices == tuple(range(1, 16, 2))
+@pytest.mark.parametrize("num", [1, 2, 4])
+def test_an_exclusive_trial_gets_the_first_gpus_of_the_mask(num):
+    assert exclusive(gpus(4)).take(num).devices == tuple(range(num))
 
 
 def test_an_exclusive_trial_runs_on_the_cores_near_its_gpus():
@@ -151,8 +95,6 @@ def test_of_eight_cores_the_last_is_kept_free_for_watchers(cores, share_host, in
         (shared(gpus(8)), [1, 2, 4, 1, 1], ["0", "12", "3456", "7", ""]),
         (shared(gpus(4)), [1, 1, 1, 1, -2, -3, 2], ["0", "1", "2", "3", "12"]),
         (shared(cpu_devices(4)), [1, 1, 1, 1, -2, -3, 2], ["0", "1", "2", "3", "12"]),
-        # of the free ones those with the best connections
-        (shared(gpus(4, links=[(0, 2, 4, None), (1, 3, 4, None)])), [2, 2], ["02", "13"]),
     ],
 )
 def test_devices_are_handed_out_while_they_are_free(slots, steps, devices):
