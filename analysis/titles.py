@@ -292,15 +292,25 @@ def _counted_of(marked: Sequence[bool]) -> str:
     return f"{sum(marked)} of {counted(len(marked), 'number')}"
 
 
+_FLAT = 1.1  # speed-up on several GPUs
+
+
 def unconfirmed_notes(results: Iterable[Result]) -> list[str]:
     """Say which rates nothing confirms: one that is wrong by a constant factor goes unseen."""
-    which = _counted_of([result.is_unconfirmed for result in with_number(results)])
+    having = list(with_number(results))
+    which = _counted_of([result.is_unconfirmed for result in having])
     if not which:
         return []
-    return [
+    note = (
         f"rates are as the program printed them, and nothing confirms them: {which}; to have them "
         "checked, print steps and give command.items_per_step"
-    ]
+    )
+    for result in having:
+        is_flat = result.speed_up is not None and result.speed_up < _FLAT
+        if result.is_unconfirmed and is_flat and result.num_gpus > 1 and not result.spec.per_gpu:
+            devices = result.environment.devices
+            return [f"{note}; where each of N {devices} prints its own, give command.per_gpu=true"]
+    return [note]
 
 
 def sweep_notes(results: Iterable[Result]) -> list[str]:

@@ -432,7 +432,7 @@ class PrintedNumbers:
         self.is_file = False  # it was read after the end: nothing is known of when it was written
         self.first_arrival_s: float | None = None  # of a line that tells of steps
         self.unusable: list[str] = []  # what stood where rates were expected
-        self.num_unfinite_losses = self.num_lines_since = 0
+        self.num_unfinite_losses = self.num_lines_since = self._num_read = 0
         # the last line that says that memory ran out: since a number was read, and before one
         self.ran_out = self.went_on_after = ""
         self.lines_since = deque[str](maxlen=MOST_SINCE)  # since a number was read
@@ -451,9 +451,13 @@ class PrintedNumbers:
         return statistics.median(last)
 
     @property
-    def num_rated_ranks(self) -> int:
-        """Return how many ranks print a rate that may be of their own items, as far as named."""
-        return len(self._reader.rated_ranks)
+    def rated_by(self) -> str:
+        """Say that several ranks print a rate, which may be of their own items; empty of one."""
+        if (num := len(self._reader.rated_ranks)) > 1:
+            return f"{num} ranks print a rate"
+        if (num := 1 + self._reader.num_repeated // max(1, self._num_read)) > 1:
+            return f"each step is printed {num} times, as by {num} ranks"
+        return ""
 
     def take_line(self, line: str, arrival_s: float) -> None:
         """Read a line. Raises ReadError where that takes too long."""
@@ -462,6 +466,7 @@ class PrintedNumbers:
         if says_memory_ran_out(line):
             self.ran_out = line
         if reading := self._reader.read_line(line):
+            self._num_read += 1
             self._take(reading, arrival_s)
 
     def read_files(self, folder: Path, started_s: float, ended_s: float, epoch_s: float) -> None:

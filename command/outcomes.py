@@ -218,17 +218,17 @@ def no_number(problem: str, spec: TrialSpec, end: ProgramEnd) -> AttemptResult:
 
 
 def completion_notes(
-    end: ProgramEnd, spec: TrialSpec, num_gpus_here: int, num_rated_ranks: int
+    end: ProgramEnd, spec: TrialSpec, num_gpus_here: int, rated_by: str
 ) -> Iterator[str]:
     """Say what is to know of a program that was measured; nothing where all is as it should be."""
     if end.left_behind:
         yield _left_behind(end)
     if 0 < num_gpus_here < spec.num_gpus:
         yield f"clocks and neighbors of GPUs were watched on the first of {spec.hosts} hosts only"
-    if num_rated_ranks > 1 and not spec.per_gpu:
+    if rated_by and spec.num_gpus > 1 and not spec.per_gpu:
         yield (
-            f"{num_rated_ranks} ranks print a rate, and that of one is taken for all; where each "
-            "counts its own items, give command.per_gpu=true"
+            f"{rated_by}, and that of one is taken for all; where each counts its own items, give "
+            "command.per_gpu=true"
         )
 
 

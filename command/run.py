@@ -293,7 +293,7 @@ def _result(
         doubts.append(_IN_BACKGROUND)
     if doubts and verdict != measurement.Verdict.INVALID:
         verdict, reasons = measurement.Verdict.SUSPECT, (*doubts, *reasons)
-    notes = outcomes.completion_notes(ended, spec, watched.num_gpus, printed.num_rated_ranks)
+    notes = outcomes.completion_notes(ended, spec, watched.num_gpus, printed.rated_by)
     result = measurement.AttemptResult(
         outcome=measurement.Outcome.INVALID if problem else measurement.Outcome.COMPLETED,
         message=problem or "; ".join(filter(None, (*notes, measured.note))),

@@ -53,6 +53,7 @@ class Reader(ABC):
     num_ranks: int | None = None  # of the program, where that is known: see named_rank
     takes_prefixes = False  # it gets what launchers put before lines: the user's words may name it
     rated_ranks: Collection[int | str] = ()  # those named before lines with a rate of any number
+    num_repeated = 0  # lines with a rate of a step that was read before
 
     @abstractmethod
     def read_line(self, line: str) -> Reading | None:
@@ -132,6 +133,7 @@ class _Cleaned(Reader):
         if rank is None:  # as of a bar that is drawn anew without a prefix, or of all ranks
             readings = {name: reader.read_line(text) for name, reader in self._readers.items()}
             self._has_told = self._has_told or readings[self._rank] is not None
+            self.num_repeated = self._readers[self._rank].num_repeated
             return readings[self._rank]
         is_lower = self._rank is None
         if isinstance(rank, int) and isinstance(self._rank, int):  # hosts have no order

@@ -97,6 +97,21 @@ def test_a_rate_that_nothing_confirms_is_said_to_be_the_programs_word(
         assert ("and nothing confirms them: all numbers; to have them checked" in text) is is_said
 
 
+@pytest.mark.parametrize(
+    ("of_two", "axes", "is_said"),
+    [(102.0, {}, True), (180.0, {}, False), (102.0, {"per_gpu": True}, False)],
+)
+def test_a_flat_curve_of_printed_rates_leads_to_the_rate_of_one_gpu(
+    analysis, of_two, axes, is_said
+):
+    """A bug: where each rank printed its own rate, more GPUs were said to be useless."""
+    trials = {spec.num_gpus: spec for spec, _ in grid(zeros=[0], counts=[1, 2], **axes)}
+    fill_programs([(trials[1], 100.0), (trials[2], of_two)])
+    for command in ("advise", "scaling"):
+        text = analysis(command).stdout.replace("\n", " ")
+        assert ("prints its own, give command.per_gpu=true" in text) is is_said
+
+
 def test_advice_doubts_the_rates_of_the_trials_that_it_shows_alone(analysis):
     """A bug: it doubted those of another program in an earlier sweep."""
     fill_programs(grid(zeros=[0], counts=[1], model="earlier"), name="earlier")

@@ -178,16 +178,22 @@ def test_numbers_of_one_gpu_are_added_up():
 
 
 @pytest.mark.parametrize(
-    ("rate", "per_gpu", "is_told"),
-    [("rate 10", False, True), ("rate 10", True, False), ("ok", False, False)],
+    ("lines", "per_gpu", "by"),
+    [
+        ("[rank0]: step {n} rate 10|[rank1]: step {n} rate 10", False, "2 ranks print a rate"),
+        ("[rank0]: step {n} rate 10|[rank1]: step {n} rate 10", True, ""),
+        ("[rank0]: step {n} rate 10|[rank1]: step {n} ok", False, ""),
+        ("step {n} rate 10|step {n} rate 11", False, "each step is printed 2 times, as by 2 ranks"),
+        ("step {n} rate 10", False, ""),
+    ],
 )
-def test_ranks_that_each_print_a_rate_are_told_of(rate, per_gpu, is_told):
+def test_ranks_that_each_print_a_rate_are_told_of(lines, per_gpu, by):
     """A bug: that of the first was stored as the sum of both, and nothing was said."""
-    lines = f"print(f'[rank0]: step {{n}} rate 10'); print(f'[rank1]: step {{n}} {rate}')"
-    command = script(f"for n in range(20): {lines}")
+    command = script(f"for n in range(20): print(f'{lines}'.replace('|', chr(10)))")
     result, _ = run(spec_of(command, items_per_step="num_gpus", per_gpu=per_gpu))
-    said = "2 ranks print a rate, and that of one is taken for all; where each counts its own items, give command.per_gpu=true"
-    assert (said in result.message) == is_told, result.message
+    said = f"{by}, and that of one is taken for all; where each counts its own items, give command.per_gpu=true"
+    assert ("is taken for all" in result.message) == bool(by), result.message
+    assert not by or said in result.message
 
 
 TF_CNN = """

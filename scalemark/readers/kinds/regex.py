@@ -118,6 +118,7 @@ class PatternReader(Reader):
         reading = self._fields.reading(self._waiting | given)
         self._waiting = {}
         if reading is None:
+            self.num_repeated += bool(fields.ALL_RATES & given.keys())
             return None
         of_line = frozenset(words_of(re.sub(NUMBER, " ", match.string)))
         return replace(reading, line_words=of_line)
