@@ -285,8 +285,10 @@ def _only_difference(of_a: Sequence[Result], of_b: Sequence[Result]) -> tuple[st
 
 
 def _fixed(of_a: Sequence[Result], of_b: Sequence[Result], free: Collection[str]) -> list[str]:
-    """Return the axes that both results of a pair must have alike."""
-    return [axis for axis in axes_of([*of_a, *of_b]) if axis not in free]
+    """Return the axes that both results of a pair must have alike, but for the item, of which
+    `_counts_alike` judges.
+    """
+    return [axis for axis in axes_of([*of_a, *of_b]) if axis not in free and axis != "item"]
 
 
 def _with_strategies(free: frozenset[str], results: Sequence[Result]) -> frozenset[str]:
@@ -414,7 +416,9 @@ def _judged(of_a: Result, of_b: Result) -> tuple[Judgement | None, int | None, l
     if judgement.answer is Decision.DIFFERENT or not are_ours:
         return judgement, None, []
     is_single = min(judgement.ratio.num_a, judgement.ratio.num_b) == 1
-    more = 2 if is_single else more_repeats(of_a.repeats, of_b.repeats)
+    more = 2 if is_single else None
+    if not is_single and not judgement.contradictions:  # which more repeats would not mend
+        more = more_repeats(of_a.repeats, of_b.repeats)
     to_run = []
     # a command runs both on this machine, with the packages that are here now: they are of one
     # environment, or of one but for the code of a program

@@ -97,7 +97,7 @@ def _print(
         for result in (row.a, row.b):
             used.update(badges.of_environment(result.environment))
     if commands:
-        screen.say(console, "To measure what is missing:")
+        screen.say(console, "To tell them apart:")
         for text in list(commands)[:_MOST_COMMANDS]:
             screen.say_command(console, text, "")
     if len(commands) > _MOST_COMMANDS:

@@ -175,6 +175,7 @@ def test_contradictory_repeats_are_not_conclusive(compared):
     (pair,) = compared(*SIDES)["pairs"]
     assert pair["answer"] == "not conclusive"
     assert "the repeats of A contradict each other: 60.0 against 100, 101 images/s" in pair["words"]
+    assert pair["to_run"] == []
 
 
 def test_a_side_without_a_number_says_how_it_ended(compared):
