@@ -313,6 +313,21 @@ def test_a_slip_in_the_name_of_a_free_axis_gets_the_nearest(analysis):
     )
 
 
+def test_a_trial_timed_from_inside_is_no_row_of_tables(analysis):
+    fill_programs([*around(program(2), 900.0), (program(2, takes_apart=True), None)])
+    (table,) = varied_tables(load(Selection(db="results.db")))
+    assert [result.throughput for result in table.results] == pytest.approx([900.0], rel=1e-4)
+    assert "takes_apart" not in analysis("scaling").stdout
+
+
+def test_numbers_of_other_items_are_refused_with_their_units(analysis):
+    rows = [(program(), 900.0), (program(zero=2, item="samples"), 90.0)]
+    for row, item in zip(rows, ("tokens", "samples"), strict=True):
+        fill_programs([row], measured=SEEN_FROM_OUTSIDE | {"item": item}, name=item)
+    ended = analysis("compare", "zero=0", "zero=2")
+    assert "zero=0 is measured in tokens/s and zero=2 in samples/s, which are never" in ended.stderr
+
+
 @pytest.mark.parametrize("asked", [["scaling"], ["scaling", "--all"], ["advise", "--all"]])
 def test_a_number_that_the_program_reported_is_called_so(analysis, asked):
     fill_programs(grid(zeros=(0,), counts=(1, 2)), measured=REPORTED)
