@@ -604,6 +604,7 @@ def _numbers(
             around = result.throughput or 0.0
             ends = titles.spread_ends(result.repeats, result.low, result.high, around)
             numbers["low"], numbers["high"] = ends or (None, None)
+            numbers["n"] = len(result.repeats)
             continue
         heading = called.get(name, f"{name} {quantity(name).unit}".strip())
         numbers[heading] = quantity(name).value(result) if is_known else None

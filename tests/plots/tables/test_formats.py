@@ -179,11 +179,11 @@ def test_csv_of_a_curve_has_a_row_for_each_number_of_devices(plots):
     fill("results.db", [(small(), 10.0), (small(num_gpus=2), 15.0)])
     header, *rows = plots("table", "--format", "csv").stdout.splitlines()
     assert header.startswith(
-        "CPU devices,images/s,images/s low,images/s high,per CPU device,speed-up"
+        "CPU devices,images/s,images/s low,images/s high,images/s n,per CPU device,speed-up"
     )
-    assert [row.split(",")[:6] for row in rows] == [
-        ["1", "10.0", "", "", "10.0", "1.0"],
-        ["2", "15.0", "", "", "7.5", "1.5"],
+    assert [row.split(",")[:7] for row in rows] == [
+        ["1", "10.0", "", "", "1", "10.0", "1.0"],
+        ["2", "15.0", "", "", "1", "7.5", "1.5"],
     ]
 
 
