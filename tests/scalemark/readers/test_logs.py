@@ -1,6 +1,7 @@
 """Each log of a real program is read by the reader that `scalemark read` proposes. `logs/sources.toml` says where each is from."""
 
 import math
+import re
 import tomllib
 from pathlib import Path
 from shlex import split
@@ -48,6 +49,33 @@ def test_a_log_of_a_real_program_is_read(name: str):
     assert (steps[-1] if steps else None) == wanted.get("step")
     assert len(best.readings) == wanted["readings"]
     assert (last.is_total if last else False) == wanted.get("total", False)
+
+
+MARKS = [
+    (", ", " "),
+    (", ", " | "),
+    (", ", "\t"),
+    (r"(?<=\w)(: |=)(?=-?\d)", " "),
+    (r"(?<=\w): (?=-?\d)", "="),
+]
+
+
+@pytest.mark.parametrize(("mark", "instead"), MARKS)
+def test_other_marks_between_the_same_numbers_lead_to_no_other_number(mark: str, instead: str):
+    """A bug: after a space in place of a comma, `time/100 steps` took 100 s, and `6.3 s samples: 64` was 64 s."""
+    for name in WANTED:
+        lines = log_text(LOGS / f"{name}.log").lines
+        if re.search(r"\|.*(?:it/s|s/it)|\[[=>.]+\]|\d/\d+ [━╸ ]", "\n".join(lines)):
+            continue  # bars have the marks that they have
+        same, other = (
+            search(each).fits for each in (lines, [re.sub(mark, instead, line) for line in lines])
+        )
+        rates = (
+            [reading.throughput or reading.step_s for reading in other[0].rated] if other else []
+        )
+        assert not rates or rates == [
+            reading.throughput or reading.step_s for reading in same[0].rated
+        ], name
 
 
 @pytest.mark.parametrize(
