@@ -110,7 +110,10 @@ def test_a_kill_by_the_kernel_counts_where_the_program_tells_of_one(
         ("RuntimeError: MPS backend out of memory (MPS allocated: 17.99 GB,", "out_of_memory"),
         ("RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 0;", "out_of_memory"),
         ("mxnet.base.MXNetError: cudaMalloc failed: out of memory", "out_of_memory"),
-        ("cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 4,096 bytes", "out_of_memory"),
+        (
+            "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 4,096 bytes",
+            "out_of_memory",
+        ),
         ("srun: error: n1: task 0: Out Of Memory", "out_of_memory"),
         (
             "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
