@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from benchmarks.gpu.box import Box
 from scalemark.records.machine import Gpu, Machine
-from scalemark.records.measurement import GpuTelemetry, Measurement
+from scalemark.records.measurement import GpuTelemetry
+from tests.filled import measurement
 
 H100 = Gpu(
     uuid="GPU-aaaa",
@@ -28,29 +29,20 @@ SEEN = GpuTelemetry(
     throttle_reasons=(),
     num_foreign_processes=0,
 )
-MEASURED = Measurement(
-    throughput=2500.0,
+MEASURED = measurement(
+    2500.0,
     throughput_low=2490.0,
     throughput_high=2510.0,
-    median_step_s=0.1,
     jitter_s=0.001,
-    p90_step_s=0.11,
     num_steps=40,
     window_s=4.0,
     num_warm_up_steps=40,
-    steady=True,
     time_to_first_step_s=30.0,
     trace_s=3.0,
     first_step_s=9.0,
-    data_wait_share=0.0,
-    cpu_s=4.0,
-    cores_taken_by_others=0.0,
-    peak_host_memory_bytes=2**31,
     peak_device_memory_bytes=2**34,
     first_loss=6.9,
     last_loss=1.0,
-    num_skipped_steps=0,
-    last_loss_scale=None,
     num_parameters=25_559_081,
     mfu=0.4,
 )
