@@ -1,5 +1,6 @@
 """Tables as text, before any format writes them: cells, titles, notes and the legend."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -359,6 +360,9 @@ def _baseline_in_words(table: Table, results: Sequence[Result], rule: BaselineRu
     return f"the fastest on {device}: {best.strategy}, {throughput} {table.unit}"
 
 
+_NUMBER = re.compile(r"[0-9][0-9.,]*")
+
+
 def _attempts_to_see(
     results: Sequence[Result],
     selection: Selection,
@@ -381,12 +385,21 @@ def _attempts_to_see(
         if is_relative and result.baseline is not None:
             for reason in _own_doubts(result.baseline, shared):
                 reasons.setdefault(reason, result.baseline)
-    for reason, result in list(reasons.items())[:_MOST_NAMED]:
-        yield f"{SUSPECT} {reason}: see {show} {result.attempt_ids[0]}"
-    others = list(reasons.values())[_MOST_NAMED:]
+    attempts = {
+        reason: result.attempt_with(reason) or result.attempt_ids[0]
+        for reason, result in reasons.items()
+    }
+    kinds: dict[str, list[str]] = {}  # reasons by their text without numbers
+    for reason in reasons:
+        kinds.setdefault(_NUMBER.sub("", reason), []).append(reason)
+    shown = list(kinds.values())
+    for reason, *alike in shown[:_MOST_NAMED]:
+        more = f"; {len(alike)} more like it" if alike else ""
+        yield f"{SUSPECT} {reason}: see {show} {attempts[reason]}{more}"
+    others = [reason for kind in shown[_MOST_NAMED:] for reason in kind]
     if others:
         more = counted(len(others), "more reason")
-        first, *further = dict.fromkeys(str(result.attempt_ids[0]) for result in others)
+        first, *further = dict.fromkeys(str(attempts[reason]) for reason in others)
         also = f", and attempts {', '.join(shortened(further, _MOST_NAMED))}" if further else ""
         yield f"{SUSPECT} {more}: see {show} {first}{also}"
     if partly:

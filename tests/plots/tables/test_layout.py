@@ -296,6 +296,17 @@ def test_of_many_doubts_those_that_are_not_shown_name_their_attempts():
     assert f"* 3 more reasons: see {SHOW} 4, and attempts 5" in found.tables[0].notes
 
 
+def test_doubts_that_differ_in_numbers_are_one_note_that_names_the_attempt():
+    """A bug: it named the first attempt of the trial, which may be valid."""
+    fill("r.db", [(small(), 100.0), (small(), 101.0), (small(num_gpus=2), 150.0)])
+    suspect(["others took 0.5 of 2 cores"], 2)
+    suspect(["others took 1.5 of 2 cores"], 3)
+    found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
+    assert [note for note in found.tables[0].notes if note.startswith("*")] == [
+        f"* others took 0.5 of 2 cores: see {SHOW} 2; 1 more like it"
+    ]
+
+
 def test_single_runs_of_one_strategy_are_said_to_be_that():
     fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0)])
     found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
