@@ -207,7 +207,7 @@ def _name(program: CommandConfig) -> str:
     if program.name:
         if not _NAME.fullmatch(program.name):
             raise ProgramRefusedError(
-                f"command.name={program.name[:60]}: wanted a word of letters, digits, '.', '_' "
+                f"command.name={program.name[:200]}: wanted a word of letters, digits, '.', '_' "
                 "and '-', 60 characters at most"
             )
         return program.name
