@@ -244,7 +244,13 @@ def headline(answers: Sequence[Scaling]) -> str:
         curves += answer.telling
         are_ours &= answer.table.environment.origin.is_ours
     if not curves:
-        return "Whether more devices pay is not known: no strategy ran on two numbers of GPUs."
+        why = "no strategy ran on two numbers of GPUs"
+        if any(len(curve.points) > 1 for answer in answers for curve in answer.curves):
+            why = "a step may hold more work on more GPUs"
+        kinds = {answer.table.environment.device_kind for answer in answers}
+        if kinds == {DeviceKind.CPU_DEVICE}:
+            why = "CPU devices share the cores of one machine"
+        return f"Whether more GPUs pay is not known: {why}."
     num_stopped = 0
     for curve in curves:
         num_stopped += curve.stops_paying is not None
@@ -388,6 +394,7 @@ def scaling(
     used: set[str] = set()
     for answer in answers:
         used.update(badges.of_environment(answer.table.environment))
+    say(console, headline(answers), "bold")
     if any(answer.telling for answer in answers):
         used |= _print_overview(console, answers)
     else:
@@ -413,7 +420,6 @@ def scaling(
 
 def _print_overview(console: Console, answers: Sequence[Scaling]) -> set[str]:
     """Print a row per curve; return the badges that its column of doubts has."""
-    say(console, headline(answers), "bold")
     console.print()
     rows, num_more = overview(answers, _MOST_ROWS)
     doubts = {row[-1] for row in rows}
