@@ -61,13 +61,9 @@ def problems(spec: TrialSpec) -> Iterator[str]:
 
 def _problems_of_cpu_devices(spec: TrialSpec) -> Iterator[str]:
     precision = abilities.PRECISIONS[spec.precision]
-    persistent = ""
-    if spec.batchnorm_persistent != "auto":
-        persistent = "cuDNN runs on GPUs"
     for axis, why in (
         ("all_reduce", abilities.ALL_REDUCES[spec.all_reduce].gpu_only),
         ("precision", precision.gpu_only),
-        ("batchnorm_persistent", persistent),
     ):
         if why:
             yield f"{axis}={getattr(spec, axis)}: {why}; these replicas are CPU devices"

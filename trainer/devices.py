@@ -115,7 +115,7 @@ class Devices:
 
 
 def prepare(spec: TrialSpec, cluster: Cluster | None = None, reach_s: float = _REACH_S) -> Devices:
-    """Claim this process's devices, set its threads, and connect to the ranks of `cluster`.
+    """Claim this process's devices, and connect to the ranks of `cluster`.
 
     Of a cluster this process is worker 0. Call once, before TensorFlow touches any device. Raises
     UnsupportedTrialError when fewer GPUs are visible than replicas are wanted, LostRankError when
@@ -132,18 +132,12 @@ def prepare(spec: TrialSpec, cluster: Cluster | None = None, reach_s: float = _R
 
 
 def claim_own(spec: TrialSpec) -> Devices:
-    """Claim the devices of one host, and set its threads: each worker's part."""
-    set_threads(spec)
+    """Claim the devices of one host: each worker's part."""
     return claim(DeviceKind(spec.device_kind), spec.gpus_per_host)
 
 
-def set_threads(spec: TrialSpec) -> None:
-    tf.config.threading.set_inter_op_parallelism_threads(spec.num_inter_threads)
-    tf.config.threading.set_intra_op_parallelism_threads(spec.num_intra_threads)
-
-
 def claim(kind: DeviceKind, num_replicas: int) -> Devices:
-    """Claim devices of one host, with TensorFlow's own choice of threads."""
+    """Claim devices of one host."""
     tf.config.set_soft_device_placement(False)
     if kind is DeviceKind.GPU:
         return _gpus(num_replicas)

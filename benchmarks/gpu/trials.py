@@ -29,8 +29,6 @@ from scalemark.records.trial import TrialSpec
 from scalemark.run_folder import RunFolder
 
 _LOOK_EVERY_S = 0.5
-# axes that are named beside a number where they have another value than what is usual here
-_TOLD = {"xla": "off", "batchnorm_persistent": "auto"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +45,8 @@ class Trial:
         words = [self.spec.model, self.spec.precision, f"batch {self.spec.batch_size}"]
         if self.spec.image_px:
             words.append(self.spec.data_format)
-        for axis, usual in _TOLD.items():
-            value = str(getattr(self.spec, axis))
-            if value != usual:
-                words.append(f"{axis}={value}")
+        if self.spec.xla != "off":
+            words.append(f"xla={self.spec.xla}")
         if self.spec.num_gpus > 1:
             words.append(f"{self.spec.strategy} on {self.spec.num_gpus}")
         return " ".join(words)

@@ -18,7 +18,7 @@ _MANY_GPUS, _LEFT_MIB, _LEFT_MIB_PER_GPU = 4, 1536, 192
 
 _ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 _PERSISTENT = "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT"
-OWNERS = {_PERSISTENT: "batchnorm_persistent", "NVIDIA_TF32_OVERRIDE": "precision"}
+OWNERS = {"NVIDIA_TF32_OVERRIDE": "precision"}
 """Variable -> the axis that sets it, or says what it would change."""
 
 
@@ -30,9 +30,7 @@ def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     flags_before = {**inherited, **needed}.get("TF_XLA_FLAGS", "")
     if _needs_onednn(spec):
         needed[_ONEDNN] = "1"  # TensorFlow has it on by default only on newer CPUs
-    if spec.batchnorm_persistent != "auto":
-        needed[_PERSISTENT] = str(int(spec.batchnorm_persistent == "on"))
-    elif _transposes_to_normalize(spec) and _PERSISTENT not in inherited:
+    if _transposes_to_normalize(spec) and _PERSISTENT not in {**inherited, **needed}:
         needed[_PERSISTENT] = "1"
     if spec.xla == "auto":
         wanted = ["--tf_xla_auto_jit=2"]

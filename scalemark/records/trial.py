@@ -305,6 +305,7 @@ RETIRED = frozenset(
     (
         *("onednn", "cudnn_autotune", "winograd_nonfused"),
         *("gpu_thread_mode", "gpu_thread_count", "visibility"),
+        *("num_inter_threads", "num_intra_threads", "batchnorm_persistent"),
     )
 )
 """Axes of earlier versions."""

@@ -166,18 +166,6 @@ class TrainingAxes:
     steps_per_execution: int = axis(
         "steps inside one call of the training function", default=1, least=1, engines=OWN_MODELS
     )
-    num_inter_threads: int = axis(
-        "operations at once on the host; 0 = TensorFlow's", default=0, least=0, most=1024
-    )
-    num_intra_threads: int = axis(
-        "threads of one operation on the host; 0 = TensorFlow's", default=0, least=0, most=1024
-    )
-    batchnorm_persistent: str = axis(
-        "cuDNN's persistent batch normalization; auto = on for half precision in NHWC without XLA, "
-        "else off",
-        default="auto",
-        choices=("auto", "on", "off"),
-    )
     cache: bool = axis(
         "keep serialized records in memory once read; auto = all data but imagenet",
         default=True,

@@ -240,7 +240,7 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             "wanted auto, none, dynamic, static, or a number greater than 0",
         ),
         (["gradient_repacking=257"], "gradient_repacking=257: wanted 256 or less"),
-        (["num_intra_threads=100000"], "num_intra_threads=100000: wanted 1024 or less"),
+        (["data_threads=100000"], "data_threads=100000: wanted 1024 or less"),
         (
             ["loss_scale=much", "precision=fp16"],
             "loss_scale=much: wanted auto, none, dynamic, static",
@@ -252,10 +252,6 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
         (
             ["precision=tf32"],
             "precision=tf32: TensorFloat-32 is a way of GPUs; these replicas are CPU devices",
-        ),
-        (
-            ["batchnorm_persistent=off"],
-            "batchnorm_persistent=off: cuDNN runs on GPUs; these replicas are CPU devices",
         ),
         (
             ["data_format=NCHW", "precision=fp16"],

@@ -100,8 +100,7 @@ def test_all_that_can_be_injected_is_bounded():
 @pytest.mark.parametrize(
     "axis",
     [
-        "batchnorm_persistent=on",
-        "num_intra_threads=2",
+        "data_threads=2",
         "profile=true",
     ],
 )

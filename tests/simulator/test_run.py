@@ -297,7 +297,7 @@ def test_missing_links_are_reported_and_not_guessed():
 
 
 @pytest.mark.parametrize(
-    ("axis", "value"), [("prefetch", 7), ("profile", True), ("num_intra_threads", 2)]
+    ("axis", "value"), [("prefetch", 7), ("profile", True), ("data_threads", 2)]
 )
 def test_an_axis_that_the_cost_model_does_not_know_is_refused(axis, value):
     """A bug: a trial that a sweep did not make was played as if the axis were not there."""

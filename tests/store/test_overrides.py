@@ -97,7 +97,6 @@ AXES = {
     "gradient_accumulation": [1, 3],
     "scaling": ["weak", "strong"],
     "steps_per_execution": [1, 5],
-    "num_inter_threads": [0, 3],
     "cache": ["auto", "true", "false"],
     "data_threads": [0, 4],
     "prefetch": [0, 2],

@@ -121,7 +121,6 @@ def _claim(spec: TrialSpec, rank: Rank) -> devices_of.Devices:
     if spec.device_kind == DeviceKind.GPU:
         own = devices_of.claim_own(spec)
     else:
-        devices_of.set_threads(spec)
         own = devices_of.claim(DeviceKind.CPU_DEVICE, 0)
         own = replace(own, replicas=(own.host,))
     host, *replicas = (

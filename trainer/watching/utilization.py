@@ -41,6 +41,7 @@ LARGEST = {DeviceKind.CPU_DEVICE: 4096, DeviceKind.GPU: 16384}
 LONG_S = 0.1  # a product of a size that takes longer is the last: larger ones are no faster
 TURN_S = 0.02  # of products between two looks at the clock
 SIZE_S = 0.25  # of turns, for each size
+_THREADS = "TF_NUM_INTRAOP_THREADS"
 _BLOCK = 512  # of random numbers, which are repeated: zeros would heat no device
 
 
@@ -165,8 +166,8 @@ def with_utilization(
 
     key = peak_key(spec, devices, folder)
     doubt = ""
-    if devices.kind is DeviceKind.CPU_DEVICE and (cluster or spec.num_intra_threads):
-        doubt = "cores are shared out by num_intra_threads, or among the trial's processes"
+    if devices.kind is DeviceKind.CPU_DEVICE and (cluster or _THREADS in os.environ):
+        doubt = f"cores are shared out by {_THREADS}, or among the trial's processes"
     kept = None if doubt else read(key)
     if kept is not None and not measured.exceeds_peak(at(kept)):
         return at(kept)

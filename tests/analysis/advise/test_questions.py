@@ -29,8 +29,7 @@ def test_every_axis_is_work_or_a_way_to_do_it():
     ways = (
         *("staged_vars", "gradient_repacking", "compact_gradients", "precision", "loss_scale"),
         *("xla", "recompute", "data_format", "batch_size", "gradient_accumulation"),
-        *("steps_per_execution", "num_inter_threads", "num_intra_threads", "batchnorm_persistent"),
-        *("cache", "data_threads", "prefetch"),
+        *("steps_per_execution", "cache", "data_threads", "prefetch"),
     )
     measuring = (
         *("min_warm_up_steps", "min_warm_up_s", "num_steps", "min_window_s", "profile"),

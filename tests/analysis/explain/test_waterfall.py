@@ -122,7 +122,7 @@ def test_one_replica_communicates_only_with_variables_on_the_host(way, causes):
         ({"batch_size": 64}, False),
         ({"optimizer": "adam"}, False),
         ({"image_px": 64}, False),
-        ({"num_inter_threads": 2}, False),
+        ({"data_threads": 2}, False),
         ({"environment": ELSEWHERE}, False),
     ],
 )

@@ -14,6 +14,7 @@ PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "1"}
 # no cache of kernels that the driver compiles, and no warnings that others have not
 NO_CACHE = {"CUDA_CACHE_DISABLE": "1", "NCCL_DEBUG": "INFO"}
 NOT_PERSISTENT = {"TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "0"}
+OFF = (("env.TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT", "0"),)
 
 
 NCCL = {"all_reduce": "nccl", **GPU}
@@ -25,10 +26,9 @@ LEFT_MIB = "TF_DEVICE_MIN_SYS_MEMORY_IN_MB"
     ("changes", "inherited", "wanted"),
     [
         ({}, {}, {}),
-        ({"batchnorm_persistent": "on", **GPU}, {}, PERSISTENT),
         ({"precision": "bf16", **GPU}, {}, PERSISTENT),
         ({"precision": "bf16", **GPU}, NOT_PERSISTENT, {}),
-        ({"precision": "fp16", "batchnorm_persistent": "off", **GPU}, {}, NOT_PERSISTENT),
+        ({"precision": "fp16", "free": OFF, **GPU}, {}, NOT_PERSISTENT),
         ({"precision": "bf16", "xla": "on", **GPU}, {}, {}),
         ({"precision": "bf16", "data_format": "NCHW", **GPU}, {}, {}),
         ({"precision": "bf16", "image_px": 0, "seq_len": 8, **GPU}, {}, {}),

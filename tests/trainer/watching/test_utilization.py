@@ -72,21 +72,30 @@ def test_items_of_an_example_share_its_flops(used, peak_of):
     assert used(items_per_example=8).mfu == pytest.approx(100 * FLOPS / 8 / PLENTY)
 
 
+TWO_HOSTS = Cluster(worker_hosts=("127.0.0.1:1", "127.0.0.1:2"))
+
+
 @pytest.mark.parametrize(
-    ("changes", "cluster"),
+    ("changes", "cluster", "threads"),
     [
-        ({"num_intra_threads": 1}, None),
+        ({}, None, "1"),
         (
             {"hosts": 2, "variable_update": "distributed_all_reduce", "all_reduce": "ring"},
-            Cluster(worker_hosts=("127.0.0.1:1", "127.0.0.1:2")),
+            TWO_HOSTS,
+            "",
         ),
     ],
 )
-def test_where_cores_are_shared_out_it_is_unknown(used, peak_of, capsys, changes, cluster):
+def test_where_cores_are_shared_out_it_is_unknown(
+    used, peak_of, capsys, monkeypatch, changes, cluster, threads
+):
+    if threads:
+        monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", threads)
     spec = replace(SPEC, num_gpus=4, **changes)
     utilization.write(peak_of(spec), PLENTY)
     assert used(spec, num_replicas=2, cluster=cluster) == measurement(100.0)
-    assert "is not known: cores are shared out by num_intra_threads" in capsys.readouterr().out
+    said = "is not known: cores are shared out by TF_NUM_INTRAOP_THREADS"
+    assert said in capsys.readouterr().out
 
 
 def test_the_first_trial_measures_and_keeps_the_peak(used, peak_of, alone):
