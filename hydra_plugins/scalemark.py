@@ -1,4 +1,4 @@
-"""Our plugins of Hydra: the sweeper, models of users, and hardware profiles of users.
+"""Our plugins of Hydra: the sweeper, and models of users.
 
 No postponed annotations here: Hydra runs this file without registering the module, which
 dataclasses then miss.
@@ -10,14 +10,11 @@ from typing import Any
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.object_type import ObjectType
-from hydra.errors import ConfigCompositionException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
-
-from simulator.costs.box import ProfileError, own_profile_file, read_profile
 
 
 class ScalemarkSweeper(Sweeper):
@@ -61,8 +58,32 @@ ConfigStore.instance().store(
 )
 
 
-class _OwnConfigs(ConfigSource):
-    """A config for names of a group that are a user's own; files of conf/ come first."""
+_MODEL = "model/"
+DEFAULTS = {"batch_size": 32, "cpu_batch_size": 8, "learning_rate": 0.01}
+"""The defaults of every model of a user's own: its file is not run before its trials."""
+
+
+class OwnModels(ConfigSource):
+    """A config for every name of the group `model` that has a colon in it; files of conf/ come
+    first.
+    """
+
+    @staticmethod
+    def scheme() -> str:
+        return "own-model"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        sizes = {"num_classes": 0, "image_px": 0, "cpu_image_px": 0}
+        values = {"name": config_path.removeprefix(_MODEL), **sizes, **DEFAULTS}
+        return ConfigResult(
+            provider=self.provider,
+            path=f"{self.scheme()}://",
+            config=OmegaConf.create(values),
+            header={"package": None},
+        )
+
+    def is_config(self, config_path: str) -> bool:
+        return config_path.startswith(_MODEL) and ":" in config_path
 
     def is_group(self, config_path: str) -> bool:
         return False
@@ -73,67 +94,9 @@ class _OwnConfigs(ConfigSource):
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         return []
 
-    def _config(self, values: dict[str, Any]) -> ConfigResult:
-        return ConfigResult(
-            provider=self.provider,
-            path=f"{self.scheme()}://",
-            config=OmegaConf.create(values),
-            header={"package": None},
-        )
 
-
-_MODEL = "model/"
-DEFAULTS = {"batch_size": 32, "cpu_batch_size": 8, "learning_rate": 0.01}
-"""The defaults of every model of a user's own: its file is not run before its trials."""
-
-
-class OwnModels(_OwnConfigs):
-    """A config for every name of the group `model` that has a colon in it."""
-
-    @staticmethod
-    def scheme() -> str:
-        return "own-model"
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        sizes = {"num_classes": 0, "image_px": 0, "cpu_image_px": 0}
-        return self._config({"name": config_path.removeprefix(_MODEL), **sizes, **DEFAULTS})
-
-    def is_config(self, config_path: str) -> bool:
-        return config_path.startswith(_MODEL) and ":" in config_path
-
-
-_HARDWARE = "hardware/"
-
-
-class OwnHardware(_OwnConfigs):
-    """A config for each file of the user's own that a name of the group `hardware` leads to."""
-
-    @staticmethod
-    def scheme() -> str:
-        return "own-hardware"
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        file = own_profile_file(config_path.removeprefix(_HARDWARE))
-        assert file is not None  # by is_config
-        try:
-            values = read_profile(file)
-        except ProfileError as error:
-            raise ConfigCompositionException(str(error)) from error
-        return self._config({"device_kind": "simulated_gpu", "profile": values})
-
-    def is_group(self, config_path: str) -> bool:
-        return config_path == _HARDWARE.rstrip("/")
-
-    def is_config(self, config_path: str) -> bool:
-        if not config_path.startswith(_HARDWARE):
-            return False
-        file = own_profile_file(config_path.removeprefix(_HARDWARE))
-        return file is not None and file.is_file()
-
-
-class OwnConfigs(SearchPathPlugin):
-    """Adds both sources behind conf/."""
+class BesideConf(SearchPathPlugin):
+    """Adds them behind conf/."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for source in (OwnModels, OwnHardware):
-            search_path.append("scalemark", f"{source.scheme()}://")
+        search_path.append("scalemark", f"{OwnModels.scheme()}://")

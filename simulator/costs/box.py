@@ -125,32 +125,18 @@ def profiles() -> tuple[str, ...]:
     return tuple(sorted(names.difference(_OF_MACHINES)))
 
 
-def own_profile_file(name: str) -> Path | None:
-    """Return the file of a profile of the user's own, there or not; None for what is none."""
-    if name.endswith(_ENDING):
-        return Path(name).expanduser().absolute()
-    return None
-
-
 @cache
 def profile(name: str) -> Hardware:
-    """Read a profile, those that ship before the user's own. Raises ProfileError."""
-    file = FOLDER / f"{name}{_ENDING}" if name in profiles() else own_profile_file(name)
-    if file is None or not file.is_file():
+    """Read a profile that ships. Raises ProfileError."""
+    if name not in profiles():
         hint = did_you_mean(name, profiles(), f"there are {', '.join(profiles())}")
         raise ProfileError(f"hardware={name}: no such profile; {hint}")
-    return Hardware.from_values(read_profile(file))
-
-
-def read_profile(file: Path) -> Mapping[str, Any]:
-    """Return the values of a profile, which are those of a box. Raises ProfileError."""
+    file = FOLDER / f"{name}{_ENDING}"
     try:
-        values: Mapping[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))["profile"]
-        Hardware.from_values(values)
+        return Hardware.from_values(yaml.safe_load(file.read_text(encoding="utf-8"))["profile"])
     except (OSError, KeyError, ValueError, TypeError, yaml.YAMLError) as error:
-        shown = f"conf/hardware/{file.name}" if file.parent == FOLDER else str(file)
-        raise ProfileError(f"{shown}: {' '.join(str(error).split())}; mend this file") from None
-    return values
+        shown = " ".join(str(error).split())
+        raise ProfileError(f"conf/hardware/{file.name}: {shown}; mend this file") from None
 
 
 def overrides_of(hardware_profile: str) -> tuple[str, ...]:

@@ -310,7 +310,8 @@ def _no_such_choice(error: errors.MissingConfigException) -> str:
     if group == "model" and name.endswith(".py"):
         return f"model={name}: which of its functions? wanted model={name}:FUNCTION"
     if group == "hardware" and name.endswith(".yaml"):
-        return f"hardware={name}: there is no such file; wanted the path of a profile"
+        own = name.rpartition("/")[2].removesuffix(".yaml")
+        return f"hardware={name}: for DIR/hardware/{own}.yaml write --config-dir=DIR hardware={own}"
     if group == "strategy":
         known_here = _OF_OTHERS.get(re.sub("[^a-z]|strategy$", "", name.lower()))
         if known_here:

@@ -1,10 +1,11 @@
 """Trials of the simulated engine: what is injected is part of what they are, and what means nothing is refused."""
 
-from dataclasses import replace
+import subprocess
+import sys
 
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra.errors import ConfigCompositionException, MissingConfigException
+from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -154,23 +155,21 @@ def test_every_profile_composes_to_what_its_file_says(name):
     assert hardware_of(config("engine=simulated", f"hardware={name}").hardware) == profile(name)
 
 
-@pytest.mark.parametrize("by", ["{folder}/my_box.yaml", "my_box.yaml"])
-def test_a_profile_of_the_users_own_is_chosen_like_one_that_ships(tmp_path, monkeypatch, by):
-    own = tmp_path
-    monkeypatch.chdir(own)
+def test_a_profile_of_the_users_own_is_a_file_of_a_folder_of_theirs(tmp_path):
+    own = tmp_path / "hardware" / "my_box.yaml"
+    own.parent.mkdir()
     text = (FOLDER / "hardware" / "titanx_pcie_8.yaml").read_text(encoding="utf-8")
-    (own / "my_box.yaml").write_text(text.replace("titanx_pcie_8", "my_box"), encoding="utf-8")
-    chosen = config("engine=simulated", f"hardware={by.format(folder=own)}")
-    assert hardware_of(chosen.hardware) == replace(profile("titanx_pcie_8"), name="my_box")
+    own.write_text(text.replace("titanx_pcie_8", "my_box"), encoding="utf-8")
+    plan = [f"--config-dir={tmp_path}", "engine=simulated", "hardware=my_box", "sweep.dry_run=true"]
+    command = [sys.executable, FOLDER.parent / "sweep.py", *plan]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ended.stdout.startswith("simulated-my_box: 8 simulated GPUs as of GeForce GTX TITAN X")
+
+
+def test_a_profile_that_is_nowhere_is_refused_with_those_that_ship():
     with pytest.raises(MissingConfigException) as raised:
         config("hardware=my_bx")
     assert "titanx_pcie_8" in set(raised.value.options or ())
-
-
-def test_a_broken_profile_of_the_users_own_is_named(tmp_path):
-    (tmp_path / "my_box.yaml").write_text("profile: {tflops: 3}", encoding="utf-8")
-    with pytest.raises(ConfigCompositionException, match=r"/my_box\.yaml: not a hardware profile"):
-        config("engine=simulated", f"hardware={tmp_path}/my_box.yaml")
 
 
 def test_a_field_of_a_profile_can_be_set_and_is_checked():

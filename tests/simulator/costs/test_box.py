@@ -10,7 +10,6 @@ import simulator.costs.box
 from simulator.costs.box import (
     Hardware,
     ProfileError,
-    own_profile_file,
     profile,
     profiles,
 )
@@ -119,22 +118,6 @@ def test_a_file_that_holds_no_profile_is_named_too(folder, text):
     (folder / "mine.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ProfileError, match=r"conf/hardware/mine\.yaml: "):
         profile("mine")
-
-
-def test_a_profile_of_the_users_own_goes_by_its_file(tmp_path):
-    text = (simulator.costs.box.FOLDER / "titanx_pcie_8.yaml").read_text(encoding="utf-8")
-    file = tmp_path / "my_box.yaml"
-    file.write_text(text.replace("titanx_pcie_8", "my_box"), encoding="utf-8")
-    assert profile(str(file)).name == "my_box"
-    assert "my_box" not in profiles()
-    file.write_text("profile: 12", encoding="utf-8")
-    profile.cache_clear()
-    with pytest.raises(ProfileError, match=r"/my_box\.yaml: not a hardware profile"):
-        profile(str(file))
-
-
-def test_what_is_no_file_leads_nowhere():
-    assert own_profile_file("my_box") is None
 
 
 def test_the_profile_of_an_older_database_is_read():

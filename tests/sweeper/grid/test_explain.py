@@ -81,7 +81,7 @@ def test_a_free_axis_that_is_given_twice_is_named():
         (["+axes=FOO"], "+axes: wanted a name with it, as +axes.NAME=VALUE,VALUE"),
         (
             ["hardware=here/none.yaml"],
-            "hardware=here/none.yaml: there is no such file; wanted the path of a profile",
+            "hardware=here/none.yaml: for DIR/hardware/none.yaml write --config-dir=DIR hardware=none",
         ),
         (
             ["hardware=dgx_a100", "hardware.profile.pcie_gb=25"],
