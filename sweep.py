@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import hydra
+import yaml
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -102,6 +103,8 @@ def run(arguments: list[str], begin: Begin | None = None) -> Report | None:
         return _run(arguments, begin)
     except (HydraException, OmegaConfBaseException) as error:
         raise SweepRefusedError(explain(error)) from error
+    except yaml.YAMLError as error:  # its text names the file and the line
+        raise SweepRefusedError(" ".join(str(error).split())) from error
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise

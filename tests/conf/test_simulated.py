@@ -164,6 +164,10 @@ def test_a_profile_of_the_users_own_is_a_file_of_a_folder_of_theirs(tmp_path):
     command = [sys.executable, FOLDER.parent / "sweep.py", *plan]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ended.stdout.startswith("simulated-my_box: 8 simulated GPUs as of GeForce GTX TITAN X")
+    own.write_text("profile: [")
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
+    assert f'in "{own}", line 1' in ended.stderr
 
 
 def test_a_profile_that_is_nowhere_is_refused_with_those_that_ship():
