@@ -51,12 +51,6 @@ def problems(spec: TrialSpec) -> Iterator[str]:
             f"momentum={spec.momentum:g}: optimizer={spec.optimizer} has none; leave it out, or "
             f"choose one of {having}"
         )
-    plain = abilities.OPTIMIZERS[spec.optimizer].without_decay
-    if plain and not spec.weight_decay:
-        yield (
-            f"weight_decay=0: optimizer={spec.optimizer} without decay is {plain}; choose "
-            f"optimizer={plain}, or a decay above 0"
-        )
 
 
 def _problems_of_cpu_devices(spec: TrialSpec) -> Iterator[str]:

@@ -190,7 +190,6 @@ class OptimizerAbilities:
     weight_decay: float = 4e-5  # that `auto` means; tf_cnn_benchmarks' default
     # it decays weights itself; else gradients have that of an L2 loss
     decouples_decay: bool = False
-    without_decay: str = ""  # the optimizer that it is when weight_decay=0, where there is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -353,10 +353,6 @@ def test_small_sets_are_kept_in_memory_and_imagenet_is_not():
             "batch_size=6: scaling=strong splits it over num_gpus=4, which does not divide it",
         ),
         (["optimizer=adam", "momentum=0.5"], "momentum=0.5: optimizer=adam has none; leave it out"),
-        (
-            ["optimizer=adamw", "weight_decay=0"],
-            "weight_decay=0: optimizer=adamw without decay is adam; choose optimizer=adam, or a decay above 0",
-        ),
         (["learning_rate_warm_up=-1"], "learning_rate_warm_up=-1: wanted 0 or more"),
         (["min_window_s=-1"], "min_window_s=-1.0: wanted a finite number, 0 or more"),
         (["prefetch=-1", "data=photos"], "prefetch=-1: wanted 0 or more"),

@@ -16,7 +16,6 @@ ABILITIES = OptimizerAbilities(
     learning_rate=0.001,
     weight_decay=0.01,
     decouples_decay=True,
-    without_decay="adam",
 )
 
 import keras
