@@ -19,7 +19,7 @@ from analysis.labels import (
     variables_apart,
     varying,
 )
-from analysis.results import Environment, Result, with_number
+from analysis.results import Environment, Result, timed_outside, with_number
 from scalemark.records.axes import is_env_variable
 from scalemark.records.references import Origin
 from scalemark.records.trial import PROGRAM_AXES, STRATEGY_AXES, unusual_axes
@@ -184,7 +184,7 @@ def varied_tables(results: Sequence[Result], across: str = "") -> list[Table]:
     axis with most values, or `across`; its rows are all other axes that vary. What is constant is
     in the title.
     """
-    results = _timed_outside(results)
+    results = timed_outside(results)
     grouped: dict[Label, list[Result]] = defaultdict(list)
     for result, item in zip(results, _items(results), strict=True):
         work = tuple(result.axes.get(axis) for axis in _WORK)
@@ -203,11 +203,6 @@ def varied_tables(results: Sequence[Result], across: str = "") -> list[Table]:
         rows_by, columns, following = _shape(of, across, different)
         tables += _pivot(of, axes, different, rows_by, (columns,), named, following)
     return tables
-
-
-def _timed_outside(results: Sequence[Result]) -> Sequence[Result]:
-    """Leave out trials that were timed from inside, for `explain`, unless there are no others."""
-    return [result for result in results if not result.axes.get("takes_apart")] or results
 
 
 def _shape(
@@ -288,7 +283,7 @@ def pivot(
     check(results, rows_by, columns_by)
     if not results:
         return []
-    results = _timed_outside(results)
+    results = timed_outside(results)
     parts: Sequence[Sequence[Result]] = [results]
     if results[0].environment.origin is Origin.ELSEWHERE:
         grouped: dict[str, list[Result]] = defaultdict(list)

@@ -484,6 +484,11 @@ def axes_of(results: Iterable[Result]) -> tuple[str, ...]:
     return (*AXES, *sorted(free))
 
 
+def timed_outside(results: Sequence[Result]) -> Sequence[Result]:
+    """Leave out trials that were timed from inside, for `explain`, unless there are no others."""
+    return [result for result in results if not result.axes.get("takes_apart")] or results
+
+
 def with_number(results: Iterable[Result]) -> list[Result]:
     return [result for result in results if result.throughput is not None]
 

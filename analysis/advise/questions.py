@@ -4,7 +4,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from analysis.results import Environment, Result, by_item, setting, with_number
+from analysis.results import (
+    Environment,
+    Result,
+    by_item,
+    setting,
+    timed_outside,
+    with_number,
+)
 from analysis.titles import named
 from scalemark.cli.terminal import UNPRINTED
 from scalemark.records.measurement import Outcome
@@ -54,7 +61,7 @@ def questions(results: Sequence[Result]) -> list[Question]:
     Where steps are counted each number of GPUs is another question: a step may be other work there.
     """
     grouped: dict[tuple[object, ...], list[Result]] = defaultdict(list)
-    for result in results:
+    for result in timed_outside(results):
         grouped[result.environment.key, *_work(result).items()].append(result)
     asked = []
     for group in grouped.values():

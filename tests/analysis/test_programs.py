@@ -317,7 +317,8 @@ def test_a_trial_timed_from_inside_is_no_row_of_tables(analysis):
     fill_programs([*around(program(2), 900.0), (program(2, takes_apart=True), None)])
     (table,) = varied_tables(load(Selection(db="results.db")))
     assert [result.throughput for result in table.results] == pytest.approx([900.0], rel=1e-4)
-    assert "takes_apart" not in analysis("scaling").stdout
+    for asked in ("scaling", "advise"):
+        assert "takes_apart" not in analysis(asked).stdout
 
 
 def test_numbers_of_other_items_are_refused_with_their_units(analysis):
