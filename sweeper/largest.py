@@ -11,6 +11,7 @@ from statistics import median
 from conf.schema import SweepConfig
 from scalemark.cli.terminal import make_console, print_columns
 from scalemark.records.axes import Engine, bare_name
+from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import WENT_ON, Outcome, unit_of
 from scalemark.records.trial import TrialSpec
 from scalemark.text.wording import as_typed, fixed
@@ -193,8 +194,14 @@ class Searching:
         if specs[0].engine == Engine.command:  # its strategy is named by them
             varying = set()
         word = "largest" if goal is SearchGoal.MAX else "best"
-        columns = ["model", "strategy", "GPUs", *map(bare_name, sorted(varying))]
-        columns += [f"{word} {bare_name(axis)}", "peak memory", "throughput", "beyond it"]
+        columns = ["model", "strategy", DeviceKind(specs[0].device_kind).plural]
+        columns += [
+            *map(bare_name, sorted(varying)),
+            f"{word} {bare_name(axis)}",
+            "peak memory",
+            "throughput",
+            "beyond it",
+        ]
         rows = []
         for number, spec in enumerate(specs):
             strategy = self.searches[number].without_axis(spec).strategy

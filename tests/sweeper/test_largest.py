@@ -67,6 +67,7 @@ def test_ten_cells_of_a_program_have_the_batch_of_an_exhaustive_search():
     limits = (0, 1, 2, 7, 8, 31, 33, 63, 64, 99)
     asked = ",".join(map(str, limits))
     done = program("+axes.mbs=max(1,64)", f"+axes.limit={asked}", "+axes.mood=good")
+    assert " CPU devices largest mbs " in frontier(done.stdout, cell="beyond")
     for limit in limits:
         found = frontier(done.stdout, cell=f"limit={limit}")
         what = f"{min(limit, 64)} "
