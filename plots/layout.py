@@ -98,11 +98,11 @@ def cell_texts(cell: Cell, quantities: Sequence[str], shared: Collection[str]) -
         if text:
             texts[name] = text
     marks = SUSPECT if _own_doubts(result, shared) else ""
+    if THROUGHPUT not in texts:
+        text = f"{', '.join(texts.values()) or NOT_RUN}{marks}"
+        return text, text
     rank = RANK_MARKS.get(cell.rank, "")
     after_space = f" {rank}" if rank else ""
-    if THROUGHPUT not in texts:
-        text = f"{', '.join(texts.values()) or NOT_RUN}{marks}{after_space}"
-        return text, text
     number_text = texts.pop(THROUGHPUT) + marks
     interval = f" {texts.pop('interval')}" if "interval" in texts else ""
     others = f" ({', '.join(texts.values())})" if texts else ""
@@ -668,9 +668,9 @@ def _legend(table: Table, rows: Sequence[Row]) -> Iterator[str]:
             texts.add(cell.text)
             ranks.add(cell.rank)
     texts.update(symbols_of_repeats(with_number(table.results)))
-    if RowRank.TIE in ranks:
+    if any(TIE in text for text in texts):
         yield f"{TIE} {badges.foot(['tie'])}"
-    if RowRank.OUT in ranks:
+    if any(OUT in text for text in texts):
         yield f"{OUT} a race stopped it: it was unlikely to win"
     used = set().union(*map(badges.of_result, table.results))
     if "single run" in used:

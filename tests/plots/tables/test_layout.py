@@ -307,6 +307,16 @@ def test_doubts_that_differ_in_numbers_are_one_note_that_names_the_attempt():
     ]
 
 
+def test_a_tie_is_marked_only_where_throughput_is_shown():
+    """A bug: `5950 MiB ≈` looked as if memory could not be told apart."""
+    fill("r.db", [(small(**PS), 100.0), (small(**PS), 102.0), (small(), 101.0), (small(), 103.0)])
+    for shown, is_marked in (("throughput", True), ("memory", False)):
+        found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), (shown,))
+        marked = [text for row in texts(found.tables[0]).values() for text in row if "≈" in text]
+        assert bool(marked) is is_marked
+        assert any("≈" in line for line in found.tables[0].legend) is is_marked
+
+
 def test_single_runs_of_one_strategy_are_said_to_be_that():
     fill("r.db", [(small(), 100.0), (small(num_gpus=2), 150.0)])
     found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), ("throughput",))
