@@ -56,7 +56,10 @@ def test_a_trial_has_a_page_with_its_doubts_failures_and_command(everything, mak
 def test_the_command_line_of_the_best_is_on_the_page(make):
     fill_programs([(program(), 100.0), (program(zero=2), 200.0)])
     text = parsed(make("results.db")).text
-    assert "torchrun --nproc-per-node=1 train.py --zero 2 --offload cpu" in text[: text.index("cells:")]
+    assert (
+        "torchrun --nproc-per-node=1 train.py --zero 2 --offload cpu"
+        in text[: text.index("cells:")]
+    )
 
 
 def test_the_longest_step_is_stated_though_not_every_step_is_drawn(make):
