@@ -191,13 +191,6 @@ _DECIDED_BY = {
     "command.read": ("read",),
 }
 _ON_CPU_DEVICES = "hardware=cpu"
-# another precision, and the loss scale that it then has by itself
-_LOSS_SCALES = (
-    ("precision=fp16", "loss_scale=dynamic"),
-    ("precision=fp32", "loss_scale=none"),
-    ("precision=tf32", "loss_scale=none"),
-    ("precision=bf16", "loss_scale=none"),
-)
 
 
 def with_changes(earlier: Sequence[str], changes: Iterable[str]) -> list[str]:
@@ -262,10 +255,8 @@ def changes_to(wanted: Sequence[str], earlier: Sequence[str]) -> list[str] | Non
             return None
         changes.append(f"{key}={hydra_value(trial.AXES[key].default)}")
     usual = set(changes).difference(wanted)
-    implied = {scale for precision, scale in _LOSS_SCALES if precision in changes}
-    changes = [change for change in changes if change not in implied]
     made = with_changes(earlier, changes)
-    changes += [override for override in wanted if override not in (*made, *implied)]
+    changes += [override for override in wanted if override not in made]
     made = with_changes(earlier, changes)
-    is_made = set(made).difference(usual) == set(wanted).difference(implied)
+    is_made = set(made).difference(usual) == set(wanted)
     return changes if is_made else None

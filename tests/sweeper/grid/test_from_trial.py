@@ -98,8 +98,7 @@ def test_changes_lead_from_one_trial_to_another():
         found = changes_to(wanted, overrides(other, ()))
         assert found is not None
         made = with_changes(overrides(other, ()), found)
-        # a precision brings its loss scale
-        assert [text for text in wanted if text not in made] == [f"loss_scale={one.loss_scale}"]
+        assert set(wanted) <= set(made)
 
 
 def test_a_command_names_the_nearest_trial_and_its_database():
