@@ -18,8 +18,7 @@ _MANY_GPUS, _LEFT_MIB, _LEFT_MIB_PER_GPU = 4, 1536, 192
 
 _ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 _PERSISTENT = "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT"
-OWNERS = {"NVIDIA_TF32_OVERRIDE": "precision"}
-"""Variable -> the axis that sets it, or says what it would change."""
+_TF32 = "NVIDIA_TF32_OVERRIDE"
 
 
 def variables(spec: TrialSpec, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -69,7 +68,7 @@ def overrides_of_precision(precision: str, inherited: Mapping[str, str]) -> Iter
     """Say in a sentence where NVIDIA's libraries would compute in another precision on GPUs: they
     follow the variable whatever TensorFlow asks of them.
     """
-    override = inherited.get("NVIDIA_TF32_OVERRIDE")
+    override = inherited.get(_TF32)
     if override and override != str(int(_rounds(precision))):
         yield (
             f"NVIDIA_TF32_OVERRIDE={override} is set, by which NVIDIA's libraries override "
@@ -187,9 +186,8 @@ def _useless_variables(spec: TrialSpec) -> Iterator[str]:
                 f"{axis}: simulated trials run no program that could read it; leave it out, or "
                 f"where from= brings it add +{axis}=inherited"
             )
-        elif name in OWNERS:
-            owner = OWNERS[name]
-            yield f"{axis}: the axis {owner} sets it; leave it out, and give {owner}= instead"
+        elif name == _TF32:
+            yield f"{axis}: the axis precision sets it; leave it out, and give precision= instead"
         elif name.startswith(_READ_AT_START):
             yield (
                 f"{axis}: a process reads it when it starts, before a trainer could set it; "
