@@ -14,7 +14,7 @@ from analysis.pivot import Table, varied_tables
 from analysis.results import Result, with_number
 from analysis.titles import FEW_REPEATS, number, scaled, title
 from plots import drawing
-from plots.layout import SUSPECT, SYMBOLS, common_setting
+from plots.layout import SUSPECT, SYMBOLS, common_setting, usual
 from plots.lines import (
     BARS,
     MOST_LINES,
@@ -123,6 +123,7 @@ def _draw_panel(
 ) -> None:
     width = 0.86 / len(names)
     results = list(chain.from_iterable(panel.values()))
+    has_speed_up = "speed-up" in usual(results)
     rotation, room = 0, 1.14
     if len(counts) * len(names) > 8:
         rotation, room = 90, 1.32
@@ -139,7 +140,8 @@ def _draw_panel(
                 draw_spread(axes, at, point.repeats, point.low, high, color=drawing.INK)
             if len(results) <= _MOST_LABELS:
                 place, size_pt = (at, top_of(point)), drawing.FOOTER_PT - 0.5
-                write_above(axes, place, _label(result), size_pt, 2, rotation=rotation)
+                label = _label(result, has_speed_up=has_speed_up)
+                write_above(axes, place, label, size_pt, 2, rotation=rotation)
     axes.set_xlim(-0.5, len(counts) - 0.5)
     axes.set_ylim(0, reach * room)
     axes.xaxis.set_major_locator(FixedLocator(list(range(len(counts)))))
@@ -155,12 +157,12 @@ def _look(look: int) -> dict[str, Any]:
     return {"facecolor": color, "edgecolor": drawing.GROUND, "lw": 0, "hatch": hatch}
 
 
-def _label(result: Result) -> str:
-    """Return the speed-up, or what became of the trial."""
+def _label(result: Result, *, has_speed_up: bool) -> str:
+    """Return the speed-up, else the throughput, or what became of the trial."""
     if result.throughput is None:
         return SYMBOLS[Outcome(result.outcome)]
     marks = "" if result.is_valid else SUSPECT
-    if result.speed_up is None:
+    if result.speed_up is None or not has_speed_up:
         return f"{number(result.throughput)}{marks}"
     if result.speed_up_doubts:
         marks = SUSPECT
@@ -171,7 +173,7 @@ def _label(result: Result) -> str:
 def _labels_in_words(results: Sequence[Result]) -> str:
     baselines = [result.baseline for result in results if result.baseline]
     environment = results[0].environment
-    if not baselines:
+    if not baselines or "speed-up" not in usual(results):
         return "throughput"
     if any(baseline.num_gpus > 1 for baseline in baselines):
         return f"speed-up over the fewest {environment.devices} it ran on"

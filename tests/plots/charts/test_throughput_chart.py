@@ -3,6 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
+from analysis.titles import number
 from scalemark.records.measurement import Outcome, Verdict
 from tests.filled import fill
 from tests.plots.charts.charting import picture, pictures, resnet, speed, words
@@ -31,6 +32,14 @@ def test_bars_are_numbers_of_the_database_with_their_speed_ups():
     )
     assert sorted(labels(figure)) == ["1.0x", "1.0x", "1.7x", "1.7x"]
     assert "on the bars: speed-up over 1 CPU device" in words(figure)
+
+
+def test_on_one_number_of_devices_bars_have_their_throughput():
+    """A bug: each bar said 1.0x, its speed-up over itself."""
+    fill("results.db", [(resnet(way, 1), speed(way, 1)) for way in (0, 1)])
+    figure = picture("throughput")
+    assert sorted(labels(figure)) == sorted(number(speed(way, 1)) for way in (0, 1))
+    assert "on the bars: throughput" in words(figure)
 
 
 def test_each_model_has_a_panel_and_many_models_a_second_picture():
