@@ -60,6 +60,7 @@ def test_the_command_line_of_the_best_is_on_the_page(make):
         "torchrun --nproc-per-node=1 train.py --zero 2 --offload cpu"
         in text[: text.index("cells:")]
     )
+    assert "train: tokens/s" in text
 
 
 def test_the_longest_step_is_stated_though_not_every_step_is_drawn(make):
