@@ -115,7 +115,8 @@ def title(setting: Mapping[str, object]) -> str:
     """Name a table by its setting, as `resnet50 (batch_size 4, fp32, synthetic data)`."""
     texts = []
     for axis, value in setting.items():
-        if axis != "model" and not _says_nothing(axis, value):
+        is_name = axis == "strategy" and value == setting.get("model")  # of a program without axes
+        if axis != "model" and not is_name and not _says_nothing(axis, value):
             texts.append(named(axis, value))
     if "model" not in setting:
         return ", ".join(texts)

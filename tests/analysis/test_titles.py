@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from analysis.titles import number, span, spread, with_interval
+from analysis.titles import number, span, spread, title, with_interval
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,8 @@ def test_an_interval_that_tells_nothing_is_shown_as_runs():
     assert spread([159.0, 200.0, 300.0, 435.0], 5.2, 960.0, 283.0) == "(159 to 435, n=4)"
     assert spread([330.0, 331.0, 332.0, 331.0], 200.0, 500.0, 331.0) == "[200, 500]"
     assert spread([331.0], 300.0, 350.0, 331.0) == ""
+
+
+def test_a_title_has_the_name_of_a_program_once():
+    named = {"model": "train.py", "strategy": "train.py", "batch_size": 8}
+    assert title(named) == "train.py (batch_size 8)"
