@@ -161,10 +161,18 @@ def _doubt(answer: Recommendation, ranking: Ranking) -> str:
 def _headline_of_several(answers: Sequence[Recommendation]) -> str:
     """Say which choice is the best of how many answers."""
     models_of: dict[str, dict[str, None]] = defaultdict(dict)
-    for answer in answers:
-        if answer.pick is not None:
-            way = f"{answer.pick.strategy} on {answer.pick.counted}"
-            models_of[way][answer.question.model] = None
+    doubted: dict[str, None] = {}
+    works = [answer.question.model for answer in answers]
+    if len(set(works)) < len(works):
+        works = names_of(answers)
+    for work, answer in zip(works, answers, strict=True):
+        ranking = answer.ranking
+        if ranking is None:
+            continue
+        way = f"{ranking.pick.result.strategy} on {ranking.pick.result.counted}"
+        models_of[way][work] = None
+        if not answer.question.is_published and (ranking.tied or not ranking.is_sure):
+            doubted[work] = None
     if not models_of:
         outcomes: list[str] = []
         for answer in answers:
@@ -181,11 +189,6 @@ def _headline_of_several(answers: Sequence[Recommendation]) -> str:
     text = f"Fastest: {listed(bests)}."
     if _are_single_runs(answers):
         return text + badges.repeat_first([answer.pick for answer in answers if answer.pick])
-    doubted: dict[str, None] = {}
-    for answer in answers:
-        ranking, question = answer.ranking, answer.question
-        if ranking and not question.is_published and (ranking.tied or not ranking.is_sure):
-            doubted[question.model] = None
     if doubted:
         text += f" Others may be as fast for {_models(doubted)}."
     return text
