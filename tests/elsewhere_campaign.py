@@ -216,7 +216,7 @@ def main() -> None:
             print(campaign.summary())
         if asked.engine == "slurm":
             print(f"left in squeue: {cluster.run('squeue', '-h') or 'nothing'}")
-            slurm.until(lambda: cluster.processes() == [])
+            slurm.until(lambda: cluster.running() == [])
         elif asked.engine == "ray":
             slurm.until(lambda: nodes.running() == [])
         else:

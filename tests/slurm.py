@@ -51,7 +51,7 @@ class Cluster:
         """It is idle a second or two later."""
         slurm_supervisor.start_node(self.folder, name)
 
-    def processes(self) -> list[int]:
+    def running(self) -> list[int]:
         """Of all that runs in jobs."""
         return slurm_supervisor.jobs_processes(self.folder)
 

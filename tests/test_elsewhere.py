@@ -56,57 +56,36 @@ def sweep(
     return forked_sweeps.ran(script, "-m", *TINY, *overrides)
 
 
-def run_to_its_end(campaign: elsewhere_campaign.Campaign) -> None:
-    campaign.run()
-    assert campaign.problems() == [], campaign.summary()
-
-
 def by_ssh(hosts: sshd.Hosts) -> list[str]:
     return ["launcher=ssh", f"launcher.options={hosts.options}", "launcher.hosts=[a,b]"]
 
 
-@pytest.mark.parametrize(
-    ("num_trials", "faults"),
-    [
-        (8, (elsewhere_campaign.KILL_SWEEP, "kill a node")),
-        pytest.param(200, elsewhere_campaign.FAULTS["slurm"], marks=pytest.mark.slow),
-    ],
-)
-def test_every_repeat_is_run_once_whatever_becomes_of_nodes(
-    slurm_cluster, tmp_path, num_trials, faults
-):
-    campaign = elsewhere_campaign.on_slurm(slurm_cluster, tmp_path, num_trials, faults)
-    run_to_its_end(campaign)
-    until(lambda: slurm_cluster.run("squeue", "-h") == "")
-    until(lambda: slurm_cluster.processes() == [])
+FIXTURES = {"slurm": "slurm_cluster", "ssh": "ssh_hosts", "ray": "nodes"}
+
+
+def long(engine: str, num_trials: int) -> object:
+    return pytest.param(
+        engine, num_trials, elsewhere_campaign.FAULTS[engine], marks=pytest.mark.slow
+    )
 
 
 @pytest.mark.parametrize(
-    ("num_trials", "faults"),
+    ("engine", "num_trials", "faults"),
     [
-        (6, (elsewhere_campaign.KILL_SWEEP, "kill a host")),
-        pytest.param(50, elsewhere_campaign.FAULTS["ssh"], marks=pytest.mark.slow),
+        ("slurm", 8, (elsewhere_campaign.KILL_SWEEP, "kill a node")),
+        ("ssh", 6, (elsewhere_campaign.KILL_SWEEP, "kill a host")),
+        ("ray", 6, (elsewhere_campaign.KILL_SWEEP, "kill a node")),
+        *(long("slurm", 200), long("ssh", 50), long("ray", 200)),
     ],
 )
-def test_every_repeat_is_run_once_whatever_becomes_of_hosts(
-    ssh_hosts, tmp_path, num_trials, faults
-):
-    campaign = elsewhere_campaign.on_ssh(ssh_hosts, tmp_path, num_trials, faults)
-    run_to_its_end(campaign)
-    until(lambda: ssh_hosts.running() == [])
-
-
-@pytest.mark.parametrize(
-    ("num_trials", "faults"),
-    [
-        (6, (elsewhere_campaign.KILL_SWEEP, "kill a node")),
-        pytest.param(200, elsewhere_campaign.FAULTS["ray"], marks=pytest.mark.slow),
-    ],
-)
-def test_every_repeat_is_run_once_whatever_becomes_of_ray(nodes, tmp_path, num_trials, faults):
-    campaign = elsewhere_campaign.on_ray(nodes, tmp_path, num_trials, faults)
-    run_to_its_end(campaign)
-    until(lambda: nodes.running() == [])
+def test_every_repeat_is_run_once_whatever_is_lost(request, tmp_path, engine, num_trials, faults):
+    cluster = request.getfixturevalue(FIXTURES[engine])
+    start = getattr(elsewhere_campaign, f"on_{engine}")
+    campaign = start(cluster, tmp_path, num_trials, faults)
+    campaign.run()
+    assert campaign.problems() == [], campaign.summary()
+    until(lambda: engine != "slurm" or cluster.run("squeue", "-h") == "")
+    until(lambda: cluster.running() == [])
 
 
 @pytest.mark.slow  # four trials of TensorFlow over two hosts

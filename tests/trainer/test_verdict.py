@@ -5,27 +5,16 @@ from dataclasses import replace
 import pytest
 
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import GpuTelemetry, Verdict
+from scalemark.records.measurement import Verdict
 from scalemark.records.trial import TrialSpec
+from tests.benchmarks.gpu.boxes import SEEN
 from tests.filled import measurement
 from tests.specs import small
 from trainer.measured import judge
 
 SPEC = small()
 EVEN = [0.1] * 10
-COOL = GpuTelemetry(
-    uuid="GPU-a",
-    num_samples=20,
-    sm_clock_mhz=1400.0,
-    max_sm_clock_mhz=1410.0,
-    power_w=300.0,
-    power_limit_w=400.0,
-    temperature_c=60.0,
-    utilization=0.98,
-    memory_used_bytes=2**30,
-    throttle_reasons=(),
-    num_foreign_processes=0,
-)
+COOL = replace(SEEN, sm_clock_mhz=1400.0, max_sm_clock_mhz=1410.0, uuid="GPU-a")
 
 
 def verdict(
