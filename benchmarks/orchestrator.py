@@ -202,7 +202,8 @@ def _watch(arguments: list[str], folder: Path, watched_s: float) -> Seen:
     process, and interrupt it.
     """
     output = folder / "output.txt"
-    with _sweep([*arguments, *TINY, f"min_window_s={PATIENCE_S:g}"], folder) as process:
+    long = [each.replace("window_s=0", f"window_s={PATIENCE_S:g}") for each in TINY]
+    with _sweep([*arguments, *long], folder) as process:
         deadline = time.monotonic() + PATIENCE_S
         while not any(path.stat().st_size for path in folder.glob("runs/*/*/steps.jsonl")):
             if process.poll() is not None or time.monotonic() > deadline:

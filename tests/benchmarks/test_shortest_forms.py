@@ -14,7 +14,7 @@ from tests.ran import ran
 pytestmark = pytest.mark.integration
 
 SHORTEST = {  # arguments, and what stands on stdout
-    "orchestrator": (["--quick", "--only", "overhead", "--only", "planning"], "| overhead |"),
+    "orchestrator": (["--quick"], "| idle_cost |"),
     "starts": (["--rounds", "1"], "| list |"),
     "trainer": (["resnet18_cifar", "--quick"], "| resnet18_cifar | ours |"),
     "plots": (
