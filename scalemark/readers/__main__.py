@@ -49,6 +49,9 @@ def main(
     """Return 0 where one number is the speed, 1 where none is or several may be it, 2 where the
     file is no text.
     """
+    if sys.stdout is None:
+        print(f"{program}: there is no standard output to write to", file=sys.stderr)
+        return UNREADABLE
     asked = _asked(arguments, program)
     path: Path = asked.log
     try:

@@ -288,13 +288,12 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return ran([sys.executable, "-m", "scalemark", *arguments])
 
 
-def test_without_a_standard_output_there_is_a_word_on_the_other():
-    command = f"{sys.executable} -m scalemark list >&-"
-    ended = ran(command, shell=True)
-    assert (ended.returncode, ended.stderr) == (
-        2,
-        "list: there is no standard output to write to\n",
-    )
+@pytest.mark.parametrize("words", ["list", f"read {__file__}"])
+def test_without_a_standard_output_there_is_a_word_on_the_other(words):
+    ended = ran(f"{sys.executable} -m scalemark {words} >&-", shell=True)
+    assert ended.returncode == 2
+    assert ended.stderr.endswith(": there is no standard output to write to\n")
+    assert len(ended.stderr.splitlines()) == 1
 
 
 def test_columns_are_whole_in_a_pipe():
