@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scalemark.records.attempt import HOST_LOST, RANK_LOST, WORKER_0
 from scalemark.records.measurement import EXIT_CODES, Outcome, ended, judge_kill
 from scalemark.run_folder import RunFolder
+from sweeper.ray_task import LOST
 
 if TYPE_CHECKING:
     from sweeper.elsewhere import Near
@@ -21,7 +22,6 @@ _NO_HOST = re.compile(
     r"broken pipe|kex_exchange|unable to contact slurm|unable to connect|socket timed out|"
     r"i/o timeout|handshake timeout|error dialing|pods .* not found"
 )
-LOST = 255  # exit code of ssh, and of our Ray task: what became of the program is not known
 
 
 def judge(near: Near, status: int) -> tuple[int, str, str]:

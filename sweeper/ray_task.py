@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import secrets
-import select
 import subprocess
 import sys
 import threading
@@ -24,10 +23,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-# an attempt waits for the import of this module, and its host for that of what RayProgram uses:
-# the standard library alone
+from scalemark.host.processes import wait_readable
+
+# an attempt waits for the import of this module, and its host for that of what RayProgram uses
 GROUP_VARIABLE = "SCALEMARK_RAY_GROUP"
-_LOST = 255  # exit code, see sweeper/end_elsewhere.py
+LOST = 255  # exit code, as that of ssh: what became of the program is not known
 _PART_BYTES = 2**18
 _LOOK_EVERY_S = 1.0
 _ASK_EVERY_S = 10.0
@@ -69,10 +69,8 @@ class RayProgram:
 
     def read(self) -> tuple[list[tuple[int, bytes]], int | None]:
         """Return what it wrote to 1 and 2 since the last call; once all is read, its exit code."""
-        parts, poll = [], select.poll()
-        for pipe in self._open:
-            poll.register(pipe, select.POLLIN)
-        for pipe, _ in poll.poll(1000 * _LOOK_EVERY_S):
+        parts = []
+        for pipe in wait_readable(self._open, _LOOK_EVERY_S):
             part = os.read(pipe, _PART_BYTES)
             if part:
                 parts.append((self._open[pipe], part))
@@ -143,7 +141,7 @@ def _run(ray: Any, asked: dict[str, Any], argv: Sequence[str]) -> int:
 
 
 def _connected(asked: dict[str, Any], argv: Sequence[str]) -> int:
-    """Return the exit status of the program, or _LOST."""
+    """Return the exit status of the program, or LOST."""
     try:
         ray: Any = import_module("ray")
         ray.init(
@@ -164,7 +162,7 @@ def _connected(asked: dict[str, Any], argv: Sequence[str]) -> int:
     except Exception as error:  # Ray has many kinds, of which no program ended
         why = " ".join(str(error).split())[-500:]
         print(f"unable to connect to the program by Ray: {why}", file=sys.stderr)
-        return _LOST
+        return LOST
 
 
 if __name__ == "__main__":

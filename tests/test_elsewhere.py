@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scalemark.run_folder import RunFolder
-from sweeper.end_elsewhere import LOST
+from sweeper.ray_task import LOST
 from tests import elsewhere_campaign, forked_sweeps, ray_cluster, sshd
 from tests.conftest import PROJECT
 from tests.needed import needed
