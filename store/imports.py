@@ -247,7 +247,8 @@ def understood(table: ForeignTable, said: ImportOptions) -> Meanings:
         columns, by_pattern = _columns(table, said, constants)
         names = {*constants, *columns.values()} - {_IGNORED}
         _check_needed(table, columns, names)
-        rate_item, multiple = _unit_of_rate(table, columns, said)
+        _check_units(columns, said)
+        rate_item, multiple = _unit_of_rate(_rated(table, columns), said)
         if "item" not in names:
             constants["item"] = rate_item or ITEMS
             if names & _TIMES.keys() and "items_per_step" not in names:
@@ -392,13 +393,8 @@ def _check_needed(table: ForeignTable, columns: Mapping[str, str], names: set[st
         )
 
 
-def _unit_of_rate(
-    table: ForeignTable, columns: Mapping[str, str], said: ImportOptions
-) -> tuple[str, float]:
-    """Return what the name of the column of throughput, or the unit in its cells, says is counted,
-    empty where they say nothing, and the multiple of it. Refuse a name that speaks of a time, or of
-    another unit of time than seconds, or leaves open of how many GPUs it is.
-    """
+def _check_units(columns: Mapping[str, str], said: ImportOptions) -> None:
+    """Refuse a batch or GPUs of others than they are mapped to, and times of what is no step."""
     column_of = {name: column for column, name in columns.items()}
     batch = shown(column_of.get("batch_size", ""))
     if re.search("global|total", batch, re.IGNORECASE):
@@ -423,9 +419,32 @@ def _unit_of_rate(
             raise ValueError(
                 f"column {shown_column}: no {name}; wanted --map {shown_column}={time.name}"
             )
-    column = column_of.get("throughput", "throughput")
-    if column in table.columns and (unit := _take_unit(table, table.columns.index(column))):
-        column = f"{column} {unit}"
+
+
+def _rated(table: ForeignTable, columns: Mapping[str, str]) -> str:
+    """Return the name of the column of throughput, with the unit of all its cells, which is taken
+    off them; the name alone where they differ.
+    """
+    for place, column in enumerate(table.columns):
+        if columns.get(column) != "throughput":
+            continue
+        filled = [cells for _, cells in table.rows if cells[place]]
+        units = set()
+        for cells in filled:
+            match = _UNIT_BEHIND.search(cells[place] or "")
+            units.add(match[0] if match else "")
+        unit = units.pop() if len(units) == 1 else ""
+        for cells in filled:
+            cells[place] = (cells[place] or "").removesuffix(unit).rstrip()
+        return f"{column} {unit}".rstrip()
+    return "throughput"
+
+
+def _unit_of_rate(column: str, said: ImportOptions) -> tuple[str, float]:
+    """Return what the name of the column of throughput says is counted, empty where it says
+    nothing, and the multiple of it. Refuse a name that speaks of a time, or of another unit of
+    time than seconds, or leaves open of how many GPUs it is.
+    """
     multiple, unit = multiple_of(column)
     factor = number(f"1{multiple}") or 1.0
     other = _OTHER_UNIT.search(column)
@@ -459,18 +478,6 @@ def _unit_of_rate(
     if rate.name == "steps_per_s":
         return STEPS, factor
     return item_of(rate.item or ITEMS), factor
-
-
-def _take_unit(table: ForeignTable, place: int) -> str:
-    """Take the unit of all cells of a column off them, and return it; empty where they differ."""
-    found = [_UNIT_BEHIND.search(cells[place] or "") for _, cells in table.rows if cells[place]]
-    units = {match[0] if match else "" for match in found}
-    if len(units) != 1 or not (unit := units.pop()):
-        return ""
-    for _, cells in table.rows:
-        if cell := cells[place]:
-            cells[place] = cell.removesuffix(unit).rstrip()
-    return unit
 
 
 def _check_repeats(
