@@ -62,7 +62,7 @@ def _beyond(name: str, rounds: int, bare: Callable[[list[str]], None]) -> Row:
             bare([sys.executable, "-m", noop_sweep.TRAINER, str(other.trial), str(other.path)])
             seconds.append(2 * ours_s - (time.monotonic() - began_s))
         noop_sweep.check_completed(folders, name)
-    del seconds[0]  # of imports that nobody has made yet
+    del seconds[0]  # the first round loads modules that later ones find in memory
     return Row(what=f"{name}, beyond the bare one", figures=tuple(seconds), unit="s", most=WANTED_S)
 
 

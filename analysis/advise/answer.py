@@ -39,6 +39,7 @@ from store.reading.sweeps import NotRun
 MOST = 8
 REPEATS = 3  # of what is new, or a single run
 _MOST_PAIRS = 3
+_BETWEEN_OVERRIDES = re.compile(r" (?=\+?[\w.]+=)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +120,6 @@ def _is_of(overrides: str, spec: TrialSpec) -> bool:
         if text != value and (number is None or number != number_of(value)):
             return False
     return True
-
-
-_BETWEEN_OVERRIDES = re.compile(r" (?=\+?[\w.]+=)")
 
 
 def _priced(wanted: _Wanted, question: Question, durations: Durations) -> NextTrial:

@@ -82,7 +82,7 @@ print(json.dumps(dict(said, packages=packages, imported=imported)))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """What the interpreter of a program has installed."""
+    """The packages and the folders of modules that the Python of a program has."""
 
     path: str  # empty where there is none, or it says nothing
     python: str  # version

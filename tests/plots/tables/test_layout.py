@@ -308,7 +308,7 @@ def test_doubts_that_differ_in_numbers_are_one_note_that_names_the_attempt():
 
 
 def test_a_tie_is_marked_only_where_throughput_is_shown():
-    """A bug: `5950 MiB ≈` looked as if memory could not be told apart."""
+    """A bug: `5950 MiB ≈` marked a tie of throughput beside the memory."""
     fill("r.db", [(small(**PS), 100.0), (small(**PS), 102.0), (small(), 101.0), (small(), 103.0)])
     for shown, is_marked in (("throughput", True), ("memory", False)):
         found = document(pivot(load(Selection(db="r.db"))), Selection(db="r.db"), (shown,))
