@@ -23,7 +23,8 @@ from store.tables import VERSION_QUERY, check_is_ours, check_version, create
 
 _WRITERS, _MAKERS = 0x5CA1E, 0x5CA1F  # names of locks within the database
 _CONNECT_TIMEOUT_S = 10
-_IDLE_IN_TRANSACTION_S = 60  # of who writes: who stands still with locks keeps all others waiting
+# of who writes: who stands still with locks keeps all others waiting, which give up after 5 minutes
+_IDLE_IN_TRANSACTION_S = 240
 _ASK_AGAIN_S = 0.5
 _CONNECT_AGAIN_S = 5  # then who writes says that it waits, and tries again
 # after some 30 s of silence the server is taken for gone: a host without power says no goodbye
@@ -168,8 +169,8 @@ def postgresql_explained(url: sa.URL) -> Iterator[None]:
         raise kind(f"{_shown(url)}: {' '.join(str(cause).split())}; {remedy}") from error
 
 
-# the connection broke; the server shuts down, has crashed, is starting
-_AWAY = ("08", "57P01", "57P02", "57P03")
+# the connection broke; the server ended what stood still, shuts down, has crashed, is starting
+_AWAY = ("08", "25P03", "57P01", "57P02", "57P03")
 # the first that fits: the last is the base of others
 _REMEDIES: dict[type[Exception], tuple[type[StoreError], str]] = {
     psycopg.errors.LockNotAvailable: (
@@ -181,6 +182,10 @@ _REMEDIES: dict[type[Exception], tuple[type[StoreError], str]] = {
         "free some space on the server and repeat the command; finished trials are kept",
     ),
     psycopg.errors.InsufficientPrivilege: (StoreError, "grant its user the right, or {another}"),
+    psycopg.errors.IdleInTransactionSessionTimeout: (
+        AwayError,
+        "this program stood still while it wrote, and nothing of that is kept; repeat the command",
+    ),
     psycopg.errors.ReadOnlySqlTransaction: (StoreError, "it only reads; {another}"),
     psycopg.OperationalError: (
         AwayError,

@@ -19,12 +19,13 @@ from store.database import (
     reading,
     writing,
 )
-from store.errors import LockedError, StoreError
+from store.errors import AwayError, LockedError, StoreError
 from store.ledger import ClaimResult
 from store.tables import SCHEMA, VERSION_QUERY
 from store.writer import Writer
 from tests.app import run_app
 from tests.filled import NOON, begin, fill
+from tests.slurm import until
 from tests.specs import small
 from tests.tables import list_attempts, query
 
@@ -80,6 +81,26 @@ def test_who_writes_keeps_other_writers_waiting_and_no_reader(db, monkeypatch):
         for reader in (open_for_reading(db), second.engine):
             with reading(reader) as other:
                 assert other.scalar(sa.text("SELECT reason FROM sweeps")) == ""
+
+
+def test_who_stands_still_while_it_writes_keeps_nothing_and_may_try_again(
+    postgresql_template_url, monkeypatch
+):
+    monkeypatch.setattr("store.postgresql._IDLE_IN_TRANSACTION_S", 1)
+    backends = sa.text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+    rename = sa.text("UPDATE database_info SET value = 'mine' WHERE name = 'id'")
+    with closing(Writer(postgresql_template_url)) as writer:
+        with (
+            pytest.raises(AwayError, match="stood still while it wrote.*repeat the command"),
+            writing(writer.engine) as connection,
+        ):
+            connection.execute(rename)
+            watcher = open_for_reading(postgresql_template_url)
+            until(lambda: query(watcher, str(backends))[1] == [(1,)])  # the watcher itself
+            connection.execute(rename)
+        with writing(writer.engine) as connection:
+            named = connection.scalar(sa.text("SELECT value FROM database_info WHERE name = 'id'"))
+    assert named != "mine"
 
 
 def test_all_that_one_reader_asks_is_of_one_moment(db):
