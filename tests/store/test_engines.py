@@ -87,20 +87,20 @@ def test_who_stands_still_while_it_writes_keeps_nothing_and_may_try_again(
     postgresql_template_url, monkeypatch
 ):
     monkeypatch.setattr("store.postgresql._IDLE_IN_TRANSACTION_S", 1)
-    backends = sa.text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
-    rename = sa.text("UPDATE database_info SET value = 'mine' WHERE name = 'id'")
-    with closing(Writer(postgresql_template_url)) as writer:
-        with (
-            pytest.raises(AwayError, match="stood still while it wrote.*repeat the command"),
-            writing(writer.engine) as connection,
-        ):
-            connection.execute(rename)
-            watcher = open_for_reading(postgresql_template_url)
-            until(lambda: query(watcher, str(backends))[1] == [(1,)])  # the watcher itself
-            connection.execute(rename)
+    backends = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    writer, watcher = Writer(postgresql_template_url), open_for_reading(postgresql_template_url)
+
+    def write_and_stand_still() -> None:
         with writing(writer.engine) as connection:
-            named = connection.scalar(sa.text("SELECT value FROM database_info WHERE name = 'id'"))
-    assert named != "mine"
+            connection.execute(sa.text("UPDATE database_info SET value = 'mine' WHERE name = 'id'"))
+            until(lambda: query(watcher, backends)[1] == [(1,)])  # the watcher alone
+
+    with closing(writer):
+        with pytest.raises(AwayError, match=r"stood still while it wrote.*repeat the command"):
+            write_and_stand_still()
+        with writing(writer.engine) as connection:
+            name = "SELECT value FROM database_info WHERE name = 'id'"
+            assert connection.scalar(sa.text(name)) != "mine"
 
 
 def test_all_that_one_reader_asks_is_of_one_moment(db):
