@@ -26,7 +26,7 @@ from scalemark.readers.log_text import Lines
 from scalemark.readers.opening import ReadError, open_reader
 from scalemark.records import measurement
 from scalemark.records.attempt import Placement
-from scalemark.records.machine import DeviceKind, Probed
+from scalemark.records.machine import DeviceKind
 from scalemark.records.trial import TrialSpec
 from scalemark.records.validation import JsonRecord
 from scalemark.run_folder import RunFolder, open_regular, read_regular
@@ -345,10 +345,7 @@ def _peak(spec: TrialSpec, folder: RunFolder) -> float | None:
     probe = read_probe(machine.key, spec.device_kind) if machine else None
     if probe is None or probe.doubts:
         return None
-    peaks = []
-    for figure in probe.of(Probed.PEAK):
-        if figure.precision == spec.precision and figure.value:
-            peaks.append(figure.value)
+    peaks = [peak.value for peak in probe.peaks if peak.precision == spec.precision and peak.value]
     peak = min(peaks, default=None)
     if peak and spec.device_kind == DeviceKind.CPU_DEVICE:
         return peak / spec.gpus_per_host

@@ -87,7 +87,7 @@ COMMANDS: Mapping[str, Command] = {
         reads_arguments=True,
     ),
     "probe": Command(
-        "Measure what this machine's devices and links can do, before a sweep.",
+        "Measure how fast this machine's devices multiply matrices.",
         "sweeper.probe:probe",
     ),
 }

@@ -70,13 +70,12 @@ def write_whole(file: Path, text: str) -> None:
 
 
 _PROBES = "probes"
-_MOST_BYTES = 2**24  # a machine of 256 GPUs has 65,280 pairs
 
 
 def read_probe(machine: str, device_kind: str) -> Probe | None:
     """Return what was measured of the machine of this key; None where nothing, or nothing whole."""
     try:
-        probe = Probe.from_json(read_regular(_file(machine, device_kind), _MOST_BYTES))
+        probe = Probe.from_json(read_regular(_file(machine, device_kind)))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""The machine that an attempt ran on: its devices, links, errors, and probed figures."""
+"""The machine that an attempt ran on: its devices, links, errors, and probed peaks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scalemark.records.measurement import GpuTelemetry
-from scalemark.records.validation import JsonRecord, check_one_of
+from scalemark.records.validation import JsonRecord
 from scalemark.text.wording import counted
 
 
@@ -194,36 +194,6 @@ def said_of_errors(gpu: GpuTelemetry) -> Iterator[str]:
         yield f"{gpu.uuid} had {errors} that ECC could not correct"
 
 
-class Probed(StrEnum):
-    """The things that a probe measures, in its order."""
-
-    PEAK = "peak"  # largest rate of a matrix product
-    TO_DEVICE = "to_device"  # copied from the host's memory to the device
-    TO_HOST = "to_host"  # copied from the device to the host's memory
-    PAIR = "pair"  # copied from one device to another
-    ALL_REDUCE = "all_reduce"  # bus bandwidth of a reduction over all devices
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure(JsonRecord):
-    """One number of a probe, or why it could not be measured."""
-
-    what: str  # a Probed
-    value: float | None  # FLOP/s of a peak, else bytes/s; None with a problem
-    problem: str = ""
-    precision: str = ""  # of a peak
-    source: int | None = None  # number of the device among the probed ones; of a pair, copied from
-    target: int | None = None  # of a pair, the device that is copied to
-    num_bytes: int | None = None  # of one copy or reduction
-
-    def __post_init__(self) -> None:
-        check_one_of("what", self.what, Probed)
-        if self.value is None and not self.problem:
-            raise ValueError(f"{self.what}: wanted a value or a problem, found neither")
-        if self.value is not None and not 0 < self.value < math.inf:
-            raise ValueError(f"{self.what}: value={self.value}: wanted more than 0")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest(JsonRecord):
     """A request to the measuring process."""
@@ -234,31 +204,29 @@ class ProbeRequest(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedPeak(JsonRecord):
+    """The fastest matrix product of one device, or why it could not be measured."""
+
+    precision: str
+    device: int  # its number among the probed ones
+    value: float | None  # FLOP/s; None with a problem
+    problem: str = ""
+
+    def __post_init__(self) -> None:
+        if self.value is None and not self.problem:
+            raise ValueError(f"{self.precision}: wanted a value or a problem, found neither")
+        if self.value is not None and not 0 < self.value < math.inf:
+            raise ValueError(f"{self.precision}: value={self.value}: wanted more than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Probe(JsonRecord):
     """All that one probe found."""
 
     machine: str  # Machine.key
     host: str
     device_kind: str  # gpu or cpu_device
-    devices: tuple[str, ...]  # name of each, as NVML has it; "CPU device"
-    uuids: tuple[str, ...]  # of the GPUs, in the same order; none of CPU devices
+    devices: tuple[str, ...]  # name of each, as NVML has it; one CPU device stands for all
     measured_at: str  # UTC
-    all_reduce: str  # by which the devices summed: nccl or ring
-    figures: tuple[Figure, ...]
-    doubts: tuple[str, ...] = ()  # why the figures may be too low
-
-    @property
-    def kind(self) -> DeviceKind:
-        return DeviceKind(self.device_kind)
-
-    def of(self, what: Probed) -> Iterator[Figure]:
-        """Yield the figures of one kind that were measured."""
-        for figure in self.figures:
-            if figure.what == what and figure.value is not None:
-                yield figure
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Return why figures are missing, each reason once."""
-        problems = [figure.problem for figure in self.figures if figure.problem]
-        return tuple(dict.fromkeys(problems))
+    peaks: tuple[ProbedPeak, ...]
+    doubts: tuple[str, ...] = ()  # why the peaks may be too low

@@ -16,7 +16,7 @@ import pytest
 from command.run import read_again
 from scalemark.host.files import write_probe
 from scalemark.records.attempt import RANK_LOST, Placement
-from scalemark.records.machine import Figure, Probe, Probed
+from scalemark.records.machine import Probe, ProbedPeak
 from scalemark.records.measurement import Doing, Phase
 from tests.command.programs import MEANS_AND_TOTAL, ONE, begin, environment_of, run, script, spec_of
 from tests.filled import MACHINE
@@ -112,16 +112,14 @@ def test_utilization_is_of_the_probed_peak_of_box_and_precision(monkeypatch):
     _, folder = run(spec)
     folder.machine.write_text(MACHINE.to_json())
     assert read_again(spec, folder)[0].measurement.mfu is None
-    figures = [Figure(what=Probed.PEAK, value=v, precision=p, source=0) for p, v in PEAKS.items()]
+    peaks = [ProbedPeak(value=v, precision=p, device=0) for p, v in PEAKS.items()]
     probe = Probe(
         machine=MACHINE.key,
         host="box",
         device_kind=spec.device_kind,
         devices=("CPU device",),
-        uuids=(),
         measured_at="2026-01-01",
-        all_reduce="ring",
-        figures=tuple(figures),
+        peaks=tuple(peaks),
     )
     write_probe(probe)
     again, _ = read_again(spec, folder)

@@ -5,17 +5,15 @@ from dataclasses import replace
 import pytest
 
 from scalemark.host.files import prepare_probes, read_probe, write_probe
-from scalemark.records.machine import Figure, Probe
+from scalemark.records.machine import Probe, ProbedPeak
 
 PROBE = Probe(
     machine="0123456789abcdef",
     host="box",
     device_kind="cpu_device",
     devices=("CPU device",),
-    uuids=(),
     measured_at="2026-11-25T12:00:00.000000+00:00",
-    all_reduce="ring",
-    figures=(Figure(what="to_host", value=2e10),),
+    peaks=(ProbedPeak(precision="fp32", device=0, value=2e10),),
 )
 
 
@@ -49,6 +47,6 @@ def test_that_of_another_machine_is_not_believed(folder):
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan"), None])
-def test_a_figure_without_a_value_has_a_problem(value):
+def test_a_peak_without_a_value_has_a_problem(value):
     with pytest.raises(ValueError, match="wanted"):
-        Figure(what="to_host", value=value)
+        ProbedPeak(precision="fp32", device=0, value=value)
