@@ -169,7 +169,7 @@ def _advice(result: Search) -> list[str]:
             f"{len(unusable)} of {len(best.readings)} readings have no usable rate, "
             f"as {unusable[0]!r}"
         )
-    if best.read.partition(":")[0] == "tqdm" and best.readings[-1].steps_before:
+    if best.read.partition(":")[0] == "bars" and best.readings[-1].steps_before:
         said.append(
             "the bar begins anew, which is taken for an epoch; where bars of several ranks stand "
             "one after another, let one rank print"

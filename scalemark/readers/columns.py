@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice, pairwise
 
 from scalemark.readers import words
-from scalemark.readers.kinds.tqdm import BEFORE_RATE, bar_of
+from scalemark.readers.kinds.bars import BEFORE_RATE, bar_of
 
 _LABEL = re.compile(
     r"(?<![A-Za-z])(?<!micro[_ -])(?<![ftsi]ps )(?<!rate )(?<!speed )"

@@ -71,6 +71,8 @@ _FOLDER = Path(__file__).parent / "kinds"
 KINDS = tuple(sorted(path.stem for path in _FOLDER.glob("[a-z]*.py")))
 """What may stand before the colon of `read`."""
 
+_OTHER_NAMES = {"tqdm": "bars", "keras": "bars"}
+
 FASTEST_STEP_S = 0.001  # of training: what is counted faster may be items, as environment steps
 _MOST_QUOTED = 60
 
@@ -84,9 +86,10 @@ def open_reader(text: str, item: str = "", num_ranks: int | None = None) -> Read
     """
     kind, colon, argument = text.partition(":")
     kind, argument = kind.strip(), argument.strip()
+    kind = _OTHER_NAMES.get(kind, kind)
     if kind not in KINDS:
         otherwise = f"choose one of {', '.join(KINDS)}, and `scalemark read LOG` says which"
-        meant = did_you_mean(kind.lower(), KINDS, otherwise)
+        meant = did_you_mean(kind.lower(), (*KINDS, *_OTHER_NAMES), otherwise)
         raise ReadError(f"found read={quoted(kind, _MOST_QUOTED)}, which is no reader; {meant}")
     if colon and not argument:
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")

@@ -17,7 +17,7 @@ from scalemark.readers.words import without_grouping
 FIRST_LINES, LAST_LINES = 1_500, 300
 """Lines of a long log that readers are tried on; the one that is proposed reads all."""
 
-_OF_PROGRAMS = frozenset(KINDS) - {"json", "regex", "tqdm"}  # what they read is of one program
+_OF_PROGRAMS = frozenset(KINDS) - {"json", "regex", "bars"}  # what they read is of one program
 _TRAINER_SAYS = frozenset(("learning_rate", "train_runtime"))
 _HEADER = re.compile(r"[A-Za-z_][\w /.()-]*(?:,[A-Za-z_][\w /.()-]*)+")  # of a table
 _BEGIN = 20_000  # characters of a file by which a table is known
@@ -184,7 +184,7 @@ def _of_one_rank(lines: Sequence[str], most_ranks: int | None) -> tuple[list[str
 def _rank(reader: FoundReader) -> int:
     """Order readers: known programs, items per second, times of steps, bars, then steps alone."""
     kind = reader.read.partition(":")[0]
-    if kind in _OF_PROGRAMS and not reader.rated:
+    if not reader.rated and kind in (*_OF_PROGRAMS, "bars"):
         return 6
     if kind in _OF_PROGRAMS:
         return 0
@@ -192,7 +192,7 @@ def _rank(reader: FoundReader) -> int:
         return 1
     if reader.has_throughput:
         return 2
-    if kind == "tqdm":
+    if kind == "bars":
         return 4
     for reading in reader.rated:
         if reading.step is not None:

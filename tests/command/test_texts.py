@@ -371,7 +371,7 @@ def test_the_line_of_the_program_is_shown_and_not_that_of_its_launcher(lines, ca
 
 def test_a_fork_server_of_programs_loads_every_reader():
     """A bug: it ended at a reader without a file of its own, and each attempt was spawned."""
-    script = "from command.__main__ import preload; preload(); import sys; print('scalemark.readers.kinds.tqdm' in sys.modules)"
+    script = "from command.__main__ import preload; preload(); import sys; print('scalemark.readers.kinds.bars' in sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

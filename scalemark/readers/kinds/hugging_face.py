@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalemark.readers.fields import ObjectReader, is_in_the_midst, metrics_of, usable
-from scalemark.readers.kinds.tqdm import BarReader
+from scalemark.readers.kinds.bars import BarReader
 from scalemark.readers.log_text import json_of, read_text
 from scalemark.readers.opening import Reader, Reading
 from scalemark.readers.words import Role, chosen, item_of, number, usable_rate

@@ -19,7 +19,7 @@ RIGHT = {  # rates or times per step, steps, item, whether they are of one GPU
     "elapsed_and_speed.log": ([497.5, 1000, 1000], [100, 200, 300], "images", None),
     "flair.log": ([139.12, 151.9, 163.26], [15, 30, 45], "samples", None),
     "gnmt_mlperf06.log": ([11990, 89553, 98103, 84030], [0, 10, 20, 30], "tokens", None),
-    "keras_us_per_step.log": ([52631.6, 66666.7, 66666.7], [], "samples", False),
+    "keras_us_per_step.log": ([52631.6, 66666.7], [58500, 117000, 175500], "samples", None),
     "lightning_metrics.csv": ([514.6, 517.1, 519.7], [49, 99, 149], "samples", None),
     "lightning_throughput_monitor.log": ([514.6, 517.1, 519.7], [], "samples", None),
     "local_global.log": ([8096, 8104, 8088], [10, 20, 30], "samples", False),

@@ -244,7 +244,10 @@ def test_ranks_of_keras_that_change_their_epoch_later_are_not_counted_twice():
 
 def test_each_fit_of_keras_begins_an_epoch():
     lines = ["Epoch 1/1", *keras_bars(50, 100), "Epoch 1/1", *keras_bars(50, 100)]
-    assert [one.step for one in read("keras", *lines)] == [50, 100, 150, 200]
+    other = ["Epoch 1/1", "40/40 [====] - ETA: 0s - loss: 0.2", "40/40 [====] - 1s 7ms/step"]
+    readings = read("keras", *lines, *other, "90/90 [====] - 1s 3ms/step")
+    assert [one.step for one in readings] == [50, 100, 150, 200, 240]
+    assert readings[-1].step_s == pytest.approx(0.007)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +255,7 @@ def test_each_fit_of_keras_begins_an_epoch():
     [
         ("391/391 - 135s - loss: 5.5949", 391, 135 / 391),
         ("313/313 - 1s - 2ms/step - accuracy: 0.9795", 313, 0.002),
+        ("313/313 - 1s - loss: 0.2 - 1s/epoch - 4ms/step", 313, 0.004),
         ("782/782 [====] - 1s 735us/step - loss: 0.01", 782, 735e-6),
         ("    938/Unknown - 31s 33ms/step - loss: 0.2", 938, 0.033),
         ("     20/Unknown 6s 59ms/step - loss: 0.2", 20, 0.059),
@@ -394,7 +398,7 @@ def test_a_bar_that_counts_epochs_counts_no_steps():
 
 def test_a_bar_may_count_images():
     lines = [f"Epoch 1/5: 10%|#| {done}/5000 [00:50<07:30, 10.0img/s]" for done in (500, 510)]
-    assert search(lines).fits[0].read == "tqdm"
+    assert search(lines).fits[0].read == "bars"
     reading = Reading(throughput=10, items_per_step=1, is_mean=True, item="images")
     assert read("tqdm", *lines) == [replace(reading, step=500), replace(reading, step=510)]
     (slow,) = read("tqdm", "Epoch 1/5: 10%|#| 5/50 [00:50<07:30, 4.0s/img]")
@@ -431,7 +435,7 @@ def test_a_bar_of_lightning_by_rich_is_read():
         "Epoch 1/1  ━━━━━━━━━━━━━━ 10/20 0:00:02 • 0:00:02 8.00it/s train_loss: 0.004",
     ]
     found = search(lines).fits[0]
-    assert found.read == "tqdm"
+    assert found.read == "bars"
     assert [(one.step, one.step_s) for one in found.readings] == [(4, 0.25), (20, 0.2), (30, 0.125)]
     assert found.readings[-1].metrics == {"train_loss": 0.004}
 

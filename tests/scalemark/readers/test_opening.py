@@ -54,7 +54,7 @@ REFUSED = [
     "Keras2",
     "wandb",
     "",
-    "keras:loss",
+    "mlperf:loss",
     "regex:",
     "regex:images/sec: [0-9.]+",
     "regex:images/sec: ([0-9.]+",

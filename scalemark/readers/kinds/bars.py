@@ -1,25 +1,36 @@
-"""Reads progress bars: of tqdm, of rich as Lightning uses it, and of tqdm-loggable.
+"""Reads progress bars: of tqdm, of rich as Lightning uses it, of tqdm-loggable, and of Keras.
 
 ```
 Epoch 0:  17%|█▋        | 3/18 [00:14<01:13,  4.87s/it, loss=2.1]
 1500it [00:15, 98.5it/s]                                                  the total is not known
 Epoch 0/2  ━━━╸━━━━━━━━━━ 3/18 0:00:14 • 0:01:13 0.21it/s train_loss: 2.1
 Progress on:train 1.46kit/10.0kit rate:2.2it/s remaining:1:05:32 elapsed:11:01 postfix:loss=3.6
+422/422 [==============] - 13s 29ms/step - loss: 0.78                     below `Epoch 1/15`
 ```
-Their rate is smoothed: windows come from the steps and when the bar was redrawn. Where each rank
-shows its own bar, the one that is ahead counts.
+Their rate is smoothed, or a mean: windows come from the steps and when the bar was redrawn. Where
+each rank shows its own bar, the one that is ahead counts.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalemark.readers.fields import StepCounter
-from scalemark.readers.opening import Reader, Reading, bare
-from scalemark.readers.words import NUMBER, number, role_of, seconds_per_step, whole, words_of
+from scalemark.readers.opening import FASTEST_STEP_S, Reader, Reading, bare
+from scalemark.readers.words import (
+    NUMBER,
+    SECONDS,
+    number,
+    phase_of,
+    role_of,
+    seconds_per_step,
+    whole,
+    words_of,
+)
 
 ABOUT = (
-    "tqdm[:TEXT] reads progress bars with it/s or s/it, or of items, as img/s: of the first bar "
-    "that is not about loading, validating or testing, or of those with TEXT, as tqdm:Epoch"
+    "bars[:TEXT] reads progress bars of tqdm, rich and Keras with the rate or the time of steps, "
+    "or of items, as img/s: of the first bar that is not about loading, validating or testing, or "
+    "of those with TEXT, as bars:Epoch"
 )
 _COUNT = r"\d[\d.]*[kKMG]?"
 _RATE = r"(?<![\d.,])(?P<rate>[\d.,]+[kKMG]?|\?)\s*(?P<unit>[A-Za-z]+/s|m?s/[A-Za-z]+)\b"
@@ -40,11 +51,19 @@ _FORMS = (
         rf"(?P<before>.*?)(?<![\d.])(?P<done>{_COUNT})(?P<total>)\s?[A-Za-z]+\s\[[\d:]+,\s*"
         rf"{_RATE}(?P<after>[^\]]*)"
     ),
+    re.compile(  # of Keras
+        r"(?P<before>.*?)(?<!\d)(?<!Epoch )(?P<done>\d+)/"
+        r"(?:(?P<total>\d+)\s+(?:\[[=>.\s]*\]|━+|(?=-\s*\d+s\b))|Unknown\s)\s*(?:-\s*)?"
+        r"(?:ETA:\s*[\d:]+s?|(?P<epoch_s>\d+)s\b)?"
+        r"(?P<after>(?:.*?\s(?P<rate>[\d.]+)\s?(?P<unit>(?:[mu]?s|µs)/(?:step|sample))\b)?.*)"
+    ),
 )
 BEFORE_RATE = re.compile(r"\[[\d:]+(?:<[^,\]]*)?,\s*$")
 """What a bar of tqdm has before its rate: the time since it began, and what is left."""
 
 _EPOCH = re.compile(r"\bepoch\D{0,3}(\d+)|^\s*\[?(\d+)/\d+\]?\s", re.IGNORECASE)
+_HEADING = re.compile(r"\bEpoch (\d+)(?:/\d+)?:?\s*$")  # of Keras, above its bars
+_TRAIN_ON = re.compile(r"\bTrain on ([\d,]+) samples")  # of Keras before 2.3, which counts these
 _PAIR = re.compile(rf"([A-Za-z_][\w/.-]*)\s*[=:]\s*({NUMBER})")
 _LETTER = re.compile(r"[^\W\d_]")
 _OF_DATA_SETS = "examples"  # the unit of the bars of Hugging Face Datasets, before training
@@ -63,6 +82,7 @@ class Bar:
 
     name: str  # what stands before it, without digits: the bars of all epochs have one name
     epoch: int | None  # where the text before it says which
+    is_of_keras: bool  # its epochs have headings
     done: int  # steps, or items where `item` is said
     total: int  # 0: not known
     step_s: float | None
@@ -73,16 +93,23 @@ class Bar:
 
 def bar_of(line: str) -> Bar | None:
     """Return the bar of a line; None where it shows none of steps or items."""
-    if "/s" not in line and "s/" not in line:
-        return None
-    matches = (form.match(line[:_MOST_CHARACTERS]) for form in _FORMS)
+    matches = (form.match(line[:_MOST_CHARACTERS]) for form in _FORMS if "/" in line)
     match = next(filter(None, matches), None)
     done = _count(match["done"]) if match else None
     if not match or done is None:
         return None
-    amount, unit = number(match["rate"]), match["unit"]
-    if amount and unit.startswith("s/"):  # of a bar that is slow, as 1.2s/img
-        unit, amount = f"{unit[2:]}/s", 1 / amount
+    total = _count(match["total"] or "") or 0
+    is_of_keras = "epoch_s" in match.groupdict()
+    amount, unit = number(match["rate"] or ""), match["unit"] or "step/s"
+    per, _, what = unit.partition("/")
+    if amount and per in SECONDS:  # of a bar that is slow, as 1.2s/img
+        unit, amount = f"{what}/s", 1 / (SECONDS[per] * amount)
+    elif is_of_keras and done == total:
+        if not match["epoch_s"]:
+            return None  # it is drawn again with its time
+        amount = done / float(match["epoch_s"]) if float(match["epoch_s"]) else None
+        if amount and amount > 1 / FASTEST_STEP_S and "[=" in line:
+            unit = "sample/s"  # of Keras 1
     role = role_of("", unit)
     if role is None or role.item == _OF_DATA_SETS:
         return None
@@ -91,7 +118,7 @@ def bar_of(line: str) -> Bar | None:
     if not is_of_items and pairs.get("env_step") == done and amount:
         is_of_items, amount = True, 1 / seconds_per_step(role.name, amount)
         role = role_of("", "timesteps/s") or role
-    elif is_of_items and not BEFORE_RATE.search(line[: match.start("rate")]):
+    elif is_of_items and not (is_of_keras or BEFORE_RATE.search(line[: match.start("rate")])):
         return None  # a rate of something else beside a step
     before = re.split(r"\b\d{1,3}%", match["before"])[0]
     epoch = _EPOCH.search(before)
@@ -100,8 +127,9 @@ def bar_of(line: str) -> Bar | None:
     return Bar(
         name=" ".join(word for word in words if _LETTER.search(word))[:40],
         epoch=int(epoch[1] or epoch[2]) if epoch else None,
+        is_of_keras=is_of_keras,
         done=done,
-        total=_count(match["total"]) or 0,
+        total=total,
         step_s=seconds_per_step(role.name, amount) if amount and not is_of_items else None,
         throughput=amount or None if is_of_items else None,
         item=role.item,
@@ -126,33 +154,53 @@ class BarReader(Reader):
         self._is_of_run = is_of_run  # one that begins anew is another rank's, or an evaluation's
         self._name: str | None = None  # of the first training bar
         self.total = 0  # of this bar, in steps; 0: not known
-        self._epoch = 0  # where no bar says which
+        self._before = 0  # steps of the epochs before, where no bar says which it is of
         self._last = 0
         self._widest = 0  # most steps between two redraws
         self._steps = StepCounter()
+        self._heading = ""  # the number of the epoch in it
+        self._is_open = False  # no bar is below it yet
+        self._num_began = self._num_ranks = 0  # ranks in this epoch, and in the one before
+        self._half = 0  # of the steps of the epoch before
+        self._num_samples = 0  # of an epoch, where a line says so
 
     def read_line(self, line: str) -> Reading | None:
+        heading = _HEADING.search(line)
+        if heading and not phase_of(line):
+            self._begin(heading[1])
+        trained = _TRAIN_ON.search(line)
+        if trained:
+            self._num_samples = whole(trained[1]) or 0
         bar = bar_of(bare(line, self.num_ranks) if self._text else line)
         if bar is None or not self._is_ours(bar, line):
             return None
-        epoch: int | None = 0
-        if not self._is_of_run:
-            epoch = self._epoch_of(bar) if bar.epoch is None else bar.epoch
-        if epoch is None or not bar.done:
+        step = self._step_of(bar)
+        if step is None or not bar.done:
             return None
-        step = self._steps.count(bar.done, epoch, bar.total)
-        if step is None:
-            return None
+        if bar.total == self._num_samples > 0:
+            rate = 1 / bar.step_s if bar.step_s else bar.throughput
+            bar = replace(bar, item="samples", throughput=rate, step_s=None)
         return Reading(
             throughput=bar.throughput,
             step=step,
-            steps_before=0 if bar.epoch is not None else step - bar.done,
+            steps_before=0 if self._heading or bar.epoch is not None else self._before,
             step_s=bar.step_s,
             items_per_step=1 if bar.item else None,
             is_mean=True,
             item=bar.item,
             metrics=bar.metrics,
         )
+
+    def _begin(self, heading: str) -> None:
+        """Begin an epoch, unless another rank has; each call of `fit` has a first one."""
+        has_ended = self._last > self.total / 2
+        if heading == self._heading and not has_ended:
+            self._num_began += 1
+            return
+        self._heading, self._num_ranks, self._num_began = heading, self._num_began, 1
+        self._before += self._last
+        self._half = self._last // 2
+        self._last, self._is_open = 0, True
 
     def _is_ours(self, bar: Bar, line: str) -> bool:
         if self._text:
@@ -162,21 +210,40 @@ class BarReader(Reader):
         is_other = counts_epochs or any(map(_OTHER.fullmatch, words_of(bar.name)))
         if self._name is None and bar.done and not is_other:
             self._name, self.total = bar.name, bar.total
-        return bar.name == self._name and self.total in (bar.total, 0)
+        is_first = self._is_open and bar.is_of_keras  # whose `fit` may have another number of steps
+        return bar.name == self._name and (is_first or self.total in (bar.total, 0))
 
-    def _epoch_of(self, bar: Bar) -> int | None:
-        """Return the number of the epoch; None where another rank ends the one before."""
+    def _step_of(self, bar: Bar) -> int | None:
+        """Return the steps done so far; None for those that were counted, as by another rank."""
+        if bar.epoch is not None and not self._is_of_run:
+            return self._steps.count(bar.done, bar.epoch, bar.total)
+        if bar.is_of_keras:
+            if self._num_began < self._num_ranks and bar.done > self._half:
+                return None  # of a rank that has not begun this epoch
+            if self._is_open:
+                self.total, self._is_open = bar.total, False
+        elif not self._is_of_run and not self._goes_on_with(bar):
+            return None
+        if bar.done <= self._last:
+            return None
+        self._last = bar.done
+        return self._before + bar.done
+
+    def _goes_on_with(self, bar: Bar) -> bool:
+        """Return whether a bar is of this epoch, or begins the next one; else another rank ends the
+        one before.
+        """
+        gap = bar.done - self._last
         half = (bar.total or _FEW) / 2
         has_ended = self._last >= half and self._last + 2 * self._widest >= bar.total
         if has_ended and bar.done <= self._last / 2:  # a rank is behind by less
-            self._epoch += 1
+            self._before += bar.total or self._last
             self._last = 0
-        elif self._epoch and bar.done - self._last > max(half, 2 * self._widest):
-            return None
+        elif self._before and gap > max(half, 2 * self._widest):
+            return False
         else:
-            self._widest = max(self._widest, bar.done - self._last)
-        self._last = max(self._last, bar.done)
-        return self._epoch
+            self._widest = max(self._widest, gap)
+        return True
 
 
 create = BarReader
