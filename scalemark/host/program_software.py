@@ -60,6 +60,15 @@ _CHANGES_PATH = re.compile(
 _IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t].*$", re.MULTILINE)
 _CODE_NAMED = re.compile(rb"[\"']([^\"'\n]+\.(?:py|sh|so))[\"']")
 _QUOTED = re.compile(rb"[\"']([^\"'\n]+)[\"']")
+_ALWAYS_LOADED = re.compile(
+    r"__\w+__|setup|hubconf|sitecustomize|usercustomize"
+)  # stems of file names
+_LOADS_ANY = re.compile(  # modules or scripts whose names are made while it runs, also by a shell
+    rb"\b(?:import_module|__import__|run_path|run_module|spec_from_file_location|SourceFileLoader"
+    rb"|walk_packages|iter_modules|subprocess|Popen|(?:exec|execfile|system|popen)\()"
+    rb"|\$(?:\{\w+\}\w*|\w+)\.py\b|\bpython[\d.]*(?:\s+-[^\sm]\S*)*\s+(?:-m\s+)?[\w.\"']*\$"
+)
+_OF_AXIS = re.compile(r"\{\w+\}")
 _UNKNOWN_CODE = "unknown-"
 _TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
 COMMAND_KEYS = frozenset(
@@ -95,17 +104,18 @@ def code_of(
     for name, file in sorted(modules.items()):
         content = software.git_content(file)
         digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
-    num_files = len(modules)
     try:
-        for place, state in zip(places, states, strict=True):
-            files = _files_below(place, state)
-            num_files += len(files)
+        held = list(map(_files_below, places, states))
+        files = [place / name for place, names in zip(places, held, strict=True) for name in names]
+        loaded = _may_be_loaded(words, files, modules.values())
+        for place, state, contents in zip(places, states, held, strict=True):
             if state is None:  # beside it may lie what it reads, which no commit tells apart
                 digest.update(f"{place}\n".encode(errors="surrogateescape"))
-            for name, content in sorted(files.items()):
-                digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
+            for name, content in sorted(contents.items()):
+                if place / name in loaded:
+                    digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
         code = ""
-        if num_files or apart:
+        if files or modules or apart:
             code = digest.hexdigest()[:16]
     except UnknownCodeError:
         code = _never_equal(os.getpid())
@@ -122,6 +132,46 @@ def code_of(
         if place != place_of_code:
             sources.update(dict.fromkeys(_sources_below(place)))
     return program, sources
+
+
+def _may_be_loaded(
+    words: Sequence[str], files: Sequence[Path], modules: Iterable[Path]
+) -> Collection[Path]:
+    """Return the files without the Python sources that no other names, as a helper beside a script:
+    the words of its name stand neither in the command line nor in what may be loaded. All of them
+    where an axis names the script, where a source loads others by names that it makes, and where
+    none is named.
+    """
+    if any(map(_OF_AXIS.search, words)):
+        return files
+    waiting: dict[Path, set[bytes]] = {}
+    to_read = list(modules)
+    for file in files:
+        if file.suffix != ".py" or _ALWAYS_LOADED.fullmatch(file.stem):
+            to_read.append(file)
+        else:
+            waiting[file] = _words_in(os.fsencode(file.stem))
+    loaded = set(files).difference(waiting)
+    num_always = len(loaded)
+    named = _words_in(b" ".join(map(os.fsencode, words)))
+    while True:
+        for file in to_read:
+            text = _text_of(file)
+            is_left_out = not text and file.is_file() and file.stat().st_size
+            if is_left_out or _LOADS_ANY.search(text):
+                return files
+            named |= _words_in(text)
+        to_read = [file for file, parts in waiting.items() if parts <= named]
+        if not to_read:
+            break
+        loaded.update(to_read)
+        for file in to_read:
+            del waiting[file]
+    return loaded if len(loaded) > num_always else files
+
+
+def _words_in(text: bytes) -> set[bytes]:
+    return set(re.findall(rb"\w+", text))
 
 
 def _modules_of_added_folders(

@@ -358,11 +358,11 @@ def software_words(spec: TrialSpec) -> Sequence[str]:
     """Return the words that may name a program or a script, and empty ones for all others, so that
     none becomes the value of an option before it.
 
-    A word with placeholders counts where it is the program, or ends as a script does. Raises
-    TemplateError.
+    A word with placeholders counts where it is the program, or ends as a script does. It stands at
+    the end once more, as it was given: other trials start other files by it. Raises TemplateError.
     """
     axes = of_axes(spec.axes)
-    kept = []
+    kept, given = [], []
     for index, word in enumerate(words(spec.command, shell=spec.shell)):
         is_software = index == 0 or word.endswith(SCRIPTS)
         try:
@@ -373,8 +373,9 @@ def software_words(spec: TrialSpec) -> Sequence[str]:
             kept.append(word)
         elif is_software and set(names(word)) <= axes.keys():
             kept.append(replaced(word, axes))
+            given.append(word)
         else:
             kept.append("")
     if spec.shell:
-        return ["/bin/sh", *kept]
-    return kept
+        return ["/bin/sh", *kept, *given]
+    return [*kept, *given]

@@ -113,7 +113,7 @@ def describe_programs(
             if is_named and (problem := template.problem(words, path, place.folder)):
                 raise SweepRefusedError(f"command.run: {problem}")
             described = refs.describe(words, place)
-            command = quoted(" ".join(filter(None, words)), 200)
+            command = quoted(" ".join(word for word in words if word and "{" not in word), 200)
             if doubt := program_software.doubt(words, described):
                 doubts[f"`{command}`: {doubt}"] = None
             doubts.update(dict.fromkeys(refs.doubts(words, folder, place)))

@@ -39,7 +39,7 @@ def test_scripts_side_by_side_are_one_software_and_others_are_refused():
         spec_of("python {name}.py --x {zero}", free=(("name", name), ("zero", zero)))
         for name, zero in (("a", 1), ("a", 2), ("b", 1), ("below/c", 1), ("../other/d", 1))
     ]
-    assert software_words(specs[0]) == ["python", "a.py", "--x", ""]
+    assert software_words(specs[0]) == ["python", "a.py", "--x", "", "{name}.py"]
     assert described(*specs[:4])[0]
     with pytest.raises(SweepRefusedError) as refused:
         described(*specs)

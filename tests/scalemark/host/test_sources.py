@@ -17,11 +17,11 @@ from scalemark.host.program_software import describe, doubt
 HERE = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "SCALEMARK_CACHE": "cache"}
 CODE, FILES_NAMED = "code of the program", "files that the command names"
 FILES = {
-    "work/scripts/train.py": "import os, sys\nsys.path.insert(0, '..')\nimport mylib.model\n"
+    "work/scripts/train.py": "import os, sys\nsys.path.insert(0, '..')\nimport mylib.model, shared, kernels\n"
     "os.getenv('MY_KERNEL')\n",
     "work/scripts/empty/kernels.cu": "// 1\n",
     "work/native/ops.so": "1\n",
-    "work/mylib/model.py": "layers = 2\n",
+    "work/mylib/model.py": "layers = 2\nimport ignored_settings\n",
     "work/mylib/ignored_settings.py": "heads = 2\n",
     "work/config.yaml": "lr: 1\n",
     "work/conf/large.yaml": "layers: 2\n",
@@ -79,7 +79,7 @@ def git(*arguments: str) -> None:
 
 NOTICED = {
     "the script": (lambda _: append("scripts/train.py", "print(2)\n"), CODE),
-    "a package beside its folder": (lambda _: write("mylib/model.py", "layers = 3\n"), CODE),
+    "a package beside its folder": (lambda _: append("mylib/model.py", "layers = 3\n"), CODE),
     "a kernel below it": (lambda _: write("scripts/empty/kernels.cu", "// 2\n"), CODE),
     "a library that was built again": (lambda _: write("native/ops.so", "2\n"), CODE),
     "a configuration that it may read": (lambda _: write("config.yaml", "lr: 2\n"), CODE),
@@ -88,7 +88,10 @@ NOTICED = {
         CODE,
     ),
     "a module in PYTHONPATH": (lambda _: write("../elsewhere/shared.py", "y = 2\n"), CODE),
-    "a new module": (lambda _: write("mylib/new.py", "x = 3\n"), CODE),
+    "a new module": (
+        lambda _: (write("mylib/new.py", "x = 3\n"), append("mylib/model.py", "import new\n")),
+        CODE,
+    ),
     "a module that git ignores": (lambda _: write("mylib/ignored_settings.py", ""), CODE),
     "a module behind a link": (lambda _: write("../shared/kernels.py", "y = 2\n"), CODE),
     "a configuration of a folder of them": (lambda _: write("conf/large.yaml", "l: 3\n"), CODE),
@@ -127,6 +130,8 @@ NOT_NOTICED = {
     "a new environment": lambda _: write("env/lib/x.py", "z = 1\n"),
     "what its editor keeps": lambda _: write(".vscode/settings.json", "{}"),
     "a variable of the terminal": lambda given: given.update(TERM="dumb", SSH_TTY="/dev/pts/1"),
+    "a helper beside a script": lambda _: write("scripts/plot_it.py", "x = 1\n"),
+    "the tests of a library": lambda _: write("tests/test_model.py", "import mylib.model\n"),
     "a file that was touched": lambda _: Path("mylib/model.py").touch(),
 }
 WORDS = [
@@ -253,7 +258,7 @@ def test_what_differs_is_named():
 @pytest.mark.parametrize("kind", ["checkout"])
 def test_contents_count_and_not_commits(given):
     write("mylib/model.py", "layers = 3\n")
-    write("new.py", "")
+    write("shared.py", "")
     edited = key()
     git("add", ".")
     assert key() == edited
@@ -265,7 +270,7 @@ def test_contents_count_and_not_commits(given):
     Path("run").write_text("#!/bin/sh\n")
     assert key() != edited, "a tracked program without an ending"
     git("checkout", "run")
-    Path("new.py").unlink()
+    Path("shared.py").unlink()
     without = key()
     git("commit", "-am", "d")
     assert key() == without != edited
@@ -297,6 +302,45 @@ def test_a_module_beside_the_folder_of_a_script_counts_where_it_changes_the_path
     before = key(words.split())
     write("../work/mylib/model.py", "layers = 3\n")
     assert key(words.split()) != before
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "import {module}",
+        "from helpers.{module} import *",
+        "load('helpers/{module}.py')",
+        "import importlib\nimportlib.import_module('helpers.' + kind)",
+        "subprocess.run([sys.executable, f'helpers/{{kind}}.py'])",
+        "exec(open(f'helpers/{{kind}}.py').read())",
+    ],
+)
+@pytest.mark.parametrize("starts", ["python train.py", "sh run.sh", "sh any.sh"])
+def test_a_helper_counts_where_it_may_be_loaded(names, starts):
+    write("helpers/by_hand.py", "x = 1\n")
+    write("train.py", "import sys\n")
+    write("run.sh", "python -u train.py $@\n")
+    write("any.sh", "python $SCRIPT\n")
+    for loads in ("", names.format(module="by_hand")):
+        append("train.py", f"{loads}\n")
+        if starts != "sh any.sh":
+            Path("any.sh").unlink(missing_ok=True)
+        before = key(starts.split())
+        append("helpers/by_hand.py", "x = 2\n")
+        assert (key(starts.split()) != before) == bool(loads or starts == "sh any.sh")
+
+
+def test_all_sources_count_where_the_command_names_none():
+    write("tool/cli.py", "x = 1\n")
+    before = key(["sometool", "--fast"])
+    append("tool/cli.py", "x = 2\n")
+    named_nothing = key(["sometool", "--fast"])
+    assert named_nothing != before
+    write("train.py", "x = 1\n")
+    write("pyproject.toml", '[project.scripts]\nsometool = "tool.cli:main"\n')
+    before = key(["sometool", "train.py"])
+    append("tool/cli.py", "x = 3\n")
+    assert key(["sometool", "train.py"]) != before
 
 
 ADDED = {
@@ -425,7 +469,7 @@ def test_a_package_that_is_installed_again_from_its_folder_counts():
 
 
 def test_code_of_an_editable_package_counts(monkeypatch):
-    write("work/train.py", "")
+    write("work/train.py", "import lib")
     write("library/src/lib.py", "x = 1\n")
     packages = Path("packages/site-packages/lib-1.dist-info")
     url = f"file://{Path('library').absolute()}"
@@ -468,8 +512,9 @@ def test_a_package_that_git_ignores_counts_where_it_is_imported():
 def test_code_counts_behind_data_and_in_deep_folders(monkeypatch):
     """A bug: where git knows nothing, `data/` hid what is in `mylib/`, and five folders the rest."""
     deep = "src/" + "deeper/" * 9 + "kernels.py"
-    for name in ("train.py", "mylib/model.py", deep, *(f"data/{num}.jpeg" for num in range(30))):
+    for name in ("mylib/model.py", deep, *(f"data/{num}.jpeg" for num in range(30))):
         write(name, "1")
+    write("train.py", "import mylib.model, kernels")
     monkeypatch.setattr(program_software, "_MOST_ENTRIES", 10)
     for name in ("mylib/model.py", deep):
         before = key([sys.executable, "train.py"])
@@ -478,7 +523,7 @@ def test_code_counts_behind_data_and_in_deep_folders(monkeypatch):
 
 
 def test_data_below_a_script_is_not_looked_through(monkeypatch):
-    write("train.py", "print(1)\n")
+    write("train.py", "import pkg.model\n")
     write("pkg/model.py", "layers = 3\n")
     for number in range(30):
         write(f"data/{number % 3}/{number}.jpeg", "")
