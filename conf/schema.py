@@ -140,14 +140,6 @@ if not TYPE_CHECKING:
     LauncherConfig = make_dataclass("LauncherConfig", _OWN, bases=(LauncherConfig,))
 
 
-@dataclass
-class RetryConfig:
-    """Numbers of retries, by the end of an attempt; after an interrupt there is always one."""
-
-    crashed: int = setting("retries after an end without a result, as by a signal", default=1)
-    failed: int = setting("retries after an error of the program", default=0)
-
-
 def _profile_config() -> type:
     """Copy the fields of Hardware into a dataclass that OmegaConf can fill, with dicts."""
     made: list[tuple[str, Any, Any]] = []
@@ -223,7 +215,6 @@ class SweepSettings:
     launcher: LauncherConfig = MISSING
     hardware: HardwareConfig = MISSING
     sweep: SweepConfig = field(default_factory=SweepConfig)
-    retry: RetryConfig = field(default_factory=RetryConfig)
     command: CommandConfig = field(default_factory=CommandConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
 

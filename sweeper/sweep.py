@@ -167,7 +167,6 @@ class Sweep:
         """Write the sweep down, and return what runs it; what must be closed is put on the stack.
         Raises SweepRefusedError.
         """
-        config, launcher = self.config, self.config.launcher
         ledger = writer.begin_sweep(self._new_sweep(planned.plan, command), processes.is_alive)
         folders = self._run_folders(ledger)
         stack.callback(Guard().close)
@@ -185,7 +184,7 @@ class Sweep:
             progress=stack.enter_context(progress),
             stop=Stop(),
         )
-        policy = Policy(launcher=launcher, retry=config.retry)
+        policy = Policy(launcher=self.config.launcher)
         trials, expected_s = planned.plan.trials, planned.estimate.expected_s
         most_left_s = planned.budget.left if planned.budget else lambda: math.inf
         return Orchestrator(

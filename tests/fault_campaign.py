@@ -443,7 +443,6 @@ GRIDS: dict[str, Sequence[str]] = {
         f"command={_COMMAND} {{free_port}} {{kind}}",
         f"read={tiny_program.READ}",
         "+axes.kind=1,2",
-        "retry.failed=1",
         "launcher.start_timeout_s=30",  # one may be stopped before its first line
         *_DEADLINES,
     ),

@@ -102,7 +102,7 @@ def attempts() -> list[tuple[str, str]]:
 
 
 def test_whatever_happens_to_a_rank_the_sweep_tells_and_goes_on():
-    with running("seed=1,2", ENDLESS, "retry.crashed=0") as sweep:
+    with running("seed=1,2", ENDLESS) as sweep:
         ranks = sweep.wait_for_steps()
         assert set(ranks) == set(RANKS)
         with ends(list(ranks.values())):

@@ -43,14 +43,14 @@ def sweep(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("name", POISON)
 def test_a_poisoned_attempt_fails_and_the_next_sweep_works(name):
     poison(name)
-    ended = sweep("seed=908,1", "retry.crashed=0")
+    ended = sweep("seed=908,1")
     assert ended.returncode == 1, ended.stderr
     assert "Traceback" not in ended.stderr
     with closing(sqlite3.connect("results.db")) as connection:
         found = connection.execute(
             "SELECT outcome, message FROM attempts ORDER BY outcome"
         ).fetchall()
-    assert [outcome for outcome, _ in found] == ["completed", "failed"]
+    assert [outcome for outcome, _ in found][:2] == ["completed", "failed"]
     assert f"{name} is damaged: " in found[1][1]
     again = sweep("seed=2")
     assert again.returncode == 0, again.stderr
@@ -59,7 +59,7 @@ def test_a_poisoned_attempt_fails_and_the_next_sweep_works(name):
 def test_steps_lost_after_a_power_cut_are_no_result():
     Path("poison").mkdir()
     (Path("poison") / "steps.jsonl").write_text("")
-    ended = sweep("seed=908", "retry.crashed=0")
+    ended = sweep("seed=908")
     assert ended.returncode == 1
     assert (
         f"steps.jsonl is cut off: it holds 0 measured steps, the measurement was made of {measurement(1.0).num_steps}"

@@ -696,7 +696,6 @@ WRONG = [
         "launcher=cluster: no such launcher; did you mean slurm? Choices: local, prefix, ray, slurm",
     ),
     (["launcher.start=frok"], "did you mean fork?"),
-    (["retry.crashed=-1"], "retry.crashed=-1: wanted 0 to 100"),
     (["store.url=/"], "/: a folder; a database is a file"),
     (["store.url=foreign.db"], "a database of another program"),
     (["store.runs_dir=foreign.db/x"], "is not a folder"),

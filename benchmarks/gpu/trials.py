@@ -102,7 +102,6 @@ def sweep(
         *_command(kit, overrides),
         f"sweep.name={unique}",
         "sweep.rerun=true",
-        "retry.crashed=0",  # a crash shall be seen
         f"store.url={kit.database}",
         f"store.runs_dir={kit.runs}",
     ]

@@ -44,7 +44,7 @@ EARLIER_WITHIN = timedelta(hours=2)
 """Older runs of the baseline are left out: a machine is not the same for long."""
 
 SPENT = "the budget is spent"
-_OF_BOTH = ("launcher", "retry", "store")  # settings that both trials run with
+_OF_BOTH = ("launcher", "store")  # settings that both trials run with
 # axes that say what a step works on, not how; throughputs with other ones count unlike items
 _WORK = ("data", "data_dir", "distortions", "image_px", "seq_len", "num_classes")
 

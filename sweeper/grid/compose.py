@@ -31,7 +31,7 @@ from sweeper import SweepRefusedError
 from sweeper.grid.explain import explain, no_such_axis, settings_of, value_problem
 
 # settings, not axes
-WHOLE_SWEEP = ("sweep", "retry", "store", "launcher", "hardware", "engine", "experiment", "hydra")
+WHOLE_SWEEP = ("sweep", "store", "launcher", "hardware", "engine", "experiment", "hydra")
 MOST_CELLS = 100_000
 # axis -> a sweep as on the command line, one value, or a list of values
 Params = Mapping[str, object]

@@ -169,7 +169,7 @@ def _setting(name: str) -> str:
     """Return the whole name of the setting that is called so without its group, or nothing."""
     if name in _STORE:
         return "store.url"
-    for group in ("sweep", "retry", "store"):
+    for group in ("sweep", "store"):
         own = name.removeprefix(f"{group}.")
         if own in settings_of(group):
             return f"{group}.{own}"

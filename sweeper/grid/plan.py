@@ -26,7 +26,6 @@ from sweeper.early_stopping.budget import read_budget
 from sweeper.grid.compose import Cell, text_of
 from sweeper.grid.exclude import read_rules, reason_of
 from sweeper.grid.explain import WANTED_NAME
-from sweeper.loop.attempt import check_retries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +258,6 @@ def check(config: Config) -> str:
             "sweep.budget=inf: with sweep.repeats=1 each trial runs once, and there is nothing to "
             "save; say how often each may run at most, as sweep.repeats=5, or leave it out"
         )
-    check_retries(config.retry)
     name = config.sweep.name
     if name is None:
         return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

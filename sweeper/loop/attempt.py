@@ -6,10 +6,10 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from conf.schema import LauncherConfig, RetryConfig
+from conf.schema import LauncherConfig
 from scalemark.host import processes
 from scalemark.host.orphans import end_started_by
 from scalemark.records.attempt import HOST_LOST, RANK_LOST
@@ -22,7 +22,6 @@ from scalemark.records.measurement import (
     said_of_others,
 )
 from scalemark.run_folder import RunFolder, last_error, open_regular, with_gpu_errors
-from sweeper import SweepRefusedError
 from sweeper.starts import Process
 
 LOOK_EVERY_S = 0.5  # between reads of a trainer's files; its end is noticed at once
@@ -332,26 +331,15 @@ def _missed(seen: LastRead, limits: LauncherConfig) -> str:
     return f"no step{output} within launcher.step_timeout_s={limits.step_timeout_s:g} after {after}"
 
 
-MOST_RETRIES = 100
 MOST_LOSSES = 5  # of a host, after which a repeat is left: perhaps it is what its hosts die of
 
 CRASHED = "crashed"
 """A way to end that is no Outcome of its own: failed without a result, or interrupted by somebody
-who was not this sweep."""
+who was not this sweep; tried again once."""
 
 
 DISTURBED = "disturbed"
 """Another one: completed, while other programs computed on its GPUs; tried again once."""
-
-
-def check_retries(retry: RetryConfig) -> None:
-    """Raise SweepRefusedError, naming the setting, for counts that cannot be."""
-    for each in fields(retry):
-        count = getattr(retry, each.name)
-        if not 0 <= count <= MOST_RETRIES:
-            raise SweepRefusedError(
-                f"retry.{each.name}={count}: wanted 0 to {MOST_RETRIES} further attempts"
-            )
 
 
 def disturbances_of(result: AttemptResult) -> list[str]:
@@ -373,13 +361,10 @@ def ended_so(outcome: Outcome, *, crashed: bool, disturbed: bool = False) -> str
     return outcome.value
 
 
-def is_tried_again(retry: RetryConfig, ended: str, num_ended: int) -> bool:
+def is_tried_again(ended: str, num_ended: int) -> bool:
     """Decide after an attempt that `ended_so`, the repeat's `num_ended`-th that did. Each way to
     end is counted on its own, so that a crash uses up no retry that is meant for a disturbance.
     """
     if ended == Outcome.INTERRUPTED:  # its host was lost; the next command tries it again
         return num_ended <= MOST_LOSSES
-    if ended == DISTURBED:
-        return num_ended == 1
-    most_retries: int = getattr(retry, ended, 0)  # it has no setting for other ends
-    return num_ended <= most_retries
+    return ended in (CRASHED, DISTURBED) and num_ended == 1

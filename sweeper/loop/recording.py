@@ -176,7 +176,7 @@ class Recorder:
         disturbed = bool(attempt.disturbances_of(result))
         end = attempt.ended_so(Outcome(result.outcome), crashed=crashed, disturbed=disturbed)
         repeat.num_ended[end] += 1
-        is_wanted = attempt.is_tried_again(self._shared.policy.retry, end, repeat.num_ended[end])
+        is_wanted = attempt.is_tried_again(end, repeat.num_ended[end])
         if self._stopping.is_stopping or not is_wanted:
             return None
         return f"tried again after {end}"

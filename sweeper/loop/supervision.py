@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TypeVar
 
-from conf.schema import LauncherConfig, RetryConfig
+from conf.schema import LauncherConfig
 from scalemark.host.processes import HEARTBEAT_TIMEOUT, wait_readable
 from store.errors import AwayError, LockedError, LostDatabaseError, StoreError
 from store.ledger import Ledger
@@ -196,7 +196,6 @@ class Policy:
     """The user's settings."""
 
     launcher: LauncherConfig
-    retry: RetryConfig
     # others take a process that is silent for so long for dead: the heartbeat timeout
     heartbeat_timeout_s: float = HEARTBEAT_TIMEOUT.total_seconds()
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from conf.help import FIRST, axes, help_text, settings
-from conf.schema import AXES_SET_BY_NAME, LauncherConfig, RetryConfig, SweepConfig
+from conf.schema import AXES_SET_BY_NAME, LauncherConfig, SweepConfig
 from scalemark.records.measurement import INJECTED
 from tests.conftest import PROJECT
 
@@ -28,7 +28,7 @@ def test_every_axis_stands_there_with_its_meaning():
 
 def test_every_setting_of_a_sweep_stands_there_with_its_default():
     names = {line.name for line in settings()}
-    groups = (("sweep", SweepConfig), ("retry", RetryConfig), ("launcher", LauncherConfig))
+    groups = (("sweep", SweepConfig), ("launcher", LauncherConfig))
     for group, record in groups:
         own = {f"{group}.{one.name}" for one in fields(record)}
         # what a file of conf/launcher/ says, and what has settings below it

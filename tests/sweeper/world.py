@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from conf.schema import LauncherConfig, RetryConfig, Start, SweepConfig
+from conf.schema import LauncherConfig, Start, SweepConfig
 from scalemark.host import software
 from scalemark.host.processes import is_alive, this_process
 from scalemark.records.machine import DeviceKind
@@ -94,7 +94,7 @@ class World:
                 writer.engine, MACHINE.key, key, shares_host=launcher.share_host, rerun=sweep.rerun
             )
             races = make_races(specs, repeats, read)
-        policy = Policy(launcher=launcher, retry=settings.pop("retry", RetryConfig()))
+        policy = Policy(launcher=launcher)
         self.orchestrator = Orchestrator(
             self.tools, policy, EIGHT, plan.trials, lambda spec: None, races
         )

@@ -83,10 +83,10 @@ OVERRIDES = [
     "xla='on'",
     "sweep.exclude=[a,b]",
     "sweep.exclude=[]",
-    "retry={crashed:3}",
-    "retry={crashed:4,failed:0}",
-    "retry.crashed=2",
-    "++retry.failed=5",
+    "store={runs_dir:a}",
+    "store={runs_dir:b,url:c.db}",
+    "store.runs_dir=d",
+    "++store.url=e.db",
     "~experiment",
     "~prefetch",
     "+axes.zero=1",
@@ -95,7 +95,7 @@ OVERRIDES = [
     "+axes.two=[1]",
     "nonsense=1",
     "data.nonsense=1",
-    "retry.crashed.deeper=1",
+    "store.runs_dir.deeper=1",
 ]
 
 
@@ -105,12 +105,12 @@ OVERRIDES = [
 @example(texts=["+axes.zero=1", "+axes.offload='to disk'", "num_gpus=4"])
 @example(texts=["+axes.zero=1", "axes.zero=3"])
 @example(texts=["+axes.zero=1", "+axes.zero=1"])
-@example(texts=["retry.crashed=2", "retry={crashed:3}"])
-@example(texts=["retry={crashed:3}", "retry.crashed=2"])
+@example(texts=["store.runs_dir=d", "store={runs_dir:a}"])
+@example(texts=["store={runs_dir:a}", "store.runs_dir=d"])
 @example(texts=["num_gpus=1", "batch_size=${num_gpus}", "num_gpus=4"])
 @example(texts=["batch_size=16", "experiment=following", "num_gpus=4"])
 @example(texts=["store.runs_dir=num_gpus", "num_gpus=4", "seed='${${store.runs_dir}}'"])
-@example(texts=["++retry.failed=5", "retry.crashed=2", "retry={failed:0}"])
+@example(texts=["++store.url=e.db", "store.runs_dir=d", "store={url:f.db}"])
 @example(texts=["data=photos", "data.dir=/tmp/a", 'data.dir="${.name}"'])
 def test_a_cell_is_composed_as_stock_hydra_composes_it(composer, texts):
     try:

@@ -138,7 +138,6 @@ def test_a_grid_is_a_product_of_axes(lengths):
         ("seed=range(4,1)", r"seed=range\(4,1\): an empty axis; give it at least one value"),
         ("model=glob(nothing*)", r"model=glob\(nothing\*\): an empty axis"),
         ("sweep.repeats=1,2", "sweep.repeats is one value for the whole sweep"),
-        ("retry.crashed=1,2", "retry.crashed is one value for the whole sweep"),
         ("launcher.timeout_s=1,2", "one value for the whole sweep"),
         ("hydra/launcher=a,b", "one value for the whole sweep"),
         ("nonsense", "nonsense: cannot be read; wanted AXIS=VALUE"),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from conf.schema import LauncherConfig, RetryConfig, SweepConfig
+from conf.schema import LauncherConfig, SweepConfig
 from scalemark.records.attempt import SweepRecord, sweep_uid
 from scalemark.records.measurement import EXIT_CODES, AttemptResult, GpuTelemetry, Outcome, State
 from scalemark.records.trial import TrialSpec
@@ -301,7 +301,6 @@ class Loop:
         *,
         repeats: int = 1,
         heartbeat_timeout_s: float = 120.0,
-        retry: RetryConfig | None = None,
         sweep: dict[str, object] | None = None,
         launcher: dict[str, object] | None = None,
         inventory: Inventory = EIGHT,
@@ -333,7 +332,6 @@ class Loop:
         self.contests = self._races(specs, settings)
         policy = Policy(
             launcher=chosen,
-            retry=retry or RetryConfig(),
             heartbeat_timeout_s=heartbeat_timeout_s,
         )
         self.orchestrator = Orchestrator(

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from conf.schema import RetryConfig
 from scalemark.records.measurement import Outcome, State
 from store.errors import LockedError
 from sweeper.early_stopping import contests
@@ -47,12 +46,12 @@ def test_side_by_side_they_take_as_long_as_the_longest(stack):
     assert loop.clock.now_s == 10.0
 
 
-def test_a_crash_is_tried_again_as_often_as_the_user_allows(stack):
-    scripts = {1: Script(crashes=2), 2: Script(crashes=3)}
-    loop = Loop(stack, [ONE, TWO], scripts, retry=RetryConfig(crashed=2))
+def test_a_crash_is_tried_again_once(stack):
+    scripts = {1: Script(crashes=1), 2: Script(crashes=2)}
+    loop = Loop(stack, [ONE, TWO], scripts)
     assert loop.run() == {State.COMPLETED: 1, State.FAILED: 1}
-    assert loop.ledger.attempts == {1: 3, 2: 3}
-    assert loop.orchestrator.ran.num_retries == 4
+    assert loop.ledger.attempts == {1: 2, 2: 2}
+    assert loop.orchestrator.ran.num_retries == 2
     (failure,) = loop.orchestrator.ran.failures
     assert "SIGSEGV" in failure.why
 
