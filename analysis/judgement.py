@@ -209,18 +209,30 @@ def pair_level(num: int, freedom: float, level: float = LEVEL) -> float:
 def _exceeds(distance: float, num: int, freedom: float) -> float:
     """Return the chance that equals differ by more."""
     import numpy as np
-    from scipy.special import chdtri, ndtr
+    from scipy.special import ndtr
 
+    errors, weights = _errors(freedom)
     nodes, weights_of_nodes = _nodes()
-    # by the chance of a smaller error, with more places where it is small
-    places = (nodes + 1) / 2
-    errors = np.sqrt(chdtri(freedom, 1 - places**3) / freedom)
-    weights = weights_of_nodes / 2 * 3 * places**2
     ranges = math.sqrt(2) * distance * errors[:, None]
     highest = _LARGEST * nodes
     density = np.exp(-(highest**2) / 2) / math.sqrt(2 * math.pi) * _LARGEST * weights_of_nodes
-    within = (ndtr(highest) - ndtr(highest - ranges)) ** (num - 1)
+    one_within = np.maximum(ndtr(highest) - ndtr(highest - ranges), _LEAST_CHANCE)
+    within = np.exp((num - 1) * np.log(one_within))  # a power takes ten times as long
     return float(weights @ (1 - num * within @ density))
+
+
+@lru_cache
+def _errors(freedom: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return errors, in units of the true one, and their weights: by the chance of a smaller one,
+    with more places where it is small.
+    """
+    import numpy as np
+    from scipy.special import chdtri
+
+    nodes, weights_of_nodes = _nodes()
+    places = (nodes + 1) / 2
+    errors = np.sqrt(chdtri(freedom, 1 - places**3) / freedom)
+    return errors, weights_of_nodes / 2 * 3 * places**2
 
 
 @lru_cache
