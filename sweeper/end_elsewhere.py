@@ -46,7 +46,7 @@ def judge(near: Near, status: int) -> tuple[int, str, str]:
 
 
 def _why(near: Near, status: int) -> tuple[str, str]:
-    """Return outcome and message of an attempt that did not end by itnear."""
+    """Return outcome and message of an attempt that did not end by itself."""
     if problem := near.end.get("problem"):
         return Outcome.FAILED, problem
     said = "".join(near.said)

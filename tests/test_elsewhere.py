@@ -131,6 +131,16 @@ def test_what_the_cluster_cannot_give_is_refused_at_once(slurm_cluster, override
     assert slurm_cluster.run("squeue", "-h") == ""
 
 
+def test_a_sweep_that_is_killed_while_it_waits_for_an_answer_leaves_no_job(slurm_cluster):
+    slurm_cluster.run("sbatch", "--nodes=4", "--exclusive", "--wrap=sleep 600")
+    script = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", *TINY]
+    waiting = ("squeue", "-h", "--states=pending", "--format=%j")
+    with subprocess.Popen([*script, "launcher=slurm"], stderr=subprocess.DEVNULL) as sweep:
+        until(lambda: "scalemark-" in slurm_cluster.run(*waiting))
+        sweep.kill()
+    until(lambda: slurm_cluster.run(*waiting) == "")
+
+
 def test_a_sweep_inside_a_job_has_steps_of_it_on_all_its_nodes(slurm_cluster):
     script = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", *TINY]
     job = ("salloc", "--quiet", "--nodes=2", "--mem-per-cpu=300")

@@ -8,6 +8,7 @@ end where it is not named. Other launchers are this one with a command of their 
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -325,6 +326,8 @@ def ask(
             errors="replace",
             timeout=within_s,
             check=False,
+            # or it would wait in an engine's queue for nobody, where the sweep is killed
+            preexec_fn=partial(processes.signal_at_end_of_parent, signal.SIGTERM),
         )
     except subprocess.TimeoutExpired as error:
         raise SweepRefusedError(f"{who} does not answer within {within_s:g} s") from error
@@ -382,8 +385,9 @@ def _check_alike(
     """Raise SweepRefusedError where two hosts answer differently."""
     differences = []
     for name, fact in its["facts"].items():
-        if fact != of_other["facts"][name]:
-            differences.append(f"{name} {fact} -> {of_other['facts'][name]}")
+        its_own = of_other["facts"].get(name, "unknown")  # to another version of this project
+        if fact != its_own:
+            differences.append(f"{name} {fact} -> {its_own}")
     differences += software.differences(_known(its["software"]), _known(of_other["software"]))
     if differences:
         raise SweepRefusedError(

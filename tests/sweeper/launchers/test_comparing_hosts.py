@@ -7,7 +7,7 @@ from scalemark.host.variables import VARIABLES
 from sweeper import SweepRefusedError
 from sweeper.elsewhere import sent_variables
 from sweeper.launchers import ssh
-from sweeper.launchers.prefix import Launcher
+from sweeper.launchers.prefix import Launcher, _check_alike
 from tests.conf.test_resolve import config
 from tests.filled import MACHINE
 
@@ -69,6 +69,12 @@ UNKNOWN_CODE = {"software": {"program": {"code": "unknown-1", "files": ""}}}
 def test_what_differs_is_named(launcher_of, answers, said):
     with pytest.raises(SweepRefusedError, match=said):
         launcher_of(*answers)
+
+
+def test_a_host_whose_version_of_this_project_says_less_differs():
+    of_other = ANSWER | {"facts": {"commit": "2" * 40}}
+    with pytest.raises(SweepRefusedError, match=f"commit 0+ -> 2+, {CHANGES} none -> unknown, "):
+        _check_alike("a", ANSWER, "b", of_other)
 
 
 def test_code_that_no_host_knows_does_not_differ(launcher_of):
