@@ -8,7 +8,7 @@ and means. Counted so it is 1 % more than what each layer needs by itself, at mo
 normalization and the loss compute in float32 under every precision, as in `trainer/`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -48,7 +48,7 @@ class Network:
     image_px: int = 0  # 0 of a model that reads tokens
     seq_len: int = 0  # tokens of an example; 0 of a model that sees images
     num_classes: int = 0  # of tokens the vocabulary
-    # elements of each gradient tensor, in the order in which the trainer has them
+    # elements of each gradient tensor; Keras orders those of branches otherwise
     tensors: tuple[int, ...]
     # of one example: 2 per multiply and add of convolutions, dense layers, and attention's two
     # products of tokens with tokens, the masked half of a causal model's included
@@ -145,9 +145,7 @@ def count(
             parts.append(Kept(0, 0))
     num_sums = num_uses - (len(trained) - 1)  # only the logits have no use
     num_operations = sum(layer.num_operations for layer in counts.values())
-    tensors: list[int] = []
-    for tensor in _in_keras_order(logits, layers):
-        tensors.extend(counts[tensor].tensors)
+    tensors = [size for layer in counts.values() for size in layer.tensors]
     of_loss = Kept(_OF_LOSS * logits.num_elements, _OF_LOSS * logits.num_elements)
     kept_again = parts[0] + of_loss + Kept(num_marked, 0)
     if len(parts) > 1:
@@ -166,27 +164,6 @@ def count(
         num_working=num_working,
         num_tied=num_tied,
     )
-
-
-def _in_keras_order(logits: nn.Tensor, layers: Sequence[nn.Tensor]) -> list[nn.Tensor]:
-    """Return the tensors of a model as Keras orders their layers.
-
-    By decreasing length of the longest path to the end; layers equally far from it as a walk from
-    the end, inputs in their order, first meets them (`keras.src.ops.function.map_graph`). Branches
-    are therefore interleaved.
-    """
-    distances = dict.fromkeys(layers, 0)
-    for tensor in reversed(layers):
-        for given in tensor.inputs:
-            distances[given] = max(distances[given], distances[tensor] + 1)
-    met: dict[nn.Tensor, int] = {}
-    to_visit = [logits]
-    while to_visit:
-        tensor = to_visit.pop()
-        if tensor not in met:
-            met[tensor] = len(met)
-            to_visit.extend(reversed(tensor.inputs))
-    return sorted(layers, key=lambda tensor: (-distances[tensor], met[tensor]))
 
 
 @dataclass(frozen=True, slots=True)
