@@ -174,37 +174,6 @@ class AwakeClock:
         return self._clock() - self._overslept_s
 
 
-_ROOT = Path("/")
-
-
-def available_bytes(root: Path = _ROOT) -> int:
-    """Return what the kernel calls available, or the limit of our control group where that is
-    less.
-    """
-    text = (root / "proc/meminfo").read_text()
-    lines = dict(line.split(":", 1) for line in text.splitlines())
-    available = int(lines["MemAvailable"].split()[0]) * 1024  # always in kB
-    return min([available, *_limits(root)])
-
-
-def _limits(root: Path) -> list[int]:
-    """Return the limits of our control group and of those above it, of either version."""
-    limits = []
-    for line in (root / "proc/self/cgroup").read_text().splitlines():
-        _, controllers, group = line.split(":", 2)
-        folder, name = root / "sys/fs/cgroup", "memory.max"
-        if "memory" in controllers.split(","):
-            folder, name = folder / "memory", "memory.limit_in_bytes"
-        elif controllers:
-            continue
-        own = folder / group.lstrip("/")
-        for above in (own, *own.parents):
-            # not every group has the file, and `max` is no limit
-            with suppress(FileNotFoundError, ValueError):
-                limits.append(int((above / name).read_text()))
-    return limits
-
-
 OUT_OF_HOST_MEMORY = (
     "out of host memory; try a smaller batch_size, image_px or seq_len, or a higher limit "
     "(ulimit -v, control group)"
