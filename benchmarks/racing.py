@@ -188,12 +188,8 @@ def _run(
         for turn in range(most_repeats)
     ]
     trials = [PlannedTrial(spec=cell.spec, num_repeats=most_repeats) for cell in cells]
-    backlog = Backlog(
-        planned_repeats(open_, trials, lambda spec: None, {}),
-        8,
-        seed=seed,
-        packs=False,
-    )
+    repeats = planned_repeats(open_, trials, lambda spec: None, {})
+    backlog = Backlog(repeats, seed=seed, packs=False)
     observer = Observer(contests, backlog, lambda keys, reason: None)
     observer.steer_all()
     for task in _in_turn(backlog.queue, observer):

@@ -47,20 +47,15 @@ class _Place:
 
 
 class Queue:
-    """The repeats that wait.
+    """The repeats that wait."""
 
-    Raises ValueError for a task that is wider than there are devices: it could never start.
-    """
-
-    def __init__(self, tasks: Iterable[Task], *, num_devices: int, seed: int, packs: bool) -> None:
-        self._num_devices, self._seed, self._packs = num_devices, seed, packs
-        self._tasks: dict[int, Task] = {}
-        self._places: dict[int, _Place] = {}
-        self._retry_of: dict[int, int] = {}  # key -> number of its retry, also of those that left
-        self._lines: dict[int, list[_Place]] = {}  # width -> sorted; none is empty
+    def __init__(self, tasks: Iterable[Task], *, seed: int, packs: bool) -> None:
+        self._seed, self._packs = seed, packs
+        self._tasks = {task.key: task for task in tasks}
+        self._retry_of: Counter[int] = Counter()  # key -> number of its retry; those that left, too
         self._num_retries = 0
-        for task in tasks:
-            self.add(task)
+        self._order = sorted(map(self._place, self._tasks.values()))
+        self._widths = Counter(task.num_gpus for task in self._tasks.values())
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -72,40 +67,29 @@ class Queue:
         """Return all that wait, in no order."""
         return list(self._tasks.values())
 
-    def add(self, task: Task) -> None:
-        """Have one more task wait. Raises ValueError when it waits already."""
-        self._join(task, 0)
-
     def put_back(self, task: Task) -> None:
-        """Have a task that was popped and could not start wait at its old place.
-
-        Raises KeyError when it never waited, ValueError when it waits already.
-        """
-        self._join(task, self._retry_of[task.key])
+        """Have a task that was popped and could not start wait at its old place."""
+        self._tasks[task.key] = task
+        insort(self._order, self._place(task))
+        self._widths[task.num_gpus] += 1
 
     def push(self, task: Task) -> None:
-        """Have a task tried again, at the end of its round. Raises ValueError when it waits."""
+        """Have a task tried again, at the end of its round."""
         self._num_retries += 1
-        self._join(task, self._num_retries)
+        self._retry_of[task.key] = self._num_retries
+        self.put_back(task)
 
     def expect(self, keys: Collection[int], expected_s: float) -> None:
         """Sort tasks in again by what they are expected to take now; others are passed over."""
         for key in keys:
-            if key not in self._tasks:
-                continue
-            task = replace(self._tasks[key], expected_s=expected_s)
-            line, place = self._lines[task.num_gpus], self._place(task)
-            del line[bisect_left(line, self._places[key])]
-            insort(line, place)
-            self._tasks[key], self._places[key] = task, place
+            if key in self._tasks:
+                self.put_back(replace(self.remove(key), expected_s=expected_s))
 
     def remove(self, key: int) -> Task:
         """Forget a task: it is skipped, held back, or done elsewhere. Raises KeyError."""
         task = self._tasks.pop(key)
-        line = self._lines[task.num_gpus]
-        del line[bisect_left(line, self._places.pop(key))]
-        if not line:
-            del self._lines[task.num_gpus]
+        del self._order[bisect_left(self._order, self._place(task))]
+        self._widths[task.num_gpus] -= 1
         return task
 
     def pop(self, fits: Callable[[int], bool], *, is_idle: bool) -> Task | None:
@@ -115,21 +99,11 @@ class Queue:
         """
         if not self._packs and not is_idle:
             return None
-        for place in sorted(line[0] for line in self._lines.values()):
-            if fits(self._tasks[place.key].num_gpus):
+        fitting = {width for width, num in self._widths.items() if num and fits(width)}
+        for place in self._order if fitting else ():
+            if self._tasks[place.key].num_gpus in fitting:
                 return self.remove(place.key)
         return None
-
-    def _join(self, task: Task, retry: int) -> None:
-        if task.num_gpus > self._num_devices:
-            raise ValueError(
-                f"repeat {task.key} wants {task.num_gpus} devices; there are {self._num_devices}"
-            )
-        if task.key in self._tasks:
-            raise ValueError(f"repeat {task.key} waits already")
-        self._retry_of[task.key] = retry
-        self._tasks[task.key], self._places[task.key] = task, self._place(task)
-        insort(self._lines.setdefault(task.num_gpus, []), self._places[task.key])
 
     def _place(self, task: Task) -> _Place:
         expected_s = 0.0
@@ -160,16 +134,14 @@ class Backlog:
     runs a repeat that would do as well.
     """
 
-    def __init__(
-        self, repeats: Iterable[Repeat], num_devices: int, *, seed: int, packs: bool
-    ) -> None:
+    def __init__(self, repeats: Iterable[Repeat], *, seed: int, packs: bool) -> None:
         self._repeats: dict[int, Repeat] = {}
         self._of_trial: dict[str, list[int]] = {}
         for repeat in repeats:
             self._repeats[repeat.task.key] = repeat
             self._of_trial.setdefault(repeat.open.trial_id, []).append(repeat.task.key)
         tasks = (repeat.task for repeat in self._repeats.values())
-        self.queue = Queue(tasks, num_devices=num_devices, seed=seed, packs=packs)
+        self.queue = Queue(tasks, seed=seed, packs=packs)
         self.put_off: list[Task] = []
 
     def __getitem__(self, key: int) -> Repeat:

@@ -73,7 +73,7 @@ class Orchestrator:
         for contest in contests:
             completed.update(contest.num_completed)
         repeats = planned_repeats(ledger.open_repeats(), trials, expected_s, completed, slots.width)
-        self._backlog = Backlog(repeats, slots.num_devices, seed=1, packs=slots.packs)
+        self._backlog = Backlog(repeats, seed=1, packs=slots.packs)
         self._eta = Eta(slots.num_devices, slots.most_at_once, clock, most_left_s)
         shared = Shared(
             tools=tools,

@@ -45,7 +45,7 @@ class Played:
     def play(self, contests: Sequence[Contest]) -> None:
         """Run until nothing waits."""
         repeats = planned_repeats(list(self._open()), self._trials, lambda spec: None, {})
-        backlog = Backlog(repeats, 8, seed=1, packs=False)
+        backlog = Backlog(repeats, seed=1, packs=False)
 
         def skip(keys: Sequence[int], reason: str) -> None:
             self.given_up.update(dict.fromkeys(keys, reason))
