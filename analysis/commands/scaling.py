@@ -345,10 +345,10 @@ def _pays(curve: ScalingCurve) -> str:
 
 
 def _overview_row(curve: ScalingCurve) -> tuple[str, ...]:
-    stop, point, adds = curve.stops_paying, curve.points[-1], ""
+    stop, point = curve.stops_paying, curve.points[-1]
     step = stop or point.added
+    adds = f"{100 * step.share:.0f} %" if step else ""
     if stop is not None:
-        adds = f"{100 * stop.share:.0f} %"
         for each in curve.points:
             if each.result.num_gpus == stop.num_gpus:
                 point = each
@@ -397,7 +397,7 @@ def scaling(
     say(console, headline(answers), "bold")
     if any(answer.telling for answer in answers):
         used |= _print_overview(console, answers)
-    else:
+    elif sum(len(curve.points) for answer in answers for curve in answer.curves) <= _MOST_ROWS:
         shows_all = True
     if shows_all:
         for answer in answers:
