@@ -64,7 +64,7 @@ def step_pattern(lines: Sequence[str]) -> str | None:
     if len(lines) > 1:
         forms += _WITHOUT_WORDS
     for pattern in forms:
-        steps = _steps(pattern, lines)
+        steps = steps_of(pattern, lines)
         if len(steps) < _NEARLY_ALL * len(lines):
             continue
         if "epoch" in pattern or grows(steps, strictly=True):
@@ -91,7 +91,7 @@ def step_pattern_above(lines: Sequence[str], places: Sequence[int]) -> str | Non
         if re.search(_OF_TOTAL, line):
             patterns.append(_OF_TOTAL)
     for pattern in dict.fromkeys(patterns):
-        steps = _steps(pattern, above)
+        steps = steps_of(pattern, above)
         is_growing = len(places) == 1 or grows(steps, strictly=True)
         if len(steps) >= _NEARLY_ALL * len(above) and is_growing:
             return pattern
@@ -105,7 +105,7 @@ def step_pattern_alone(lines: Sequence[str]) -> tuple[str, str] | None:
     Of one line nothing grows: there must be several.
     """
     for pattern, item in _EXAMPLES:
-        steps = _steps(pattern, lines)
+        steps = steps_of(pattern, lines)
         if len(steps) >= _LEAST_ALONE and begins_anew(steps):
             return pattern, item
     numbers: dict[str, list[int]] = {}
@@ -151,7 +151,7 @@ def _labelled(match: re.Match[str]) -> str:
     return rf"{boundary}{literal(match[1])}(?P<step>[\d,]+)"
 
 
-def _steps(pattern: str, lines: Sequence[str]) -> list[int]:
+def steps_of(pattern: str, lines: Sequence[str]) -> list[int]:
     compiled = re.compile(pattern)
     matches = [compiled.search(line) for line in lines]
     steps = [words.whole(match["step"]) for match in matches if match]
@@ -280,24 +280,10 @@ class Column:
         return statistics.median(self.values or [0.0])
 
     @property
-    def class_(self) -> tuple[bool, bool, bool, int, bool, bool, bool, bool]:
-        """Order columns: items before steps, many before one, all of it before a part."""
-        role = self.role
-        scope = 1
-        if role.is_total:
-            scope = 2
-        elif role.extra:
-            scope = 0
-        return (
-            role.name in words.OF_ITEMS,
-            len(self.values) > 1,
-            not role.is_bare_time,
-            scope,
-            self.is_confirmed,
-            not role.is_mean,
-            role.per_gpu is not True,
-            bool(role.item) and role.item != "items",
-        )
+    def class_(self) -> tuple[bool, ...]:
+        """Order columns: items before steps, then many before one, and as their words say."""
+        is_of_items = self.role.name in words.OF_ITEMS
+        return (is_of_items, len(self.values) > 1, *self.role.merit, self.is_confirmed)
 
     @property
     def merit(self) -> tuple[object, ...]:

@@ -107,14 +107,12 @@ def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> Non
     if role.name != "throughput" or role.per_gpu is False:
         return
     for other in rated:
-        if other.role.name not in ("step_s", "step_ms") or other.role.is_mean:
+        if other.role.name not in ("step_s", "step_ms") or other.places != column.places:
             continue
-        if other.places != column.places:
-            continue
-        per_ms = 1e3 if other.role.name == "step_ms" else 1.0
+        times = [words.seconds_per_step(other.role.name, value) for value in other.values]
         for label, _, counts in _labelled(own, words.counted_item):
-            rows = zip(counts, other.values, values, strict=False)
-            ratios = [count / time * per_ms / rate for count, time, rate in rows]
+            rows = zip(counts, times, values, strict=False)
+            ratios = [count / time / rate for count, time, rate in rows]
             share = round(statistics.median(ratios or [0.0]))
             if share > 1 and (not step or share == _usual_gap(step, lines)):
                 continue  # the steps since the line before
@@ -148,22 +146,16 @@ def _as_item_rate(column: Column, lines: Sequence[str]) -> None:
     """Take steps per second that are more than a program can print as items of another name."""
     if column.role.name != "steps_per_s" or len(column.values) < 2:
         return
-    lines_per_rate = min(_gaps(column.places))
-    rate = statistics.median(column.values)
-    step = columns.step_pattern(
-        [lines[place] for place in column.places]
-    ) or columns.step_pattern_above(lines, column.places)
+    step = columns.step_pattern([lines[place] for place in column.places])
+    step = step or columns.step_pattern_above(lines, column.places)
     gap = _usual_gap(step, lines) if step else 1.0
-    if gap / rate < _FASTEST_LINE_S * lines_per_rate:
+    if gap / column.usual < _FASTEST_LINE_S * min(_gaps(column.places)):
         column.role = replace(column.role, name="throughput", item="timesteps")
 
 
 def _usual_gap(pattern: str, lines: Sequence[str]) -> float:
-    compiled = re.compile(pattern)
-    steps = []
-    for match in filter(None, map(compiled.search, lines)):
-        steps.append(words.number(match["step"]) or 0.0)
-    return statistics.median([gap for gap in _gaps(steps) if gap > 0] or [1.0])
+    gaps = _gaps(columns.steps_of(pattern, lines))
+    return statistics.median([gap for gap in gaps if gap > 0] or [1.0])
 
 
 def _gaps(values: Sequence[float]) -> list[float]:

@@ -1,6 +1,7 @@
 """Makes readings of named values, which patterns, `METRIC` lines and JSON share; counts steps."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -53,7 +54,7 @@ class _Lines:
         return 0 < step - self.last <= self.gap
 
 
-_FEW_FALLS = 3
+_FEW_FALLS = 4  # the first line is one
 
 
 class StepCounter:
@@ -66,15 +67,14 @@ class StepCounter:
     """
 
     def __init__(self) -> None:
-        self._first_epoch: int | None = None
         self._epoch: int | None = None
         self._epoch_steps = 0
+        self._epochs_before = 0  # steps of these, where lines say how many an epoch has
         self._lines = _Lines()
         self._left: _Lines | None = None  # the lines before these
         self._evaluated = 0  # steps of the longest evaluation that began anew
         self._highest = -1
-        self._lowest: int | None = None  # as printed, with how many lines fell below and rose above
-        self._uppermost = -1
+        self._range = (math.inf, -1.0)  # as printed, with how many lines fell below and rose above
         self._num_falls = self._num_rises = 0
 
     @property
@@ -90,20 +90,21 @@ class StepCounter:
 
         `epoch_steps` is how many an epoch has; 0: it is taken from the lines.
         """
-        if self._lowest is None:
-            self._lowest = self._uppermost = step
-        self._num_falls += step < self._lowest
-        self._num_rises += step > self._uppermost
-        self._lowest, self._uppermost = min(self._lowest, step), max(self._uppermost, step)
-        if self._first_epoch is None:
-            self._first_epoch = epoch
-        if epoch is not None and self._epoch is not None and epoch < self._epoch:
+        lowest, highest = self._range
+        self._num_falls += step < lowest
+        self._num_rises += step > highest
+        self._range = (min(lowest, step), max(highest, step))
+        num_epochs = 0
+        if epoch is not None and self._epoch is not None:
+            num_epochs = epoch - self._epoch
+        if num_epochs < 0:
             return None  # of a rank that is behind
-        if epoch is not None and self._first_epoch is not None and epoch_steps:
-            if epoch == self._epoch and epoch_steps != self._epoch_steps:
+        if epoch is not None and epoch_steps:
+            if num_epochs == 0 and epoch_steps != (self._epoch_steps or epoch_steps):
                 return None  # an evaluation within the epoch has a length of its own
+            self._epochs_before += num_epochs * self._epoch_steps
             self._epoch_steps = epoch_steps
-            done: int | None = (epoch - self._first_epoch) * epoch_steps + step
+            done: int | None = self._epochs_before + step
         else:
             done = self._done(step, epoch, epoch_steps)
         self._epoch = epoch

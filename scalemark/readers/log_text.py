@@ -23,9 +23,9 @@ _ESCAPES = re.compile(
 _NAMED_RANKS = re.compile(  # as launchers put them before lines
     r"""\s*(?:
       \[(?:(?P<local>default)|rank|xla:)\s?(?P<torch>\d+)(?:\|\d+)?\]:? # torchrun, PyTorch
-    | \[(?:\d+,)?(?P<mpi>\d+)\](?:<\w+>)?:                    # mpirun, horovodrun
+    | \[\d+,(?P<mpi>\d+)\](?:<\w+>)?: | \[(?P<horovod>\d+)\]<\w+>: # mpirun, horovodrun
     | (?:rank|worker|gpu)[ -]?(?P<word>\d+):
-    | (?P<srun>\d+):(?=\s|\[)                                 # srun --label
+    | (?P<mere>\[\d+\]:|\d+:(?=\s|\[))                       # horovodrun, srun --label; or a step
     | \((?P<ray>(?:\w+\s)?(?:\w+=)?pid=[^)]*)\)(?:\s\[repeated[^\]]*\])?
     | \[(?P<pod>pod/[^\]]+)\]                               # kubectl logs --prefix
     | (?P<host>(?:[a-z][a-z\d.]*-[\w.-]*\d[\w.-]*|(?:node|host|ip|nid|dgx|cn|compute|gpu|n)[\w.-]*\d
@@ -53,30 +53,25 @@ def named_rank(line: str, num_ranks: int | None = None) -> tuple[int | str | Non
 
 def _prefixes(line: str, num_ranks: int | None) -> list[re.Match[str]]:
     """Return what a launcher puts before a line, and the program below it, which names its rank."""
-    outer = _NAMED_RANKS.match(line)
-    if not outer or (_is_mere(outer) and not _is_below(num_ranks, outer)):
-        return []
-    inner = _NAMED_RANKS.match(line, outer.end())
-    if not inner:
-        return [outer]
-    if _is_mere(inner):
-        is_same = isinstance(_name_of(outer), str) or _name_of(outer) == _name_of(inner)
-        if not is_same or not _is_below(num_ranks, inner):
-            return [outer]
-    return [outer, inner]
+    prefixes: list[re.Match[str]] = []
+    while len(prefixes) < 2:
+        prefix = _NAMED_RANKS.match(line, prefixes[-1].end() if prefixes else 0)
+        if not prefix:
+            break
+        name = _name_of(prefix)
+        if prefix.lastgroup == "mere" and isinstance(name, int):
+            outer = _name_of(prefixes[0]) if prefixes else ""
+            if isinstance(outer, int) and outer != name:
+                break
+            if num_ranks is not None and name >= num_ranks:
+                break
+        prefixes.append(prefix)
+    return prefixes
 
 
 def _name_of(prefix: re.Match[str]) -> int | str:
-    name = prefix[prefix.lastgroup or ""]
+    name = prefix[prefix.lastgroup or ""].strip("[]:")
     return int(name) if name.isdigit() else name
-
-
-def _is_mere(prefix: re.Match[str]) -> bool:
-    return prefix.lastgroup in ("mpi", "srun") and not set(prefix[0]) & {"<", ","}
-
-
-def _is_below(num_ranks: int | None, prefix: re.Match[str]) -> bool:
-    return num_ranks is None or int(prefix[prefix.lastgroup or ""]) < num_ranks
 
 
 _MOST_MERE_RANKS = 64
@@ -90,9 +85,8 @@ def ranks_of(lines: Sequence[str]) -> int | None:
     numbers: list[tuple[str, int]] = []  # and the hosts before them
     for line in lines:
         prefixes = _prefixes(line, None)
-        if prefixes and _is_mere(prefixes[-1]):
-            hosts = line[: prefixes[-1].start()]
-            numbers.append((hosts, int(prefixes[-1][prefixes[-1].lastgroup or ""])))
+        if prefixes and prefixes[-1].lastgroup == "mere":
+            numbers.append((line[: prefixes[-1].start()], int(_name_of(prefixes[-1]))))
     num_distinct = len(set(numbers))
     num_counting = sum(after[1] == before[1] + 1 for before, after in pairwise(numbers))
     counts_up = num_distinct > _MOST_MERE_RANKS and num_counting > _COUNTS_UP * len(numbers)

@@ -14,7 +14,7 @@ each rank shows its own bar, the one that is ahead counts.
 import re
 from dataclasses import dataclass, replace
 
-from scalemark.readers.fields import StepCounter
+from scalemark.readers.fields import StepCounter, metrics_of
 from scalemark.readers.opening import FASTEST_STEP_S, Reader, Reading, bare
 from scalemark.readers.words import (
     NUMBER,
@@ -83,12 +83,9 @@ class Bar:
     name: str  # what stands before it, without digits: the bars of all epochs have one name
     epoch: int | None  # where the text before it says which
     is_of_keras: bool  # its epochs have headings
-    done: int  # steps, or items where `item` is said
+    done: int  # steps, or items where the reading has these
     total: int  # 0: not known
-    step_s: float | None
-    throughput: float | None  # items/s of a bar that counts items
-    item: str
-    metrics: dict[str, float]
+    reading: Reading  # without the step
 
 
 def bar_of(line: str) -> Bar | None:
@@ -114,12 +111,17 @@ def bar_of(line: str) -> Bar | None:
     if role is None or role.item == _OF_DATA_SETS:
         return None
     is_of_items = role.name == "throughput"
-    pairs = {name: number(text) for name, text in _PAIR.findall(match["after"] or "")}
-    if not is_of_items and pairs.get("env_step") == done and amount:
+    pairs = dict(_PAIR.findall(match["after"] or ""))
+    if not is_of_items and whole(pairs.get("env_step", "")) == done and amount:
         is_of_items, amount = True, 1 / seconds_per_step(role.name, amount)
         role = role_of("", "timesteps/s") or role
     elif is_of_items and not (is_of_keras or BEFORE_RATE.search(line[: match.start("rate")])):
         return None  # a rate of something else beside a step
+    reading = Reading(is_mean=True, metrics=metrics_of(pairs))
+    if is_of_items:
+        reading = replace(reading, throughput=amount or None, items_per_step=1, item=role.item)
+    elif amount:
+        reading = replace(reading, step_s=seconds_per_step(role.name, amount))
     before = re.split(r"\b\d{1,3}%", match["before"])[0]
     epoch = _EPOCH.search(before)
     # columns of numbers that some put before a bar are no part of its name
@@ -130,10 +132,7 @@ def bar_of(line: str) -> Bar | None:
         is_of_keras=is_of_keras,
         done=done,
         total=total,
-        step_s=seconds_per_step(role.name, amount) if amount and not is_of_items else None,
-        throughput=amount or None if is_of_items else None,
-        item=role.item,
-        metrics={name: value for name, value in pairs.items() if value is not None},
+        reading=reading,
     )
 
 
@@ -177,19 +176,14 @@ class BarReader(Reader):
         step = self._step_of(bar)
         if step is None or not bar.done:
             return None
+        reading = bar.reading
         if bar.total == self._num_samples > 0:
-            rate = 1 / bar.step_s if bar.step_s else bar.throughput
-            bar = replace(bar, item="samples", throughput=rate, step_s=None)
-        return Reading(
-            throughput=bar.throughput,
-            step=step,
-            steps_before=0 if self._heading or bar.epoch is not None else self._before,
-            step_s=bar.step_s,
-            items_per_step=1 if bar.item else None,
-            is_mean=True,
-            item=bar.item,
-            metrics=bar.metrics,
-        )
+            rate = 1 / reading.step_s if reading.step_s else reading.throughput
+            reading = replace(
+                reading, throughput=rate, step_s=None, items_per_step=1, item="samples"
+            )
+        is_named = self._heading or bar.epoch is not None
+        return replace(reading, step=step, steps_before=0 if is_named else self._before)
 
     def _begin(self, heading: str) -> None:
         """Begin an epoch, unless another rank has; each call of `fit` has a first one."""

@@ -4,7 +4,9 @@ Throughput is what `tracked_stats` says (samples/s). Where a program logs none, 
 the samples between `block_start` and `block_stop`, on the log's own clock.
 """
 
-from scalemark.readers.fields import first_object, metrics_of, usable
+from dataclasses import replace
+
+from scalemark.readers.fields import FieldReader, first_object
 from scalemark.readers.opening import Reader, Reading
 from scalemark.readers.words import usable_rate
 
@@ -18,12 +20,11 @@ class MlperfReader(Reader):
     def __init__(self) -> None:
         self._began_s: float | None = None  # when run_start was logged
         self._block: tuple[float, float] | None = None  # time in s, samples
+        self._fields = FieldReader()
         self._has_stats = False
 
     def read_line(self, line: str) -> Reading | None:
-        event = None
-        if _MARK in line:
-            event = first_object(line, line.find(_MARK))
+        event = first_object(line, line.find(_MARK)) if _MARK in line else None
         if not isinstance(event, dict):
             return None
         key, time_ms = event.get("key"), event.get("time_ms")
@@ -37,41 +38,28 @@ class MlperfReader(Reader):
         elif key == "run_stop" and self._began_s is not None:
             return Reading(time_s=time_s, metrics={"time_to_train_s": time_s - self._began_s})
         metadata = event.get("metadata")
-        count = None
-        if isinstance(metadata, dict):
-            count = metadata.get("samples_count")
-        samples = float(count) if isinstance(count, int | float) else None
+        samples = metadata.get("samples_count") if isinstance(metadata, dict) else None
+        if not isinstance(samples, int | float):
+            return None
         if key in ("block_start", "epoch_start"):
-            self._block = None if samples is None else (time_s, samples)
-        elif key in ("block_stop", "epoch_stop") and samples is not None:
-            if self._block is None:
-                return None
+            self._block = (time_s, samples)
+        elif key in ("block_stop", "epoch_stop") and self._block:
             (began_s, before), self._block = self._block, None
-            if self._has_stats or time_s <= began_s or samples <= before:
-                return None
-            rate = (samples - before) / (time_s - began_s)
-            return Reading(throughput=rate, time_s=time_s, item="samples", per_gpu=False)
+            if not self._has_stats and time_s > began_s and samples > before:
+                rate = (samples - before) / (time_s - began_s)
+                return Reading(throughput=rate, time_s=time_s, item="samples", per_gpu=False)
         return None
 
     def _stats(self, value: object, time_s: float | None) -> Reading | None:
         if not isinstance(value, dict):
             return None
         values = {str(name): str(text) for name, text in value.items()}
-        rate, doubt = usable(values["throughput"]) if "throughput" in values else (None, "")
-        step_s = next((usable_rate(values[name]) for name in values if "step_tim" in name), None)
-        self._has_stats = self._has_stats or rate is not None
-        metrics = metrics_of(values)
-        if rate is None and step_s is None and not doubt and not metrics:
+        reading = self._fields.reading(values)
+        if reading is None:
             return None
-        return Reading(
-            throughput=rate,
-            unusable=doubt,
-            step_s=step_s,
-            time_s=time_s,
-            item="samples",
-            per_gpu=False,
-            metrics=metrics,
-        )
+        self._has_stats = self._has_stats or reading.throughput is not None
+        step_s = next((usable_rate(values[name]) for name in values if "step_tim" in name), None)
+        return replace(reading, step_s=step_s, time_s=time_s, item="samples", per_gpu=False)
 
 
 create = MlperfReader

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 
 from scalemark.readers import fields
 from scalemark.readers.opening import Reader, ReadError, Reading, bare
-from scalemark.readers.words import NUMBER, whole_number, words_of
+from scalemark.readers.words import NUMBER, role_of, whole_number, words_of
 from scalemark.text.untrusted import quoted
 
 ABOUT = (
@@ -30,17 +30,12 @@ _OF_NO_RATE = re.compile(  # a group for items/s behind the name of something el
     r"(?<![a-z])(loss|lr|accuracy|acc|ppl|epoch)(?:\\[sW]|[^\w()])*\((?:\?P<throughput>|(?!\?))",
     re.I,
 )
-_OTHER_UNITS = {  # of a number that a pattern takes for items/s, and what it is then
-    r"(?:ms|msec|us)\b": "step_ms",
-    r"s(?:ec)?/\w+": "step_s",
-    r"(?:it|iter|batch)(?:s|es|erations)?/s": "steps_per_s",  # steps may be an environment's
-    r"\w+/(?:min|h)\w*": "",
-}
-_OF_OTHER_UNIT = re.compile(
+_UNIT = re.compile(  # behind a group for items/s
     r"\((?:\?P<throughput>|(?!\?))[^()]*\)(?:\\s[*+?]?|\s)*"
-    rf"(?:{'|'.join(f'({unit})' for unit in _OTHER_UNITS)})",
+    r"((?!step|update)[a-zµ]+/\w+|[mu]s(?:ec)?\b)",  # those may be of an environment
     re.I,
 )
+_NO_RATE = re.compile(r"[muµ]?s(?:ec)?\b|\w+/(?:min|h)")
 
 
 class PatternReader(Reader):
@@ -77,13 +72,14 @@ class PatternReader(Reader):
         other = _OF_NO_RATE.search(text)
         if other and (not self._names or "?P" in other[0]):
             raise ReadError(f"{shown} takes the {other[1]} for items/s; write (?P<{other[1]}>...)")
-        if other := _OF_OTHER_UNIT.search(text):
-            number = next(index for index, unit in enumerate(other.groups()) if unit)
-            name = list(_OTHER_UNITS.values())[number]
-            instead = "catch a number per second"
-            if name:
-                instead = f"write (?P<{name}>...)"
-            raise ReadError(f"{shown} takes {other[number + 1]} for items/s; {instead}")
+        if unit := _UNIT.search(text):
+            role, instead = role_of("", unit[1]), ""
+            if role and role.name != "throughput":
+                instead = f"write (?P<{role.name}>...)"
+            elif _NO_RATE.match(unit[1]):
+                instead = "catch a number per second"
+            if instead:
+                raise ReadError(f"{shown} takes {unit[1]} for items/s; {instead}")
         if self._names and "step" not in self._names and not fields.ALL_RATES & set(self._names):
             raise ReadError(
                 f"{shown} names metrics only ({', '.join(self._names)}); "

@@ -107,7 +107,7 @@ def test_a_comma_that_may_be_of_decimals_or_of_thousands_is_refused():
 @pytest.mark.parametrize(
     ("pattern", "advice"),
     [
-        ("([0-9.]+) ms/step", r"takes ms for items/s; write \(\?P<step_ms>"),
+        ("([0-9.]+) ms/step", r"takes ms/step for items/s; write \(\?P<step_ms>"),
         ("([0-9.]+) s/it", r"takes s/it for items/s; write \(\?P<step_s>"),
         (r"(?P<throughput>[0-9.]+)\s*it/s", r"takes it/s for items/s; write \(\?P<steps_per_s>"),
         ("([0-9.]+) samples/min", "takes samples/min for items/s; catch a number per second"),
