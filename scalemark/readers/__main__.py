@@ -127,14 +127,13 @@ def _print_fits(path: Path, text: LogText, result: Search) -> None:
 
 
 def _row(fit: FoundReader) -> tuple[str, ...]:
-    shown = fit.rated or list(fit.readings)
     kind, colon, _ = fit.read.partition(":")
     return (
         f"{kind}:..." if colon else kind,
         quoted(fit.candidate.name, 40) if fit.candidate and fit.candidate.name else "-",
-        str(len(shown)),
-        _shown(shown[0]),
-        _shown(shown[-1]),
+        str(len(fit.shown)),
+        _shown(fit.shown[0]),
+        _shown(fit.shown[-1]),
         fit.item or "-",
         {True: "one GPU", False: "all GPUs", None: "-"}[fit.per_gpu],
     )
@@ -230,9 +229,7 @@ def _nothing(path: Path, text: LogText) -> str:
 
 
 def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
-    best = None
-    if result.fits and not result.is_unsure:
-        best = result.fits[0]
+    best = result.fits[0] if result.fits and not result.is_unsure else None
     return {
         "log": str(path),
         "lines": len(text.lines),
@@ -250,10 +247,8 @@ def _as_json(path: Path, text: LogText, result: Search) -> dict[str, object]:
 
 
 def _entry(fit: FoundReader) -> dict[str, object]:
-    shown = fit.rated or list(fit.readings)
     names = ("throughput", "step", "step_s", "is_total", "is_mean")
-    first = {name: getattr(shown[0], name) for name in names}
-    last = {name: getattr(shown[-1], name) for name in names}
+    first, last = ({name: getattr(fit.shown[at], name) for name in names} for at in (0, -1))
     return {
         "read": fit.read,
         "readings": len(fit.readings),

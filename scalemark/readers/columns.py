@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice, pairwise
 
 from scalemark.readers import words
-from scalemark.readers.kinds.bars import BEFORE_RATE, bar_of
+from scalemark.readers.kinds.bars import BEFORE_RATE, bar_of, other_of
 
 _LABEL = re.compile(
     r"(?<![A-Za-z])(?<!micro[_ -])(?<![ftsi]ps )(?<!rate )(?<!speed )"
@@ -67,9 +67,9 @@ def step_pattern(lines: Sequence[str]) -> str | None:
         steps = steps_of(pattern, lines)
         if len(steps) < _NEARLY_ALL * len(lines):
             continue
-        if "epoch" in pattern or grows(steps, strictly=True):
+        if "epoch" in pattern or rises(steps):
             return pattern
-        if grows(steps, strictly=False) or begins_anew(steps):
+        if grows(steps) or begins_anew(steps):
             growing.append(pattern)
     return growing[0] if growing else None
 
@@ -92,18 +92,13 @@ def step_pattern_above(lines: Sequence[str], places: Sequence[int]) -> str | Non
             patterns.append(_OF_TOTAL)
     for pattern in dict.fromkeys(patterns):
         steps = steps_of(pattern, above)
-        is_growing = len(places) == 1 or grows(steps, strictly=True)
-        if len(steps) >= _NEARLY_ALL * len(above) and is_growing:
+        if len(steps) >= _NEARLY_ALL * len(above) and rises(steps):
             return pattern
     return None
 
 
 def step_pattern_alone(lines: Sequence[str]) -> tuple[str, str] | None:
-    """Return a pattern of the step, and the item where it counts these: of a known example, or of
-    the word for it that most lines have; None: there is none.
-
-    Of one line nothing grows: there must be several.
-    """
+    """Return a pattern of the step that most lines have, and the item where it counts these."""
     for pattern, item in _EXAMPLES:
         steps = steps_of(pattern, lines)
         if len(steps) >= _LEAST_ALONE and begins_anew(steps):
@@ -121,7 +116,7 @@ def step_pattern_alone(lines: Sequence[str]) -> tuple[str, str] | None:
         pattern: steps
         for pattern, steps in numbers.items()
         if len(steps) >= _LEAST_ALONE
-        and (grows(steps, strictly=False) and begins_anew(steps))
+        and (grows(steps) and begins_anew(steps))
         # of `Batch 0/100`, `Batch 0/200` the second is the step, and the first the epoch
         and len(fractions[pattern]) < 2 * len(set(steps))
     }
@@ -158,23 +153,22 @@ def steps_of(pattern: str, lines: Sequence[str]) -> list[int]:
     return [step for step in steps if step is not None]
 
 
-def grows(steps: Sequence[float], *, strictly: bool) -> bool:
-    """Return whether steps go up from line to line; the same step may be of several ranks."""
-    if len(steps) < 2:
-        return True
-    rises = sum(after > before for before, after in pairwise(steps))
-    falls = sum(after < before for before, after in pairwise(steps))
-    if strictly:
-        return rises == len(steps) - 1
-    return rises > 0 and falls <= len(steps) // 10
+def rises(values: Sequence[float]) -> bool:
+    """Return whether values go up from line to line."""
+    return all(after > before for before, after in pairwise(values))
+
+
+def grows(steps: Sequence[float]) -> bool:
+    """Return whether steps go up but for a few; the same step may be of several ranks."""
+    num_falls = sum(after < before for before, after in pairwise(steps))
+    return len(set(steps)) > 1 and num_falls <= len(steps) // 10
 
 
 def begins_anew(steps: Sequence[float]) -> bool:
     """Return whether steps go up, and begin anew at a few places, as where an epoch begins."""
     falls = [(before, after) for before, after in pairwise(steps) if after < before]
-    rises = sum(after > before for before, after in pairwise(steps))
     is_of_epochs = all(after <= before / 2 for before, after in falls)
-    return rises > 0 and len(falls) <= len(steps) // 2 and is_of_epochs
+    return len(set(steps)) > 1 and len(falls) <= len(steps) // 2 and is_of_epochs
 
 
 _MOST_RATES = 24  # of a line
@@ -322,9 +316,9 @@ def is_other(line: str) -> str:
     validation = _VALIDATION.search(line)
     if validation:
         return validation[0].strip(" ([)]:")
-    return words.phase_of(_begin(line)) or (
-        words.phase_of(line[:40], is_bar=True) if "%|" in line else ""
-    )
+    if "%|" in line:
+        return other_of(line[:_MOST_BEGIN])
+    return words.phase_of(_begin(line))
 
 
 def _begin(line: str) -> str:
@@ -352,7 +346,13 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             counted = words.COUNTED.search(label)
             role = role_of(label.strip(" ."), unit.strip())
             multiple = words.multiple_of(unit)[0] or words.multiple_of(label)[0]
-            if role is None or multiple != beside or _is_something_else(role, match[0], line):
+            if role is None or multiple != beside:
+                continue
+            if role.is_bare_time and _NO_STEP.search(line):
+                continue
+            if role.name == "throughput" and not role.item and match[0].endswith("T"):
+                continue  # of floating-point operations
+            if role.name == "step_s" and _OF_ESPNET.search(line):
                 continue
             before = line[: match.start()]
             if _CLAIMED.search(label) or (role.name in words.OF_ITEMS and _IS_STEP.search(before)):
@@ -384,15 +384,6 @@ def role_of(label: str, unit: str) -> words.Role | None:
     return words.role_of(words.multiple_of(label)[1], words.multiple_of(unit)[1])
 
 
-def _is_something_else(role: words.Role, text: str, line: str) -> bool:
-    """Return whether a number with the name of a rate is none of training steps."""
-    if role.is_bare_time and _NO_STEP.search(line):
-        return True
-    if role.name == "throughput" and not role.item and text.endswith("T"):
-        return True  # of floating-point operations
-    return role.name == "step_s" and bool(_OF_ESPNET.search(line))
-
-
 def labels_before(line: str, place: int) -> Iterator[str]:
     """Yield the text before a number: after the number before it, and with that one."""
     begin = line[max(0, place - _MOST_LABEL) : place]
@@ -419,10 +410,8 @@ def labels_before(line: str, place: int) -> Iterator[str]:
 
 
 def _unit_after(line: str, place: int, most: int = _MOST_NUMBERS) -> str:
-    """Return the unit after a number, where it is one: `/` or `per`, a time, or bytes.
-
-    Whether words are a unit, or the name of the next number, what follows tells: of at most `most`
-    numbers.
+    """Return the unit after a number. Whether words are a unit, or the name of the next number,
+    what follows tells: of at most `most` numbers.
     """
     after = line[place : place + 40]
     other = _BYTES_OR_FLOPS.match(after)

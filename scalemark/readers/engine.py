@@ -35,9 +35,7 @@ _COUNTED_LITERAL = re.compile(
 
 
 def candidates(lines: Sequence[str]) -> list[Column]:
-    """Return what may be the speed of training, the best first, each with a pattern that reads it;
-    then the rates of other things.
-    """
+    """Return what may be the speed of training, the best first; then rates of other things."""
     lines = [line[:_MOST_CHARACTERS] for line in lines]
     rated = [column for column in columns.columns_of(lines) if column.values]
     best: list[Column] = []
@@ -163,9 +161,7 @@ def _gaps(values: Sequence[float]) -> list[float]:
 
 
 def _derive(column: Column, lines: Sequence[str]) -> None:
-    """Give a column its pattern, but none to a time without a step, and where no pattern reads it
-    alone.
-    """
+    """Give a column its pattern, but none to a time without a step."""
     _as_item_rate(column, lines)
     build = _Builder(column, lines)
     for lead, label in _labels(column, lines):
@@ -179,9 +175,7 @@ def _derive(column: Column, lines: Sequence[str]) -> None:
 
 
 def _labels(column: Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield patterns of what a line begins with, and of the words before the number, from short
-    ones to those with more words.
-    """
+    """Yield patterns of what a line begins with and of the words before the number, short first."""
     line, start = lines[column.places[-1]], column.starts[-1]
     label = _counted(column, columns.literal(column.label.lstrip("([{'\"")))
     own = rf"(?<![\w/.]){label}" if label[:1].isalnum() else label
@@ -248,8 +242,6 @@ class _Builder:
         column, last = self._column, self._own[-1]
         if column.role.is_bare_time and self._step is None:
             return None
-        if self._step is None and column.role.name == "step_s" and column.counts_steps:
-            return rate
         parts = [rate]
         if self._step:
             step_at, rate_at = re.search(self._step, last), re.search(rate, last)
@@ -301,9 +293,7 @@ class _Builder:
         return more
 
     def _of_record(self, lines: Sequence[str]) -> dict[str, str]:
-        """Return patterns of what stands on the lines below that of the rate; nothing where no
-        items grow there.
-        """
+        """Return patterns of what the lines below the rate have; nothing where no items grow."""
         places = self._column.places
         ends = [*places[1:], len(lines)]
         records: list[str] = []
@@ -320,8 +310,8 @@ class _Builder:
         return more
 
     def _is_mean_by(self, more: Mapping[str, str], texts: Sequence[str]) -> bool:
-        """Return whether rate times time since the begin grows as the steps do, or the items; then
-        the rate is read as a mean.
+        """Return whether rate times time since the begin grows as the steps or the items do; such
+        a rate is read as a mean.
         """
         counted = more.get("items") or self._step
         if counted is None:
@@ -363,9 +353,7 @@ _MEANINGS: Mapping[str, Callable[[str], object]] = {
 
 
 def _growing(texts: Sequence[str], groups: Sequence[str], item: str = "") -> dict[str, str]:
-    """Return patterns of the numbers that grow from text to text, or of a batch that stays; where
-    a rate is of tokens, none of samples.
-    """
+    """Return patterns of the numbers that grow from text to text, or of a batch that stays."""
     more: dict[str, str] = {}
     if len(texts) < 2:
         return more
@@ -375,7 +363,7 @@ def _growing(texts: Sequence[str], groups: Sequence[str], item: str = "") -> dic
                 continue
             is_batch_size = group == "items_per_step" and len(set(values)) == 1
             is_of_epoch = group == "elapsed_s" and columns.begins_anew(values)
-            if is_batch_size or is_of_epoch or columns.grows(values, strictly=True):
+            if is_batch_size or is_of_epoch or columns.rises(values):
                 more[group] = rf"{pattern}(?P<{group}>[\d.,]+)"
                 break
     return more

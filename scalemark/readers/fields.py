@@ -79,9 +79,7 @@ class StepCounter:
 
     @property
     def fall(self) -> bool:
-        """Return whether the numbers are of steps that are left: most lines are below all before,
-        where ranks that began later are so for their first lines alone.
-        """
+        """Return whether the numbers are of steps that are left: most are below all before."""
         return self._num_falls > max(_FEW_FALLS, self._num_rises)
 
     def count(self, step: int, epoch: int | None = None, epoch_steps: int = 0) -> int | None:
@@ -145,9 +143,7 @@ class StepCounter:
         return self._lines.before + step
 
     def _begins_anew(self, step: int, epoch: int | None) -> bool:
-        """Return whether an epoch begins, whose first line comes within a gap; another rank may be
-        behind by little, or by any number of steps where it began later.
-        """
+        """Return whether an epoch begins. Its first line comes within a gap; a rank may lag."""
         if epoch is not None and self._epoch is not None:
             return epoch > self._epoch
         lines = self._lines
@@ -256,9 +252,7 @@ class FieldReader:
 
 
 class ObjectReader:
-    """Makes readings of objects of named values, of which names tell which is the rate and which
-    the step. What was found in one object is kept for those that follow.
-    """
+    """Makes readings of objects of named values; the names of rate and step are kept once found."""
 
     _STEPS = (  # the best first
         *("step", "global_step", "num_updates", "iteration", "iter", "current_steps"),

@@ -219,9 +219,7 @@ def _text_of(path: Path) -> LogText:
 
 
 def _lines(content: bytes) -> list[str]:
-    """Return lines; a last one that nothing ends, whose last number may be cut, only where no other
-    is like it.
-    """
+    """Return lines, but a last one that may be cut in its number only where no other is like it."""
     lines = Lines()
     texts = [line for line, _ in lines.feed(content)]
     for last, _ in lines.end():

@@ -17,11 +17,9 @@ from scalemark.readers.words import without_grouping
 FIRST_LINES, LAST_LINES = 1_500, 300
 """Lines of a long log that readers are tried on; the one that is proposed reads all."""
 
-_OF_PROGRAMS = frozenset(KINDS) - {"json", "regex", "bars"}  # what they read is of one program
 _TRAINER_SAYS = frozenset(("learning_rate", "train_runtime"))
 _HEADER = re.compile(r"[A-Za-z_][\w /.()-]*(?:,[A-Za-z_][\w /.()-]*)+")  # of a table
 _BEGIN = 20_000  # characters of a file by which a table is known
-_TRIED = tuple(kind for kind in KINDS if kind != "regex")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +41,22 @@ class FoundReader:
         return any(reading.throughput is not None for reading in self.readings)
 
     @property
+    def shown(self) -> list[Reading]:
+        return self.rated or list(self.readings)
+
+    @property
     def item(self) -> str:
-        for reading in self.readings:
-            if reading.item:
-                return reading.item
-        if self.candidate is None:
-            return ""
-        return self.candidate.role.item or self.candidate.counted
+        items = [reading.item for reading in self.readings]
+        if self.candidate:
+            items += [self.candidate.role.item, self.candidate.counted]
+        return next(filter(None, items), "")
 
     @property
     def per_gpu(self) -> bool | None:
+        known = [reading.per_gpu for reading in self.rated if reading.per_gpu is not None]
         if self.candidate and self.candidate.role.name:
             return self.candidate.role.per_gpu
-        for reading in reversed(self.rated):
-            if reading.per_gpu is not None:
-                return reading.per_gpu
-        return None
+        return known[-1] if known else None
 
     @property
     def settings(self) -> dict[str, str]:
@@ -109,13 +107,10 @@ def search(lines: Sequence[str], path: Path | None = None) -> Search:
 
     `path` is the folder of what a program left, or one file of it.
     """
-    folder = None
-    if path and path.is_dir():
-        folder = path
-    elif path and path.is_file():
-        results = _of_results(path)
-        if results:
-            return Search(fits=(results,))
+    results = _of_results(path) if path and path.is_file() else None
+    if results:
+        return Search(fits=(results,))
+    folder = path if path and path.is_dir() else None
     if len(lines) <= FIRST_LINES + LAST_LINES:
         return _search(lines, folder)
     sampled = _search([*lines[:FIRST_LINES], *lines[-LAST_LINES:]], folder)
@@ -184,26 +179,23 @@ def _of_one_rank(lines: Sequence[str], most_ranks: int | None) -> tuple[list[str
 def _rank(reader: FoundReader) -> int:
     """Order readers: known programs, items per second, times of steps, bars, then steps alone."""
     kind = reader.read.partition(":")[0]
-    if not reader.rated and kind in (*_OF_PROGRAMS, "bars"):
+    if not reader.rated and kind not in ("json", "regex"):
         return 6
-    if kind in _OF_PROGRAMS:
+    if kind not in ("json", "regex", "bars"):
         return 0
-    if reader.has_throughput and kind == "json":
-        return 1
     if reader.has_throughput:
-        return 2
+        return 1 if kind == "json" else 2
     if kind == "bars":
         return 4
-    for reading in reader.rated:
-        if reading.step is not None:
-            return 3
-    return 5
+    return 3 if any(reading.step is not None for reading in reader.rated) else 5
 
 
 def _by_kinds(
     lines: Sequence[str], folder: Path | None, most_ranks: int | None
 ) -> Iterator[FoundReader]:
-    for kind in _TRIED:
+    for kind in KINDS:
+        if kind == "regex":
+            continue
         readings = readings_of(kind, lines, folder, most_ranks)
         # the Trainer of Hugging Face says more than its progress bar, which others show too
         is_of_trainer = any(

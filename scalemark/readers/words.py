@@ -57,9 +57,8 @@ _MAYBE_SPACED = re.compile(r"\d \d{3}(?!\d)")
 
 
 def without_grouping(line: str) -> str:
-    """Return a line whose numbers are not grouped by apostrophes or spaces any more: 12 345 img/s.
-
-    A space groups only where no word before the number claims its first digits, as `step 12 345`.
+    """Return a line without what groups digits, as in 12 345 img/s. A space groups only where no
+    word before the number claims its first digits, as `step 12 345`.
     """
     line = _GROUPS.sub("", line)
     if not _MAYBE_SPACED.search(line):
@@ -159,9 +158,7 @@ def multiple_of(unit: str) -> tuple[str, str]:
 
 
 def has_unsure_comma(text: str, line: str) -> bool:
-    """Return whether the comma of a number may group digits, or be as those of decimals that its
-    line has.
-    """
+    """Return whether the comma of a number may group digits, or be as others of its line."""
     is_either = _GROUPED.fullmatch(text) and text.count(",") == 1
     return bool(is_either and _DECIMAL_COMMA.search(line) and not _DECIMAL_POINT.search(line))
 
@@ -415,12 +412,9 @@ def counted_item(label: str) -> str:
     return ""
 
 
-def phase_of(text: str, *, is_bar: bool = False) -> str:
+def phase_of(text: str) -> str:
     """Return the first word of a text that names a phase other than training; empty: none."""
-    for word in words_of(text):
-        if word in _PHASES or (is_bar and word in _OTHER):
-            return word
-    return ""
+    return next((word for word in words_of(text) if word in _PHASES), "")
 
 
 @lru_cache(maxsize=4096)  # lines repeat their words

@@ -14,18 +14,9 @@ each rank shows its own bar, the one that is ahead counts.
 import re
 from dataclasses import dataclass, replace
 
+from scalemark.readers import words
 from scalemark.readers.fields import StepCounter, metrics_of
 from scalemark.readers.opening import FASTEST_STEP_S, Reader, Reading, bare
-from scalemark.readers.words import (
-    NUMBER,
-    SECONDS,
-    number,
-    phase_of,
-    role_of,
-    seconds_per_step,
-    whole,
-    words_of,
-)
 
 ABOUT = (
     "bars[:TEXT] reads progress bars of tqdm, rich and Keras with the rate or the time of steps, "
@@ -36,19 +27,13 @@ _COUNT = r"\d[\d.]*[kKMG]?"
 _RATE = r"(?<![\d.,])(?P<rate>[\d.,]+[kKMG]?|\?)\s*(?P<unit>[A-Za-z]+/s|m?s/[A-Za-z]+)\b"
 _FORMS = (
     re.compile(
-        rf"(?P<before>[^━╸╺]*)[━╸╺][━╸╺\s]*(?P<done>\d+)/(?P<total>\d+|--)\s+\d+:\d+:\d+\s*•\s*"
-        rf"(?:[\d:-]+\s+)?{_RATE}(?P<after>.*)"
-    ),
-    re.compile(
         rf".*?Progress on:(?P<before>.*?)\s*(?P<done>{_COUNT})(?:it)?/"
         rf"(?P<total>{_COUNT}|\?)(?:it)?\s+rate:{_RATE}(?:.*?postfix:(?P<after>.*))?"
     ),
-    re.compile(
-        rf"(?P<before>.*?)(?<![\w.])(?P<done>{_COUNT})(?:it)?/(?P<total>{_COUNT}|\?)(?:it)?\s*"
-        rf"(?:\[\s*)?(?:[\d:]+(?:<[^,\]]*)?,\s*)?{_RATE}(?P<after>[^\]]*)"
-    ),
-    re.compile(
-        rf"(?P<before>.*?)(?<![\d.])(?P<done>{_COUNT})(?P<total>)\s?[A-Za-z]+\s\[[\d:]+,\s*"
+    re.compile(  # of tqdm and rich
+        rf"(?P<before>.*?)(?<![\w.])(?P<done>{_COUNT})"
+        rf"(?:(?:it)?/(?P<total>{_COUNT}|\?|--)(?:it)?\s*|\s?[A-Za-z]+\s(?=\[[\d:]+,))"
+        rf"(?:(?:\[\s*)?(?:[\d:]+(?:<[^,\]]*)?,\s*)?|\d+:\d+:\d+\s*•\s*(?:[\d:-]+\s+)?)"
         rf"{_RATE}(?P<after>[^\]]*)"
     ),
     re.compile(  # of Keras
@@ -64,7 +49,7 @@ BEFORE_RATE = re.compile(r"\[[\d:]+(?:<[^,\]]*)?,\s*$")
 _EPOCH = re.compile(r"\bepoch\D{0,3}(\d+)|^\s*\[?(\d+)/\d+\]?\s", re.IGNORECASE)
 _HEADING = re.compile(r"\bEpoch (\d+)(?:/\d+)?:?\s*$")  # of Keras, above its bars
 _TRAIN_ON = re.compile(r"\bTrain on ([\d,]+) samples")  # of Keras before 2.3, which counts these
-_PAIR = re.compile(rf"([A-Za-z_][\w/.-]*)\s*[=:]\s*({NUMBER})")
+_PAIR = re.compile(rf"([A-Za-z_][\w/.-]*)\s*[=:]\s*({words.NUMBER})")
 _LETTER = re.compile(r"[^\W\d_]")
 _OF_DATA_SETS = "examples"  # the unit of the bars of Hugging Face Datasets, before training
 _MOST_CHARACTERS = 2_000
@@ -97,37 +82,36 @@ def bar_of(line: str) -> Bar | None:
         return None
     total = _count(match["total"] or "") or 0
     is_of_keras = "epoch_s" in match.groupdict()
-    amount, unit = number(match["rate"] or ""), match["unit"] or "step/s"
+    amount, unit = words.number(match["rate"] or "") or None, match["unit"] or "step/s"
     per, _, what = unit.partition("/")
-    if amount and per in SECONDS:  # of a bar that is slow, as 1.2s/img
-        unit, amount = f"{what}/s", 1 / (SECONDS[per] * amount)
+    if amount and per in words.SECONDS:  # of a bar that is slow, as 1.2s/img
+        unit, amount = f"{what}/s", 1 / (words.SECONDS[per] * amount)
     elif is_of_keras and done == total:
         if not match["epoch_s"]:
             return None  # it is drawn again with its time
-        amount = done / float(match["epoch_s"]) if float(match["epoch_s"]) else None
+        epoch_s = float(match["epoch_s"])
+        amount = done / epoch_s if epoch_s else None
         if amount and amount > 1 / FASTEST_STEP_S and "[=" in line:
             unit = "sample/s"  # of Keras 1
-    role = role_of("", unit)
+    pairs = dict(_PAIR.findall(match["after"] or ""))
+    if words.whole(pairs.get("env_step", "")) == done:
+        unit = "timestep/s"
+    role = words.role_of("", unit)
     if role is None or role.item == _OF_DATA_SETS:
         return None
-    is_of_items = role.name == "throughput"
-    pairs = dict(_PAIR.findall(match["after"] or ""))
-    if not is_of_items and whole(pairs.get("env_step", "")) == done and amount:
-        is_of_items, amount = True, 1 / seconds_per_step(role.name, amount)
-        role = role_of("", "timesteps/s") or role
-    elif is_of_items and not (is_of_keras or BEFORE_RATE.search(line[: match.start("rate")])):
-        return None  # a rate of something else beside a step
     reading = Reading(is_mean=True, metrics=metrics_of(pairs))
-    if is_of_items:
-        reading = replace(reading, throughput=amount or None, items_per_step=1, item=role.item)
-    elif amount:
-        reading = replace(reading, step_s=seconds_per_step(role.name, amount))
+    if role.name != "throughput":
+        reading = replace(reading, step_s=1 / amount if amount else None)
+    elif is_of_keras or BEFORE_RATE.search(line[: match.start("rate")]):
+        reading = replace(reading, throughput=amount, items_per_step=1, item=role.item)
+    else:
+        return None  # a rate of something else beside a step
     before = re.split(r"\b\d{1,3}%", match["before"])[0]
     epoch = _EPOCH.search(before)
     # columns of numbers that some put before a bar are no part of its name
-    words = re.sub(r"\d+", "", before.partition(":")[0]).split()
+    name = re.sub(r"\d+", "", before.partition(":")[0]).split()
     return Bar(
-        name=" ".join(word for word in words if _LETTER.search(word))[:40],
+        name=" ".join(word for word in name if _LETTER.search(word))[:40],
         epoch=int(epoch[1] or epoch[2]) if epoch else None,
         is_of_keras=is_of_keras,
         done=done,
@@ -136,12 +120,17 @@ def bar_of(line: str) -> Bar | None:
     )
 
 
+def other_of(name: str) -> str:
+    """Return the first word by which a bar is of something else than training; empty: none."""
+    return next(filter(_OTHER.fullmatch, words.words_of(name)), "")
+
+
 def _count(text: str) -> int | None:
     """Return a count, which may be rounded, as 1.46k; None for a fraction."""
-    value = number(text)
+    value = words.number(text)
     if value is not None and text[-1:].isalpha():
         return round(value)
-    return whole(text)
+    return words.whole(text)
 
 
 class BarReader(Reader):
@@ -165,11 +154,11 @@ class BarReader(Reader):
 
     def read_line(self, line: str) -> Reading | None:
         heading = _HEADING.search(line)
-        if heading and not phase_of(line):
+        if heading and not words.phase_of(line):
             self._begin(heading[1])
         trained = _TRAIN_ON.search(line)
         if trained:
-            self._num_samples = whole(trained[1]) or 0
+            self._num_samples = words.whole(trained[1]) or 0
         bar = bar_of(bare(line, self.num_ranks) if self._text else line)
         if bar is None or not self._is_ours(bar, line):
             return None
@@ -201,7 +190,7 @@ class BarReader(Reader):
             return self._text in line
         # without a number it counts epochs: the bar of their steps has another name
         counts_epochs = bar.epoch is None and bar.name.lower() in ("epoch", "epochs")
-        is_other = counts_epochs or any(map(_OTHER.fullmatch, words_of(bar.name)))
+        is_other = counts_epochs or other_of(bar.name)
         if self._name is None and bar.done and not is_other:
             self._name, self.total = bar.name, bar.total
         is_first = self._is_open and bar.is_of_keras  # whose `fit` may have another number of steps
@@ -224,9 +213,7 @@ class BarReader(Reader):
         return self._before + bar.done
 
     def _goes_on_with(self, bar: Bar) -> bool:
-        """Return whether a bar is of this epoch, or begins the next one; else another rank ends the
-        one before.
-        """
+        """Return whether a bar is of this epoch or begins the next."""
         gap = bar.done - self._last
         half = (bar.total or _FEW) / 2
         has_ended = self._last >= half and self._last + 2 * self._widest >= bar.total

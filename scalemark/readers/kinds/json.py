@@ -23,10 +23,7 @@ _MOST_SHOWN = 20  # names in a message
 
 
 def create(argument: str) -> "JsonReader":
-    """Return the reader of `FILE,key=a.b,step=c`, of which all may be left out.
-
-    Raises ReadError for a setting that there is not, or a file outside of the run folder.
-    """
+    """Return the reader of `FILE,key=a.b,step=c`; all may be left out. Raises ReadError."""
     first, *others = argument.split(",")
     file = "" if "=" in first else first.strip()
     given: dict[str, str] = {}

@@ -39,10 +39,7 @@ _NO_RATE = re.compile(r"[muµ]?s(?:ec)?\b|\w+/(?:min|h)")
 
 
 class PatternReader(Reader):
-    """Reads the first match of a pattern in each line, which may name the rank before it.
-
-    Raises ReadError for a pattern without a group, or that cannot be used.
-    """
+    """Reads the first match in each line, which may name the rank before it. Raises ReadError."""
 
     takes_prefixes = True
 
