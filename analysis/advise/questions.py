@@ -128,7 +128,7 @@ def names(works: Sequence[Mapping[str, object]], environments: Sequence[Environm
 
 
 def axes_apart(settings: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the axes in which settings differ, but for those that follow from a precision."""
+    """Return the axes in which settings differ, but for those that follow from another of them."""
     axes: dict[str, None] = {}
     for each in settings:
         axes |= dict.fromkeys(each)
@@ -136,9 +136,12 @@ def axes_apart(settings: Sequence[Mapping[str, object]]) -> list[str]:
     for axis in axes:
         if len({str(each.get(axis)) for each in settings}) > 1:
             apart.append(axis)
-    if "precision" in apart:
-        return [axis for axis in apart if axis not in OF_PRECISION]
+    for axis in _FOLLOWERS.keys() & set(apart):
+        apart = [each for each in apart if each not in _FOLLOWERS[axis]]
     return apart
+
+
+_FOLLOWERS = {"precision": OF_PRECISION, "model": ("learning_rate",)}
 
 
 def _work(result: Result) -> dict[str, object]:

@@ -454,7 +454,7 @@ def _print_table(console: Console, predictions: Sequence[Prediction]) -> None:
     """Print those of one environment and unit that were not declined."""
     able = [prediction for prediction in predictions if prediction.reached is not None]
     # axes, beside model and strategy, in which the curves differ
-    varied = axes_apart([{**each.setting, "model": ""} for each in able])
+    varied = [axis for axis in axes_apart([each.setting for each in able]) if axis != "model"]
     first = predictions[0].curve.first
     heading, origin = f"{first.unit} [95 %]", str(first.environment.origin)
     columns = ["model", "strategy", *varied, "GPUs", heading, "from"]
