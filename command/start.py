@@ -65,7 +65,7 @@ def program_of(
         expression.check(spec.axes)  # before it runs
         words = software_words(spec)
         folder = Path(inherited.get(WORKDIR_VARIABLE) or Path.cwd()).absolute()
-        variables = _environment(inherited) | template.variables(filled)
+        variables = _environment(inherited)
         place = refs.place_of(refs.of_trial(spec.free), words, folder, variables)
     except ValueError as error:
         raise CannotStartError(str(error)) from error

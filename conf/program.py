@@ -36,8 +36,7 @@ def trial_of(config: Config, device_kind: DeviceKind) -> TrialSpec:
             raise ProgramRefusedError(_taken(name, value))
     derived = derived_axes(config)
     run = template.substituted(program.run, derived)
-    named = [*template.names(run), *program.uses]
-    used = frozenset(name.removeprefix(axes.PREFIX) for name in named)
+    used = frozenset(name.removeprefix(axes.PREFIX) for name in template.names(run))
     free = {name: value for name, value in free_values(config).items() if name not in derived}
     min_warm_up_steps = 0
     if config.min_warm_up_steps != axes.AUTO:
@@ -155,10 +154,7 @@ def _misspelled(config: Config) -> str:
 def _useless(axis: axes.Axis, value: object) -> str:
     shown = as_typed(value)
     if axis.name in (*USED_BY_PROGRAMS, "seed"):
-        return (
-            f"{axis.name}={shown}: nothing uses it; write {{{axis.name}}} into the command, or "
-            f"command.uses=[{axis.name}] where the program reads SCALEMARK_{axis.name.upper()}"
-        )
+        return f"{axis.name}={shown}: nothing uses it; write {{{axis.name}}} into the command"
     return (
         f"{axis.name}={shown}: engine=command does not know it; an axis of your own has another "
         f"name, as +axes.my_{axis.name}={shown}"
@@ -236,17 +232,13 @@ def _secret_in(command: str) -> str:
 
 
 def _unused(name: str) -> str:
-    return (
-        f"axes.{name}: nothing uses it; write {{{name}}} into the command, or "
-        f"command.uses=[{name}] where the program reads SCALEMARK_{name.upper()}"
-    )
+    return f"axes.{name}: nothing uses it; write {{{name}}} into the command"
 
 
 def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator[str]:
     free = [axes.bare_name(name) for name, _ in spec.free if name.startswith(axes.PREFIX)]
     if secret := _secret_in(spec.command):
         yield f"command.run: {secret}{_SECRET}"
-    own = [*(name for name in AXES if not spec.lacks(AXES[name])), *free]
     yield from template.problems(spec.command, template.known(spec.axes), shell=spec.shell)
     values = template.of_axes(spec.axes)
     template.check_values(spec.command, values)
@@ -260,9 +252,6 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
             yield f"axes.{name}{_SECRET}"
         if name not in used and f"{axes.PREFIX}{name}" != axes.REF:
             yield _unused(name)
-    for name in config.command.uses:
-        if name.removeprefix(axes.PREFIX) not in own:
-            yield f"command.uses: {name} is no axis of this trial; give +axes.{name}="
     try:
         expression.check(spec.axes)
     except expression.ExpressionError as error:
@@ -282,13 +271,11 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
     if spec.hosts > 1 and not used & {"host_rank", "hosts", "num_hosts", "main_host"}:
         yield (
             f"hosts={spec.hosts}: nothing uses it, and each host would run the same; write "
-            "{host_rank}, {num_hosts} and {main_host} into the command, or command.uses=[hosts] "
-            "where the program reads SCALEMARK_HOST_RANK"
+            "{host_rank}, {num_hosts} and {main_host} into the command"
         )
     on_cpu = spec.device_kind == DeviceKind.CPU_DEVICE  # GPUs it may count itself
     if on_cpu and spec.num_gpus > 1 and not used & {"num_gpus", "gpus_per_host"}:
         yield (
             f"num_gpus={spec.num_gpus}: nothing uses it, and CPU devices are no GPUs that a "
-            "program could count; write {num_gpus} into the command, or command.uses=[num_gpus] "
-            "where the program reads SCALEMARK_NUM_GPUS"
+            "program could count; write {num_gpus} into the command"
         )

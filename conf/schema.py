@@ -84,7 +84,6 @@ class CommandConfig(_OfPrograms):
     """A file in conf/command/: a program of the user's own, with engine=command."""
 
     name: str = setting("its name in tables and charts; empty = its script's", default="")
-    uses: list[str] = setting("axes that it reads from its environment", default=[])
 
 
 @dataclass

@@ -440,7 +440,7 @@ GRIDS: dict[str, Sequence[str]] = {
     ),
     "program": (
         "hardware=cpu",
-        f"command={_COMMAND} {{free_port}} {{kind}}",
+        f"command={_COMMAND} {{free_port}} {{run_dir}} {{kind}}",
         f"read={tiny_program.READ}",
         "+axes.kind=1,2",
         "launcher.start_timeout_s=30",  # one may be stopped before its first line

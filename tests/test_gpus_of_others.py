@@ -83,7 +83,6 @@ class Sweep:
                     *(sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", command),
                     r"read=regex:step (?P<step>\d+) rate (?P<throughput>\S+)",
                     "hardware=gpu",
-                    "command.uses=[num_gpus]",
                     *self._arguments,
                 ],
                 env=self.environment | variables,

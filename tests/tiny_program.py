@@ -1,4 +1,4 @@
-"""`python tests/tiny_program.py PORT`: a training program of half a second, with everything that is hard to end.
+"""`python tests/tiny_program.py PORT RUN_DIR`: a training program of half a second, with everything that is hard to end.
 
 It listens on PORT, and starts a child in a session of its own that ignores signals, and has another one in its own. It
 leaves both running. Ports that were listened on are in `ports.txt` of the folder where it is started.
@@ -25,8 +25,8 @@ time.sleep(3600)
 """
 
 
-def main(port: int) -> None:
-    overlap.hold(RunFolder(Path(os.environ["SCALEMARK_RUN_DIR"])))
+def main(port: int, run_dir: str) -> None:
+    overlap.hold(RunFolder(Path(run_dir)))
     with Path(PORTS).open("a") as file:
         file.write(f"{port}\n")
     with socket.create_server(("127.0.0.1", port)):
@@ -46,4 +46,4 @@ if __name__ == "__main__":
     from scalemark.run_folder import RunFolder
     from tests import overlap
 
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

@@ -73,7 +73,7 @@ _UNKNOWN_CODE = "unknown-"
 _TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
 COMMAND_KEYS = frozenset(
     b"run name read item items_per_step per_gpu flops_per_item".split()
-    + b"takes_apart compare shell uses".split()
+    + b"takes_apart compare shell".split()
 )
 """Settings of a file for `command=`."""
 

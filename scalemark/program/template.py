@@ -191,10 +191,9 @@ def _check_quotes(template: str) -> None:
     for quoted in _QUOTED.finditer(template):
         for token in _TOKEN.finditer(quoted[0]):
             if token[1]:
-                variable = "$SCALEMARK_" + token[1].removeprefix(PREFIX).upper()
                 raise TemplateError(
                     f"command.run: {token[0]} stands between quotes, and a shell gets its value "
-                    f'quoted already; leave the quotes out, or read "{variable}" there'
+                    "quoted already; leave the quotes out"
                 )
 
 
@@ -233,13 +232,11 @@ PLACES = (
 
 # PROGRAM_AXES say how a program is run and read, and are of no use to it
 _NOT_FOR_PROGRAMS = frozenset({"engine", *PROGRAM_AXES})
-# our own variables, without the prefix
-_TAKEN = frozenset({"CACHE", "DB", "LOCK_DIR", "ORCHESTRATOR", "PYTHONPATH", "RANKS", "WORKDIR"})
 
 
 def is_taken(name: str) -> bool:
     """Return whether a free axis of that bare name could not be told apart from one of ours."""
-    return name in AXES or name in PLACES or name.upper() in _TAKEN
+    return name in AXES or name in PLACES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,15 +281,6 @@ def of_axes(axes: Mapping[str, AxisValue | None]) -> dict[str, str]:
 def known(axes: Mapping[str, AxisValue | None]) -> frozenset[str]:
     """Return all names that the command line of such a trial may use."""
     return frozenset({*of_axes(axes), *PLACES})
-
-
-def variables(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of these values, as `SCALEMARK_NUM_GPUS`."""
-    variables = {}
-    for name, value in values.items():
-        if not name.startswith(PREFIX):
-            variables[f"SCALEMARK_{name.upper()}"] = value
-    return variables
 
 
 PYTHON = re.compile(r"python[\d.]*")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from scalemark.host.own_code import typed
 from scalemark.models import ModelError, published_sizes
 from scalemark.records import trial
-from scalemark.records.axes import PREFIX, Engine, is_env_variable, is_free
+from scalemark.records.axes import Engine, is_env_variable, is_free
 from scalemark.records.machine import DeviceKind
 from scalemark.records.measurement import NOISE
 from scalemark.text.wording import joined
@@ -62,14 +62,6 @@ def sweep(arguments: Sequence[str]) -> str:
     return f"{typed('sweep')} {joined(arguments)}"
 
 
-# axes that a program must use where they are not 1 -> the placeholders by which it does
-_USES = {
-    "seed": ("seed",),
-    "num_gpus": ("num_gpus", "gpus_per_host"),
-    "hosts": ("hosts", "host_rank", "num_hosts", "main_host"),
-}
-
-
 def _of_program(spec: trial.TrialSpec) -> list[str]:
     run = spec.command
     # the command line drops one pair of quotes around one quoted word
@@ -86,20 +78,6 @@ def _of_program(spec: trial.TrialSpec) -> list[str]:
         axis = trial.AXES[name]
         if not spec.lacks(axis) and spec.value(axis) != axis.default:
             words.append(f"{name}={hydra_value(spec.value(axis))}")
-    read_by_program = []
-    for name in (
-        *trial.USED_BY_PROGRAMS,
-        *(name for name, _ in spec.free if name.startswith(PREFIX)),
-    ):
-        bare = name.removeprefix(PREFIX)
-        if spec.axes[name] is not None and f"{{{bare}}}" not in spec.command:
-            read_by_program.append(bare)
-    for name, placeholders in _USES.items():
-        is_filled = any(f"{{{placeholder}}}" in spec.command for placeholder in placeholders)
-        if spec.value(trial.AXES[name]) != 1 and not is_filled:
-            read_by_program.append(name)
-    if read_by_program:
-        words.append(f"command.uses=[{','.join(read_by_program)}]")
     for name, value in spec.free:
         words.append(_added(name, value))
     return words

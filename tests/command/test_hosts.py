@@ -17,15 +17,14 @@ from tests.sweeper.processes import assert_gone
 pytestmark = pytest.mark.integration
 
 TRAINS = """
-import os, sys, time
-rank, num_hosts, main_host, port, per_host = sys.argv[1:]
-assert os.environ["SCALEMARK_HOST_RANK"] == rank
+import sys, time
+rank, num_hosts, main_host, port, per_host, _ = sys.argv[1:]
 print("host", rank, "of", num_hosts, "meets at", main_host, port, "with", per_host, flush=True)
 for step in range(40):
     print(f"step {step} rate 1000", flush=True)
     time.sleep(0.01)
 """
-PLACES = " {host_rank} {num_hosts} {main_host} {free_port} {gpus_per_host}"
+PLACES = " {host_rank} {num_hosts} {main_host} {free_port} {gpus_per_host} {run_dir}"
 
 
 def over_two(text: str, **changes):
@@ -59,7 +58,7 @@ for step in range(40):
 """
 LATE = f"""{STEPS}
 import os, signal
-while sys.argv[1] == "1" and not Path(os.environ["SCALEMARK_RUN_DIR"], "result.json").exists():
+while sys.argv[1] == "1" and not Path(sys.argv[6], "result.json").exists():
     time.sleep(0.01)
 """
 SAVES = f"""{LATE}

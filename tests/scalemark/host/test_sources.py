@@ -126,7 +126,7 @@ NOT_NOTICED = {
     "what an option calls output": lambda _: write("r.json", "{}"),
     "what it writes into its run folder": lambda _: write("runs/s/x1-r1-a1/config.py", "lr = 1\n"),
     "what is hidden": lambda _: write(".cache/x.py", "z = 1\n"),
-    "how its command is written": lambda _: write("ddp.yaml", "run: x\nread: tqdm\nuses: [x]\n"),
+    "how its command is written": lambda _: write("ddp.yaml", "run: x\nread: tqdm\nshell: false\n"),
     "a new environment": lambda _: write("env/lib/x.py", "z = 1\n"),
     "what its editor keeps": lambda _: write(".vscode/settings.json", "{}"),
     "a variable of the terminal": lambda given: given.update(TERM="dumb", SSH_TTY="/dev/pts/1"),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scalemark.program.template import PLACES, Place, known, of_axes, variables
+from scalemark.program.template import PLACES, Place, known, of_axes
 
 AXES = {
     "engine": "command",
@@ -39,18 +39,3 @@ def test_a_place_fills_what_it_promises():
     }
     assert tuple(PLACE.values()) == PLACES
     assert known(AXES) == {*of_axes(AXES), *PLACES}
-
-
-def test_a_program_may_read_them_as_variables():
-    assert variables(of_axes(AXES) | PLACE.values()) == {
-        "SCALEMARK_BATCH_SIZE": "64",
-        "SCALEMARK_LEARNING_RATE": "1e-05",
-        "SCALEMARK_ZERO": "3",
-        "SCALEMARK_RUN_DIR": "/runs/a b",
-        "SCALEMARK_FREE_PORT": "4711",
-        "SCALEMARK_HOST_RANK": "0",
-        "SCALEMARK_NUM_HOSTS": "1",
-        "SCALEMARK_MAIN_HOST": "127.0.0.1",
-        "SCALEMARK_GPUS": "0,1",
-        "SCALEMARK_GPUS_PER_HOST": "2",
-    }

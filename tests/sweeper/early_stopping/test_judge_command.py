@@ -285,11 +285,11 @@ def test_a_loss_that_is_lower_is_better(judge):
 def test_a_trial_against_itself_shows_how_far_runs_spread(judge):
     program("best", 1000.0)
     program_text = Path("best/train.py").read_text()
-    repeat = "int(re.search('-r([0-9]+)-', os.environ['SCALEMARK_RUN_DIR'])[1])"
+    repeat = "int(re.search('-r([0-9]+)-', sys.argv[1])[1])"
     Path("best/train.py").write_text(
-        f"import os, random, re\nrandom.seed({repeat})\n{program_text}"
+        f"import random, re, sys\nrandom.seed({repeat})\n{program_text}"
     )
-    trial = sweep("command=python3 best/train.py", "read=metric")
+    trial = sweep("command=python3 best/train.py {run_dir}", "read=metric")
     ended = judge("--baseline", trial, "--aa", "--budget", "12", "--keep", "loss=1%", "--json")
     found = json.loads(ended.stdout)
     assert (ended.exit_code, found["verdict"], found["attempts"]) == (0, "quiet", 12)

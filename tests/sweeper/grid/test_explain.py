@@ -101,7 +101,7 @@ def test_what_cannot_be_there_is_said_with_what_can(arguments, said):
         ("num_gpus=null", "wanted a value; leave it out for its default"),
         ("+axes.x=null", "null is no value; text stands in quotes, as \"+axes.x='null'\""),
         ("command.item=[a]", "wanted text; with brackets or braces it stands in quotes"),
-        ("command.uses=zero", "wanted a list, as command.uses=[a,b]"),
+        ("launcher.hosts=zero", "wanted a list, as launcher.hosts=[a,b]"),
         ("sweep.name=模型", "wanted letters, digits, '.', '_' and '-', 100 at most"),
     ],
 )

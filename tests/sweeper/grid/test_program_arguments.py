@@ -99,15 +99,12 @@ def test_an_empty_setting_of_a_file_is_its_default(tmp_path):
 
 def test_a_file_gives_all_settings(tmp_path):
     path = tmp_path / "ddp.yaml"
-    path.write_text(
-        "run: python train.py {zero}\nread: 'regex:x (.*)'\nper_gpu: true\nuses: [zero, one]\n"
-    )
+    path.write_text("run: python train.py {zero}\nread: 'regex:x (.*)'\nper_gpu: true\n")
     assert values([f"command={path}"]) == {
         "engine": "command",
         "command.run": "python train.py {zero}",
         "command.read": "regex:x (.*)",
         "command.per_gpu": True,
-        "command.uses": ["zero", "one"],
     }
 
 
@@ -138,7 +135,6 @@ def test_a_wrong_file_is_refused_with_what_it_has_wrong(tmp_path, text, message)
             r"command.run=\[python,train.py\]: wanted text; with brackets",
         ),
         ("run: x\nshell: perhaps\n", "command.shell=perhaps: wanted true or false"),
-        ("run: x\nuses: zero\n", r"command.uses=zero: wanted a list, as command.uses=\[a,b\]"),
     ],
 )
 def test_a_wrong_setting_of_a_file_is_refused_as_if_it_was_typed(tmp_path, text, message):
@@ -164,13 +160,6 @@ def test_a_wrong_setting_of_a_file_is_refused_as_if_it_was_typed(tmp_path, text,
 def test_a_word_for_our_own_models_is_refused_with_the_axis_to_add(argument, instead):
     with pytest.raises(SweepRefusedError, match=re.escape(instead)):
         with_program(["command=python train.py --{mode} {num_gpus // pp}", argument])
-
-
-def test_items_of_a_list_in_a_file_are_those_that_it_has(tmp_path):
-    path = tmp_path / "program.yaml"
-    path.write_text("""run: python train.py\nuses: ["a,b", 'it''s', "[x]", "k=v", plain]\n""")
-    found = values(["command.name=typed", f"command={path}"])
-    assert found["command.uses"] == ["a,b", "it's", "[x]", "k=v", "plain"]
 
 
 def test_what_is_typed_wins_over_a_file_wherever_it_stands(tmp_path):
@@ -210,7 +199,8 @@ def test_a_missing_file_is_refused():
     "zero", [1, 1e-5, 1e16, "max", "2.10", "true", "null", "a  b", "it's", "${x}"]
 )
 def test_a_command_that_is_suggested_runs_the_same_trial(run, read, zero):
-    spec = spec_of(run, read, free=(("zero", zero),))
+    used = {"free": (("zero", zero),)} if "{zero}" in run else {"num_gpus": 1}
+    spec = spec_of(run, read, **used)
     words = shlex.split(overrides.sweep(overrides.overrides(spec, ())))
     arguments = words[words.index("sweep") + 1 :]
     assert program.trial_of(config(*with_program(arguments)), DeviceKind.CPU_DEVICE) == spec
