@@ -142,7 +142,7 @@ def multiple_beside(line: str, start: int, end: int) -> str:
     if behind:
         return multiple_of(line[behind.start() :].lstrip())[0]
     before = _MULTIPLE_BEFORE.search(line, max(0, start - _MOST_LABEL), start)
-    return multiple_of(before[0])[0] if before else ""
+    return multiple_of(f"×{before[0]}")[0] if before else ""
 
 
 def multiple_of(unit: str) -> tuple[str, str]:
@@ -219,17 +219,20 @@ EXAMPLES = _set("examples instances records rows samples items")
 # tok/s/gpu, images per second
 _PER_S = rf"(?i:{'|'.join(_ITEM_OF)})(?:(?:\s?/\s?|[\s_]per[\s_]|_)(?i:[a-z]+))+"
 _WORD_OF_MULTIPLE = r"(?:[kKM]|(?:thousand|million)s?(?: of)?)"
-_OF_MULTIPLE = rf"(?:{_WORD_OF_MULTIPLE}|10(?:\^|\*\*)[36]|10[³⁶]|1e[36]|1,?000(?:,?000)?)"
+_POWER = rf"(?:{_WORD_OF_MULTIPLE}|10(?:\^|\*\*)[36]|10[³⁶]|1e[36])"
+_THOUSAND = "1,?000(?:,?000)?"  # alone it is a count, as of `step 1000 samples/s 12.5`
+_OF_MULTIPLE = rf"(?:{_POWER}|{_THOUSAND})"
+_BARE_MULTIPLE = rf"(?:{_POWER}|(?<=[x×*(\[]){_THOUSAND}|(?<=[x×*]\s){_THOUSAND})"
 _IN_BRACKETS = rf"[(\[](?:in\s|[x×*]\s?)?(?P<last>{_OF_MULTIPLE})[)\]]"
 _MULTIPLE_OF_UNIT = re.compile(
-    rf"(?<![\w^.,])(?:[x×]\s?)?(?P<first>{_OF_MULTIPLE})[\s_-]?(?={_PER_S})"
+    rf"(?<![\w^.,])(?:[x×]\s?)?(?P<first>{_BARE_MULTIPLE})[\s_-]?(?={_PER_S})"
     rf"|(?<=[A-Za-z])\s?{_IN_BRACKETS}"
 )
 _MULTIPLE_BEHIND = re.compile(
     rf"\s?(?:{_WORD_OF_MULTIPLE}|[(\[](?:[x×*]\s?)?{_OF_MULTIPLE})[\s_-]?(?={_PER_S})"
 )
 _MULTIPLE_BEFORE = re.compile(  # of no other number, unless it has a name
-    rf"(?<![\w^.,])(?:(?<![\d.]\s)|(?=[^\d]+[:=]\s*$)){_OF_MULTIPLE}[\s_-]?{_PER_S}[)\]]?\W{{0,3}}$"
+    rf"(?<![\w^.,])(?:(?<![\d.]\s)|(?=[^\d]+[:=]\s*$)){_BARE_MULTIPLE}[\s_-]?{_PER_S}[)\]]?\W{{0,3}}$"
     rf"|{_PER_S}\s?{_IN_BRACKETS}\W{{0,3}}$"
 )
 _MOST_LABEL = 60  # characters before a number

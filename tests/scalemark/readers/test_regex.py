@@ -67,7 +67,11 @@ WHOLE = {  # a line, by a pattern that catches a part of its number, and what it
     "9.929,3 samples/s": ("([0-9.,]+) samples/s", 9929.3),
     "kimg/s: 12.5": ("kimg/s: ([0-9.]+)", 12_500),
     "rate (10^3 tok/s): 12.5": (r"rate \(.*\): ([0-9.]+)", 12_500),
+    "rate (1000 tok/s): 12.5": (r"rate \(.*\): ([0-9.]+)", 12_500),
     "12.5 M tok/s": ("([0-9.]+) M tok/s", 12_500_000),
+    "step 1000 samples/s 12.5": ("samples/s ([0-9.]+)", 12.5),
+    "tokens: 1000 tokens/s: 12.5": ("tokens/s: ([0-9.]+)", 12.5),
+    "batch 1,000 img/s: 12.5": ("img/s: ([0-9.]+)", 12.5),
     "gpus 0,1 12,561 samples/s": ("([0-9.,]+) samples/s", 12_561),
     "loss 2.31, 12,561 samples/s": ("([0-9.,]+) samples/s", 12_561),
 }
