@@ -11,6 +11,10 @@ from scalemark.host import processes
 from scalemark.readers.log_text import named_rank
 from scalemark.records.measurement import Outcome
 
+_IS_NO_ERROR = re.compile(  # a source line that a traceback quotes, or advice
+    r"^(?:\S*[]:>])? {4}|^\W*(?i:hint|tip|note)\b"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
@@ -47,19 +51,20 @@ def _known() -> Sequence[_End]:
 
 def says_memory_ran_out(line: str) -> bool:
     """Return whether a line says so of a program that may catch it, and go on with less."""
-    if "emory" not in line:  # most of many lines
+    if "emory" not in line or _IS_NO_ERROR.search(line):  # most of many lines
         return False
     return any(end.may_go_on and end.pattern.search(line) for end in _known())
 
 
 def reason(lines: Sequence[str]) -> Reason | None:
     """Return why a program ended, by the last of its lines that tells; None where none does."""
-    for line in reversed(lines):
+    errors = [line for line in reversed(lines) if not _IS_NO_ERROR.search(line)]
+    for line in errors:
         if processes.says_so(line):
             meaning = "out of host memory; try a smaller batch, or a higher limit (ulimit -v)"
             return Reason(outcome=Outcome.OUT_OF_MEMORY, meaning=meaning, line=line)
     for end in _known():
-        for line in reversed(lines):
+        for line in errors:
             if end.pattern.search(named_rank(line)[1]):
                 return Reason(outcome=end.outcome, meaning=end.meaning, line=line)
     return None

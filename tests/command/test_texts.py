@@ -253,10 +253,37 @@ def test_a_line_of_a_library_tells_the_outcome(line, outcome):
         "train.sh: line 3: nvidia-smi: command not found",
         "grpc error: StatusCode.DEADLINE_EXCEEDED: while reading from a bucket",
         "RuntimeError: DataLoader worker (pid 77) is killed by signal: Segmentation fault. ",
+        # advice, settings and quoted source lines
+        "hint: if you see 'CUDA out of memory', lower --batch",
+        "tip: a job that is OOMKilled needs more",
+        "Set PYTORCH_CUDA_ALLOC_CONF to avoid CUDA out of memory.",
+        "UserWarning: CUDA out of memory may follow from max_split_size_mb",
+        "    except torch.cuda.OutOfMemoryError:",
+        "[rank0]:     raise RuntimeError(f'rank {rank}: CUDA out of memory. Lower the batch')",
+        "    raise MemoryError('Cannot allocate memory')",
     ],
 )
 def test_a_line_that_need_not_be_the_cause_tells_nothing(line):
+    """A bug: a hint about memory made out_of_memory of any crash, and a doubt of any run."""
     assert ends.reason([line]) is None
+    assert not ends.says_memory_ran_out(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  what():  CUDA out of memory. Tried to allocate 2 GiB",
+        "torch.cuda.OutOfMemoryError",
+        "12:00:01 ERROR    CUDA out of memory",
+        "caught CUDA out of memory, trying 16",
+        "skipped a batch: HIP out of memory (caught)",
+        "CUDA out of memory on batch 7, skipping",
+        "skipping as of CUDA out of memory. Tried to allocate 2 GiB",
+    ],
+)
+def test_an_error_that_was_caught_says_that_memory_ran_out(line):
+    assert ends.reason([line]).outcome == "out_of_memory"
+    assert ends.says_memory_ran_out(line)
 
 
 def test_what_a_rank_lacked_counts_before_the_others_that_waited_for_it():
