@@ -83,7 +83,11 @@ def number(text: str, decimal: str = "") -> float | None:
         return None
     sign, digits, exponent, multiple = form.groups()
     digits = digits.replace("_", "")
-    decimal = decimal or _decimal_mark(digits)
+    if not decimal and "." in digits and "," in digits:
+        decimal = max(".,", key=digits.rfind)
+    elif not decimal:
+        is_comma = "," in digits or digits.count(".") > 1
+        decimal = "," if is_comma and not _GROUPED.fullmatch(digits) else "."
     group = ".," if decimal == "," else ",."
     whole_part, mark, fraction = digits.partition(decimal)
     grouped = rf"[1-9]\d{{0,2}}([{group[0]}{_SPACES}])\d{{3}}(?:\1\d{{3}})*"
@@ -91,15 +95,6 @@ def number(text: str, decimal: str = "") -> float | None:
         return None
     plain = re.sub(r"\D", "", whole_part)
     return float(f"{sign}{plain}{mark and '.'}{fraction}{exponent or ''}") * _MULTIPLES[multiple]
-
-
-def _decimal_mark(digits: str) -> str:
-    last = max(digits.rfind("."), digits.rfind(","))
-    if last < 0 or _GROUPED.fullmatch(digits):
-        return "."
-    if "." in digits and "," in digits:
-        return digits[last]
-    return "," if digits.count(".") != 1 else "."
 
 
 def whole_number(match: re.Match[str], group: int | str, *, is_rate: bool) -> str:
@@ -305,6 +300,10 @@ _PART_OF_STEP = _set(  # before a time, as in `optimizer_step_time`
 _GROWING = _set(
     "total num number consumed seen processed trained so far cumulative global env text"
 )
+_TIMES: Mapping[tuple[str, float | None], str] = {
+    **{("step", 1.0): "step_s", ("step", 1e-3): "step_ms"},
+    **{("item", 1.0): "item_s", ("item", 1e-3): "item_ms", ("kitem", 1.0): "kitem_s"},
+}
 _NAMES = ("throughput", "kitem_s", "item_s", "item_ms", "steps_per_s", "step_ms", "step_s")
 OF_ITEMS = frozenset(("throughput", "kitem_s", "item_s", "item_ms"))
 """Names of roles that say how many items there are in a second."""
@@ -430,13 +429,17 @@ def role_of(label: str, unit: str = "") -> Role | None:
         word = "".join(per)
         if not {word, word.removeprefix("k")} & (_STEPS | _GPU | _SEVERAL_GPUS | _ITEM_OF.keys()):
             return None  # of what is not known, as s/epoch, samples/s/H100
-    role = _by_unit(words, units, unit) or _by_label(words, units)
+    role = _rate_of(words, units, unit)
     if role is None:
         return None
-    if role.name in OF_ITEMS:
-        role = _of_whom(role, _CAMEL.sub(" ", f"{label} {unit}").lower())
-    if role.aside:
-        return role
+    text = _CAMEL.sub(" ", f"{label} {unit}").lower()
+    count = _OF_COUNT.search(text)
+    if role.name in OF_ITEMS and _OF_ONE.search(text):
+        role = replace(role, per_gpu=True, is_total=False)
+    elif role.name in OF_ITEMS and count:
+        role = replace(role, per_gpu=False)
+        if count[1] == "1":
+            return replace(role, aside=count[0])
     others = _OTHER | (_SEVERAL_GPUS if role.name in OF_ITEMS else _PART_OF_STEP)
     aside = [word for word in (*words, *units) if word in others]
     known = {*_ITEM_OF, *_STEPS, *_SHORT, *_BARE, *_GPU, *_TIME, *_MEAN, *_ALL_GPUS, *_NEUTRAL}
@@ -445,43 +448,29 @@ def role_of(label: str, unit: str = "") -> Role | None:
     if places and role.name == "throughput":
         extra += [word for word in words[places[0] + 1 :] if word in _PARTS and "per" not in words]
         extra += [word for word in words[: places[0]] if word == "sample"]  # the phase, or the item
-    return replace(role, aside=aside[0] if aside else "", extra=" ".join(extra))
+    is_mean = role.is_mean or bool(_MEAN.intersection((*words, *units)))
+    return replace(role, aside=aside[0] if aside else "", extra=" ".join(extra), is_mean=is_mean)
 
 
-def _of_whom(role: Role, text: str) -> Role:
-    """Return a rate as that of one GPU, or of a number of them, where its words say so."""
-    if _OF_ONE.search(text):
-        return replace(role, per_gpu=True, is_total=False)
-    count = _OF_COUNT.search(text)
-    if not count:
-        return role
-    return replace(role, per_gpu=False, aside=count[0] if count[1] == "1" else "")
-
-
-def _by_unit(words: Sequence[str], units: Sequence[str], unit: str) -> Role | None:
-    of_time = _time_of(words, units)
-    if of_time:
-        return of_time
+def _rate_of(words: Sequence[str], units: Sequence[str], unit: str) -> Role | None:
+    """Return what a number is by its unit, or else by its label."""
+    of_unit, of_label = _time_of(units), _time_of(words)
+    if of_unit:
+        return of_unit
     item = _numerator(units)
     if item is None and len(units) == 1:
         item = _SHORT.get(units[0])
     if item is None and _PER_SECOND.match(unit):
         item = ""
     if item is None:
-        return None
-    return _per_second(item, words, units)
-
-
-def _by_label(words: Sequence[str], units: Sequence[str]) -> Role | None:
-    of_time = _time_of(words, words)
-    if of_time and (of_time.name != "step_s" or words[0] in ("s", "sec", "secs", "seconds")):
-        return of_time
-    item = None if SECONDS.keys() & units else _numerator(words)
+        if of_label and (of_label.name != "step_s" or SECONDS.get(words[0]) == 1.0):
+            return of_label
+        item = None if SECONDS.keys() & units else _numerator(words)
     if item is None and not units:
         item = _short(words)
-    if item is not None:
-        return _per_second(item, words, units)
-    return _step_time(words, units)
+    if item is None:
+        return _step_time(words, units)
+    return _per_second(item, words, units)
 
 
 def _short(words: Sequence[str]) -> str | None:
@@ -519,24 +508,19 @@ def _numerator(words: Sequence[str]) -> str | None:
     return None
 
 
-def _time_of(label: Sequence[str], words: Sequence[str]) -> Role | None:
+def _time_of(words: Sequence[str]) -> Role | None:
     """Return the time of a step or an item, of words as `ms per step`, `s it` or `sec kimg`."""
     for place, word in enumerate(words[:-1]):
-        after = [other for other in words[place + 1 :] if other != "per" and not other.isdigit()]
-        unit_s = SECONDS.get(word)
-        if not after or unit_s is None:
-            continue
-        if after[0] in _STEPS:
-            return _time(label, unit_s)
-        item, is_thousand = _ITEM_OF.get(after[0]), False
-        if item and words[place + 1 :].count("1000"):
-            is_thousand = True
-        elif item is None and after[0][:1] == "k":
-            item, is_thousand = _ITEM_OF.get(after[0][1:]), True
-        names = {(1.0, False): "item_s", (1e-3, False): "item_ms", (1.0, True): "kitem_s"}
-        name = names.get((unit_s, is_thousand))
-        if item and name:
-            return Role(name=name, item=item, is_mean=bool(_MEAN.intersection(label)))
+        after = [other for other in words[place + 1 :] if other != "per"]
+        what = next((other for other in after if not other.isdigit()), "")
+        kind = "kitem" if "1000" in after else "item"
+        if what not in _ITEM_OF and what.removeprefix("k") in _ITEM_OF:
+            what, kind = what.removeprefix("k"), "kitem"
+        elif what in _STEPS:
+            kind = "step"
+        name = _TIMES.get((kind, SECONDS.get(word)))
+        if name and (what in _ITEM_OF or what in _STEPS):
+            return Role(name=name, item=_ITEM_OF.get(what, ""))
     return None
 
 
@@ -545,23 +529,15 @@ def _step_time(words: Sequence[str], units: Sequence[str]) -> Role | None:
     has_both = _TIME.intersection([*words, *units]) and _STEPS.intersection([*words, *units[1:]])
     if not is_bare and not has_both:
         return None
-    if units and units[0] not in SECONDS:
-        return None
     unit = units[0] if units else next((word for word in words if word in ("ms", "us")), "s")
-    return _time(words, SECONDS[unit], is_bare=is_bare)
-
-
-def _time(words: Sequence[str], unit_s: float, *, is_bare: bool = False) -> Role | None:
-    name = {1.0: "step_s", 1e-3: "step_ms"}.get(unit_s)
-    if name is None:
-        return None
-    return Role(name=name, is_mean=bool(_MEAN.intersection(words)), is_bare_time=is_bare)
+    name = _TIMES.get(("step", SECONDS.get(unit)))
+    return Role(name=name, is_bare_time=is_bare) if name else None
 
 
 def _per_second(item: str, words: Sequence[str], units: Sequence[str]) -> Role:
     every = {*words, *units}
     is_total = "total" in every or bool(_ALL_GPUS & every - {"on", "global"})
-    is_mean = bool(_MEAN & every)
+    is_mean = False
     if "global" in words and {"rate", "speed"} & set(words):
         is_mean = True  # of PyTorch/XLA: since the run began
     elif "global" in words and "step" not in words:
