@@ -163,6 +163,7 @@ PLACES = (
     *("step", "epoch", "epoch_steps", "time_s", "item"),
     *("items", "items_per_step", "elapsed_s", "per_steps"),
 )
+_OF_EPOCHS = ("epoch", "epoch_steps")
 _BARE = {f"{MEAN}{name}": name for name in RATES}
 ALL_RATES = frozenset((*RATES, *_BARE))
 """Names of rates, those of means included."""
@@ -188,17 +189,13 @@ class FieldReader:
         is_mean = fields.keys() != given.keys()
         step = printed = words.whole(fields.get("step", ""))
         if printed is not None:
-            epoch = words.whole(fields.get("epoch", ""))
-            step = self._steps.count(
-                printed, epoch, words.whole(fields.get("epoch_steps", "")) or 0
-            )
+            epoch, epoch_steps = (words.whole(fields.get(name, "")) for name in _OF_EPOCHS)
+            step = self._steps.count(printed, epoch, epoch_steps or 0)
             if step is None:
                 return Reading(steps_fall=True) if self._steps.fall else None
         throughput, step_s, unusable = _rate(fields)
         metrics = metrics_of(fields)
-        items_per_step = None
-        if "items_per_step" in fields:
-            items_per_step = usable(fields["items_per_step"])[0]
+        items_per_step = words.usable_rate(fields.get("items_per_step", ""))
         is_empty = not (throughput or step_s or unusable or items_per_step)
         if is_empty and step is None and not metrics and "items" not in fields:
             return None
@@ -208,11 +205,11 @@ class FieldReader:
         return Reading(
             throughput=throughput,
             step=step,
-            epoch_began=0 if step is None or printed is None else step - printed,
+            epoch_began=(step or 0) - (printed or 0),
             steps_before=self._steps.before,
             unsure_steps=self._steps.unsure,
             steps_fall=self._steps.fall,
-            time_s=words.seconds(fields["time_s"]) if "time_s" in fields else None,
+            time_s=words.seconds(fields.get("time_s", "")),
             step_s=step_s,
             items_per_step=items_per_step or self._counted(fields, step),
             is_total="total" in fields,
@@ -224,7 +221,7 @@ class FieldReader:
 
     def _counted(self, fields: Mapping[str, str], step: int | None) -> float | None:
         """Return the items of a step, or of a line, by how many there were so far."""
-        items = words.number(fields["items"]) if "items" in fields else None
+        items = words.number(fields.get("items", ""))
         if items is None:
             return None
         self._num_lines += 1
@@ -272,8 +269,11 @@ class ObjectReader:
         """Return the reading of an object; of several rates, that of `item` is taken."""
         if not set(RATES) & self._given.keys():
             self._look_for_rate(values, item)
-        if "step" not in self._given:
-            self._look_for_step(values)
+        keys = [key for key, value in values.items() if words.whole(value) is not None]
+        whole = {_last(key).lower(): key for key in reversed(keys)}
+        for name in self._STEPS:
+            if name in whole:
+                self._given.setdefault("step", whole[name])
         taken = {name: values[key] for name, key in self._given.items() if key in values}
         if "throughput" in taken:  # which may be of thousands, by its name
             taken["throughput"] += words.multiple_of(_last(self._given["throughput"]))[0]
@@ -311,13 +311,6 @@ class ObjectReader:
             key, self._rate = best
             self._given[self._rate.name] = key
 
-    def _look_for_step(self, values: Mapping[str, str]) -> None:
-        for name in self._STEPS:
-            for key, value in values.items():
-                if _last(key).lower() == name and words.whole(value) is not None:
-                    self._given["step"] = key
-                    return
-
 
 def _last(key: str) -> str:
     return key.rpartition(".")[2]
@@ -335,38 +328,24 @@ def is_in_the_midst(values: Mapping[str, str]) -> bool:
 
 def _rate(fields: Mapping[str, str]) -> tuple[float | None, float | None, str]:
     """Return items per second, the seconds of a step, and what stood in the place of a rate."""
-    for name in RATES:
-        text = fields.get(name)
-        if text is None:
-            continue
-        rate = words.seconds(text) if name in ("step_s", "item_s") else words.number(text)
-        if not words.is_rate(rate):
-            return None, None, quoted(text.strip(), _MOST_SHOWN)
-        if name in ("throughput", "total"):
-            return rate, None, ""
-        if name in _ITEMS_OF:
-            return _ITEMS_OF[name] / rate, None, ""
-        num_steps = None
-        if "per_steps" in fields:
-            num_steps = words.number(fields["per_steps"])
-        return None, words.seconds_per_step(name, rate) / (num_steps or 1.0), ""
-    return None, None, ""
+    name = next((name for name in RATES if name in fields), "")
+    text = fields.get(name, "").strip()
+    rate = words.seconds(text) if name in ("step_s", "item_s") else words.number(text)
+    if not words.is_rate(rate):
+        return None, None, quoted(text, _MOST_SHOWN)
+    if name in ("throughput", "total"):
+        return rate, None, ""
+    if name in _ITEMS_OF:
+        return _ITEMS_OF[name] / rate, None, ""
+    num_steps = words.number(fields.get("per_steps", "")) or 1.0
+    return None, words.seconds_per_step(name, rate) / num_steps, ""
 
 
 def metrics_of(fields: Mapping[str, str]) -> dict[str, float]:
     """Return the numbers among values whose names are none of ours."""
-    metrics: dict[str, float] = {}
-    for name, text in fields.items():
-        value = None if name in NAMES else words.number(text)
-        if value is not None and len(metrics) < _MOST_METRICS:
-            metrics[name] = value
-    return metrics
-
-
-def usable(text: str) -> tuple[float | None, str]:
-    """Return a rate, or what stands in its place."""
-    rate = words.usable_rate(text)
-    return rate, "" if rate else quoted(text.strip(), _MOST_SHOWN)
+    values = {name: words.number(text) for name, text in fields.items() if name not in NAMES}
+    metrics = [(name, value) for name, value in values.items() if value is not None]
+    return dict(metrics[:_MOST_METRICS])
 
 
 def first_object(line: str, begin: int = 0) -> object:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from scalemark.readers.fields import ObjectReader, is_in_the_midst, metrics_of, usable
+from scalemark.readers.fields import FieldReader, ObjectReader, is_in_the_midst, metrics_of
 from scalemark.readers.kinds.bars import BarReader
 from scalemark.readers.log_text import json_of, read_text
 from scalemark.readers.opening import Reader, Reading
@@ -93,17 +93,14 @@ class HuggingFaceReader(Reader):
         if best is None or is_in_the_midst(values):
             return None
         name, role = best
-        amount, doubt = usable(values[name])
         self._has_total = True
-        others = {key: text for key, text in values.items() if key != name}
-        return Reading(
-            throughput=amount,
-            items_per_step=self._items_per_step(amount, role, values),
-            unusable=doubt,
-            is_total=True,
+        fields = {key: text for key, text in values.items() if key not in (name, "step")}
+        reading = FieldReader().reading({**fields, "total": values[name]})
+        return reading and replace(
+            reading,
+            items_per_step=self._items_per_step(reading.throughput, role, values),
             item=role.item,
             per_gpu=role.per_gpu,
-            metrics=metrics_of(others),
         )
 
     def _items_per_step(
