@@ -46,7 +46,7 @@ _EXAMPLES = (  # lines without a rate of PyTorch's examples and tutorials, and w
     (r"loss:\s*(?P<loss>\S+)\s*\[\s*(?P<step>\d+)/\s*(?P<epoch_steps>\d+)\]", _SAMPLES),
     (r"\[(?P<epoch>\d+),\s*(?P<step>\d+)\]\s*loss:\s*(?P<loss>\S+)", ""),
 )
-_TOTAL = re.compile(r"\s*/\s*\d+")
+_LABEL_OF_TOTAL = re.compile(rf"{_LABEL.pattern}(\s*/\s*\d+|)", re.IGNORECASE)
 _SPECIAL = frozenset(".^$*+?{}[]\\|()")
 _TOKEN = re.compile(r"\d+|\s+|['\"]|.", re.DOTALL)
 _NEARLY_ALL = 0.9
@@ -103,26 +103,18 @@ def step_pattern_alone(lines: Sequence[str]) -> tuple[str, str] | None:
         steps = steps_of(pattern, lines)
         if len(steps) >= _LEAST_ALONE and begins_anew(steps):
             return pattern, item
-    numbers: dict[str, list[int]] = {}
-    fractions: dict[str, set[str]] = {}
+    numbers: dict[str, list[str]] = {}
     for line in lines:
-        for match in _LABEL.finditer(line):
+        for match in _LABEL_OF_TOTAL.finditer(line):
             at_start = "" if line[: match.start()].strip() else r"^\s*"
-            pattern = at_start + _labelled(match)
-            numbers.setdefault(pattern, []).append(words.whole(match[2]) or 0)
-            total = _TOTAL.match(line, match.end())
-            fractions.setdefault(pattern, set()).add(match[2] + (total[0] if total else ""))
-    growing = {
-        pattern: steps
-        for pattern, steps in numbers.items()
-        if len(steps) >= _LEAST_ALONE
-        and (grows(steps) and begins_anew(steps))
+            numbers.setdefault(at_start + _labelled(match), []).append(match[2] + match[3])
+    for pattern in sorted(numbers, key=lambda pattern: len(numbers[pattern]), reverse=True):
+        steps = [words.whole(text.partition("/")[0]) or 0 for text in numbers[pattern]]
         # of `Batch 0/100`, `Batch 0/200` the second is the step, and the first the epoch
-        and len(fractions[pattern]) < 2 * len(set(steps))
-    }
-    if not growing:
-        return None
-    return max(growing, key=lambda pattern: len(growing[pattern])), ""
+        is_step = len(set(numbers[pattern])) < 2 * len(set(steps))
+        if is_step and len(steps) >= _LEAST_ALONE and grows(steps) and begins_anew(steps):
+            return pattern, ""
+    return None
 
 
 def literal(text: str) -> str:

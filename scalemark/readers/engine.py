@@ -131,11 +131,9 @@ def _labelled(
             boundary = r"(?<![\w/.])" if label[:1].isalnum() else ""
             pattern = f"{boundary}{columns.literal(label)}"
             compiled = re.compile(rf"{pattern}([\d.,]++)(?![kKMGBT]\b)")  # none that is rounded
-            known = []
-            for match_of_text in map(compiled.search, texts):
-                value = words.number(match_of_text[1]) if match_of_text else None
-                if value is not None:
-                    known.append(value)
+            matches = filter(None, map(compiled.search, texts))
+            values = [words.number(match_of_text[1]) for match_of_text in matches]
+            known = [value for value in values if value is not None]
             if len(known) == len(texts):
                 yield label, pattern, known
 
@@ -294,14 +292,12 @@ class _Builder:
 
     def _of_record(self, lines: Sequence[str]) -> dict[str, str]:
         """Return patterns of what the lines below the rate have; nothing where no items grow."""
-        places = self._column.places
-        ends = [*places[1:], len(lines)]
-        records: list[str] = []
-        below: list[str] = []
-        for place, end in zip(places, ends, strict=True):
-            record = lines[place : min(end, place + 1 + columns.MOST_ABOVE)]
-            records.append("\n".join(record))
-            below.append("\n".join(record[1:]))
+        ends = [*self._column.places[1:], len(lines)]
+        records = [
+            "\n".join(lines[place : min(end, place + 1 + columns.MOST_ABOVE)])
+            for place, end in zip(self._column.places, ends, strict=True)
+        ]
+        below = [record.partition("\n")[2] for record in records]
         more = _growing(below, ("step", "elapsed_s", "items"))
         if "items" not in more:
             return {}
@@ -317,21 +313,19 @@ class _Builder:
         if counted is None:
             return False
         count_of, time_of = re.compile(counted), re.compile(more["elapsed_s"])
-        means: list[float] = []
-        windows: list[float] = []
-        time_before = count_before = 0.0
+        rows: list[tuple[float, float, float]] = []
         for rate, text in zip(self._column.values, texts, strict=False):
             count_at, time_at = count_of.search(text), time_of.search(text)
-            count = None
-            if count_at:
+            if count_at and time_at:
                 count = words.number(count_at["items" if "items" in more else "step"])
-            time_s = words.number(time_at["elapsed_s"]) if time_at else None
-            if not count or time_s is None:
-                continue
-            if means and count > count_before:
-                windows.append(rate * (time_s - time_before) / (count - count_before))
-            means.append(rate * time_s / count)
-            time_before, count_before = time_s, count
+                rows.append((rate, words.number(time_at["elapsed_s"]) or 0.0, count or 0.0))
+        rows = [row for row in rows if row[-1]]
+        means = [rate * time_s / count for rate, time_s, count in rows]
+        windows = [
+            rate * (time_s - time_before_s) / (count - count_before)
+            for (_, time_before_s, count_before), (rate, time_s, count) in pairwise(rows)
+            if count > count_before
+        ]
         usual = statistics.median(means or [0.0])
         if "items" in more and not 1 - _ROUGHLY < usual < 1 + _ROUGHLY:
             return False
@@ -378,16 +372,14 @@ def _spread(values: Sequence[float]) -> float:
 
 def _reads_alone(pattern: str, group: str, column: Column, lines: Sequence[str]) -> bool:
     """Return whether a pattern reads the numbers of a column, and no others."""
-    compiled = re.compile(pattern)
     wanted = dict(zip(column.places, column.starts, strict=True))
-    num_missed = 0
-    for place, line in enumerate(lines):
-        match = compiled.search(line)
-        is_rate = match is not None and match[group] is not None
-        if is_rate and match and match.start(group) != wanted.get(place):
-            return False
-        num_missed += place in wanted and not is_rate
-    return num_missed <= len(wanted) // 20
+    num_read = 0
+    for place, match in enumerate(map(re.compile(pattern).search, lines)):
+        if match and match[group] is not None:
+            num_read += 1
+            if match.start(group) != wanted.get(place):
+                return False
+    return len(wanted) - num_read <= len(wanted) // 20
 
 
 def _number(column: Column, group: str) -> str:

@@ -57,10 +57,7 @@ class Reader(ABC):
 
     @abstractmethod
     def read_line(self, line: str) -> Reading | None:
-        """Return what a line says, without its newline and of bounded length; None: nothing.
-
-        Raises ReadError where a pattern takes too long on it.
-        """
+        """Return what a line says; None: nothing. Raises ReadError where a pattern takes long."""
 
     def read_files(self, folder: Path) -> Iterator[Reading]:
         """Yield what the files say that the program left in its run folder once it has ended."""
@@ -78,11 +75,9 @@ _MOST_QUOTED = 60
 
 
 def open_reader(text: str, item: str = "", num_ranks: int | None = None) -> Reader:
-    """Return a new reader, as `keras` or `regex:images/sec: ([0-9.,]+)`.
+    """Return a new reader, as `bars` or `regex:images/sec: ([0-9.,]+)`. Raises ReadError.
 
-    Where a program tells of several items, as samples and tokens, `item` chooses. `num_ranks` are
-    the most that print.
-    Raises ReadError for an unknown kind, with the nearest one, and for a wrong argument.
+    Of several items, as samples and tokens, `item` chooses; at most `num_ranks` ranks print.
     """
     kind, colon, argument = text.partition(":")
     kind, argument = kind.strip(), argument.strip()
@@ -94,7 +89,7 @@ def open_reader(text: str, item: str = "", num_ranks: int | None = None) -> Read
     if colon and not argument:
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
     create = import_module(f"scalemark.readers.kinds.{kind}").create
-    takes_argument = bool(signature(create).parameters)  # as tqdm[:TEXT] does
+    takes_argument = bool(signature(create).parameters)  # as bars[:TEXT] does
     if argument and not takes_argument:
         raise ReadError(
             f"found read={kind}:{quoted(argument, _MOST_QUOTED)}, but {kind} takes nothing after "
@@ -109,11 +104,6 @@ def about(kind: str) -> str:
     """Return what a kind reads, and which argument it takes."""
     said: str = import_module(f"scalemark.readers.kinds.{kind}").ABOUT
     return said
-
-
-def bare(line: str, num_ranks: int | None) -> str:
-    """Return a line without what a launcher puts before it, and with plain numbers."""
-    return without_grouping(named_rank(line, num_ranks)[1])
 
 
 class _Cleaned(Reader):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from scalemark.readers import words
 from scalemark.readers.fields import StepCounter, metrics_of
-from scalemark.readers.opening import FASTEST_STEP_S, Reader, Reading, bare
+from scalemark.readers.opening import FASTEST_STEP_S, Reader, Reading
 
 ABOUT = (
     "bars[:TEXT] reads progress bars of tqdm, rich and Keras with the rate or the time of steps, "
@@ -159,7 +159,7 @@ class BarReader(Reader):
         trained = _TRAIN_ON.search(line)
         if trained:
             self._num_samples = words.whole(trained[1]) or 0
-        bar = bar_of(bare(line, self.num_ranks) if self._text else line)
+        bar = bar_of(line)
         if bar is None or not self._is_ours(bar, line):
             return None
         step = self._step_of(bar)

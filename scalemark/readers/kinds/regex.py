@@ -15,8 +15,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from scalemark.readers import fields
-from scalemark.readers.opening import Reader, ReadError, Reading, bare
-from scalemark.readers.words import NUMBER, role_of, whole_number, words_of
+from scalemark.readers.log_text import named_rank
+from scalemark.readers.opening import Reader, ReadError, Reading
+from scalemark.readers.words import NUMBER, role_of, whole_number, without_grouping, words_of
 from scalemark.text.untrusted import quoted
 
 ABOUT = (
@@ -89,7 +90,7 @@ class PatternReader(Reader):
         self._awaited = names & {"items"} or names & fields.ALL_RATES
 
     def read_line(self, line: str) -> Reading | None:
-        text = bare(line, self.num_ranks)
+        text = without_grouping(named_rank(line, self.num_ranks)[1])
         match = matched(self._pattern, text)
         if not match and text != line:
             match = matched(self._pattern, line)
