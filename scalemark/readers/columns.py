@@ -153,14 +153,18 @@ def rises(values: Sequence[float]) -> bool:
 def grows(steps: Sequence[float]) -> bool:
     """Return whether steps go up but for a few; the same step may be of several ranks."""
     num_falls = sum(after < before for before, after in pairwise(steps))
-    return len(set(steps)) > 1 and num_falls <= len(steps) // 10
+    return _rises_once(steps) and num_falls <= len(steps) // 10
 
 
 def begins_anew(steps: Sequence[float]) -> bool:
     """Return whether steps go up, and begin anew at a few places, as where an epoch begins."""
     falls = [(before, after) for before, after in pairwise(steps) if after < before]
     is_of_epochs = all(after <= before / 2 for before, after in falls)
-    return len(set(steps)) > 1 and len(falls) <= len(steps) // 2 and is_of_epochs
+    return _rises_once(steps) and len(falls) <= len(steps) // 2 and is_of_epochs
+
+
+def _rises_once(steps: Sequence[float]) -> bool:
+    return any(after > before for before, after in pairwise(steps))
 
 
 _MOST_RATES = 24  # of a line
@@ -269,7 +273,9 @@ class Column:
     def class_(self) -> tuple[bool, ...]:
         """Order columns: items before steps, then many before one, and as their words say."""
         is_of_items = self.role.name in words.OF_ITEMS
-        return (is_of_items, len(self.values) > 1, *self.role.merit, self.is_confirmed)
+        is_named, is_total, is_known, *others = self.role.merit
+        scope = (is_named, is_total, is_known, self.is_confirmed)
+        return (is_of_items, len(self.values) > 1, *scope, *others)
 
     @property
     def merit(self) -> tuple[object, ...]:
@@ -350,7 +356,8 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             if _CLAIMED.search(label) or (role.name in words.OF_ITEMS and _IS_STEP.search(before)):
                 break  # by another word, as in `images/s on 4 GPUs`
             is_of_bar = bool(BEFORE_RATE.search(before))
-            if role.name not in words.OF_ITEMS and (is_of_bar or bar_of(line)):
+            bar = bar_of(line)
+            if role.name not in words.OF_ITEMS and (is_of_bar or (bar and bar.reading.has_rate)):
                 break  # of a bar, which has a reader of its own
             for pattern, changes in _FACTS:
                 if pattern.search(line):

@@ -38,7 +38,7 @@ _FORMS = (
     ),
     re.compile(  # of Keras
         r"(?P<before>.*?)(?<!\d)(?<!Epoch )(?P<done>\d+)/"
-        r"(?:(?P<total>\d+)\s+(?:\[[=>.\s]*\]|━+|(?=-\s*\d+s\b))|Unknown\s)\s*(?:-\s*)?"
+        r"(?:(?P<total>\d+)\s+(?:\[[=>.\s]*\]|━+|-)|Unknown\s)\s*(?:-\s*)?"
         r"(?:ETA:\s*[\d:]+s?|(?P<epoch_s>\d+)s\b)?"
         r"(?P<after>(?:.*?\s(?P<rate>[\d.]+)\s?(?P<unit>(?:[mu]?s|µs)/(?:step|sample))\b)?.*)"
     ),
@@ -87,9 +87,9 @@ def bar_of(line: str) -> Bar | None:
     if amount and per in words.SECONDS:  # of a bar that is slow, as 1.2s/img
         unit, amount = f"{what}/s", 1 / (words.SECONDS[per] * amount)
     elif is_of_keras and done == total:
-        if not match["epoch_s"]:
+        if "ETA" in line:
             return None  # it is drawn again with its time
-        epoch_s = float(match["epoch_s"])
+        epoch_s = float(match["epoch_s"] or 0)
         amount = done / epoch_s if epoch_s else None
         if amount and amount > 1 / FASTEST_STEP_S and "[=" in line:
             unit = "sample/s"  # of Keras 1
