@@ -60,24 +60,23 @@ def read(
         ),
     ],
     db: Db,
-    sweep: Annotated[str, typer.Option(help="The sweeps whose logs are read again: one, or A,B.")],
+    sweep: Annotated[str, typer.Option(help="The sweep whose trials are read again.")],
     as_json: Json = False,
 ) -> None:
-    """Read the kept logs of a sweep of your program another way; the numbers replace the earlier
-    ones, and nothing runs again. Exit code 1 where a trial could not be read, and stays as it was.
+    """Read the kept logs of a sweep of your program another way, also those that its trials have
+    in other sweeps; the numbers replace the earlier ones, and nothing runs again. Exit code 1 where
+    a trial could not be read, and stays as it was.
     """
     changes = _changes(settings)
     open_for_reading(db).dispose()
     check_writable(db)
     engine = open_for_writing(db)
     to_read: dict[str, tuple[TrialSpec, list[Row]]] = {}
-    for name in sweep.split(","):
-        for asked in read_sweep(engine, int(find(engine, f"sweep={name}").id)).trials:
-            spec = TrialSpec.of(asked.spec)
-            attempts = _attempts(engine, spec)
-            if spec.read and attempts:
-                to_read[spec.trial_id] = (_checked(spec, changes), attempts)
-    _refuse_other_sweeps(sweep, [row for _, rows in to_read.values() for row in rows])
+    for asked in read_sweep(engine, int(find(engine, f"sweep={sweep}").id)).trials:
+        spec = TrialSpec.of(asked.spec)
+        attempts = _attempts(engine, spec)
+        if spec.read and attempts:
+            to_read[spec.trial_id] = (_checked(spec, changes), attempts)
     trials: list[TrialAgain] = []
     for spec, attempts in to_read.values():
         trials += _read_trial(engine, spec, attempts)
@@ -108,22 +107,11 @@ def _changes(settings: Sequence[str]) -> dict[str, Any]:
     return changes
 
 
-def _refuse_other_sweeps(named: str, attempts: Sequence[Row]) -> None:
-    """Raise StoreError where trials have attempts in sweeps that were not named."""
-    sweeps = sorted({row["sweep"] for row in attempts})
-    if not set(sweeps) <= set(named.split(",")):
-        raise StoreError(
-            f"sweep {named}: its trials have attempts in other sweeps, too, and numbers of two "
-            f"readings are never mixed; name all of them: --sweep {','.join(sweeps)}"
-        )
-
-
 def _attempts(engine: sa.Engine, spec: TrialSpec) -> list[Row]:
     """Return the attempts that ended well, of any sweep; deleted ones, too: they may come back."""
     asked = (
         sa.select(
             *(*AttemptRow.__table__.columns, RUN_DIR.label("folder"), MeasurementRow.throughput),
-            SweepRow.name.label("sweep"),
             EnvironmentRow.software_key,
         )
         .join(SweepRow, SweepRow.id == AttemptRow.sweep_id)
