@@ -307,7 +307,12 @@ class Far:
         elif self._request["locks"]:
             problem = self._wait_for_lock()
         if not problem and not self._is_given_up():
-            self._enter()
+            folder = self._request["folder"]  # the run folder, where this is its host
+            if not folder:
+                folder = self._private = make_private()
+                for file in self._request["files"]:
+                    self._receive(file)
+            os.chdir(folder)
             self._near.send("ready", host=platform.node())
             needs_go = self._request["rank"] and self._request["locks"]
             # until all ranks of the trial have their hosts, so that none gives up on another
@@ -345,15 +350,6 @@ class Far:
         except SweepRefusedError as error:
             return f"{platform.node()}: {error}"
         return ""
-
-    def _enter(self) -> None:
-        """Work in a private folder, or in the run folder where this is its host."""
-        folder = self._request["folder"]
-        if not folder:
-            folder = self._private = make_private()
-            for file in self._request["files"]:
-                self._receive(file)
-        os.chdir(folder)
 
     def _receive(self, file: Mapping[str, Any]) -> None:
         if self._private:

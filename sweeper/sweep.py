@@ -29,7 +29,6 @@ from scalemark.text.untrusted import command_line, quoted
 from scalemark.text.wording import counted
 from store.database import check_writable, file_of, open_existing, reading
 from store.errors import StoreError
-from store.ledger import Ledger
 from store.reading import earlier
 from store.rebuild import BEING_RUN
 from store.tables import refuse_other_readings
@@ -168,7 +167,13 @@ class Sweep:
         Raises SweepRefusedError.
         """
         ledger = writer.begin_sweep(self._new_sweep(planned.plan, command), processes.is_alive)
-        folders = self._run_folders(ledger)
+        try:  # a sweep that is continued keeps its beginning
+            record = read_sweep(ledger.engine, ledger.sweep_id)
+            runs_dir = Path(self.config.store.runs_dir).expanduser().resolve()
+            folders = RunFolders(runs_dir, record, self.machine, self.software_key)
+        except SweepRefusedError:
+            ledger.end(datetime.now(UTC), finished=False)
+            raise
         stack.callback(Guard().close)
         start = self._launcher.start()
         stack.callback(start.close)
@@ -209,18 +214,6 @@ class Sweep:
             shares_host=self.config.launcher.share_host,
             process=processes.this_process(),
         )
-
-    def _run_folders(self, ledger: Ledger) -> RunFolders:
-        """Make them for the sweep as the database has it: one that is continued keeps its
-        beginning. Raises SweepRefusedError.
-        """
-        try:
-            path = Path(self.config.store.runs_dir).expanduser().resolve()
-            record = read_sweep(ledger.engine, ledger.sweep_id)
-            return RunFolders(path, record, self.machine, self.software_key)
-        except SweepRefusedError:
-            ledger.end(datetime.now(UTC), finished=False)
-            raise
 
 
 def run(grid: Grid, typed: Sequence[str], taken: Taken | None = None) -> Report | None:

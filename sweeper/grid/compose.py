@@ -316,26 +316,21 @@ class Composer:
         group, _, name = key.rpartition(".")
         is_known = is_free(key) or name in (settings_of(group) if group else _AXES_AND_GROUPS)
         is_added = override.is_add() or override.is_force_add()
-        if is_added and not is_known and not self._is_group(key):
-            raise SweepRefusedError(no_such_axis(key))
+        if is_added and not is_known:
+            # asked of the sources: the loader would copy its whole repository to answer
+            for source in self._loader.get_sources():
+                if source.is_group(key) and source.list(key, ObjectType.CONFIG):
+                    break
+            else:
+                raise SweepRefusedError(no_such_axis(key))
         usual = types.OverrideType.ADD if is_free(key) else types.OverrideType.CHANGE
         if not is_known or override.type is not usual or override.package is not None:
             return False
-        return not isinstance(override.value(), list | dict) and not self._holds_more(key)
-
-    def _is_group(self, key: str) -> bool:
-        # asked of the sources: the loader would copy its whole repository to answer
-        sources = self._loader.get_sources()
-        return any(
-            source.is_group(key) and source.list(key, ObjectType.CONFIG) for source in sources
-        )
-
-    def _holds_more(self, key: str) -> bool:
-        """Return whether a key is no leaf, as `data` with its data.dir."""
         try:
-            return isinstance(OmegaConf.select(self._base, key), Container)
+            has_more = isinstance(OmegaConf.select(self._base, key), Container)  # as data.dir
         except OmegaConfBaseException:  # composing will say what is missing
-            return True
+            return False
+        return not isinstance(override.value(), list | dict) and not has_more
 
     def _stock(self, choices: Cell) -> _Composed:
         """Compose by Hydra alone, once."""

@@ -1,6 +1,6 @@
 """Takes the settings of an earlier trial, as `from=TRIAL batch_size=128`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -75,7 +75,12 @@ def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str])
     keys = {key_of(argument) for argument in trial}
     for change in changes:
         name, _, value = change.partition("=")
-        if name == "experiment" and (both := sorted(_chosen_by(value) & keys)):
+        path = ROOT / "conf" / "experiment" / f"{value}.yaml"
+        params: Mapping[str, object] = {}
+        if name == "experiment" and path.is_file():
+            params = OmegaConf.select(OmegaConf.load(path), "hydra.sweeper.params") or {}
+        # experiment=explain sets data for trials that read nothing
+        if both := sorted(keys.intersection(params) - {"data"}):
             raise SweepRefusedError(
                 f"{SETTING}={beginning} and {change} both choose {', '.join(both)}; leave one out"
             )
@@ -84,15 +89,6 @@ def _check_changes(beginning: str, trial: Sequence[str], changes: Sequence[str])
                 f"{SETTING}={beginning} is a trial of a model, and command= runs a program; leave "
                 "one out"
             )
-
-
-def _chosen_by(experiment: str) -> set[str]:
-    """Return the axes that an experiment sets; none of one that is not there."""
-    path = ROOT / "conf" / "experiment" / f"{experiment}.yaml"
-    if not path.is_file():
-        return set()
-    params = OmegaConf.select(OmegaConf.load(path), "hydra.sweeper.params") or {}
-    return set(params) - {"data"}  # which experiment=explain sets for trials that read nothing
 
 
 def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:

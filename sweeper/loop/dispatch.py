@@ -75,7 +75,12 @@ class Rooms:
                 self.slots.mark_taken(taken)
                 return None
             # only now: where we have the locks, no other sweep runs anything
-            if self._mark_others().isdisjoint(names):
+            in_use = self._gpu_users.look()
+            if in_use and not self.held_by:
+                self.held_by = said_in_use(in_use)
+            of_others = {gpu.uuid for gpu in in_use}
+            self.slots.mark_taken(of_others)
+            if of_others.isdisjoint(names):
                 return Room(grant=grant, held=held)
             held.close()
             self.slots.free(grant)
@@ -88,15 +93,6 @@ class Rooms:
         room.held.close()
         self.slots.free(room.grant, is_lost=is_lost)
         self.slots.clear_taken()
-
-    def _mark_others(self) -> set[str]:
-        """Mark the GPUs that programs use which this user's sweeps did not start; return them."""
-        in_use = self._gpu_users.look()
-        if in_use and not self.held_by:
-            self.held_by = said_in_use(in_use)
-        names = {gpu.uuid for gpu in in_use}
-        self.slots.mark_taken(names)
-        return names
 
 
 class Backoff:

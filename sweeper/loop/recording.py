@@ -106,23 +106,19 @@ class Recorder:
         self.ran.failures.append(
             Failure(label=repeat.trial.label, ended=result.outcome, why=result.message, log=log)
         )
+        spec = repeat.trial.spec
         is_first = self.ran.states.total() == 1 and repeat.open.num_attempts == 1
-        if is_first and self._backlog.waiting() and self._is_unread(repeat, result):
+        is_first = is_first and (spec.command, spec.read) not in self._read_already
+        # a program that ran to its end, of which the pattern reads no number
+        is_unread = spec.engine == Engine.command and result.outcome == Outcome.INVALID
+        is_unread = is_unread and result.measurement is None
+        if is_first and is_unread and self._backlog.waiting():
             self._stopping.starts_no_more = True
             begin = RunFolder(Path(log).parent).read_attempt()
             sweep = begin.sweep if begin else "SWEEP"
             again = own_command(self._shared.tools.ledger.engine, "read", "--sweep", sweep)
-            for line in first_unread(log, repeat.trial.spec.read, again):
+            for line in first_unread(log, spec.read, again):
                 self._progress.note(line)
-
-    def _is_unread(self, repeat: Repeat, result: AttemptResult) -> bool:
-        """Return whether a program ran to its end, and the pattern reads no number of it, here or
-        in a trial that finished earlier.
-        """
-        spec = repeat.trial.spec
-        if spec.engine != Engine.command or (spec.command, spec.read) in self._read_already:
-            return False
-        return result.outcome == Outcome.INVALID and result.measurement is None
 
     def finished_elsewhere(self, repeat: Repeat) -> None:
         self.ran.num_finished_elsewhere += 1
