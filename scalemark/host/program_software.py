@@ -45,6 +45,7 @@ _MOST_ENTRIES = 10_000  # that are no source, one after the other: data may lie 
 _DEEPEST = 12  # folders below it
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")  # a folder with one of them is installed software
 _NOT_ITS_CODE = ("site-packages", "dist-packages", "node_modules", "__pycache__")
+_MOST_NESTED = 3  # variables of shells, within each other
 _MOST_SEARCHED_BYTES = 2**20  # of one source, for the variables that it names
 _WRITTEN = (".log", ".out", ".err")  # a program writes into these
 _OUTPUT = re.compile(
@@ -69,6 +70,12 @@ _LOADS_ANY = re.compile(  # modules or scripts whose names are made while it run
     rb"|\$(?:\{\w+\}\w*|\w+)\.py\b|\bpython[\d.]*(?:\s+-[^\sm]\S*)*\s+(?:-m\s+)?[\w.\"']*\$"
 )
 _OF_AXIS = re.compile(r"\{\w+\}")
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_ASSIGNED = re.compile(r"^\s*(?:export\s+)?(\w+)\s*[:?]?=\s*[\"']?([^\s\"']*)", re.MULTILINE)
+_REFERRED = re.compile(r"\$(?:\{(\w+)\}|\((\w+)\)|(\w+))")
+_ENTERS = re.compile(  # a folder, in words of a shell and of Python
+    r"(?:\b(?:cd|pushd)\s+|\s(?:-C|--chdir)[\s=]\s*|\bcwd\s*=\s*)[\"']?([^\s\"';&|)]+)"
+)
 _UNKNOWN_CODE = "unknown-"
 _TOP_LEVEL_KEY = re.compile(rb"^(\w+):", re.MULTILINE)
 COMMAND_KEYS = frozenset(
@@ -96,11 +103,12 @@ def code_of(
     where modules may come from folders that are not known.
     """
     digest = hashlib.sha256()
-    places = [place for place in _places(words, folder, imported) if place not in apart]
+    entered, is_known = _entered(words, folder)
+    places = [place for place in _places(words, folder, entered, imported) if place not in apart]
     states = [software.checkout(place) for place in places]
     place_of_code = _folder_of_code(words, folder.resolve())
     own = list(_sources_below(place_of_code))
-    modules, is_known = _modules_of_added_folders(words, folder, own, [*places, *apart])
+    modules, are_known = _modules_of_added_folders(words, folder, own, [*places, *apart])
     for name, file in sorted(modules.items()):
         content = software.git_content(file)
         digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
@@ -125,7 +133,7 @@ def code_of(
         if any(map(is_source, states[0].untracked)) and not commit.endswith(software.DIRTY):
             commit += software.DIRTY
     program = {"commit": commit, "code": code, "files": _files_digest(words, folder, apart)}
-    if not is_known:
+    if not (is_known and are_known):
         program["loads"] = "modules of unknown folders"
     sources = dict.fromkeys([*own, *modules.values()])
     for place in places:
@@ -265,13 +273,14 @@ def _never_equal(pid: int) -> str:
     return f"{_UNKNOWN_CODE}{pid}-{uuid.uuid4().hex[:16]}"
 
 
-def _places(words: Sequence[str], folder: Path, imported: Iterable[Path]) -> Iterator[Path]:
+def _places(
+    words: Sequence[str], folder: Path, entered: Iterable[Path], imported: Iterable[Path]
+) -> Iterator[Path]:
     """Yield the folders that hold a program's code, each once, checkouts as a whole."""
     folder = folder.resolve()
     places = [_folder_of_code(words, folder)]
     places += [script.parent for script in _scripts(words, folder)]
-    places += [folder / place for before, place in pairwise(words[:MOST_WORDS]) if before == "cd"]
-    places = [place.resolve() for place in [*places, *imported]]
+    places = [place.resolve() for place in [*places, *entered, *imported]]
     yielded: list[Path] = []
     for place in places:
         root = software.checkout_of(place) or place
@@ -298,15 +307,43 @@ def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
     return folder
 
 
+def _entered(words: Sequence[str], folder: Path) -> tuple[list[Path], bool]:
+    """Return the folders that a command line and its scripts change to, as by `cd`, and whether
+    all are known.
+    """
+    texts = [" ".join(words), *map(_filled_text, _scripts(words, folder))]
+    names = [name for text in texts for name in _ENTERS.findall(text)]
+    entered = []
+    for name in names:
+        with suppress(OSError, ValueError, RuntimeError):  # also of no user's home
+            place = folder / Path(name).expanduser()
+            if place.is_dir():
+                entered.append(place)
+    return entered, not any(map(_REFERRED.match, names))
+
+
+def _filled_text(script: Path) -> str:
+    """Return the text of a script; of a shell's, or of make's, with variables filled in."""
+    text = os.fsdecode(_text_of(script))
+    if script.suffix == ".py":
+        return text
+    values = {**os.environ, **dict(_ASSIGNED.findall(text))}
+    for _ in range(_MOST_NESTED):
+        text = _REFERRED.sub(lambda match: values.get(match[match.lastindex or 0], match[0]), text)
+    return text
+
+
 def _scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
     """Yield the scripts that a command line names, and those that these name to a shell."""
     for word in words[:MOST_WORDS]:
-        if word.endswith(SCRIPTS) and template.is_file(folder / word):
-            script = (folder / word).resolve()
-            yield script
-            for inner in _text_of(script).split() if script.suffix != ".py" else ():
-                if inner.endswith(b".py") and template.is_file(folder / os.fsdecode(inner)):
-                    yield (folder / os.fsdecode(inner)).resolve()
+        names = [word] if word.endswith(SCRIPTS) else []
+        if Path(word).name == "make":
+            names = list(_MAKEFILES)
+        for script in filter(template.is_file, map(folder.joinpath, names)):
+            yield script.resolve()
+            for inner in _filled_text(script).split() if script.suffix != ".py" else ():
+                if inner.endswith(".py") and template.is_file(folder / inner):
+                    yield (folder / inner).resolve()
 
 
 def _files_below(root: Path, state: software.Checkout | None) -> dict[str, str]:
@@ -401,6 +438,8 @@ def is_source(name: str, mode: bytes = b"") -> bool:
     folder, _, own_name = name.rpartition("/")
     if own_name.startswith(".") or folder.startswith(".") or "/." in folder:
         return False
+    if own_name in _MAKEFILES:
+        return True
     if mode:
         if own_name.endswith(".json") and _OUTPUT.fullmatch(own_name.removesuffix(".json")):
             return False  # a program writes it
@@ -517,7 +556,7 @@ def _settings_of_shells(words: Sequence[str], folder: Path) -> Iterator[str]:
     for script in _scripts(words, folder):
         if script.suffix == ".py":
             continue
-        for before, word in pairwise(["", *os.fsdecode(_text_of(script)).split()]):
+        for before, word in pairwise(["", *_filled_text(script).split()]):
             name = word.strip("\"'")
             is_written = before in (">", ">>", "tee") or _OUTPUT.fullmatch(Path(name).stem)
             if name.startswith("-") or (name.endswith(_IN_SETTINGS) and not is_written):
@@ -581,8 +620,8 @@ def doubt(words: Sequence[str], described: Mapping[str, Any]) -> str:
         )
     if described["program"].get("loads"):
         return (
-            "it changes sys.path to folders that are only known while it runs, so an edit there "
-            "goes unseen; set sweep.rerun=true after one"
+            "it takes code from folders that are only known while it runs, so an edit there goes "
+            "unseen; set sweep.rerun=true after one"
         )
     if described["python"] or described["program"].get("image"):
         return ""

@@ -440,7 +440,7 @@ def test_a_variable_counts_that_a_module_elsewhere_reads(how, monkeypatch):
 def test_a_folder_that_only_the_running_program_knows_is_doubted():
     write("train.py", "import os, sys\nsys.path.insert(0, os.environ['MY_LIBRARY'])\n")
     described = describe([sys.executable, "train.py"], Path.cwd(), os.environ | HERE)
-    assert "changes sys.path to folders that are only known" in doubt([], described)
+    assert "takes code from folders that are only known" in doubt([], described)
 
 
 @pytest.mark.parametrize(
@@ -455,6 +455,44 @@ def test_each_script_of_a_command_counts(words, monkeypatch):
     before = key(words.split())
     write("../lib/train.py", "speed = 2\n")
     assert key(words.split()) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("launch.sh", 'cd {repo} && torchrun pretrain.py "$@"', "bash launch.sh"),
+        ("launch.sh", "export REPO={repo}\npython3 ${{REPO}}/pretrain.py", "bash launch.sh"),
+        ("launch.sh", 'cd "$MY_REPO"\nexec python3 -m pretrain', "bash launch.sh"),
+        ("launch.py", "subprocess.run('cd {repo} && python3 pretrain.py')", "python launch.py"),
+        ("launch.py", "run(['python', 'pretrain.py'], cwd='{repo}')", "python launch.py"),
+        ("Makefile", "DIR = {repo}\ntrain:\n\tcd $(DIR) && python3 pretrain.py", "make train"),
+        ("x.txt", "", "env -C {repo} python3 pretrain.py"),
+        ("x.txt", "", "env --chdir={repo} python3 pretrain.py"),
+    ],
+)
+def test_code_of_a_folder_counts_that_a_command_or_its_script_changes_to(
+    monkeypatch, name, text, command
+):
+    """A bug: a launch script that changed to the folder of the code left trials finished after each edit there."""
+    write("repo/pretrain.py", "import model\n")
+    write("repo/model.py", "x = 1\n")
+    repo = str(Path("repo").absolute())
+    monkeypatch.setenv("MY_REPO", repo)
+    write(f"work/{name}", text.format(repo=repo))
+    monkeypatch.chdir("work")
+    words = command.format(repo=repo).split()
+    before = key(words)
+    write("../repo/model.py", "x = 2\n")
+    assert key(words) != before
+    before = key(words)
+    append(name, "\n# slower\n")
+    assert (key(words) != before) == (name != "x.txt")
+
+
+def test_a_folder_that_a_script_takes_from_its_caller_is_doubted():
+    write("launch.sh", 'cd "$NOBODY_SAYS_WHERE" && python3 pretrain.py\n')
+    described = describe(["bash", "launch.sh"], Path.cwd(), os.environ | HERE)
+    assert "takes code from folders that are only known" in doubt([], described)
 
 
 def test_a_package_that_is_installed_again_from_its_folder_counts():
