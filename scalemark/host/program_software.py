@@ -123,7 +123,7 @@ def code_of(
                 if place / name in loaded:
                     digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
         code = ""
-        if files or modules or apart:
+        if files or modules:
             code = digest.hexdigest()[:16]
     except UnknownCodeError:
         code = _never_equal(os.getpid())
