@@ -232,17 +232,12 @@ def _refuse_wrong_items(
     both: curve.Compared | None,
     asked: float | None,
 ) -> None:
-    """Raises NothingReadError for items that are counted and deny the rates, for steps that are too
+    """Raise NothingReadError for items that are counted and deny the rates, for steps that are too
     fast to be of training, with many items each, as environment steps, and for items by rates of
     which a step has a part.
     """
-    counts = asked is None and printed.summary.items_per_step and printed.curve.mean_rate
-    if counts and both and abs(both.between_s / both.said_s - 1) > MUCH_APART:
-        raise NothingReadError(
-            f"by its rates and the items that it counts {both.num_calls} lines took "
-            f"{both.said_s:.3g} s, and they took {both.between_s:.3g} s; `scalemark read LOG` "
-            "shows its other numbers"
-        )
+    if both and asked is None:
+        _refuse_other_count(printed, window, both)
     num_steps = window.calls.steps_per_call * window.num_measured
     step_s = window.length_s / num_steps
     if asked and asked > 1 and printed.curve.has_steps and step_s < FASTEST_STEP_S:
@@ -256,6 +251,32 @@ def _refuse_wrong_items(
             f"by its rates and the time between its lines a step has {items:.3g} items, so that it "
             "is no rate of training; `scalemark read LOG` shows its other numbers"
         )
+
+
+def _refuse_other_count(
+    printed: curve.PrintedNumbers, window: _Window, both: curve.Compared
+) -> None:
+    """Raise NothingReadError for items that are counted, and rates or means that deny them."""
+    counted, mean = printed.summary.items_per_step, printed.summary.mean
+    fit = printed.curve.items_by_means(window.start_s)
+    factor, apart = 1.0, MUCH_APART
+    if counted and printed.curve.mean_rate:
+        factor = both.between_s / both.said_s
+    elif counted and fit and mean and not are_other(printed.summary.item, mean.item):
+        factor = fit.items_per_step / counted
+        apart = max(_least_part(window, WIDEST_APART), fit.misfit)
+    if abs(factor - 1) <= apart:
+        return
+    cause = "are its rates of one rank, and the items of all?"
+    if abs(factor / max(2, round(factor)) - 1) <= WIDEST_APART:
+        cause = "are the items of one rank, and its rates of all?"
+    elif factor > 1:
+        cause = "does it evaluate, save or print late in between?"
+    raise NothingReadError(
+        f"by its rates and the items that it counts {both.num_calls} lines took "
+        f"{both.between_s / factor:.3g} s, and they took {both.between_s:.3g} s, "
+        f"{factor:.3g} times as long; {cause} `scalemark read LOG` shows its other numbers"
+    )
 
 
 def _part_of_item(window: _Window) -> float:
@@ -285,7 +306,8 @@ def _doubt_of_part(window: _Window) -> Iterator[str]:
 
 def _are_comparable(printed: curve.PrintedNumbers, said: _Window) -> bool:
     """Return whether the program says how long its steps took, and how many a line stands for."""
-    return printed.curve.has_steps and not said.calls.is_fitted
+    is_counted = printed.curve.has_steps or printed.summary.items_per_step
+    return bool(is_counted) and not said.calls.is_fitted
 
 
 def _of_better_clock(

@@ -544,6 +544,31 @@ def test_a_mean_under_a_plain_name_is_no_rate_of_the_last_steps(read, form):
     assert (found.median_step_s is None) is ("step" not in read)
 
 
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (1, None),
+        (1.04, None),
+        (1.2, r"1\.2 times as long; does it evaluate"),
+        (4, "took 9.5 s, and they took 38 s, 4 times as long; are the items of one rank, and its"),
+        (0.25, r"0\.25 times as long; are its rates of one rank, and the items of all"),
+    ],
+)
+@pytest.mark.parametrize("name", ["mean_throughput", "throughput"])
+def test_rates_that_deny_the_items_so_far_are_not_stored(name, times, said):
+    """A bug: of a mean over all ranks beside the items of one, the speed of one was kept."""
+    read = rf"regex:items (?P<items>\d+) speed (?P<{name}>[\d.]+)"
+    lines = [(float(n), f"items {100 * n} speed {100 * times:.2f}") for n in range(1, 40)]
+    is_doubted = name == "throughput" and times == 1.2
+    if said is None or is_doubted:
+        found = measured(read, lines)
+        assert found.measurement.throughput == pytest.approx(100, rel=0.05)
+        assert ("its lines 100; the second counts" in str(found.doubts)) == is_doubted
+        return
+    with pytest.raises(NothingReadError, match=said):
+        measured(read, lines)
+
+
 def test_rates_that_fit_no_clock_are_not_stored():
     lines = [(float(n), f"step {n} fps {10 * 1.2**n:.3f}") for n in range(1, 40)]
     with pytest.raises(NothingReadError, match="apart"):
