@@ -33,6 +33,7 @@ REFUSED_APART = 0.1  # likewise, of few items of a step to a whole number; less 
 STAMPED_WITHIN_S = 0.03  # of its arrival a line is seen, on a busy machine
 SHORTEST_S = 0.003  # of a step that a program prints: steps of one item that are faster are items
 MUCH_APART = 0.25  # of rates to counted items: more than rounding and pauses explain
+LEAST_SEVERAL = 1.5  # items of a step, by rates and the time between lines: else it has one
 FEW_ITEMS = 5  # of a step, which have to be whole numbers
 WIDEST_MISFIT = 0.02  # of the means of a run to when they came, as a share of the time
 LINES_AT_ONCE = (
@@ -240,7 +241,9 @@ def _refuse_wrong_items(
         _refuse_other_count(printed, window, both)
     num_steps = window.calls.steps_per_call * window.num_measured
     step_s = window.length_s / num_steps
-    if asked and asked > 1 and printed.curve.has_steps and step_s < FASTEST_STEP_S:
+    fit = printed.curve.items_by_means(window.start_s)
+    may_be_items = printed.curve.has_steps and (fit is None or fit.items_per_step < LEAST_SEVERAL)
+    if asked and asked > 1 and may_be_items and step_s < FASTEST_STEP_S:
         raise NothingReadError(
             f"found {1 / step_s:,.0f} steps per second, which may be items, as environment steps; "
             "give command.items_per_step=1 where they are, or print items per second"

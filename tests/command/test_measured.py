@@ -149,6 +149,19 @@ def test_a_step_of_a_part_of_an_item_is_refused():
         measured(RATES, lines)
 
 
+@pytest.mark.parametrize("name", ["throughput", "mean_throughput"])
+def test_fast_steps_are_steps_where_the_rates_confirm_their_items(name):
+    """A bug: 1,250 steps/s of 256 samples were taken for samples, though 320k samples/s stood there."""
+    read = rf"regex:step (?P<step>\d+) rate (?P<{name}>[\d.]+)"
+    lines = [(0.02 * n, f"step {25 * n} rate {320_000 + n % 3}") for n in range(1, 61)]
+    found = measured(read, lines, items=256, items_per_step="256")
+    assert found.measurement.throughput == pytest.approx(320_000, rel=0.01)
+    items = [(at_s, line.split(" rate")[0] + " rate 1250") for at_s, line in lines]
+    for denied in (read, STEPS):
+        with pytest.raises(NothingReadError, match="1,250 steps per second, which may be items"):
+            measured(denied, items, items=256, items_per_step="256")
+
+
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_steps_that_count_down_have_no_time(epochs):
     """A bug: the first and the last line were taken for two steps."""
