@@ -56,15 +56,6 @@ _SHOWN = {
 _Axes = Mapping[str, AxisValue | None]  # see TrialSpec.axes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
-    """The expected time of all attempts of a plan, one after another."""
-
-    expected_s: float  # of those with recorded durations
-    num_attempts: int
-    num_unknown: int  # attempts without
-
-
 class Estimate(Durations):
     """Durations of attempts and of whole plans."""
 
@@ -73,7 +64,10 @@ class Estimate(Durations):
         """Read the durations on this machine; without a database there are none."""
         return cls(recorded_durations_s(engine, machine_key) if engine else ())
 
-    def total(self, plan: Plan) -> Total:
+    def total(self, plan: Plan) -> tuple[float, int]:
+        """Return the expected time of a plan's attempts, one after another, of those with recorded
+        durations, and the number of those without.
+        """
         known_s, num_unknown = 0.0, 0
         for trial in plan.trials:
             expected_s = self.expected_s(trial.spec)
@@ -81,18 +75,17 @@ class Estimate(Durations):
                 num_unknown += trial.num_repeats
             else:
                 known_s += trial.num_repeats * expected_s
-        return Total(expected_s=known_s, num_attempts=plan.num_attempts, num_unknown=num_unknown)
+        return known_s, num_unknown
 
     def describe(self, plan: Plan) -> str:
         """Return one line for people; empty when nothing is to be run."""
-        total = self.total(plan)
-        num, unknown = total.num_attempts, total.num_unknown
+        num, (known_s, unknown) = plan.num_attempts, self.total(plan)
         if not num:
             return ""
         attempts = "1 attempt to run" if num == 1 else f"{num} attempts to run"
         if unknown == num:
             return f"{attempts}; no recorded durations of such trials on this machine: no estimate"
-        text = f"{attempts}; expected: {duration_text(total.expected_s)} one after another"
+        text = f"{attempts}; expected: {duration_text(known_s)} one after another"
         if unknown:
             rest = f"no recorded durations for the other {unknown}: no estimate"
             text += f" for {num - unknown} of them; {rest}"
@@ -178,6 +171,7 @@ def machine_line(machine: Machine, inventory: Inventory, in_use: Sequence[GpuInU
 def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) -> str:
     """Return the whole plan as JSON; where trials race, with the most that is to be run."""
     plan, estimate = planned.plan, planned.estimate
+    expected_s, num_unknown = estimate.total(plan)
     trials = []
     strategies = _strategies(plan, [spec.axes for spec in plan.specs])
     for trial, strategy in zip(plan.trials, strategies, strict=True):
@@ -204,7 +198,11 @@ def plan_json(planned: Planned, machine: Machine, taken: Taken | None = None) ->
         "changed": list(planned.changed),
         "races": races,
         "attempts_to_run": plan.num_attempts,
-        "estimate": asdict(estimate.total(plan)),
+        "estimate": {
+            "expected_s": expected_s,
+            "num_attempts": plan.num_attempts,
+            "num_unknown": num_unknown,
+        },
     }
     return json.dumps(values, indent=1)
 

@@ -333,14 +333,6 @@ def _missed(seen: LastRead, limits: LauncherConfig) -> str:
 
 MOST_LOSSES = 5  # of a host, after which a repeat is left: perhaps it is what its hosts die of
 
-CRASHED = "crashed"
-"""A way to end that is no Outcome of its own: failed without a result, or interrupted by somebody
-who was not this sweep; tried again once."""
-
-
-DISTURBED = "disturbed"
-"""Another one: completed, while other programs computed on its GPUs; tried again once."""
-
 
 def disturbances_of(result: AttemptResult) -> list[str]:
     """Return what made an attempt `disturbed`, as its verdict says it; nothing for others."""
@@ -349,22 +341,20 @@ def disturbances_of(result: AttemptResult) -> list[str]:
     return [said_of_others(gpu) for gpu in result.gpu_telemetry if gpu.num_foreign_processes]
 
 
-def ended_so(outcome: Outcome, *, crashed: bool, disturbed: bool = False) -> str:
-    """Return how an attempt ended: CRASHED, DISTURBED, or else its outcome.
-
-    `crashed` is as `sweeper.loop.attempt.Judged` has it, `disturbed` as `disturbances_of` says.
+def tried_again_after(
+    result: AttemptResult, num_ended: Counter[str], *, crashed: bool
+) -> str | None:
+    """Count how an attempt ended among those of its repeat, and return it where the repeat is tried
+    again. `crashed` is as Judged has it. Each way to end is counted on its own, so that a crash
+    uses up no retry that is meant for a disturbance.
     """
-    if disturbed and outcome is Outcome.COMPLETED:
-        return DISTURBED
-    if crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED):
-        return CRASHED
-    return outcome.value
-
-
-def is_tried_again(ended: str, num_ended: int) -> bool:
-    """Decide after an attempt that `ended_so`, the repeat's `num_ended`-th that did. Each way to
-    end is counted on its own, so that a crash uses up no retry that is meant for a disturbance.
-    """
-    if ended == Outcome.INTERRUPTED:  # its host was lost; the next command tries it again
-        return num_ended <= MOST_LOSSES
-    return ended in (CRASHED, DISTURBED) and num_ended == 1
+    outcome = Outcome(result.outcome)
+    end, num_retries = outcome.value, 0
+    if disturbances_of(result):
+        end, num_retries = "disturbed", 1
+    elif crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED):
+        end, num_retries = "crashed", 1
+    elif outcome is Outcome.INTERRUPTED:  # its host was lost; the next command tries it again
+        num_retries = MOST_LOSSES
+    num_ended[end] += 1
+    return end if num_ended[end] <= num_retries else None

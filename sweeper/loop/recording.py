@@ -48,7 +48,10 @@ class Recorder:
         repeat = given.repeat
         left = run_folders.recorded_left(given.folder, judged.result)
         result = left.result
-        again = self._why_again(repeat, result, crashed=judged.crashed)
+        end = attempt.tried_again_after(result, repeat.num_ended, crashed=judged.crashed)
+        again = None
+        if end and not self._stopping.is_stopping:  # a stop leaves it to the next command
+            again = f"tried again after {end}"
         disturbances = attempt.disturbances_of(result)
         if again is not None and disturbances:
             # its numbers are kept, and neither shown in tables nor counted as a repeat: the next
@@ -166,13 +169,3 @@ class Recorder:
         self._shared.heartbeat.write(
             lambda: self._shared.tools.ledger.finish(repeat_id, finished, ended_at, again=again)
         )
-
-    def _why_again(self, repeat: Repeat, result: AttemptResult, *, crashed: bool) -> str | None:
-        """Return why a repeat is tried again, or None. A stop leaves it to the next command."""
-        disturbed = bool(attempt.disturbances_of(result))
-        end = attempt.ended_so(Outcome(result.outcome), crashed=crashed, disturbed=disturbed)
-        repeat.num_ended[end] += 1
-        is_wanted = attempt.is_tried_again(end, repeat.num_ended[end])
-        if self._stopping.is_stopping or not is_wanted:
-            return None
-        return f"tried again after {end}"

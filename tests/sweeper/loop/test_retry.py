@@ -1,16 +1,23 @@
 """A repeat is tried again as often as the way it ended allows, and no more."""
 
+from collections import Counter
+
 import pytest
 
-from scalemark.records.measurement import Outcome
-from sweeper.loop.attempt import MOST_LOSSES, ended_so, is_tried_again
+from scalemark.records.measurement import AttemptResult, GpuTelemetry, Outcome
+from sweeper.loop.attempt import MOST_LOSSES, tried_again_after
+
+DISTURBED = GpuTelemetry(uuid="GPU-0", num_samples=1, throttle_reasons=(), num_foreign_processes=1)
 
 
-def num_attempts(outcome: Outcome, *, crashed: bool = False, disturbed: bool = False) -> int:
+def num_attempts(
+    outcome: Outcome, *telemetry: GpuTelemetry, crashed: bool = False, num_ended=None
+) -> int:
     """How many attempts are made when all of them end the same way."""
-    ended = ended_so(outcome, crashed=crashed, disturbed=disturbed)
+    counts = Counter() if num_ended is None else num_ended
+    result = AttemptResult(outcome=outcome, message="", gpu_telemetry=telemetry)
     number = 1
-    while is_tried_again(ended, number):
+    while tried_again_after(result, counts, crashed=crashed):
         number += 1
     return number
 
@@ -18,11 +25,6 @@ def num_attempts(outcome: Outcome, *, crashed: bool = False, disturbed: bool = F
 def test_a_crash_is_tried_once_more_and_an_error_of_the_program_is_not():
     assert num_attempts(Outcome.FAILED, crashed=True) == 2
     assert num_attempts(Outcome.FAILED) == 1
-
-
-@pytest.mark.parametrize("outcome", [Outcome.TIMED_OUT, Outcome.HUNG, Outcome.OUT_OF_MEMORY])
-def test_what_was_ended_for_a_known_reason_has_no_result_but_did_not_crash(outcome):
-    assert ended_so(outcome, crashed=True) == outcome
 
 
 def test_what_a_lost_host_interrupts_is_left_to_the_next_command_after_some_tries():
@@ -39,5 +41,7 @@ def test_what_ended_otherwise_is_never_tried_again(outcome):
 
 
 def test_what_completed_while_others_used_its_gpus_is_tried_once_more():
-    assert num_attempts(Outcome.COMPLETED, disturbed=True) == 2
-    assert num_attempts(Outcome.FAILED, disturbed=True) == 1
+    num_ended = Counter()
+    assert num_attempts(Outcome.FAILED, crashed=True, num_ended=num_ended) == 2
+    assert num_attempts(Outcome.COMPLETED, DISTURBED, num_ended=num_ended) == 2
+    assert num_attempts(Outcome.FAILED, DISTURBED) == 1
