@@ -96,7 +96,7 @@ def test_auto_is_resolved_printed_and_stored():
 def test_a_dry_run_prints_the_plan_and_makes_nothing():
     ended = sweep("experiment=cloud_article", "sweep.dry_run=true", "model=vgg16,alexnet")
     assert ended.returncode == 0
-    assert "\n32 trials = 2 x 4 x 4; sweep.dry_run=true sweep.plan_format=json " in ended.stdout
+    assert "\n32 trials; sweep.dry_run=true sweep.plan_format=json " in ended.stdout
     assert ended.stdout.count("\nleft out: ") == 1
     assert " (8 cells)\n" in ended.stdout
     assert (

@@ -1,7 +1,6 @@
 """Estimates how long a plan will take, and shows it to people as a table, to scripts as JSON."""
 
 import json
-import math
 import os
 import re
 from collections import Counter
@@ -235,27 +234,16 @@ def _table(plan: Plan, headings: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _print_axes(console: Console, table: Sequence[Mapping[str, str]]) -> None:
-    """Print the values of each axis, a line each, and of how many axes the trials are a product."""
-    lines, numbers = [], []
-    combinations: list[tuple[str, ...]] = [()] * len(table)
+    """Print the values of each axis, a line each."""
+    lines = []
     for axis in table[0]:
-        cells = [row[axis] for row in table]
-        counts = Counter(cells)
+        counts = Counter(row[axis] for row in table)
         text = ", ".join(shortened(list(counts), _MOST_VALUES))
         if axis == "repeats" and len(counts) > 1:
             text = _listed(counts, "{0} ({1})")
-        elif len(counts) > 1:
-            finer = [(*whole, cell) for whole, cell in zip(combinations, cells, strict=True)]
-            if len(set(finer)) > len(set(combinations)):
-                combinations = finer
-                numbers.append(len(counts))
-            else:
-                text += " (follows from the others)"
         lines.append([axis, text])
     print_columns(console, ["axis", "values"], lines)
-    is_whole = math.prod(numbers) == len(table)
-    product = f"{'=' if is_whole else 'of'} {' x '.join(map(str, numbers))}"
-    console.print(f"{len(table):,} trials {product}; {_LISTS_ALL} lists them", markup=False)
+    console.print(f"{len(table):,} trials; {_LISTS_ALL} lists them", markup=False)
 
 
 _THREADS = "OMP_NUM_THREADS"
