@@ -215,6 +215,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "ms/step": Quantity(
         value=_step_ms,
         write=lambda value, _: f"{titles.number(value)} ms",
+        unknown=UNKNOWN,
         about="milliseconds per step, from the throughput",
     ),
     "per-device": Quantity(
