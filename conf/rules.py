@@ -19,8 +19,6 @@ INJECTED_AT_MOST = {
 }
 """The largest faults that mean something; of others 1."""
 
-INJECTED_SWITCHES = ("out_of_memory", "hang")  # these are 0 or 1
-
 
 def problems(spec: TrialSpec) -> Iterator[str]:
     """Yield everything that is wrong with a resolved trial, each in one sentence."""
@@ -83,8 +81,6 @@ def _problems_of_injected(spec: TrialSpec) -> Iterator[str]:
         most = INJECTED_AT_MOST.get(name, 1.0)
         if value > most:
             yield f"{setting}: wanted {most:g} or less"
-        elif name in INJECTED_SWITCHES and value != 1:
-            yield f"{setting}: wanted 0 or 1"
         if name == "slow_replica":  # a trial on fewer GPUs may name one that it lacks
             if value != int(value):
                 yield f"{setting}: wanted a whole number, counted from 0"

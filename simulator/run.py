@@ -5,9 +5,7 @@ import hashlib
 import itertools
 import json
 import math
-import signal
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -116,7 +114,7 @@ def _played(
 def _play(
     spec: TrialSpec, folder: RunFolder, truth: Costs, factor: float, random: np.random.Generator
 ) -> measured.Timed:
-    """Play the steps of one process, and write them; hang half-way, where that is injected."""
+    """Play the steps of one process, and write them."""
     faults = spec.injected_values
     effort = measured.Effort(
         min_warm_up_steps=spec.min_warm_up_steps,
@@ -127,12 +125,8 @@ def _play(
     # as many as there will be, but for the noise
     num_steps = max(spec.num_steps, math.ceil(spec.min_window_s / (truth.step_s * factor)))
     factors = step_factors(random, faults, spec.min_warm_up_steps + num_steps)
-    hangs_after = math.inf
-    if faults.get("hang"):
-        hangs_after = spec.min_warm_up_steps + num_steps // 2
     samples: list[StepSample] = []
     warming = iter(WARMING)
-    num_played = 0
     now_s = call_factor = 0.0
 
     def next_batch() -> None:
@@ -143,14 +137,8 @@ def _play(
 
     def step(batch: None) -> float:
         """Let a call pass; its loss is not known, as nothing is learned."""
-        nonlocal now_s, num_played
+        nonlocal now_s
         now_s += truth.busy_s * call_factor
-        num_played += spec.steps_per_execution
-        if num_played >= hangs_after:
-            _write_steps(folder, samples)
-            print("simulated: hangs, for injected.hang=1", file=sys.stderr, flush=True)
-            while True:
-                signal.pause()
         return math.nan
 
     clock = measured.StepClock(
@@ -161,7 +149,7 @@ def _play(
         cpu_now=lambda: 0.0,
     )
     timed = measured.run_steps(clock, next_batch, step)
-    _write_steps(folder, samples)
+    folder.steps.write_text("".join(f"{json.dumps(asdict(sample))}\n" for sample in samples))
     return timed
 
 
@@ -196,8 +184,6 @@ def _no_room(spec: TrialSpec, truth: Costs, hardware: Hardware) -> str:
     """Return why it runs out of memory, with what makes activations smaller; empty when it does
     not.
     """
-    if spec.injected_values.get("out_of_memory"):
-        return "simulated: out of GPU memory, for injected.out_of_memory=1"
     needed_gib = truth.memory_bytes / 2**30
     if needed_gib <= hardware.memory_gib:
         return ""
@@ -282,10 +268,6 @@ def _replica_times(
         rounds = itertools.islice(step_factors(random, faults, NUM_ROUNDS), NUM_ROUNDS)
         seconds[f"GPU:{number}"] = tuple(float(f"{usual_s * factor * by:.5g}") for by in rounds)
     return ReplicaTimes(at_once=True, seconds=seconds)
-
-
-def _write_steps(folder: RunFolder, samples: Sequence[StepSample]) -> None:
-    folder.steps.write_text("".join(f"{json.dumps(asdict(sample))}\n" for sample in samples))
 
 
 def with_injected(costs: Costs, injected: Mapping[str, float], spec: TrialSpec) -> Costs:

@@ -74,11 +74,10 @@ def test_a_simulated_grid_is_stored_with_a_process_per_repeat():
 
 
 def test_faults_end_trials_as_they_end_real_ones():
-    faults = "[{injected.hang:1},{injected.failure_rate:1},{injected.out_of_memory:1},{batch_size:[512,1024]}]"
+    faults = "[{injected.failure_rate:1},{batch_size:[512,1024]}]"
     ended = sweep(
         "hardware=p100_pcie_8",
         "model=resnet50",
-        "launcher.step_timeout_s=10",
         f"hydra.sweeper.grids={faults}",
     )
     assert ended.returncode == 1
@@ -90,8 +89,6 @@ def test_faults_end_trials_as_they_end_real_ones():
         "failed: ended with exit code 1 and left no result:"
     ] * 2, "a crash is tried again"
     assert "simulated: injected.failure_rate=1 met this attempt" in reported[0]
-    assert reported[2].startswith("hung: no step within launcher.step_timeout_s=10 after step 5")
-    assert "out_of_memory: simulated: out of GPU memory, for injected.out_of_memory=1" in reported
     assert any(
         "out_of_memory: simulated: out of GPU memory: a GPU needs" in line for line in reported
     )

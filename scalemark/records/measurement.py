@@ -102,15 +102,13 @@ INJECTED = {
     "input_s": "seconds more that each batch takes to make",
     "slow_replica_by": "share of its own compute that one replica takes longer",
     "slow_replica": "number of that replica, counted from 0",
-    "out_of_memory": "1 = runs out of memory",
-    "hang": "1 = stops for good half-way through the measured steps",
     "failure_rate": (
         "share of attempts that fail without a result, drawn by the seed and the attempt's folder"
     ),
 }
 """Faults that simulated trials can have, by name, with their meaning."""
 
-_RETIRED = ("link_mbit",)  # that trials in older databases have
+_RETIRED = ("hang", "link_mbit", "out_of_memory")  # that trials in older databases have
 
 NOISE = ("noise", "process_noise")
 """Noise that simulated trials have as real ones do; it is no fault."""

@@ -67,7 +67,6 @@ def test_only_simulated_trials_can_have_faults(name):
     ("fault", "wanted"),
     [
         ("throttling=1", "0.95 or less"),
-        ("hang=0.5", "0 or 1"),
         ("failure_rate=2", "1 or less"),
         ("noise=-1", "0 or more"),
         ("noise=nan", "a finite number"),

@@ -264,13 +264,6 @@ def test_out_of_memory_says_what_was_needed_and_what_there_is():
     assert play(spec_of("batch_size=256"))[0] == 4
 
 
-def test_out_of_memory_can_be_injected():
-    assert (
-        result("injected.out_of_memory=1").message
-        == "simulated: out of GPU memory, for injected.out_of_memory=1"
-    )
-
-
 def test_an_injected_failure_leaves_no_result(capsys):
     code, folder = play(spec_of("injected.failure_rate=1"))
     assert code == 1

@@ -237,7 +237,7 @@ def test_a_pasted_command_plans_the_identical_simulated_trial(changes):
             "trials"
         ][0]["spec"]
     )
-    wanted = replace(spec, injected="hang=1 process_noise=0.005")
+    wanted = replace(spec, injected="drift=1 process_noise=0.005")
     found = plan(
         sweep(overrides(wanted, overrides_of(machine.hardware_profile))).removeprefix(
             "scalemark sweep "
