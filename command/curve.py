@@ -1,6 +1,7 @@
 """Follows the steps that a program tells of, and cuts its readings into calls of equal size."""
 
 import math
+import re
 import statistics
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from command.ends import says_memory_ran_out
 from command.points import Column, Fit, Points, RunSummary, are_last, fitted
 from scalemark.readers.opening import Reader, Reading
+from scalemark.readers.words import EVALUATION
 from scalemark.records.trial import TrialSpec
 
 TOLERANCE = 0.05  # of two clocks, as a share of the time
@@ -324,15 +326,36 @@ class StepCurve:
         another phase, or of batches of another size. By either way of counting, a mean over the
         time or over equal batches, the rates of equal batches are the same.
         """
-        per_rate, arrivals = self.points.per_rate, self.points["arrivals"]
-        known = np.flatnonzero(np.isfinite(per_rate))
-        known = known[len(known) // 3 :]  # smoothed ones may hold a slow begin for long
-        of_rates, between_s = np.diff(per_rate[known]), np.diff(arrivals[known])
-        if len(between_s) < _FEWEST or np.quantile(between_s, 0.25) < _LEAST_APART_S:
-            return False  # so close, their clock is that of the watcher
-        num_steps = np.diff(self.points["steps"][known])
+        num_steps, of_rates, between_s = self._between_lines()
+        if not len(between_s):
+            return False
         by_time = np.average(num_steps / of_rates, weights=between_s)
         return bool(by_time > (1 + TOLERANCE) * num_steps.sum() / of_rates.sum())
+
+    @property
+    def items_between_pauses(self) -> float | None:
+        """Return the items per step by the rates and the time between most lines, which are closer
+        together than the others; None where most are not equal.
+        """
+        _, of_rates, between_s = self._between_lines()
+        if not len(between_s) or self.are_rates_mixed:
+            return None
+        items = between_s / of_rates
+        alike = items[np.abs(items / np.quantile(items, 0.25) - 1) <= TOLERANCE]
+        return float(np.median(alike)) if len(alike) > len(items) / 2 else None
+
+    def _between_lines(self) -> tuple[Column, Column, Column]:
+        """Return the steps between lines with rates, the seconds by these if a step had one item,
+        and those that passed; nothing of too few lines, or of close ones.
+        """
+        per_rate = self.points.per_rate
+        known = np.flatnonzero(np.isfinite(per_rate))
+        known = known[len(known) // 3 :]  # smoothed ones may hold a slow begin for long
+        columns = (self.points["steps"], per_rate, self.points["arrivals"])
+        num_steps, of_rates, between_s = (np.diff(column[known]) for column in columns)
+        if len(between_s) < _FEWEST or np.quantile(between_s, 0.25) < _LEAST_APART_S:
+            return np.empty(0), np.empty(0), np.empty(0)  # their clock is that of the watcher
+        return num_steps, of_rates, between_s
 
     def _num_new(self, step: int | None) -> int | None:
         """Return how many steps a reading adds; None for one that tells of no new ones."""
@@ -413,6 +436,7 @@ MOST_SINCE = 100  # lines that are kept
 MOST_LOSSES = 1000  # that are kept
 MOST_RATED = 2000  # lines whose words are kept
 _LONGEST_NAME = 60
+_WORD = re.compile(r"[a-z]+")
 
 
 class PrintedNumbers:
@@ -433,6 +457,7 @@ class PrintedNumbers:
         self.first_arrival_s: float | None = None  # of a line that tells of steps
         self.unusable: list[str] = []  # what stood where rates were expected
         self.num_unfinite_losses = self.num_lines_since = self._num_read = 0
+        self.num_evaluated = 0  # lines of steps before which others tell of an evaluation
         # the last line that says that memory ran out: since a number was read, and before one
         self.ran_out = self.went_on_after = ""
         self.lines_since = deque[str](maxlen=MOST_SINCE)  # since a number was read
@@ -508,6 +533,8 @@ class PrintedNumbers:
         if reading.step is None and not reading.has_rate and mean is None:
             return
         if self.curve.add(reading, arrival_s, reading.metrics.get(LOSS), mean):
+            between = " ".join(list(self.lines_since)[:-1]).lower()
+            self.num_evaluated += not EVALUATION.isdisjoint(_WORD.findall(between))
             self.num_lines_since = 0
             self.lines_since.clear()
             self.went_on_after, self.ran_out = self.ran_out or self.went_on_after, ""

@@ -46,6 +46,10 @@ FILE_WITHOUT_TIMES = (
     "its file has no times; write them, too, and name them by time_s"
 )
 NEVER_CHANGES = "the speed that it printed never changes: its spread is unknown"
+EVALUATES = (
+    "it evaluates between its lines, and nothing tells how long a step takes; give "
+    "command.items_per_step"
+)
 MISFIT = "the items of a step follow from its means only roughly; give command.items_per_step"
 
 
@@ -149,13 +153,15 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
         *([] if items_per_step else _doubt_of_part(window)),
         *misfits,
         *_apart(printed, said, both, window, item),
+        *([EVALUATES] if _evaluates(printed, window) else []),
         *_doubts(run),
     ]
     return _timed(run, window, item, doubts)
 
 
 def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
-    """Return calls by the arrival of lines, where the rates turn out to be means since the begin.
+    """Return calls by the arrival of lines, where the rates turn out to be means since the begin,
+    and with the items of a step by most lines, where there are pauses between others.
 
     Raises NothingReadError for rates that are neither that nor those between the lines.
     """
@@ -164,6 +170,10 @@ def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
     fit = printed.curve.items_by_means(calls.arrivals_s[0])
     span_s = calls.arrivals_s[-1] - calls.arrivals_s[0]
     widest = _widest(WIDEST_APART, span_s)
+    items = printed.curve.items_between_pauses or math.inf
+    are_means = fit is not None and fit.is_mean and fit.misfit <= WIDEST_MISFIT
+    if not are_means and (calls.items_per_step or 0.0) > (1 + WIDEST_APART) * items:
+        return printed.curve.calls(items)  # it evaluates or saves in between
     if fit is None or (not fit.is_mean and fit.misfit <= widest):
         if printed.curve.are_rates_mixed:
             raise NothingReadError(
@@ -177,7 +187,8 @@ def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
     if fit.misfit > widest or (fit.is_mean and fit.drift > WIDEST_APART):
         raise NothingReadError(
             f"its rates and the time between its lines are "
-            f"{max(fit.misfit, fit.drift):.0%} of the run apart; "
+            f"{max(fit.misfit, fit.drift):.0%} of the run apart: does it evaluate, save or print "
+            "late in between? Give command.items_per_step, as batch_size*num_gpus; "
             "`scalemark read LOG` shows its other numbers"
         )
     return printed.curve.calls(fit.items_per_step, by_lines=True)
@@ -339,6 +350,11 @@ def _with_means(window: _Window, printed: curve.PrintedNumbers) -> tuple[_Window
     return replace(window, calls=calls), (MISFIT,) if fit.misfit > WIDEST_MISFIT else ()
 
 
+def _evaluates(printed: curve.PrintedNumbers, window: _Window) -> bool:
+    """Return whether the time between most lines, by which steps are timed, holds an evaluation."""
+    return window.calls.is_fitted and 2 * printed.num_evaluated >= len(printed.curve.points)
+
+
 def _samples(window: _Window) -> list[StepSample]:
     calls, num_warm_up = window.calls, window.num_warm_up
     return [
@@ -390,7 +406,9 @@ def _timed(run: ProgramRun, window: _Window, item: str, doubts: Sequence[str]) -
         # a number that never changes does not tell how much the speed varies
         note = NEVER_CHANGES
         measurement = replace(measurement, throughput_low=None, throughput_high=None, jitter_s=None)
-    if not printed.curve.has_steps or counts_items:  # a line stands for any number of steps
+    if (
+        not printed.curve.has_steps or counts_items or _evaluates(printed, window)
+    ):  # a line stands for any number of steps
         measurement = replace(measurement, median_step_s=None, jitter_s=None, p90_step_s=None)
     return MeasuredProgram(
         samples=samples,
@@ -510,8 +528,8 @@ def _apart(
         yield f"{numbers}; the second counts: do some of its times hold more, as an evaluation?"
     else:
         yield (
-            f"{numbers}; the second counts: does it time one step of several, or not wait for its "
-            "devices?"
+            f"{numbers}; the second counts: does it evaluate before each, time one step of "
+            "several, or not wait for its devices?"
         )
 
 

@@ -199,6 +199,33 @@ def test_pauses_between_steps_are_told_of_beside_honest_rates():
     assert "the first counts" in doubt
 
 
+@pytest.mark.parametrize("items", [None, 200])
+@pytest.mark.parametrize(
+    ("eval_s", "after", "steps", "every"),
+    [(1.5, 10, 40, 1), (1.5, 20, 40, 1), (1, 20, 40, 5), (3, 15, 60, 1), (2, 5, 40, 5)],
+)
+def test_evaluations_between_lines_are_in_no_step(eval_s, after, steps, every, items):
+    """A bug: frequent ones were taken for steps of 215 and 500 ms, and rare ones refused."""
+    lines = []
+    for step in range(1, steps + 1):
+        at_s = 0.1 * step + eval_s * ((step - 1) // after)
+        if step % every == 0:
+            lines.append((at_s, f"step {step} rate {2000 + step % 7}"))
+        if step % after == 0:
+            lines.append((at_s, f"eval acc 0.{step}"))
+    found = measured(RATES, lines, items=items)
+    if every == after and items:  # nothing tells the evaluations from the steps
+        assert "the second counts: does it evaluate before each" in found.doubts[0]
+        return
+    assert found.measurement.throughput == pytest.approx(2000, rel=0.01)
+    if every == after:
+        assert found.measurement.median_step_s is None
+        assert "nothing tells how long a step takes; give command.items_per_step" in found.doubts[0]
+    else:
+        assert found.measurement.median_step_s == pytest.approx(0.1, rel=0.01)
+        assert "the first counts: does it evaluate, save or print late" in found.doubts[0]
+
+
 def test_times_that_hold_an_evaluation_are_passed_over(snapshot):
     """nanoGPT's time of each tenth step, said of all ten, holds an evaluation of 30 s each 500."""
     lines, now_s = [], 0.0
@@ -584,7 +611,7 @@ def test_rates_that_deny_the_items_so_far_are_not_stored(name, times, said):
 
 def test_rates_that_fit_no_clock_are_not_stored():
     lines = [(float(n), f"step {n} fps {10 * 1.2**n:.3f}") for n in range(1, 40)]
-    with pytest.raises(NothingReadError, match="apart"):
+    with pytest.raises(NothingReadError, match=r"apart: does it evaluate.* Give command.items_per"):
         measured(PLAIN, lines)
 
 
