@@ -4,6 +4,7 @@ software of their environments in words.
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from analysis.results import (
 from scalemark.host.software import COMMIT, DIRTY, OF_PROGRAM, facts
 from scalemark.records.axes import Engine
 from scalemark.records.machine import DeviceKind
-from scalemark.records.measurement import IMAGES, MAX_FOREIGN_SHARE, STEPS, Outcome
+from scalemark.records.measurement import IMAGES, LINES_COUNT, MAX_FOREIGN_SHARE, STEPS, Outcome
 from scalemark.records.references import Origin
 from scalemark.records.trial import inherited_strategy_axes, strategy_of_free_axes
 from scalemark.stats import welch
@@ -383,13 +384,19 @@ def _outcome(attempt: Mapping[str, Any]) -> str:
     return str(Outcome.INVALID if attempt["outcome"] == Outcome.COMPLETED else attempt["outcome"])
 
 
+_COUNTS_ITEMS = re.compile(r"[<,]items(?:_per_step)?[>=]")  # of a pattern, or of JSON
+
+
 def _is_unconfirmed(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether only the program says how many items a step has, or it prints no steps."""
-    if trial["engine"] != Engine.command:
+    """Return whether the rate is the program's, and neither items that it counts confirm it nor
+    steps whose items are given.
+    """
+    if trial["engine"] != Engine.command or _COUNTS_ITEMS.search(trial.get("read") or ""):
         return False
     for attempt in attempts:
         is_counted = trial.get("items_per_step") and attempt["median_step_s"] is not None
-        if not (is_counted or attempt["reported"] or attempt["item"] == STEPS):
+        is_by_lines = LINES_COUNT in str(attempt["verdict_reasons"])
+        if not (is_counted or is_by_lines or attempt["reported"] or attempt["item"] == STEPS):
             return True
     return False
 

@@ -302,13 +302,17 @@ def unconfirmed_notes(results: Iterable[Result]) -> list[str]:
     which = _counted_of([result.is_unconfirmed for result in having])
     if not which:
         return []
+    do = "print steps and give"
+    unconfirmed = [result for result in having if result.is_unconfirmed]
+    if all("<step>" in one.spec.read or one.quotable[0]["median_step_s"] for one in unconfirmed):
+        do = "give"
     note = (
         f"rates are as the program printed them, and nothing confirms them: {which}; to have them "
-        "checked, print steps and give command.items_per_step"
+        f"checked, {do} command.items_per_step"
     )
-    for result in having:
+    for result in unconfirmed:
         is_flat = result.speed_up is not None and result.speed_up < _FLAT
-        if result.is_unconfirmed and is_flat and result.num_gpus > 1 and not result.spec.per_gpu:
+        if is_flat and result.num_gpus > 1 and not result.spec.per_gpu:
             devices = result.environment.devices
             return [f"{note}; where each of N {devices} prints its own, give command.per_gpu=true"]
     return [note]

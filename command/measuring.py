@@ -12,6 +12,7 @@ from scalemark.readers.opening import FASTEST_STEP_S
 from scalemark.records.measurement import (
     FASTEST,
     LARGEST_THROUGHPUT,
+    LINES_COUNT,
     SLOWEST,
     STEPS,
     Measurement,
@@ -525,10 +526,10 @@ def _apart(
     if used is said:
         yield f"{numbers}; the first counts: does it evaluate, save or print late in between?"
     elif both.exceeds:
-        yield f"{numbers}; the second counts: do some of its times hold more, as an evaluation?"
+        yield f"{numbers}{LINES_COUNT}: do some of its times hold more, as an evaluation?"
     else:
         yield (
-            f"{numbers}; the second counts: does it evaluate before each, time one step of "
+            f"{numbers}{LINES_COUNT}: does it evaluate before each, time one step of "
             "several, or not wait for its devices?"
         )
 

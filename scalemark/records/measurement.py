@@ -84,6 +84,8 @@ LAST_LINES = "Its last lines:"
 
 WENT_ON = "it printed that memory ran out, and went on"
 """Begins a doubt of a program that may have trained with less than was asked for."""
+LINES_COUNT = "; the second counts"
+"""Is in a doubt of rates that the time between lines denies, and that do not count."""
 
 
 def without_last_lines(message: str) -> str:
