@@ -39,16 +39,16 @@ class _Lines:
         is short, as its last step is printed. After 1 10 20, the next 1 is not in line with 10 20
         and tells nothing: the epoch counts 20 steps.
         """
+        more, unsure = int(step == 0), self.gap - 1
         if self.epoch_steps:
-            return _Lines(before=self.before + max(self.last, self.epoch_steps), unsure=self.unsure)
-        before = self.before + self.last
-        if not self.gap:
-            return _Lines(before=before, unsure=self.unsure + self.last)
-        if self.last_gap < self.gap:
-            return _Lines(before=before + (step == 0), unsure=self.unsure)
-        is_due = (self.last - step) % self.gap == 0
-        more = max(0, self.gap - step) if is_due else int(step == 0)
-        return _Lines(before=before + more, unsure=self.unsure + self.gap - 1)
+            more, unsure = max(0, self.epoch_steps - self.last), 0
+        elif not self.gap:
+            more, unsure = 0, self.last
+        elif self.last_gap < self.gap:
+            unsure = 0
+        elif (self.last - step) % self.gap == 0:
+            more = max(0, self.gap - step)
+        return _Lines(before=self.before + self.last + more, unsure=self.unsure + unsure)
 
     def goes_on_with(self, step: int) -> bool:
         return 0 < step - self.last <= self.gap

@@ -73,10 +73,8 @@ class FoundReader:
     @property
     def overrides(self) -> str:
         """Return the settings as arguments of `scalemark sweep`, quoted for a shell."""
-        settings = dict(self.settings)
-        words = [f"read={settings.pop('read')}"]
-        words += [f"command.{name}={value}" for name, value in settings.items()]
-        return shlex.join(words)
+        words = [f"command.{name}={value}" for name, value in self.settings.items()]
+        return shlex.join(words).replace("command.read=", "read=", 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,18 +197,13 @@ def _set(words: str) -> frozenset[str]:
 
 
 _ITEMS = (  # the plural that tables use, and other words for it
-    "images image img imgs im pictures",
-    "tokens token tok toks tk tkn",
-    "samples sample smpl",
-    "examples example ex exs",
-    "sequences sequence seq seqs",
-    "sentences sentence sent sents",
-    *("words word", "frames frame", "records record", "graphs graph", "atoms atom"),
-    *("videos video", "clips clip", "utterances utterance utt utts", "pairs pair"),
-    *("instances instance ins", "rows row", "events event", "rays ray", "points point"),
-    *("transitions transition", "timesteps timestep", "items item"),
+    "images image img imgs im pictures, tokens token tok toks tk tkn, samples sample smpl, "
+    "examples example ex exs, sequences sequence seq seqs, sentences sentence sent sents, "
+    "words word, frames frame, records record, graphs graph, atoms atom, videos video, "
+    "clips clip, utterances utterance utt utts, pairs pair, instances instance ins, rows row, "
+    "events event, rays ray, points point, transitions transition, timesteps timestep, items item"
 )
-_ITEM_OF = {word: words.split()[0] for words in _ITEMS for word in words.split()}
+_ITEM_OF = {word: group.split()[0] for group in _ITEMS.split(",") for word in group.split()}
 # words for one example of a batch; whatever a user's examples are may be called so
 EXAMPLES = _set("examples instances records rows samples items")
 # tok/s/gpu, images per second
@@ -245,7 +240,10 @@ COUNTED = re.compile(
 )
 """A number of steps that a time is of, as in `time/100 steps: 35.2s` or `100 steps take 0.7 s`."""
 
-_SHORT = {"tps": "tokens", "tgs": "tokens", "wps": "words", "sps": "samples", "fps": "frames"}
+_SHORT = {
+    **{"tps": "tokens", "tgs": "tokens", "wps": "words"},
+    **{"sps": "samples", "fps": "frames", "ups": "steps"},
+}
 _FILMED = _set("video clip render camera display movie")  # their fps is a property of theirs
 _BARE = _set("throughput ips rate speed")
 _SPEEDS = _set("rate speed")
@@ -478,8 +476,6 @@ def _short(words: Sequence[str]) -> str | None:
     for word in words:
         if word in _SHORT and not _FILMED.intersection(words):
             return _SHORT[word]
-        if word == "ups":
-            return "steps"
     bare = [
         word for word in words if word not in _GPU and word not in ("per", "s", "sec", "second")
     ]
