@@ -193,9 +193,7 @@ def _advice(result: Search) -> list[str]:
 
 
 def _shown(reading: Reading) -> str:
-    said = ""
-    if reading.step is not None:
-        said = f"step {reading.step:,} "
+    said = "" if reading.step is None else f"step {reading.step:,} "
     if reading.throughput is not None:
         said += f"{reading.throughput:,.6g}/s"
     elif reading.step_s is not None:

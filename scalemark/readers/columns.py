@@ -371,10 +371,8 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             is_of_window = role.name in words.OF_ITEMS and _ENDS_WITH_WINDOW.search(label)
             if is_of_run or is_beside or is_of_bar or is_of_window:
                 role = replace(role, is_mean=True)
-            count = ""
-            if counted and role.name in ("step_s", "step_ms"):
-                count = counted[1]
-            yield role, label, unit, match, count
+            is_of_several = counted and role.name in ("step_s", "step_ms")
+            yield role, label, unit, match, counted[1] if counted and is_of_several else ""
             break
 
 
