@@ -24,7 +24,7 @@ from omegaconf.errors import (
 
 import conf
 from conf.schema import Config
-from scalemark import abilities
+from scalemark import abilities, models
 from scalemark.host.own_code import typed
 from scalemark.records.axes import (
     PREFIX,
@@ -302,6 +302,11 @@ _OF_OTHERS = {
 def _no_such_choice(error: errors.MissingConfigException) -> str:
     group, _, name = (error.missing_cfg_file or "").partition("/")
     choices = among(name, error.options or [])
+    if group == "model" and name in models.definitions():
+        return (
+            f"model={name}: its layers are known, and its defaults are not; add "
+            f"conf/model/{name}.yaml, or take another: {choices}"
+        )
     if group == "model" and name.endswith(".py"):
         return f"model={name}: which of its functions? wanted model={name}:FUNCTION"
     if group == "hardware" and name.endswith(".yaml"):
