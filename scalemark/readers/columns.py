@@ -82,9 +82,7 @@ def counts_epochs(pattern: str, line: str) -> bool:
 
 def step_pattern_above(lines: Sequence[str], places: Sequence[int]) -> str | None:
     """Return a pattern of the step in lines that stand above those at `places`, the nearest."""
-    above: list[str] = []
-    for place in places:
-        above.append(_END.join(reversed(lines[max(0, place - MOST_ABOVE) : place])))
+    above = [_END.join(lines[max(0, place - MOST_ABOVE) : place][::-1]) for place in places]
     patterns: list[str] = []
     for line in _END.join(above[:3]).split(_END):
         patterns += map(_labelled, _LABEL.finditer(line))

@@ -49,9 +49,7 @@ class HuggingFaceReader(Reader):
     def read_line(self, line: str) -> Reading | None:
         total = _METRIC_LINE.match(line)
         if total:
-            if self._has_total:
-                return None
-            return self._total({total[1]: total[2]})
+            return None if self._has_total else self._total({total[1]: total[2]})
         batch = _BATCH.search(line)
         if batch and item_of(self.wanted_item) != "tokens":
             self._has_batch = True

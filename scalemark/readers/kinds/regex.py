@@ -128,10 +128,6 @@ MOST_CHARACTERS = 2_000
 MOST_S = 1.0
 
 
-class _TooLongError(Exception):
-    pass
-
-
 def matched(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
     """Return the first match in the begin of a line. Raises ReadError where that takes MOST_S."""
     begin = line[:MOST_CHARACTERS]
@@ -139,18 +135,16 @@ def matched(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
         return pattern.search(begin)  # only the main thread can be ended
 
     def end(*_: object) -> None:
-        raise _TooLongError
+        raise ReadError(
+            f"regex {quoted(pattern.pattern, 100)!r} took more than {MOST_S:g} s for a line of "
+            f"{len(begin)} characters; write a pattern without repeats "
+            "that can begin and end in many places, as [0-9.,]+ instead of .*"
+        )
 
     before = signal.signal(signal.SIGALRM, end)
     rest_s, interval_s = signal.setitimer(signal.ITIMER_REAL, MOST_S)
     try:
         return pattern.search(begin)
-    except _TooLongError:
-        raise ReadError(
-            f"regex {quoted(pattern.pattern, 100)!r} took more than {MOST_S:g} s for a line of "
-            f"{len(begin)} characters; write a pattern without repeats "
-            "that can begin and end in many places, as [0-9.,]+ instead of .*"
-        ) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, rest_s, interval_s)
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
