@@ -240,7 +240,8 @@ class Column:
     unit: str  # the text after it
     pattern: str = ""  # that reads them, where they may be the speed
     counted: str = ""  # the item where its steps count these, as samples
-    places: list[int] = field(default_factory=list)  # which lines
+    lines: list[str] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)  # of these lines in the log
     starts: list[int] = field(default_factory=list)  # where in them
     texts: list[str] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)  # of steps in their labels
@@ -251,6 +252,10 @@ class Column:
     def values(self) -> list[float]:
         values = [words.usable_rate(text + self.multiple) for text in self.texts]
         return [value for value in values if value is not None]
+
+    @cached_property
+    def step(self) -> str | None:
+        return step_pattern(self.lines)
 
     @property
     def counts_steps(self) -> bool:
@@ -300,6 +305,7 @@ def columns_of(lines: Sequence[str]) -> Iterator[Column]:
             multiple = words.multiple_of(unit)[0] or words.multiple_of(label)[0]
             key = (*like, multiple, role, times[like], lead)
             column = by_words.setdefault(key, Column(role, label, unit, multiple=multiple))
+            column.lines.append(line)
             column.places.append(place)
             column.starts.append(match.start())
             column.texts.append(match[0])

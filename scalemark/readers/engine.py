@@ -80,18 +80,14 @@ def _with_total(best: list[Column]) -> None:
 def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> None:
     """Amend the role of a column by its numbers, beside others on the same lines."""
     role, values = column.role, column.values
-    if any(
-        words.has_unsure_comma(text, lines[place])
-        for text, place in zip(column.texts, column.places, strict=True)
-    ):
+    if any(map(words.has_unsure_comma, column.texts, column.lines)):
         column.role = replace(role, aside="its comma is that of decimals or of thousands")
         return
     gaps = _gaps(values)
     is_steady = bool(gaps) and 0 < max(gaps) <= 3 * min(gaps)
     if role.is_bare_time and is_steady and values[-1] > 1.5 * values[0]:
         column.role = replace(role, aside="elapsed")  # a time since something began, as a clock's
-    own = [lines[place] for place in column.places]
-    step = columns.step_pattern(own)
+    step = column.step
     is_in_seconds = words.SECONDS.get(column.unit.strip()) == 1.0
     if role.is_bare_time and is_in_seconds and step and not column.counts_steps:
         gap = _usual_gap(step, lines)
@@ -108,7 +104,7 @@ def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> Non
         if other.role.name not in ("step_s", "step_ms") or other.places != column.places:
             continue
         times = [words.seconds_per_step(other.role.name, value) for value in other.values]
-        for label, _, counts in _labelled(own, words.counted_item):
+        for label, _, counts in _labelled(column.lines, words.counted_item):
             rows = zip(counts, times, values, strict=False)
             ratios = [count / time / rate for count, time, rate in rows]
             share = round(statistics.median(ratios or [0.0]))
@@ -142,8 +138,7 @@ def _as_item_rate(column: Column, lines: Sequence[str]) -> None:
     """Take steps per second that are more than a program can print as items of another name."""
     if column.role.name != "steps_per_s" or len(column.values) < 2:
         return
-    step = columns.step_pattern([lines[place] for place in column.places])
-    step = step or columns.step_pattern_above(lines, column.places)
+    step = column.step or columns.step_pattern_above(lines, column.places)
     gap = _usual_gap(step, lines) if step else 1.0
     if gap / column.usual < _FASTEST_LINE_S * min(_gaps(column.places)):
         column.role = replace(column.role, name="throughput", item="timesteps")
@@ -162,7 +157,7 @@ def _derive(column: Column, lines: Sequence[str]) -> None:
     """Give a column its pattern, but none to a time without a step."""
     _as_item_rate(column, lines)
     build = _Builder(column, lines)
-    for lead, label in _labels(column, lines):
+    for lead, label in _labels(column):
         pattern = build.pattern(label)
         if lead and pattern:
             pattern = f"{lead}{pattern}"
@@ -172,9 +167,9 @@ def _derive(column: Column, lines: Sequence[str]) -> None:
             return
 
 
-def _labels(column: Column, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _labels(column: Column) -> Iterator[tuple[str, str]]:
     """Yield patterns of what a line begins with and of the words before the number, short first."""
-    line, start = lines[column.places[-1]], column.starts[-1]
+    line, start = column.lines[-1], column.starts[-1]
     label = _counted(column, columns.literal(column.label.lstrip("([{'\"")))
     own = rf"(?<![\w/.]){label}" if label[:1].isalnum() else label
     yield "", own
@@ -209,8 +204,7 @@ class _Builder:
 
     def __init__(self, column: Column, lines: Sequence[str]) -> None:
         self._column = column
-        self._own = [lines[place] for place in column.places]
-        self._step = columns.step_pattern(self._own)
+        self._own, self._step = column.lines, column.step
         is_time = column.role.name not in words.OF_ITEMS
         if is_time and self._step and columns.counts_epochs(self._step, self._own[-1]):
             self._step = None
@@ -250,26 +244,20 @@ class _Builder:
                     parts = [f"{self._step}{between}{self._number}"]
                 else:
                     parts.append(self._step)
+        for extra in self._more.values():  # with which it still fits all lines
+            longer = re.compile(self._joined([*parts, extra]))
+            if all(map(longer.search, self._own)):
+                parts.append(extra)
         return self._joined(parts)
 
     def _joined(self, parts: Sequence[str]) -> str:
-        """Return one pattern of the parts, and of all others with which it still fits all lines."""
-        pattern = ".*?".join(self._in_order(parts))
-        kept = list(parts)
-        for extra in self._more.values():
-            longer = ".*?".join(self._in_order([*kept, extra]))
-            compiled = re.compile(longer)
-            if all(map(compiled.search, self._own)):
-                kept.append(extra)
-                pattern = longer
-        return pattern
+        """Return one pattern of parts, in the order in which they stand on a line."""
 
-    def _in_order(self, parts: Sequence[str]) -> list[str]:
         def place(part: str) -> int:
             match = re.search(part, self._own[-1])
             return match.end() if match else 0
 
-        return sorted(parts, key=place)
+        return ".*?".join(sorted(parts, key=place))
 
     def _of_line(self) -> dict[str, str]:
         """Return patterns of the items so far, the time since a mean began and the loss."""
