@@ -137,9 +137,8 @@ def _labelled(match: re.Match[str]) -> str:
 
 
 def steps_of(pattern: str, lines: Sequence[str]) -> list[int]:
-    compiled = re.compile(pattern)
-    matches = [compiled.search(line) for line in lines]
-    steps = [words.whole(match["step"]) for match in matches if match]
+    matches = filter(None, map(re.compile(pattern).search, lines))
+    steps = [words.whole(match["step"]) for match in matches]
     return [step for step in steps if step is not None]
 
 
@@ -260,7 +259,7 @@ class Column:
     @property
     def counts_steps(self) -> bool:
         """Return whether its times are of as many steps as their labels say, each of the same."""
-        return bool(self.counts) and len(set(self.counts)) == 1
+        return len(set(self.counts)) == 1
 
     @property
     def name(self) -> str:

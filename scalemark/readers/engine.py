@@ -205,23 +205,19 @@ class _Builder:
     def __init__(self, column: Column, lines: Sequence[str]) -> None:
         self._column = column
         self._own, self._step = column.lines, column.step
-        is_time = column.role.name not in words.OF_ITEMS
-        if is_time and self._step and columns.counts_epochs(self._step, self._own[-1]):
+        is_of_items = column.role.name in words.OF_ITEMS
+        if self._step and not is_of_items and columns.counts_epochs(self._step, self._own[-1]):
             self._step = None
-        self._above = None
-        self._more: dict[str, str] = {}
         self.group = column.role.name  # the name of the number's group
         if self.group == "throughput" and column.role.is_total and len(column.values) == 1:
             self.group = "total"
         elif column.role.is_mean:
             self.group = f"{MEAN}{self.group}"
         self._number = _number(column, self.group)
-        if self._step is None:
+        self._more = self._of_record(lines) if is_of_items and self._step is None else {}
+        self._above = None
+        if self._step is None and "step" not in self._more:
             self._above = columns.step_pattern_above(lines, column.places)
-            if column.role.name in words.OF_ITEMS:
-                self._more = self._of_record(lines)
-        if "step" in self._more:
-            self._above = None
         self._is_on_lines = bool(self._above or self._more)
         if not self._is_on_lines:
             self._more = self._of_line()

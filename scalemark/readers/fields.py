@@ -100,7 +100,7 @@ class StepCounter:
         if epoch is not None and epoch_steps:
             if num_epochs == 0 and epoch_steps != (self._epoch_steps or epoch_steps):
                 return None  # an evaluation within the epoch has a length of its own
-            self._epochs_before += num_epochs * self._epoch_steps
+            self._epochs_before += num_epochs * (self._epoch_steps or epoch_steps)
             self._epoch_steps = epoch_steps
             done: int | None = self._epochs_before + step
         else:
@@ -230,9 +230,7 @@ class FieldReader:
             self._first = (place, items)
             return None
         num_steps, num_items = place - self._first[0], items - self._first[1]
-        if num_steps > 0 and num_items > 0:
-            return num_items / num_steps
-        return None
+        return num_items / num_steps if num_steps > 0 and num_items > 0 else None
 
     def _between(self, fields: Mapping[str, str], mean: float | None) -> float | None:
         """Return the rate since the line before, by a mean and the time that it is over."""

@@ -267,9 +267,7 @@ def test_keras_reads_the_forms_of_its_versions(line: str, step: int, step_s: flo
 
 
 def test_old_keras_counted_samples():
-    (reading,) = read(
-        "keras", "60000/60000 [==============================] - 5s 80us/sample - loss: 0.2"
-    )
+    (reading,) = read("keras", "60000/60000 [=======] - 5s 80us/sample - loss: 0.2")
     assert (reading.throughput, reading.item) == (pytest.approx(12500), "samples")
 
 
@@ -368,7 +366,11 @@ def test_a_rank_that_lags_by_a_step_begins_no_epoch():
     ("lines", "steps", "step_s"),
     [
         (("1500it [00:15, 100.0it/s]", "1600it [00:16, 100.0it/s]"), [1500, 1600], 0.01),
-        (("Epoch 0: |   | 150/? [00:10<?, 20.0it/s]",), [150], 0.05),
+        (
+            ("Epoch 0: | | 150/? [0<?, 20it/s]", "Epoch 1: | | 9/150 [0<1, 20it/s]"),
+            [150, 159],
+            0.05,
+        ),
         (("Steps: 15%|#| 1.50k/10.0k [00:15<01:13, 100it/s]",), [1500], 0.01),
         (("Steps: 1%|#| 10.0it/100it [00:15<01:13, 2.5it/s]",), [10], 0.4),
         (("Progress on:train 1.46kit/10.0kit rate:2.5it/s postfix:loss=3.6",), [1460], 0.4),
@@ -441,8 +443,5 @@ def test_a_bar_of_lightning_by_rich_is_read():
 
 
 def test_tqdm_takes_the_bars_with_a_text():
-    lines = (
-        "Warming: 50%|█| 2/4 [00:01<00:01,  2.00it/s]",
-        "Run: 50%|█| 3/4 [00:01<00:01,  4.00it/s]",
-    )
+    lines = [f"{name}: 50%|█| 2/4 [00:01<00:01,  4.00it/s]" for name in ("Warming", "Run")]
     assert [one.step_s for one in read("tqdm:Run", *lines)] == [0.25]

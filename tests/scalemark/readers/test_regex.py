@@ -224,8 +224,8 @@ def test_the_length_of_an_epoch_is_read_without_its_number():
 
 def test_an_evaluation_within_an_epoch_has_another_length():
     pattern = r"\[(?P<epoch>\d+)\]\[(?P<step>\d+)/(?P<epoch_steps>\d+)\]"
-    lines = ("[1][5/10]", "[1][10/10]", "[1][20/40]", "[1][40/40]", "[2][5/10]")
-    assert [one.step for one in read(pattern, *lines)] == [5, 10, 15]
+    lines = ("[1][5/10]", "[1][10/10]", "[1][20/40]", "[1][40/40]", "[2][5/5]", "[3][1/10]")
+    assert [one.step for one in read(pattern, *lines)] == [5, 10, 15, 16]
 
 
 def test_a_step_without_a_rate_is_a_reading():
