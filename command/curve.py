@@ -334,15 +334,17 @@ class StepCurve:
 
     @property
     def items_between_pauses(self) -> float | None:
-        """Return the items per step by the rates and the time between most lines, which are closer
-        together than the others; None where most are not equal.
+        """Return the items per step by the rates and the time between those lines that come soon
+        after each other; None without pauses between others.
         """
         _, of_rates, between_s = self._between_lines()
         if not len(between_s) or self.are_rates_mixed:
             return None
         items = between_s / of_rates
-        alike = items[np.abs(items / np.quantile(items, 0.25) - 1) <= TOLERANCE]
-        return float(np.median(alike)) if len(alike) > len(items) / 2 else None
+        is_soon = items <= _JUMP * np.quantile(items, 0.25)
+        usual, all_s = between_s[is_soon].sum() / of_rates[is_soon].sum(), between_s.sum()
+        pauses_s = all_s - usual * of_rates.sum()
+        return float(usual) if pauses_s > max(TOLERANCE * all_s, RESOLUTION_S) else None
 
     def _between_lines(self) -> tuple[Column, Column, Column]:
         """Return the steps between lines with rates, the seconds by these if a step had one item,

@@ -171,16 +171,16 @@ def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
     fit = printed.curve.items_by_means(calls.arrivals_s[0])
     span_s = calls.arrivals_s[-1] - calls.arrivals_s[0]
     widest = _widest(WIDEST_APART, span_s)
-    items = printed.curve.items_between_pauses or math.inf
     are_means = fit is not None and fit.is_mean and fit.misfit <= WIDEST_MISFIT
-    if not are_means and (calls.items_per_step or 0.0) > (1 + WIDEST_APART) * items:
-        return printed.curve.calls(items)  # it evaluates or saves in between
+    if not are_means and (items := printed.curve.items_between_pauses):
+        return printed.curve.calls(items)
     if fit is None or (not fit.is_mean and fit.misfit <= widest):
         if printed.curve.are_rates_mixed:
             raise NothingReadError(
                 "its rates do not follow the time between its lines: of several phases, which "
-                "`scalemark read LOG` tells apart, or of batches of several sizes; print the items "
-                "so far, too, and read them as items"
+                "`scalemark read LOG` tells apart, of batches of several sizes, or on a machine "
+                "that was busy; give command.items_per_step, or print the items so far, too, and "
+                "read them as items"
             )
         return calls
     if fit.is_mean:  # but for rounding, all lines agree
