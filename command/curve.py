@@ -346,18 +346,18 @@ class StepCurve:
         pauses_s = all_s - usual * of_rates.sum()
         return float(usual) if pauses_s > max(TOLERANCE * all_s, RESOLUTION_S) else None
 
-    def _between_lines(self) -> tuple[Column, Column, Column]:
+    def _between_lines(self) -> Column:
         """Return the steps between lines with rates, the seconds by these if a step had one item,
         and those that passed; nothing of too few lines, or of close ones.
         """
-        per_rate = self.points.per_rate
-        known = np.flatnonzero(np.isfinite(per_rate))
-        known = known[len(known) // 3 :]  # smoothed ones may hold a slow begin for long
-        columns = (self.points["steps"], per_rate, self.points["arrivals"])
-        num_steps, of_rates, between_s = (np.diff(column[known]) for column in columns)
-        if len(between_s) < _FEWEST or np.quantile(between_s, 0.25) < _LEAST_APART_S:
-            return np.empty(0), np.empty(0), np.empty(0)  # their clock is that of the watcher
-        return num_steps, of_rates, between_s
+        points = self.points
+        lines = np.array([points["steps"], points.per_rate, points["arrivals"]])
+        lines = lines[:, np.isfinite(lines[1])]
+        # smoothed ones may hold a slow begin for long
+        between = np.diff(lines[:, lines.shape[1] // 3 :])
+        if between.shape[1] < _FEWEST or np.quantile(between[2], 0.25) < _LEAST_APART_S:
+            return np.empty((3, 0))  # so close, their clock is that of the watcher
+        return between
 
     def _num_new(self, step: int | None) -> int | None:
         """Return how many steps a reading adds; None for one that tells of no new ones."""

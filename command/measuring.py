@@ -24,6 +24,7 @@ from scalemark.records.trial import LARGEST_FLOAT32, TrialSpec
 from trainer import measured
 
 NO_NUMBER = "found no number"
+OTHER_NUMBERS = "`scalemark read LOG` shows its other numbers"
 STEADY_SPAN = 2 * measured.STEADY_CALLS
 LONGEST_WARM_UP = 3  # a third of all calls, where they are many
 LOST_SHARE = 0.25  # of the time with numbers: silence for longer after them is reported
@@ -128,12 +129,12 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
                 )
         return _reported(run, rate, item, why)
     said = _window(spec, _by_clock(printed, calls))
-    both = said.compared()
+    begin = said.num_warm_up
+    both = curve.compared(said.calls.durations_s[begin:], said.calls.arrivals_s[begin:])
     window, misfits = _with_means(_of_better_clock(spec, printed, said, both), printed)
     _refuse_wrong_items(printed, window, both, items_per_step)
-    usual_s = statistics.median(window.calls.durations_s[window.num_warm_up :])
     of_phases, is_evaluation = curve.doubt_of_phases(
-        printed.curve, window.calls, usual_s / window.calls.steps_per_call
+        printed.curve, window.calls, window.usual_step_s
     )
     if is_evaluation:
         raise NothingReadError(of_phases)
@@ -189,8 +190,7 @@ def _by_clock(printed: curve.PrintedNumbers, calls: curve.Calls) -> curve.Calls:
         raise NothingReadError(
             f"its rates and the time between its lines are "
             f"{max(fit.misfit, fit.drift):.0%} of the run apart: does it evaluate, save or print "
-            "late in between? Give command.items_per_step, as batch_size*num_gpus; "
-            "`scalemark read LOG` shows its other numbers"
+            f"late in between? Give command.items_per_step, as batch_size*num_gpus; {OTHER_NUMBERS}"
         )
     return printed.curve.calls(fit.items_per_step, by_lines=True)
 
@@ -221,6 +221,10 @@ class _Window:
         return self.calls.arrivals_s[-1]
 
     @property
+    def span_s(self) -> float:
+        return self.end_s - self.calls.arrivals_s[0]
+
+    @property
     def num_measured(self) -> int:
         return len(self.calls.durations_s) - self.num_warm_up
 
@@ -228,10 +232,10 @@ class _Window:
     def length_s(self) -> float:
         return math.fsum(self.calls.durations_s[self.num_warm_up :])
 
-    def compared(self) -> curve.Compared | None:
-        """Compare its clock with its lines; None where these came at once."""
-        begin = self.num_warm_up
-        return curve.compared(self.calls.durations_s[begin:], self.calls.arrivals_s[begin:])
+    @property
+    def usual_step_s(self) -> float:
+        measured_s = self.calls.durations_s[self.num_warm_up :]
+        return statistics.median(measured_s) / self.calls.steps_per_call
 
 
 def _window(spec: TrialSpec, calls: curve.Calls) -> _Window:
@@ -245,41 +249,26 @@ def _refuse_wrong_items(
     both: curve.Compared | None,
     asked: float | None,
 ) -> None:
-    """Raise NothingReadError for items that are counted and deny the rates, for steps that are too
-    fast to be of training, with many items each, as environment steps, and for items by rates of
-    which a step has a part.
+    """Raise NothingReadError for items that are counted, and rates or means that deny them, and for
+    steps that are too fast to be of training, with many items each, as environment steps.
     """
-    if both and asked is None:
-        _refuse_other_count(printed, window, both)
-    num_steps = window.calls.steps_per_call * window.num_measured
-    step_s = window.length_s / num_steps
     fit = printed.curve.items_by_means(window.start_s)
     may_be_items = printed.curve.has_steps and (fit is None or fit.items_per_step < LEAST_SEVERAL)
-    if asked and asked > 1 and may_be_items and step_s < FASTEST_STEP_S:
+    if asked and asked > 1 and may_be_items and window.usual_step_s < FASTEST_STEP_S:
         raise NothingReadError(
-            f"found {1 / step_s:,.0f} steps per second, which may be items, as environment steps; "
-            "give command.items_per_step=1 where they are, or print items per second"
+            f"found {1 / window.usual_step_s:,.0f} steps per second, which may be items, as "
+            "environment steps; give command.items_per_step=1 where they are, or print items per "
+            "second"
         )
-    items = window.calls.items_per_step or 1.0
-    if asked is None and _part_of_item(window) > _least_part(window, REFUSED_APART):
-        raise NothingReadError(
-            f"by its rates and the time between its lines a step has {items:.3g} items, so that it "
-            "is no rate of training; `scalemark read LOG` shows its other numbers"
-        )
-
-
-def _refuse_other_count(
-    printed: curve.PrintedNumbers, window: _Window, both: curve.Compared
-) -> None:
-    """Raise NothingReadError for items that are counted, and rates or means that deny them."""
     counted, mean = printed.summary.items_per_step, printed.summary.mean
-    fit = printed.curve.items_by_means(window.start_s)
+    if not both or not counted or asked is not None:
+        return
     factor, apart = 1.0, MUCH_APART
-    if counted and printed.curve.mean_rate:
+    if printed.curve.mean_rate:
         factor = both.between_s / both.said_s
-    elif counted and fit and mean and not are_other(printed.summary.item, mean.item):
+    elif fit and mean and not are_other(printed.summary.item, mean.item):
         factor = fit.items_per_step / counted
-        apart = max(_least_part(window, WIDEST_APART), fit.misfit)
+        apart = max(_widest(WIDEST_APART, window.span_s), fit.misfit)
     if abs(factor - 1) <= apart:
         return
     cause = "are its rates of one rank, and the items of all?"
@@ -290,32 +279,25 @@ def _refuse_other_count(
     raise NothingReadError(
         f"by its rates and the items that it counts {both.num_calls} lines took "
         f"{both.between_s / factor:.3g} s, and they took {both.between_s:.3g} s, "
-        f"{factor:.3g} times as long; {cause} `scalemark read LOG` shows its other numbers"
+        f"{factor:.3g} times as long; {cause} {OTHER_NUMBERS}"
     )
 
 
-def _part_of_item(window: _Window) -> float:
-    """Return how far the few items of a step that were fitted to lines are from a whole number, as
-    a share of them.
+def _doubt_of_part(window: _Window) -> Iterator[str]:
+    """Doubt few items per step, fitted to lines, that are not quite whole: the rates are off by
+    little. Raises NothingReadError where they are by much.
     """
     items = window.calls.items_per_step or 1.0
     if not window.calls.is_fitted or items >= FEW_ITEMS:
-        return 0.0
-    return abs(items - max(1, round(items))) / items
-
-
-def _least_part(window: _Window, share: float) -> float:
-    """Return the least part of an item that lines can tell from none."""
-    return _widest(share, window.calls.arrivals_s[-1] - window.calls.arrivals_s[0])
-
-
-def _doubt_of_part(window: _Window) -> Iterator[str]:
-    """Doubt items per step that are not quite whole: the rates are off by little."""
-    if _part_of_item(window) > _least_part(window, WIDEST_APART):
+        return
+    part = abs(items - max(1, round(items))) / items
+    said = f"by its rates and the time between its lines a step has {items:.3g} items"
+    if part > _widest(REFUSED_APART, window.span_s):
+        raise NothingReadError(f"{said}, so that it is no rate of training; {OTHER_NUMBERS}")
+    if part > _widest(WIDEST_APART, window.span_s):
         yield (
-            "by its rates and the time between its lines a step has "
-            f"{window.calls.items_per_step:.3g} items, and wanted is a whole number: its rates may "
-            "be a little off, or of something else"
+            f"{said}, and wanted is a whole number: its rates may be a little off, or of something "
+            "else"
         )
 
 
