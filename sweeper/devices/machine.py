@@ -36,6 +36,8 @@ class Inventory:
     # usable ones, in the mask's order, else in PCI order; empty for CPU devices
     gpus: tuple[Gpu, ...]
     num_devices: int
+    # all that sweeps of this machine may use, in PCI order, whatever the mask hides
+    machine_gpus: tuple[Gpu, ...] = ()
     libraries: Libraries = field(default_factory=Libraries)  # that are here for usable GPUs
     hardware: Hardware | None = None  # of simulated devices; none of those that exist
     # hosts with as many devices each; None = this machine, whose processes play the hosts
@@ -164,12 +166,7 @@ def take_inventory(
         cut = [gpu.uuid for gpu in machine.gpus if gpu.mig_mode]
         if cut and not usable[0].mig_parent and "CUDA_VISIBLE_DEVICES" not in variables:
             print(f"left out: {', '.join(cut)}, in MIG mode beside whole GPUs", file=sys.stderr)
-        return Inventory(
-            kind=DeviceKind.GPU,
-            gpus=usable,
-            num_devices=len(usable),
-            libraries=gpu_libraries.installed(),
-        )
+        return _inventory_of_gpus(usable, machine)
     mask = variables.get("CUDA_VISIBLE_DEVICES")
     # a mask that hides all GPUs on purpose asks for CPU devices, any other lack of GPUs is a slip
     if wanted == "auto" and (mask in HIDE_ALL or not machine.gpus):
@@ -243,6 +240,22 @@ def _check_order(gpus: tuple[Gpu, ...], mask: str, variables: Mapping[str, str])
             f"CUDA_VISIBLE_DEVICES={mask}: CUDA counts GPUs of several kinds from the fastest on; "
             "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name GPUs by UUID, as nvidia-smi -L lists them"
         )
+
+
+def _inventory_of_gpus(usable: tuple[Gpu, ...], machine: Machine) -> Inventory:
+    all_devices: list[Gpu] = []
+    for gpu in machine.gpus:
+        if gpu.mig_mode:
+            all_devices.extend(gpu.mig_devices)
+        else:
+            all_devices.append(gpu)
+    return Inventory(
+        kind=DeviceKind.GPU,
+        gpus=usable,
+        num_devices=len(usable),
+        machine_gpus=tuple(all_devices),
+        libraries=gpu_libraries.installed(),
+    )
 
 
 def _why_none(machine: Machine, mask: str | None) -> str:

@@ -52,6 +52,15 @@ def numa_node(pci_bus_id: str, sys: Path = SYS) -> int | None:
     return int(text)
 
 
+def near_cores(pci_bus_id: str, node: int | None, sys: Path = SYS) -> tuple[int, ...]:
+    """Return the cores of a device's NUMA node, else those that the kernel names for the device."""
+    if node is not None:
+        of_node = read_list(sys / f"devices/system/node/node{node}/cpulist")
+        if of_node:
+            return of_node
+    return read_list(_device(pci_bus_id, sys) / "local_cpulist")
+
+
 def read_list(path: Path) -> tuple[int, ...]:
     """Return a list that the kernel writes as `0-3,8`; empty where there is no such file."""
     cores: list[int] = []
@@ -154,6 +163,7 @@ def _asked(sys: Path) -> FoundGpus:
 
 def _gpu(handle: object, sys: Path) -> Gpu:
     pci_bus_id = pynvml.nvmlDeviceGetPciInfo(handle).busId
+    node = numa_node(pci_bus_id, sys)
     power_limit_w = None
     power_limit_mw = known(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     if power_limit_mw is not None:
@@ -165,8 +175,8 @@ def _gpu(handle: object, sys: Path) -> Gpu:
         pci_bus_id=pci_bus_id,
         compute_capability="{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
         power_limit_w=power_limit_w,
-        numa_node=numa_node(pci_bus_id, sys),
-        cores=read_list(_device(pci_bus_id, sys) / "local_cpulist"),
+        numa_node=node,
+        cores=near_cores(pci_bus_id, node, sys),
     )
     mode = known(pynvml.nvmlDeviceGetMigMode, handle)
     if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:

@@ -9,10 +9,11 @@
 import itertools
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from scalemark.records.attempt import Placement
-from scalemark.records.machine import DeviceKind
+from scalemark.records.machine import DeviceKind, Gpu
 from scalemark.records.trial import TrialSpec
 from sweeper.devices.machine import Inventory
 from sweeper.devices.nvml import allowed_cores
@@ -99,6 +100,7 @@ class DeviceSlots(Slots):
             self.most_at_once = self.num_devices
         elif share_host:
             self.most_at_once = len(self._cores)
+        self._share_of = self._divide_cores()
 
     def fits(self, width: int) -> bool:
         """Raises ValueError for what can never fit, which planning refuses."""
@@ -133,14 +135,18 @@ class DeviceSlots(Slots):
         return free.difference(*(grant.devices for grant in self._held))
 
     def _cores_for(self, devices: tuple[int, ...]) -> tuple[int, ...]:
-        """Return an equal part for each device of trials side by side, which is near its GPU where
-        they are numbered alike; else all cores near any of these GPUs, or all where none is known.
-        """
-        if self._shares:
-            shares = [_part(self._cores, device, self.num_devices) for device in devices]
-            return tuple(sorted(set(itertools.chain(*shares))))
-        if not self._on_gpus:
+        if not self._shares and self._on_gpus:
+            return self._near(devices)
+        if not self._shares:
             return ()
+        if self._on_gpus or len(self._cores) >= self.num_devices:
+            shares = [self._share_of[device] for device in devices]
+            return tuple(sorted(set(itertools.chain(*shares))))
+        num = max(1, len(devices) * len(self._cores) // self.num_devices)
+        return self._least_used(num, first=devices[0])
+
+    def _near(self, devices: tuple[int, ...]) -> tuple[int, ...]:
+        """Return all cores near any of these GPUs; all where none is known, and for all GPUs."""
         near: set[int] = set()
         for device in devices:
             near.update(self._inventory.gpus[device].cores)
@@ -148,6 +154,45 @@ class DeviceSlots(Slots):
         if not near or len(devices) == self.num_devices:
             near = set(self._cores)
         return tuple(sorted(near))
+
+    def _least_used(self, num: int, *, first: int) -> tuple[int, ...]:
+        """Choose cores where devices outnumber them, so that running trials overlap least.
+
+        Of equally used cores those are chosen that go with the trial's first device: sweeps side by
+        side have other devices, so other cores.
+        """
+        used: Counter[int] = Counter()
+        for grant in self._held:
+            used.update(grant.cores)
+        start = first % len(self._cores)
+        from_start = self._cores[start:] + self._cores[:start]
+        return tuple(sorted(sorted(from_start, key=lambda core: used[core])[:num]))
+
+    def _divide_cores(self) -> list[tuple[int, ...]]:
+        """Return each device's share; GPUs that are near the same cores divide those.
+
+        All GPUs of the machine count, in an order that no mask changes, so that sweeps with other
+        masks have other shares.
+        """
+        if not self._on_gpus:
+            num = self.num_devices
+            return [_part(self._cores, device, num) for device in range(num)]
+        gpus = self._inventory.machine_gpus or self._inventory.gpus
+        near = self._near_cores_of(gpus)
+        share_of = {}
+        for index, (gpu, cores) in enumerate(zip(gpus, near, strict=True)):
+            num_before = near[:index].count(cores)
+            share_of[gpu.uuid] = _part(cores, num_before, near.count(cores))
+        return [share_of[gpu.uuid] for gpu in self._inventory.gpus]
+
+    def _near_cores_of(self, gpus: Sequence[Gpu]) -> list[tuple[int, ...]]:
+        """Return the cores near each GPU; all where those are unknown, or overlap in parts."""
+        near = [tuple(core for core in self._cores if core in gpu.cores) for gpu in gpus]
+        pairs = itertools.combinations(set(near), 2)
+        overlap = any(set(cores) & set(others) for cores, others in pairs)
+        if overlap or not all(near):
+            return [self._cores] * len(gpus)
+        return near
 
 
 def _part(cores: tuple[int, ...], index: int, num_parts: int) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sweeper.devices.nvml import allowed_cores, numa_node, read_list
+from sweeper.devices.nvml import allowed_cores, near_cores, numa_node, read_list
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,14 @@ def test_a_node_that_the_firmware_did_not_name_is_none(tmp_path, text, node):
     device.mkdir(parents=True)
     (device / "numa_node").write_text(text)
     assert numa_node("00000000:AF:00.0", tmp_path) == node
+
+
+def test_without_a_node_the_cores_of_the_device_are_near(tmp_path):
+    device = tmp_path / "bus/pci/devices/0000:af:00.0"
+    device.mkdir(parents=True)
+    (device / "local_cpulist").write_text("2-3\n")
+    assert near_cores("00000000:AF:00.0", None, tmp_path) == (2, 3)
+    assert near_cores("00000000:01:00.0", 5, tmp_path) == ()
 
 
 def test_threads_of_one_physical_core_stand_side_by_side(tmp_path, monkeypatch):

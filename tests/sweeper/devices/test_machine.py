@@ -34,6 +34,16 @@ def test_a_trial_gets_the_uuids_of_the_first_usable_gpus():
     assert inventory.uuids((0, 1)) == ("GPU-dd", "GPU-bb")
 
 
+def test_sweeps_with_other_masks_know_the_same_gpus_of_the_machine():
+    box = replace(BOX, gpus=(mig_gpu("1", "2"), *GPUS[1:]))
+    reported = [
+        take_inventory(box, AUTO, {"CUDA_VISIBLE_DEVICES": mask}).machine_gpus
+        for mask in ("1,2", "3", "MIG-2")
+    ]
+    assert reported[0] == reported[1] == reported[2]
+    assert [gpu.uuid for gpu in reported[0]] == ["MIG-1", "MIG-2", "GPU-bb", "GPU-cc", "GPU-dd"]
+
+
 def test_cpu_devices_are_known_by_their_numbers_where_there_are_gpus_too():
     inventory = take_inventory(BOX, HardwareConfig(device_kind="cpu_device", num_cpu_devices=4), {})
     assert (inventory.kind, inventory.num_devices, inventory.gpus) == (

@@ -31,7 +31,9 @@ def kernel_knows(sys, pci_bus_id, node, cores):
     device = sys / "bus/pci/devices" / pci_bus_id[4:]
     device.mkdir(parents=True)
     (device / "numa_node").write_text(f"{node}\n")
-    (device / "local_cpulist").write_text(f"{cores}\n")
+    folder = sys / f"devices/system/node/node{node}"
+    folder.mkdir(parents=True)
+    (folder / "cpulist").write_text(f"{cores}\n")
 
 
 def test_gpus_are_in_pci_order_with_node_cores_and_power(monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -110,16 +111,21 @@ def test_devices_are_handed_out_while_they_are_free(slots, steps, devices):
     assert taken == devices
 
 
+OVERLAPPING = gpus(2, cores=lambda n: (0, 1) if n else (0, 1, 2, 3))
+
+
 @pytest.mark.parametrize(
     ("inventory", "cores", "nums", "given"),
     [
-        # each its own; a spare one is left for watchers
-        (TWO_SOCKETS, range(16), [2] * 4, ["0 1 2", "3 4 5 6", "7 8 9 10", "11 12 13 14"]),
+        # near their GPUs, each its own; a spare one is left for watchers
+        (TWO_SOCKETS, range(16), [2] * 4, ["0 1 2 3", "4 5 6 7", "8 9 10", "11 12 13 14"]),
         # threads of one core stay together
         (gpus(2), (0, 2, 1, 3), [1, 1], ["0 2", "1 3"]),
-        # CPU devices: disjoint where there are enough
+        # near cores that overlap in parts: all are divided
+        (OVERLAPPING, range(4), [1, 1], ["0 1", "2 3"]),
+        # CPU devices: disjoint where there are enough, else they overlap as little as can be
         (cpu_devices(4), range(7), [1] * 4, ["0", "1 2", "3 4", "5 6"]),
-        (cpu_devices(16), (0, 1), [8, 8], ["0", "1"]),
+        (cpu_devices(16), (0, 1), [1, 8], ["0", "1"]),
         (cpu_devices(16), (0, 1), [16], ["0 1"]),
     ],
 )
@@ -139,6 +145,34 @@ def test_what_another_sweep_has_is_not_handed_out_until_it_is_forgotten(inventor
     assert not slots.fits(1)
     slots.clear_taken()
     assert [slots.take(1).devices for _ in range(2)] == [(0,), (2,)]
+
+
+@pytest.mark.parametrize(
+    "near", [lambda _: (), lambda n: range(8) if n < 4 else range(8, 16)], ids=["unknown", "known"]
+)
+def test_sweeps_of_other_gpus_of_one_machine_have_other_cores(near):
+    whole = gpus(8, cores=near)
+    halves = [
+        replace(
+            whole,
+            gpus=tuple(whole.gpus[n] for n in numbers),
+            num_devices=4,
+            machine_gpus=whole.gpus,
+        )
+        for numbers in ((3, 2, 1, 0), (4, 5, 6, 7))
+    ]
+    grants = [slots.take(1) for slots in map(shared, halves) for _ in range(4)]
+    cores = [core for grant in grants for core in grant.cores]
+    assert [grant.visible_devices for grant in grants] == [
+        f"GPU-{n}" for n in (3, 2, 1, 0, 4, 5, 6, 7)
+    ]
+    assert sorted(cores) == list(range(15))
+
+
+def test_sweeps_side_by_side_begin_on_other_cores():
+    one, other = (shared(cpu_devices(16), cores=(0, 1)) for _ in range(2))
+    other.mark_taken(["cpu-device-0"])
+    assert (one.take(1).cores, other.take(1).cores) == ((0,), (1,))
 
 
 @pytest.mark.parametrize(
