@@ -273,7 +273,7 @@ def _refuse_wrong_items(
         return
     cause = "are its rates of one rank, and the items of all?"
     if abs(factor / max(2, round(factor)) - 1) <= WIDEST_APART:
-        cause = "are the items of one rank, and its rates of all?"
+        cause = "are the items of one rank, and its rates of all, or does it evaluate in between?"
     elif factor > 1:
         cause = "does it evaluate, save or print late in between?"
     raise NothingReadError(
@@ -475,12 +475,11 @@ def _other_number(
     summary = printed.summary
     if asked is None or are_other(spec.item, summary.item):
         return
-    num = summary.items_per_step or printed.curve.items_by_rates
-    if num is None and summary.mean:
-        fit = printed.curve.items_by_means(window.start_s)
-        if fit and fit.misfit <= WIDEST_MISFIT:
-            num = fit.items_per_step
-    if num is not None and abs(asked / num - 1) > curve.TOLERANCE:
+    num, apart = summary.items_per_step or printed.curve.items_by_rates, curve.TOLERANCE
+    fit = printed.curve.items_by_means(window.start_s)
+    if num is None and summary.mean and fit:
+        num, apart = fit.items_per_step, max(apart, fit.misfit)
+    if num is not None and abs(asked / num - 1) > apart:
         yield (
             f"command.items_per_step is {asked:.6g}, and by what the program prints a step has "
             f"{num:.6g}; does it count all GPUs, and the batches that are accumulated?"

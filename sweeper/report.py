@@ -58,15 +58,17 @@ def first_unread(log: str, read: str, again: str) -> list[str]:
     """
     said = "the first trial has no number, and nothing more is started; "
     choices: list[str] = []
+    refused: list[tuple[float | None, float | None]] = []
     with suppress(LogError):
         lines = log_text(Path(log)).lines
-        refused: list[tuple[float | None, float | None]] = []
         with suppress(ReadError):  # its pattern takes too long for this log
             refused = _numbers(readings_of(read, lines, Path(log).parent, ranks_of(lines)))
         for choice in search(lines).choices:
             if choice.read != read and _numbers(choice.readings) != refused:
                 choices.append(f"{again} {choice.overrides}")
     then = "then repeat the command with the same settings"
+    if any(map(any, refused)) and not choices:  # why these do not count was said
+        return [f"{said}give what its message asks for, as {again} command.items_per_step=64"]
     if not choices:
         return [
             f"{said}write a pattern for its last lines, as {again} 'read=regex:img/s ([0-9.,]+)'"

@@ -485,6 +485,9 @@ def test_items_per_step_that_the_program_denies_are_doubted():
         "command.items_per_step is 16, and by what the program prints a step has 64"
     )
     assert measured(MEANS, lines, items=64, items_per_step="64").doubts == ()
+    rough = [(9.0 + n, f"step {n} avg {64 + 64 * (n > 20)}") for n in range(1, 40)]
+    (doubt,) = measured(MEANS, rough, items=16, items_per_step="16").doubts
+    assert doubt.startswith("command.items_per_step is 16, and by what the program prints a step")
 
 
 def test_lines_without_steps_stand_for_any_number_of_them():
