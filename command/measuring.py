@@ -145,14 +145,15 @@ def measured_by(run: ProgramRun, items_per_step: float | None) -> MeasuredProgra
         raise NothingReadError(_instead(printed))
     item = label(spec, summary.item, is_known=is_known, is_reported=items_per_step is None)
     doubts = []
-    if window.calls.in_bursts and window.num_measured < FEWEST_BURSTS:
+    num_measured = len(window.calls.durations_s) - window.num_warm_up
+    if window.calls.in_bursts and num_measured < FEWEST_BURSTS:
         doubts.append(FEW_BURSTS)
     doubts += [
         *curve.doubts(printed.curve, window.calls),
         *filter(None, [of_phases]),
         *_of_items(spec, item, is_known=is_known),
         *_other_number(spec, printed, window, items_per_step),
-        *([] if items_per_step else _doubt_of_part(window)),
+        *_doubt_of_part(window),
         *misfits,
         *_apart(printed, said, both, window, item),
         *([EVALUATES] if _evaluates(printed, window) else []),
@@ -223,10 +224,6 @@ class _Window:
     @property
     def span_s(self) -> float:
         return self.end_s - self.calls.arrivals_s[0]
-
-    @property
-    def num_measured(self) -> int:
-        return len(self.calls.durations_s) - self.num_warm_up
 
     @property
     def length_s(self) -> float:

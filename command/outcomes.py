@@ -66,11 +66,8 @@ def last_error(lines: Sequence[str]) -> str:
     for places in (of_rank, causes, own, errors, others):
         if places:
             place = places[-1]
-            is_bare = place > 0 and re.fullmatch(r"[\w.]+:?\s*", texts[place])
-            above = ""
-            if is_bare and places is not others:
-                above = texts[place - 1].strip()
-            if above:
+            above = texts[place - 1].strip() if place > 0 and places is not others else ""
+            if above and re.fullmatch(r"[\w.]+:?\s*", texts[place]):
                 return f"{lines[place]} ({above})"
             return lines[place]
     return ""
