@@ -104,6 +104,7 @@ class Report:
     store_url: str
     is_simulated: bool
     num_finished_earlier: int  # trials that needed no attempt
+    num_decided_earlier: int  # trials that were not worth one, by what others reached
     ran: Ran
     conclusions: Sequence[str] = ()  # of a budget: what is the fastest, and what was not tried
 
@@ -122,6 +123,7 @@ class Report:
             "not started": ran.num_not_started,
             "cut off": ran.num_cut_off,
             "finished earlier": self.num_finished_otherwise,
+            "not worth running": self.num_decided_earlier,
         }
         parts += [f"{count} {what}" for what, count in others.items() if count]
         text = ", ".join(parts) or "nothing to run"

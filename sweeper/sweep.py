@@ -299,7 +299,10 @@ def _measure(
         name=name,
         store_url=config.store.url,
         is_simulated=sweep.inventory.kind is DeviceKind.SIMULATED_GPU,
-        num_finished_earlier=sum(trial.num_repeats == 0 for trial in planned.plan.trials),
+        num_finished_earlier=sum(
+            trial.num_repeats == 0 and not trial.is_decided for trial in planned.plan.trials
+        ),
+        num_decided_earlier=sum(trial.is_decided for trial in planned.plan.trials),
         ran=runner.ran,
         conclusions=conclusions(planned.races, planned.budget),
     )
