@@ -4,7 +4,6 @@ software of their environments in words.
 
 import hashlib
 import json
-import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -384,14 +383,9 @@ def _outcome(attempt: Mapping[str, Any]) -> str:
     return str(Outcome.INVALID if attempt["outcome"] == Outcome.COMPLETED else attempt["outcome"])
 
 
-_COUNTS_ITEMS = re.compile(r"[<,]items(?:_per_step)?[>=]")  # of a pattern, or of JSON
-
-
 def _is_unconfirmed(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the rate is the program's, and neither items that it counts confirm it nor
-    steps whose items are given.
-    """
-    if trial["engine"] != Engine.command or _COUNTS_ITEMS.search(trial.get("read") or ""):
+    """Return whether only the program says how many items a step has, or it prints no steps."""
+    if trial["engine"] != Engine.command:
         return False
     for attempt in attempts:
         is_counted = trial.get("items_per_step") and attempt["median_step_s"] is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -278,44 +279,47 @@ def program_notes(results: Iterable[Result]) -> list[str]:
 
 def reported_notes(results: Iterable[Result]) -> list[str]:
     """Say which numbers programs reported themselves, so that nothing is known of their steps."""
-    which = _counted_of([result.is_reported for result in with_number(results)])
+    having = list(with_number(results))
+    which = _counted_of(sum(result.is_reported for result in having), len(having))
     if which:
         return [f"as reported by the program, whose steps were not timed: {which}"]
     return []
 
 
-def _counted_of(marked: Sequence[bool]) -> str:
+def _counted_of(num: int, num_all: int) -> str:
     """Return `all numbers` or `2 of 3 numbers`; empty for none."""
-    if not any(marked):
-        return ""
-    if all(marked):
-        return "all numbers"
-    return f"{sum(marked)} of {counted(len(marked), 'number')}"
+    if num == num_all:
+        return "all numbers" if num else ""
+    return f"{num} of {counted(num_all, 'number')}" if num else ""
 
 
 _FLAT = 1.1  # speed-up on several GPUs
+_COUNTS_ITEMS = re.compile(r"[<,]items(?:_per_step)?[>=]")  # of a pattern, or of JSON
 
 
 def unconfirmed_notes(results: Iterable[Result]) -> list[str]:
-    """Say which rates nothing confirms: one that is wrong by a constant factor goes unseen."""
+    """Say which rates nothing confirms: one that is wrong by a constant factor goes unseen. Items
+    that a program counts confirm its rate, but may be those of one GPU, too.
+    """
     having = list(with_number(results))
-    which = _counted_of([result.is_unconfirmed for result in having])
-    if not which:
-        return []
-    do = "print steps and give"
-    unconfirmed = [result for result in having if result.is_unconfirmed]
-    if all("<step>" in one.spec.read or one.quotable[0]["median_step_s"] for one in unconfirmed):
-        do = "give"
-    note = (
-        f"rates are as the program printed them, and nothing confirms them: {which}; to have them "
-        f"checked, {do} command.items_per_step"
-    )
-    for result in unconfirmed:
+    own = [result for result in having if result.is_unconfirmed]
+    rated = [result for result in own if not _COUNTS_ITEMS.search(result.spec.read)]
+    said = []
+    if which := _counted_of(len(rated), len(having)):
+        do = "print steps and give"
+        if all("<step>" in one.spec.read or one.quotable[0]["median_step_s"] for one in rated):
+            do = "give"
+        said.append(
+            f"rates are as the program printed them, and nothing confirms them: {which}; to have "
+            f"them checked, {do} command.items_per_step"
+        )
+    for result in own:
         is_flat = result.speed_up is not None and result.speed_up < _FLAT
         if is_flat and result.num_gpus > 1 and not result.spec.per_gpu:
             devices = result.environment.devices
-            return [f"{note}; where each of N {devices} prints its own, give command.per_gpu=true"]
-    return [note]
+            said.append(f"where each of N {devices} prints its own, give command.per_gpu=true")
+            break
+    return ["; ".join(said)] if said else []
 
 
 def sweep_notes(results: Iterable[Result]) -> list[str]:

@@ -111,7 +111,12 @@ def test_a_rate_that_nothing_confirms_is_said_to_be_the_programs_word(
 
 @pytest.mark.parametrize(
     ("of_two", "axes", "is_said"),
-    [(102.0, {}, True), (180.0, {}, False), (102.0, {"per_gpu": True}, False)],
+    [
+        (102.0, {}, True),
+        (102.0, {"read": r"regex:seen (?P<items>\d+)"}, True),
+        (180.0, {}, False),
+        (102.0, {"per_gpu": True}, False),
+    ],
 )
 def test_a_flat_curve_of_printed_rates_leads_to_the_rate_of_one_gpu(
     analysis, of_two, axes, is_said

@@ -224,9 +224,11 @@ def test_means_of_a_run_so_far_tell_items_and_lines_tell_time(items_per_step):
 
 def test_the_output_may_say_how_many_items_a_step_has():
     text = TF_CNN.replace("Step", "Batch size:  48 global\\nStep")
-    result, _ = run(spec_of(script(text), MEANS_AND_TOTAL))
+    result, _ = run(spec_of(script(text.replace("64 *", "48 *")), MEANS_AND_TOTAL))
     found = result.measurement
     assert found.throughput * found.window_s / found.num_steps == pytest.approx(48)
+    denied, _ = run(spec_of(script(text), MEANS_AND_TOTAL), "denied")
+    assert "by its rates and the items that it counts" in denied.message, "means of 64 deny it"
 
 
 def test_a_number_that_is_not_finite_at_the_end_is_unknown():
