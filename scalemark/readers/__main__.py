@@ -46,9 +46,7 @@ _COLUMNS = ("reader", "number", "readings", "first", "last", "item", "of")
 def main(
     arguments: Sequence[str] | None = None, *, program: str = "python -m scalemark.readers"
 ) -> int:
-    """Return 0 where one number is the speed, 1 where none is or several may be it, 2 where the
-    file is no text.
-    """
+    """Return 0 where one number is the speed, 1 where none or several may be, 2 for no text."""
     if sys.stdout is None:
         print(f"{program}: there is no standard output to write to", file=sys.stderr)
         return UNREADABLE

@@ -374,8 +374,8 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             is_of_window = role.name in words.OF_ITEMS and _ENDS_WITH_WINDOW.search(label)
             if is_of_run or is_beside or is_of_bar or is_of_window:
                 role = replace(role, is_mean=True)
-            is_of_several = counted and role.name in ("step_s", "step_ms")
-            yield role, label, unit, match, counted[1] if counted and is_of_several else ""
+            is_time = role.name in ("step_s", "step_ms")
+            yield role, label, unit, match, counted[1] if counted and is_time else ""
             break
 
 
@@ -397,11 +397,7 @@ def labels_before(line: str, place: int) -> Iterator[str]:
         yield label[max(others, default=0) :].lstrip()
     else:
         yield label[numbers[-1].end() :].lstrip()
-        begins = [0, *(match.end() for match in numbers)]
-        names = [
-            label[begin : match.start()].strip()
-            for begin, match in zip(begins, numbers, strict=False)
-        ]
+        names = map(str.strip, _AFTER_NUMBER.split(label)[: len(numbers)])
         is_rate = any(words.role_of(name) for name in names if not name.endswith("("))
         if not is_rate and not re.search(r"[:=]\s*\S", label):
             yield label.lstrip()  # of another number, with its name

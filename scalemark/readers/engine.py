@@ -159,11 +159,9 @@ def _derive(column: Column, lines: Sequence[str]) -> None:
     build = _Builder(column, lines)
     for lead, label in _labels(column):
         pattern = build.pattern(label)
-        if lead and pattern:
-            pattern = f"{lead}{pattern}"
-        if pattern and _reads_alone(pattern, build.group, column, lines):
+        if pattern and _reads_alone(lead + pattern, build.group, column, lines):
             column.role = replace(column.role, is_mean=build.group.startswith(MEAN))
-            column.pattern = pattern
+            column.pattern = lead + pattern
             return
 
 
@@ -290,9 +288,7 @@ class _Builder:
         return more
 
     def _is_mean_by(self, more: Mapping[str, str], texts: Sequence[str]) -> bool:
-        """Return whether rate times time since the begin grows as the steps or the items do; such
-        a rate is read as a mean.
-        """
+        """Return whether a rate is a mean: times the time so far it grows as steps or items do."""
         counted = more.get("items") or self._step
         if counted is None:
             return False

@@ -83,8 +83,7 @@ class StepCounter:
         return self._num_falls > max(_FEW_FALLS, self._num_rises)
 
     def count(self, step: int, epoch: int | None = None, epoch_steps: int = 0) -> int | None:
-        """Return the steps done so far; None for a step that was counted, as by another rank, and
-        for one of an evaluation.
+        """Return the steps done so far; None for one that was counted, or of an evaluation.
 
         `epoch_steps` is how many an epoch has; 0: it is taken from the lines.
         """
@@ -315,10 +314,8 @@ def _last(key: str) -> str:
 
 
 def is_in_the_midst(values: Mapping[str, str]) -> bool:
-    """Return whether a line of Hugging Face's Trainer has the tokens that were seen so far.
-
-    `Trainer.log` adds them over the time since it began. They are gathered from all processes,
-    unlike those of the end, which has its samples, too.
+    """Return whether a line of Hugging Face's Trainer has the tokens of all processes so far; those
+    of its end are of one, and it has samples, too.
     """
     so_far = {"train_tokens_per_second", "num_input_tokens_seen"}
     return so_far <= values.keys() and "train_samples_per_second" not in values

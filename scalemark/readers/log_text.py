@@ -19,7 +19,6 @@ _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]|[\x00-\x07\x0b-\x1f\x7f]"
 )
 
-
 _NAMED_RANKS = re.compile(  # as launchers put them before lines
     r"""\s*(?:
       \[(?:(?P<local>default)|rank|xla:)\s?(?P<torch>\d+)(?:\|\d+)?\]:? # torchrun, PyTorch
@@ -96,10 +95,8 @@ def ranks_of(lines: Sequence[str]) -> int | None:
 
 
 class Lines:
-    """Cuts bytes as they arrive into lines without escapes, of bounded length.
-
-    A line is as old as its last character: bars that begin with what ends a line, as those of tqdm
-    and Keras 3, wait for the next one to be ended.
+    """Cuts bytes as they arrive into lines without escapes, of bounded length. A line is as old as
+    its last character: bars of tqdm and Keras 3 wait for the next one to be ended.
     """
 
     def __init__(self) -> None:

@@ -101,10 +101,7 @@ class Search:
 
 
 def search(lines: Sequence[str], path: Path | None = None) -> Search:
-    """Return what may be the speed of training: the first is the one to propose.
-
-    `path` is the folder of what a program left, or one file of it.
-    """
+    """Return what may be the speed, the one to propose first, also in the file or folder `path`."""
     results = _of_results(path) if path and path.is_file() else None
     if results:
         return Search(fits=(results,))
@@ -161,8 +158,8 @@ def _of_results(file: Path) -> FoundReader | None:
 
 
 def _of_one_rank(lines: Sequence[str], most_ranks: int | None) -> tuple[list[str], int]:
-    """Return the lines without what a launcher puts before them; of several ranks those of one:
-    the first that prints more than half as much as the one that prints most. And how many do.
+    """Return the lines of one rank without what a launcher puts before them, and how many ranks
+    print: more than half as much as the one that prints most.
     """
     named = [named_rank(line, most_ranks) for line in lines]
     counts = Counter(rank for rank, _ in named if rank is not None)

@@ -45,7 +45,6 @@ SECONDS = {
 _DURATION = re.compile(r"(.*?[\d.])\s*([a-zµ]+)")
 _CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
-
 _GROUPS = re.compile(r"(?<=\d)['\u2019\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _SPACED = re.compile(  # behind a number, a bound, or what a rate is called: nothing else claims it
     r"((?:\d|[|,;(]|/s(?:ec)?\b\s?[:=]?|throughput\s?[:=]?|speed\s?[:=]?"
@@ -141,9 +140,7 @@ def multiple_beside(line: str, start: int, end: int) -> str:
 
 
 def multiple_of(unit: str) -> tuple[str, str]:
-    """Return the multiple of a unit as a number has it, and the unit without: k and images/s of
-    `k images/s`, `10^3 images/s` or `images/s (thousands)`.
-    """
+    """Return the multiple of a unit, and the unit without: k and images/s of `10^3 images/s`."""
     match = _MULTIPLE_OF_UNIT.search(unit)
     if not match:
         return "", unit
