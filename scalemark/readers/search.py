@@ -149,12 +149,10 @@ def _of_results(file: Path) -> FoundReader | None:
         return None
     read = f"json:{file.name}"
     try:
-        readings = readings_of(read, (), file.parent)
+        found = FoundReader(read=read, readings=readings_of(read, (), file.parent), file=file.name)
     except ReadError:
         return None
-    if not any(reading.has_rate for reading in readings):
-        return None
-    return FoundReader(read=read, readings=readings, file=file.name)
+    return found if found.rated else None
 
 
 def _of_one_rank(lines: Sequence[str], most_ranks: int | None) -> tuple[list[str], int]:
@@ -167,8 +165,7 @@ def _of_one_rank(lines: Sequence[str], most_ranks: int | None) -> tuple[list[str
     talkative = [rank for rank, count in counts.items() if 2 * count > most]
     numbers = [rank for rank in talkative if isinstance(rank, int)]
     kept = min(numbers, default=next(iter(talkative), None))
-    texts = [text for rank, text in named if rank in (None, kept)]
-    return texts, max(1, len(talkative))
+    return [text for rank, text in named if rank in (None, kept)], max(1, len(talkative))
 
 
 def _rank(reader: FoundReader) -> int:

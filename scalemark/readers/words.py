@@ -168,9 +168,7 @@ def is_rate(value: float | None) -> TypeGuard[float]:
 def whole(text: str) -> int | None:
     """Return a number without a fraction, as a step is."""
     value = number(text)
-    if value is None or not math.isfinite(value) or value != int(value):
-        return None
-    return int(value)
+    return int(value) if value is not None and value.is_integer() else None
 
 
 def seconds(text: str) -> float | None:
@@ -237,10 +235,7 @@ COUNTED = re.compile(
 )
 """A number of steps that a time is of, as in `time/100 steps: 35.2s` or `100 steps take 0.7 s`."""
 
-_SHORT = {
-    **{"tps": "tokens", "tgs": "tokens", "wps": "words"},
-    **{"sps": "samples", "fps": "frames", "ups": "steps"},
-}
+_SHORT = {"tps": "tokens", "tgs": "tokens", "wps": "words", "sps": "samples", "fps": "frames"}
 _FILMED = _set("video clip render camera display movie")  # their fps is a property of theirs
 _BARE = _set("throughput ips rate speed")
 _SPEEDS = _set("rate speed")
@@ -402,11 +397,8 @@ def counted_item(label: str) -> str:
     """Return the item of a count as `consumed samples` or `total_timesteps`; empty: it is none."""
     words = words_of(label)
     items = [_ITEM_OF[word] for word in words if word in _ITEM_OF]
-    others = [word for word in words if word not in _ITEM_OF and word not in _GROWING]
-    is_known = all(word in _NEUTRAL for word in others)
-    if items and is_known and role_of(label) is None:
-        return items[0]
-    return ""
+    is_known = {*_ITEM_OF, *_GROWING, *_NEUTRAL}.issuperset(words)
+    return items[0] if items and is_known and role_of(label) is None else ""
 
 
 def phase_of(text: str) -> str:
@@ -473,6 +465,8 @@ def _short(words: Sequence[str]) -> str | None:
     for word in words:
         if word in _SHORT and not _FILMED.intersection(words):
             return _SHORT[word]
+        if word == "ups":
+            return "steps"
     bare = [
         word for word in words if word not in _GPU and word not in ("per", "s", "sec", "second")
     ]
@@ -491,10 +485,8 @@ def _numerator(words: Sequence[str]) -> str | None:
         name = "steps" if word in _STEPS else _ITEM_OF.get(word)
         if name is None or (place and words[place - 1] == "per"):
             continue
-        after = place + 1
-        while after < len(words) and (words[after] in ("per", "train") or words[after] in _GPU):
-            after += 1
-        is_seconds = after < len(words) and SECONDS.get(words[after]) == 1.0
+        after = [other for other in words[place + 1 :] if other not in {"per", "train", *_GPU}]
+        is_seconds = bool(after) and SECONDS.get(after[0]) == 1.0
         is_time = name == "steps" and "per" not in words and _NAMED_TIME.intersection(words[:place])
         if is_seconds and not is_time:
             return name
