@@ -165,7 +165,6 @@ def _rises_once(steps: Sequence[float]) -> bool:
 
 
 _MOST_RATES = 24  # of a line
-_MOST_LABEL = 60
 _MOST_BEGIN = 40
 _MOST_NUMBERS = 5  # in a row, between which only units stand
 APART = 1.05  # columns whose medians differ by less say the same
@@ -197,7 +196,6 @@ _IS_NAME = re.compile(rf"[\w/]*['\"]?\s*[:=](?!\s+(?!{words.NOT_FINITE})[A-Za-z]
 _OF_NUMBER_BEFORE = re.compile(r"^(?:[A-Za-z]+/s(?:ec)?(?:/\w+)?|[KMGTP]?FLOP[Ss]?)[\s|]+")
 _IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IGNORECASE)
 _CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×*])\s*$", re.I)
-_OF_BARS = ("it/s", "s/it")
 _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     rf"(?:\d(?![\d.]*(?:-(?:gpu|device|chip)s?|\s(?:gpus|devices|chips))\b)|\b{words.NOT_FINITE}\b)"
     # and what it counts, where a name follows
@@ -369,7 +367,7 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
                 role = replace(role, per_gpu=True)
             is_of_run = _SINCE_BEGIN.match(line, end + len(unit))
             is_beside = before.count("(") > before.count(")") and not words.words_of(label)
-            is_of_bar = is_of_bar or unit.strip() in _OF_BARS
+            is_of_bar = is_of_bar or unit.strip() in ("it/s", "s/it")
             # over a window that is longer than a line's
             is_of_window = role.name in words.OF_ITEMS and _ENDS_WITH_WINDOW.search(label)
             if is_of_run or is_beside or is_of_bar or is_of_window:
@@ -386,7 +384,7 @@ def role_of(label: str, unit: str) -> words.Role | None:
 
 def labels_before(line: str, place: int) -> Iterator[str]:
     """Yield the text before a number: after the number before it, and with that one."""
-    begin = line[max(0, place - _MOST_LABEL) : place]
+    begin = line[max(0, place - words.MOST_LABEL) : place]
     bare = begin.rstrip(" \t:='\"|>")
     bounds = [match.end() for match in _BOUNDARY.finditer(bare)]
     label = begin[bounds[-1] :] if bounds else begin

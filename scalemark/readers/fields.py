@@ -113,9 +113,7 @@ class StepCounter:
     @property
     def before(self) -> int:
         """Return the steps before their numbers began anew; 0 where those of epochs are printed."""
-        if self._epoch is None:
-            return self._lines.before
-        return 0
+        return self._lines.before if self._epoch is None else 0
 
     @property
     def unsure(self) -> int:

@@ -94,10 +94,8 @@ class Search:
     @property
     def choices(self) -> list[FoundReader]:
         """Return what reads the log: several where the user has to choose."""
-        chosen = list(self.fits[:1])
-        if self.is_unsure:
-            chosen += [fit for fit in self.fits[1:] if fit.candidate and fit.like]
-        return chosen
+        others = self.fits[1:] if self.is_unsure else ()
+        return [*self.fits[:1], *(fit for fit in others if fit.candidate and fit.like)]
 
 
 def search(lines: Sequence[str], path: Path | None = None) -> Search:

@@ -135,7 +135,7 @@ def multiple_beside(line: str, start: int, end: int) -> str:
     behind = _MULTIPLE_BEHIND.match(line, end)
     if behind:
         return multiple_of(line[behind.start() :].lstrip())[0]
-    before = _MULTIPLE_BEFORE.search(line, max(0, start - _MOST_LABEL), start)
+    before = _MULTIPLE_BEFORE.search(line, max(0, start - MOST_LABEL), start)
     return multiple_of(f"×{before[0]}")[0] if before else ""
 
 
@@ -220,7 +220,7 @@ _MULTIPLE_BEFORE = re.compile(  # of no other number, unless it has a name
     rf"(?<![\w^.,])(?:(?<![\d.]\s)|(?=[^\d]+[:=]\s*$)){_BARE_MULTIPLE}[\s_-]?{_PER_S}[)\]]?\W{{0,3}}$"
     rf"|{_PER_S}\s?{_IN_BRACKETS}\W{{0,3}}$"
 )
-_MOST_LABEL = 60  # characters before a number
+MOST_LABEL = 60  # characters before a number
 _OF_ONE_KIND = (
     _set("tokens words"),  # fairseq counts tokens and says words
     EXAMPLES | {"images", "sequences", "sentences"},
@@ -352,11 +352,7 @@ def are_of_one_kind(item: str, other: str) -> bool:
 
 def seconds_per_step(name: str, amount: float) -> float:
     """Return the seconds of a step from a rate of steps, as its name says: steps_per_s, step_ms."""
-    if name == "steps_per_s":
-        return 1 / amount
-    if name == "step_ms":
-        return amount / 1e3
-    return amount
+    return {"steps_per_s": 1 / amount, "step_ms": amount / 1e3}.get(name, amount)
 
 
 def chosen(roles: Mapping[str, Role | None], item: str) -> tuple[str, Role] | None:

@@ -74,9 +74,7 @@ class HuggingFaceReader(Reader):
     def read_file(self, path: Path) -> Reading | None:
         """Return what a results file, or the last entry of a trainer's state, says of the run."""
         content = json_of(read_text(path))
-        history = None
-        if isinstance(content, dict):
-            history = content.get("log_history")
+        history = content.get("log_history") if isinstance(content, dict) else None
         for entry in history if isinstance(history, list) else ():
             if isinstance(entry, dict) and "train_runtime" in entry:
                 content = entry
