@@ -310,11 +310,7 @@ def _of_better_clock(
     """Return the window by the arrival of lines, where these deny what the program says."""
     if both is None or not _are_comparable(printed, said) or not both.lines_count:
         return said
-    try:
-        calls = printed.curve.calls(said.calls.items_per_step, by_lines=True)
-    except curve.CurveError:  # the program's own time is all there is
-        return said
-    return _window(spec, calls)
+    return _window(spec, printed.curve.calls(said.calls.items_per_step, by_lines=True))
 
 
 def _with_means(window: _Window, printed: curve.PrintedNumbers) -> tuple[_Window, Sequence[str]]:
