@@ -300,7 +300,8 @@ def _doubt_of_part(window: _Window) -> Iterator[str]:
 
 def _are_comparable(printed: curve.PrintedNumbers, said: _Window) -> bool:
     """Return whether the program says how long its steps took, and how many a line stands for."""
-    is_counted = printed.curve.has_steps or printed.summary.items_per_step
+    items = printed.summary.items_per_step
+    is_counted = printed.curve.has_steps or (items and items == said.calls.items_per_step)
     return bool(is_counted) and not said.calls.is_fitted
 
 

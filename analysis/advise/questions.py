@@ -136,9 +136,13 @@ def axes_apart(settings: Sequence[Mapping[str, object]]) -> list[str]:
     for axis in axes:
         if len({str(each.get(axis)) for each in settings}) > 1:
             apart.append(axis)
-    for axis in _FOLLOWERS.keys() & set(apart):
-        apart = [each for each in apart if each not in _FOLLOWERS[axis]]
-    return apart
+    following = set()
+    for axis, followers in _FOLLOWERS.items():
+        for follower in followers:
+            pairs = {(str(each.get(axis)), str(each.get(follower))) for each in settings}
+            if axis in apart and len(pairs) == len({first for first, _ in pairs}):
+                following.add(follower)
+    return [axis for axis in apart if axis not in following]
 
 
 _FOLLOWERS = {"precision": OF_PRECISION, "model": ("learning_rate",)}

@@ -69,7 +69,7 @@ _LOADS_ANY = re.compile(  # modules or scripts whose names are made while it run
     rb"|walk_packages|iter_modules|subprocess|Popen|(?:exec|execfile|system|popen)\()"
     rb"|\$(?:\{\w+\}\w*|\w+)\.py\b|\bpython[\d.]*(?:\s+-[^\sm]\S*)*\s+(?:-m\s+)?[\w.\"']*\$"
 )
-_OF_AXIS = re.compile(r"\{\w+\}")
+_OF_AXIS = re.compile(r"\{[^{}]+\}")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _ASSIGNED = re.compile(r"^\s*(?:export\s+)?(\w+)\s*[:?]?=\s*[\"']?([^\s\"']*)", re.MULTILINE)
 _REFERRED = re.compile(r"\$(?:\{(\w+)\}|\((\w+)\)|(\w+))")

@@ -315,9 +315,7 @@ def is_other(line: str) -> str:
     validation = _VALIDATION.search(line)
     if validation:
         return validation[0].strip(" ([)]:")
-    if "%|" in line:
-        return other_of(line[:_MOST_BEGIN])
-    return words.phase_of(_begin(line))
+    return words.phase_of(_begin(line)) or (other_of(line[:_MOST_BEGIN]) if "%|" in line else "")
 
 
 def _begin(line: str) -> str:

@@ -477,6 +477,14 @@ def test_samples_per_second_are_not_divided_by_tokens_per_step():
     assert found.measurement.throughput == pytest.approx(51200)
 
 
+def test_lines_without_a_step_stand_for_the_items_that_they_count_and_not_for_one_step():
+    """A bug: of lines for five steps each, 64 items a step made 633 items/s of 3,168."""
+    lines = [(0.1 * n, f"items {320 * n} rate {3200 + n % 3}") for n in range(1, 30)]
+    read = r"regex:items (?P<items>\d+) rate (?P<throughput>\d+)"
+    found = measured(read, lines, items=64, items_per_step="64")
+    assert found.measurement.throughput == pytest.approx(3200, rel=0.01)
+
+
 def test_items_per_step_that_the_program_denies_are_doubted():
     """Its four GPUs were forgotten."""
     lines = [(9.0 + n, f"step {n} avg {64 * n / (9 + n)}") for n in range(1, 40)]

@@ -46,6 +46,13 @@ def test_scripts_side_by_side_are_one_software_and_others_are_refused():
     assert "`python a.py --x` and `python ../other/d.py --x` have different" in str(refused.value)
 
 
+def test_scripts_that_an_expression_names_are_one_software():
+    for num in (2, 4):
+        Path(f"train_{num}.py").write_text(f"{num}")
+    specs = [spec_of("python train_{num_gpus*2}.py {num_gpus}", num_gpus=num) for num in (1, 2)]
+    assert described(*specs)[0]
+
+
 def test_a_python_that_is_not_found_is_doubted():
     _, (doubt,) = described(spec_of("env docker run image train.py"))
     assert doubt.startswith("`env docker run image train.py`: what docker runs is in another place")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from scalemark.readers.fields import FieldReader, ObjectReader, is_in_the_midst, metrics_of
+from scalemark.readers.fields import NAMES, FieldReader, ObjectReader, is_in_the_midst, metrics_of
 from scalemark.readers.kinds.bars import BarReader
 from scalemark.readers.log_text import json_of, read_text
 from scalemark.readers.opening import Reader, Reading
@@ -90,7 +90,7 @@ class HuggingFaceReader(Reader):
             return None
         name, role = best
         self._has_total = True
-        fields = {key: text for key, text in values.items() if key not in (name, "step")}
+        fields = {key: text for key, text in values.items() if key != name and key not in NAMES}
         reading = FieldReader().reading({**fields, "total": values[name]})
         return reading and replace(
             reading,

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from analysis.advise.questions import questions
+from analysis.advise.questions import axes_apart, questions
 from analysis.commands.advise import heading
 from scalemark.records.trial import AXES, PROGRAM_AXES, STRATEGY_AXES, WORK
 from tests.analysis.made import made
@@ -37,6 +37,14 @@ def test_every_axis_is_work_or_a_way_to_do_it():
     )
     known = [*WORK, *PROGRAM_AXES, *STRATEGY_AXES, *devices, *ways, *measuring]
     assert sorted(known) == sorted(AXES)
+
+
+def test_what_follows_from_a_model_is_told_apart_where_it_does_not():
+    settings = [{"model": "a", "learning_rate": 0.1}, {"model": "b", "learning_rate": 0.01}]
+    assert axes_apart(settings) == ["model"]
+    assert axes_apart([*settings, {"model": "b", "learning_rate": 0.1}]) == [
+        *("model", "learning_rate")
+    ]
 
 
 def test_accumulation_is_a_choice_as_the_batch_is():
