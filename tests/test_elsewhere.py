@@ -136,8 +136,10 @@ def test_a_sweep_that_is_killed_while_it_waits_for_an_answer_leaves_no_job(slurm
     script = [sys.executable, str(PROJECT / "tests" / "tiny_sweep.py"), "-m", *TINY]
     waiting = ("squeue", "-h", "--states=pending", "--format=%j")
     with subprocess.Popen([*script, "launcher=slurm"], stderr=subprocess.DEVNULL) as sweep:
-        until(lambda: "scalemark-" in slurm_cluster.run(*waiting))
-        sweep.kill()
+        try:
+            until(lambda: "scalemark-" in slurm_cluster.run(*waiting))
+        finally:
+            sweep.kill()
     until(lambda: slurm_cluster.run(*waiting) == "")
 
 

@@ -86,7 +86,7 @@ def test_who_writes_keeps_other_writers_waiting_and_no_reader(db, monkeypatch):
 def test_who_stands_still_while_it_writes_keeps_nothing_and_may_try_again(
     postgresql_template_url, monkeypatch
 ):
-    monkeypatch.setattr("store.postgresql._IDLE_IN_TRANSACTION_S", 1)
+    monkeypatch.setattr("store.postgresql._IDLE_IN_TRANSACTION_S", 5)
     backends = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     writer, watcher = Writer(postgresql_template_url), open_for_reading(postgresql_template_url)
 

@@ -181,7 +181,7 @@ def test_the_real_process_says_in_a_sentence_what_it_lacks():
 def test_a_process_that_hangs_is_ended(tmp_path):
     file = tmp_path / "pid"
     script = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(3600)"
-    assert problem_of(script, within_s=1.0) == "nothing was measured within 1 s"
+    assert problem_of(script, within_s=10.0) == "nothing was measured within 10 s"
     with pytest.raises(ProcessLookupError):
         os.kill(int(file.read_text()), 0)
 
