@@ -271,11 +271,19 @@ class Column:
 
     @property
     def class_(self) -> tuple[bool, ...]:
-        """Order columns: items before steps, then many before one, and as their words say."""
-        is_of_items = self.role.name in words.OF_ITEMS
-        is_named, is_total, is_known, *others = self.role.merit
-        scope = (is_named, is_total, is_known, self.is_confirmed)
-        return (is_of_items, len(self.values) > 1, *scope, *others)
+        """Order columns: items before steps, many before one, all of it before a part."""
+        role = self.role
+        return (
+            role.name in words.OF_ITEMS,
+            len(self.values) > 1,
+            not role.is_bare_time,
+            role.is_total,
+            role.is_total or not role.extra,
+            self.is_confirmed,
+            not role.is_mean,
+            role.per_gpu is not True,
+            role.item not in ("", "items"),
+        )
 
     @property
     def merit(self) -> tuple[object, ...]:

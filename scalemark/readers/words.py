@@ -322,18 +322,6 @@ class Role:
     aside: str = ""  # the word by which it is the rate of something else than training
     extra: str = ""  # words whose meaning is not known
 
-    @property
-    def merit(self) -> tuple[bool, ...]:
-        """Order rates by their words: all of it before a part, windows before means."""
-        return (
-            not self.is_bare_time,
-            self.is_total,
-            self.is_total or not self.extra,
-            not self.is_mean,
-            self.per_gpu is not True,
-            self.item not in ("", "items"),
-        )
-
 
 TOKENS_SO_FAR = Role(name="throughput", item="tokens", per_gpu=False, is_mean=True)
 """The tokens of all GPUs since training began, over that time: `throughput` of LLaMA-Factory, and
@@ -356,12 +344,19 @@ def seconds_per_step(name: str, amount: float) -> float:
 
 
 def chosen(roles: Mapping[str, Role | None], item: str) -> tuple[str, Role] | None:
-    """Return the rate to read of several: items, the wanted one, then as their words say."""
+    """Return the rate to read of several: items, the wanted one, of all GPUs, no mean."""
 
-    def merit(named: tuple[str, Role]) -> tuple[object, ...]:
+    def merit(named: tuple[str, Role]) -> tuple[bool | int, ...]:
         _, role = named
-        is_wanted = bool(item) and role.item == item_of(item)
-        return (role.name in OF_ITEMS, is_wanted, role.merit, -_NAMES.index(role.name))
+        return (
+            role.name in OF_ITEMS,
+            bool(item) and role.item == item_of(item),
+            role.item != "items",
+            role.per_gpu is not True,
+            role.is_total,
+            not role.is_mean,
+            -_NAMES.index(role.name),
+        )
 
     usable = [
         (name, role)

@@ -133,6 +133,18 @@ def test_the_wanted_item_chooses_among_totals(item: str, throughput: float, per_
     assert (reading.throughput, reading.per_gpu) == (throughput, per_gpu)
 
 
+@pytest.mark.parametrize(
+    ("line", "throughput"),
+    [
+        ('{"throughput": 5120, "samples_per_second": 5}', 5120),
+        ('{"mean_tokens_per_s": 8000, "tokens_per_s_per_gpu": 1001}', 8000),
+    ],
+)
+def test_json_takes_the_first_rate_that_is_of_all_gpus(line: str, throughput: float):
+    (reading,) = read("json", line)
+    assert (reading.throughput, reading.per_gpu) == (throughput, None)
+
+
 def test_the_wanted_item_chooses_among_rates():
     line = '{"step": 1, "samples_per_sec": 8, "tokens_per_sec": 8192}'
     reading = open_reader("json", "tokens").read_line(line)
