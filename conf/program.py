@@ -154,7 +154,7 @@ def _misspelled(config: Config) -> str:
 def _useless(axis: axes.Axis, value: object) -> str:
     shown = as_typed(value)
     if axis.name in (*USED_BY_PROGRAMS, "seed"):
-        return f"{axis.name}={shown}: nothing uses it; write {{{axis.name}}} into the command"
+        return f"{axis.name}={shown}: {_nothing_uses(axis.name)}"
     return (
         f"{axis.name}={shown}: engine=command does not know it; an axis of your own has another "
         f"name, as +axes.my_{axis.name}={shown}"
@@ -232,7 +232,14 @@ def _secret_in(command: str) -> str:
 
 
 def _unused(name: str) -> str:
-    return f"axes.{name}: nothing uses it; write {{{name}}} into the command"
+    return f"axes.{name}: {_nothing_uses(name)}"
+
+
+def _nothing_uses(name: str) -> str:
+    return (
+        f"nothing uses it; write {{{name}}} into the command, or env {name.upper()}={{{name}}} "
+        "before it"
+    )
 
 
 def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator[str]:
@@ -271,11 +278,13 @@ def _problems(spec: TrialSpec, config: Config, used: frozenset[str]) -> Iterator
     if spec.hosts > 1 and not used & {"host_rank", "hosts", "num_hosts", "main_host"}:
         yield (
             f"hosts={spec.hosts}: nothing uses it, and each host would run the same; write "
-            "{host_rank}, {num_hosts} and {main_host} into the command"
+            "{host_rank}, {num_hosts} and {main_host} into the command, or env "
+            "HOST_RANK={host_rank} and so on before it"
         )
     on_cpu = spec.device_kind == DeviceKind.CPU_DEVICE  # GPUs it may count itself
     if on_cpu and spec.num_gpus > 1 and not used & {"num_gpus", "gpus_per_host"}:
         yield (
             f"num_gpus={spec.num_gpus}: nothing uses it, and CPU devices are no GPUs that a "
-            "program could count; write {num_gpus} into the command"
+            "program could count; write {num_gpus} into the command, or env NUM_GPUS={num_gpus} "
+            "before it"
         )

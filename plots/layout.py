@@ -425,7 +425,10 @@ def _unknown_mfu(results: Sequence[Result], show_command: str) -> list[str]:
             if result.axes["flops_per_item"]:
                 reason = "no undisturbed peak is known: run scalemark probe and read --sweep"
                 if not result.axes["precision"]:
-                    reason = "its precision is not known; give it, and {precision} in the command"
+                    reason = (
+                        "its precision is not known; give it, and {precision} in the command, or "
+                        "env PRECISION={precision} before it"
+                    )
         elif is_own(str(result.axes["model"])):
             reason = "the FLOPs of a model of your own are not counted"
         text = reason or f"log.txt of {show_command} {result.attempt_ids[-1]} says why"

@@ -81,7 +81,7 @@ def test_a_program_is_named_by_its_script(run, name):
     [
         ("", (), "wanted command="),
         ("python t.py {zreo}", ("+axes.zero=1",), r"\{zreo\} is no placeholder.*zero"),
-        ("python t.py", ("+axes.zero=1",), r"axes.zero: nothing uses it; write \{zero\}"),
+        ("python t.py", ("+axes.zero=1",), r"axes.zero: nothing .* or env ZERO=\{zero\} b"),
         ("x {a}", ("+axes.a=bs*num_gpus",), r"axes\.a=bs\*num_gpus: bs is no axis; wanted"),
         ("x {a}", ("+axes.a=a*num_gpus",), "axes.a: derived from itself"),
         ("x {a}", ("+axes.a=1//num_gpus//0",), "by zero"),
@@ -106,8 +106,8 @@ def test_a_program_is_named_by_its_script(run, name):
         ("python t.py", ("xla=on",), "xla=on: engine=command does not know it"),
         ("python t.py", ("model=vgg16",), "model=vgg16: engine=command runs a program of yours"),
         ("python t.py {seed}", ("+axes.seed=1",), "axes.seed: it is an axis already; write seed=1"),
-        ("python t.py", ("num_gpus=2",), r"num_gpus=2: nothing uses it.*\{num_gpus\}"),
-        ("python t.py", ("seed=2",), r"seed=2: nothing uses it; write \{seed\}"),
+        ("python t.py", ("num_gpus=2",), r"num_gpus=2: nothing uses it.* env NUM_GPUS=\{n"),
+        ("python t.py", ("seed=2",), r"seed=2: nothing .* or env SEED=\{seed\} before it"),
         (
             "python t.py",
             ("batch_size=8", "command.items_per_step=batch_size"),
@@ -143,7 +143,11 @@ def test_a_program_is_named_by_its_script(run, name):
             ("scaling=strong", "batch_size=10", "num_gpus=4"),
             "batch_size=10: scaling=strong splits it over num_gpus=4, which does not divide it",
         ),
-        ("python t.py", ("hosts=2", "num_gpus=2"), r"hosts=2: nothing uses it.*\{host_rank\}"),
+        (
+            "python t.py",
+            ("hosts=2", "num_gpus=2"),
+            r"hosts=2: nothing .* env HOST_RANK=\{host_rank\}",
+        ),
     ],
 )
 def test_what_means_nothing_is_refused_with_what_to_do(run, arguments, message):
