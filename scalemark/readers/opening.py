@@ -84,7 +84,8 @@ def open_reader(text: str, item: str = "", num_ranks: int | None = None) -> Read
     kind = _OTHER_NAMES.get(kind, kind)
     if kind not in KINDS:
         otherwise = f"choose one of {', '.join(KINDS)}, and `scalemark read LOG` says which"
-        meant = did_you_mean(kind.lower(), (*KINDS, *_OTHER_NAMES), otherwise)
+        of_other = did_you_mean(kind.lower(), _OTHER_NAMES, otherwise, form="bars")
+        meant = did_you_mean(kind.lower(), KINDS, of_other)
         raise ReadError(f"found read={quoted(kind, _MOST_QUOTED)}, which is no reader; {meant}")
     if colon and not argument:
         raise ReadError(f"found read={kind}: with nothing after the colon; {about(kind)}")
