@@ -445,7 +445,7 @@ def _unit_of_rate(column: str, said: ImportOptions) -> tuple[str, float]:
     nothing, and the multiple of it. Refuse a name that speaks of a time, or of another unit of
     time than seconds, or leaves open of how many GPUs it is.
     """
-    multiple, unit = multiple_of(f"×{column}" if column[:1].isdigit() else column)
+    multiple, unit = multiple_of(column, is_unit=column[:1].isdigit())
     factor = number(f"1{multiple}") or 1.0
     other = _OTHER_UNIT.search(column)
     if other:

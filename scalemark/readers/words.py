@@ -136,12 +136,14 @@ def multiple_beside(line: str, start: int, end: int) -> str:
     if behind:
         return multiple_of(line[behind.start() :].lstrip())[0]
     before = _MULTIPLE_BEFORE.search(line, max(0, start - MOST_LABEL), start)
-    return multiple_of(f"×{before[0]}")[0] if before else ""
+    return multiple_of(before[0], is_unit=True)[0] if before else ""
 
 
-def multiple_of(unit: str) -> tuple[str, str]:
-    """Return the multiple of a unit, and the unit without: k and images/s of `10^3 images/s`."""
-    match = _MULTIPLE_OF_UNIT.search(unit)
+def multiple_of(unit: str, *, is_unit: bool = False) -> tuple[str, str]:
+    """Return the multiple of a text, and the text without: k and images/s of `10^3 images/s`, and
+    of `1000 images/s` where all of it is a unit.
+    """
+    match = (_MULTIPLE_OF_UNIT if is_unit else _MULTIPLE_OF_TEXT).search(unit)
     if not match:
         return "", unit
     word = match["first"] or match["last"]
@@ -209,9 +211,12 @@ _THOUSAND = "1,?000(?:,?000)?"  # alone it is a count, as of `step 1000 samples/
 _OF_MULTIPLE = rf"(?:{_POWER}|{_THOUSAND})"
 _BARE_MULTIPLE = rf"(?:{_POWER}|(?<=[x×*(\[]){_THOUSAND}|(?<=[x×*]\s){_THOUSAND})"
 _IN_BRACKETS = rf"[(\[](?:in\s|[x×*]\s?)?(?P<last>{_OF_MULTIPLE})[)\]]"
-_MULTIPLE_OF_UNIT = re.compile(
-    rf"(?<![\w^.,])(?:[x×]\s?)?(?P<first>{_BARE_MULTIPLE})[\s_-]?(?={_PER_S})"
-    rf"|(?<=[A-Za-z])\s?{_IN_BRACKETS}"
+_MULTIPLE_OF_UNIT, _MULTIPLE_OF_TEXT = (
+    re.compile(
+        rf"(?<![\w^.,])(?:[x×]\s?)?(?P<first>{multiple})[\s_-]?(?={_PER_S})"
+        rf"|(?<=[A-Za-z])\s?{_IN_BRACKETS}"
+    )
+    for multiple in (_OF_MULTIPLE, _BARE_MULTIPLE)
 )
 _MULTIPLE_BEHIND = re.compile(
     rf"\s?(?:{_WORD_OF_MULTIPLE}|[(\[](?:[x×*]\s?)?{_OF_MULTIPLE})[\s_-]?(?={_PER_S})"
@@ -340,7 +345,9 @@ def are_of_one_kind(item: str, other: str) -> bool:
 
 def seconds_per_step(name: str, amount: float) -> float:
     """Return the seconds of a step from a rate of steps, as its name says: steps_per_s, step_ms."""
-    return {"steps_per_s": 1 / amount, "step_ms": amount / 1e3}.get(name, amount)
+    if name == "steps_per_s":
+        return 1 / amount
+    return amount / 1e3 if name == "step_ms" else amount
 
 
 def chosen(roles: Mapping[str, Role | None], item: str) -> tuple[str, Role] | None:
