@@ -363,9 +363,10 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             if _CLAIMED.search(label) or (role.name in words.OF_ITEMS and _IS_STEP.search(before)):
                 break  # by another word, as in `images/s on 4 GPUs`
             is_of_bar = bool(BEFORE_RATE.search(before))
-            bar = bar_of(line)
-            if role.name not in words.OF_ITEMS and (is_of_bar or (bar and bar.reading.has_rate)):
-                break  # of a bar, which has a reader of its own
+            if role.name not in words.OF_ITEMS:
+                bar = bar_of(line)
+                if is_of_bar or (bar and bar.reading.has_rate):
+                    break  # of a bar, which has a reader of its own
             for pattern, changes in _FACTS:
                 if pattern.search(line):
                     role = replace(role, **changes)  # type: ignore[arg-type]

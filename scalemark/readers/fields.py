@@ -74,8 +74,8 @@ class StepCounter:
         self._left: _Lines | None = None  # the lines before these
         self._evaluated = 0  # steps of the longest evaluation that began anew
         self._highest = -1
-        self._range = (math.inf, -1.0)  # as printed, with how many lines fell below and rose above
-        self._num_falls = self._num_rises = 0
+        self._range = (math.inf, -1.0)  # as printed
+        self._num_falls = self._num_rises = 0  # lines below all before, and above
 
     @property
     def fall(self) -> bool:

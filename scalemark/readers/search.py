@@ -73,8 +73,8 @@ class FoundReader:
     @property
     def overrides(self) -> str:
         """Return the settings as arguments of `scalemark sweep`, quoted for a shell."""
-        words = [f"command.{name}={value}" for name, value in self.settings.items()]
-        return shlex.join(words).replace("command.read=", "read=", 1)
+        read, *others = [f"{name}={value}" for name, value in self.settings.items()]
+        return shlex.join([read, *(f"command.{other}" for other in others)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
