@@ -235,6 +235,14 @@ def test_bars_whose_ranks_print_some_steps_each_are_of_one_epoch():
     assert search(lines).fits[0].readings[-1].step == 100
 
 
+@pytest.mark.parametrize("name", ["Warmup", "Decoding", "Profiling", "Building", "Indexing"])
+def test_bars_of_other_phases_have_no_rate_of_training(name: str):
+    bars = [f"{name}: {n}0%|#| {n}/9 [00:0{n}<00:05, 1.00it/s, img/s=81{n}]" for n in (1, 2, 3)]
+    result = search([*bars, *(f"step {n} loss 2.1 img/s=20{n}" for n in (1, 2))])
+    assert [reading.throughput for reading in result.fits[0].rated] == [201, 202]
+    assert [column.role.aside for column in result.others] == [name.lower()]
+
+
 def test_the_items_of_a_step_are_counted_and_not_asked_for():
     path = CASES / "megatron_global_batch.log"
     assert search(log_text(path).lines, path).fits[0].readings[-1].items_per_step == 2

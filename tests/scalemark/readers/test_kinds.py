@@ -117,6 +117,12 @@ def test_the_tokens_that_a_trainer_has_seen_are_of_all_gpus():
     assert (end.throughput, end.item, end.is_total) == (4.0, "samples", True)
 
 
+def test_a_total_of_the_trainer_is_no_other_field_of_its_line():
+    values = "'train_runtime': 225.8, 'train_samples_per_second': 5, 'throughput': 1000"
+    (reading,) = read("hugging_face", f"{{{values}}}")
+    assert (reading.throughput, reading.item, reading.is_total) == (5, "samples", True)
+
+
 BOTH = (
     "{'train_runtime': 225.8, 'train_samples_per_second': 3.543, 'train_steps_per_second': 0.443, "
     "'train_tokens_per_second': 7168.0, 'train_loss': 1.2}"
