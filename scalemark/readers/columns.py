@@ -15,7 +15,7 @@ _LABEL = re.compile(
     r"((?:completed |global[_ ]?|num_|train[_ ]?)?"
     r"(?:updates?|up\.|steps?|iter(?:ation)?s?|it|batch|mini[-_ ]?batch)(?![A-Za-z])(?:\(train\))?"
     r"[^\w\s]*\s*[^\w\s]*\s*)"
-    r"(\d[\d,]*+)(?![\d.]*\d%|\.\d| and \d|\s*[A-Za-z]+\s?/\s?s(?:ec)?(?:ond)?\b(?!\s*[:=]))",
+    r"(\d[\d,]*+)(?![\d.]*\d%|\.\d| and \d|\s*[A-Za-z]+\s?/\s?s(?:ec)?(?:ond)?\b(?!\s*[:=]|\s+\d))",
     re.IGNORECASE,
 )
 _WITH_EPOCH = (

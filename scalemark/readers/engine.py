@@ -173,6 +173,8 @@ def _labels(column: Column) -> Iterator[tuple[str, str]]:
     yield "", own
     yield r"^\s*", own
     header = columns.HEADER.match(line)
+    if header:
+        yield rf"{columns.literal(header[0].split()[-1])}\s*", own
     lead = re.match(r"[A-Za-z][A-Za-z ]*", line[header.end() if header else 0 :])
     if lead:
         yield rf"\b{columns.literal(lead[0].strip())}\b.*?", own

@@ -243,6 +243,22 @@ def test_bars_of_other_phases_have_no_rate_of_training(name: str):
     assert [column.role.aside for column in result.others] == [name.lower()]
 
 
+@pytest.mark.parametrize(
+    ("form", "asides"),
+    [
+        ("iter {n}0 img/s 81{n}", []),
+        ("step {n}0 samples/s 81{n}\neval step {n}0 samples/s 91{n}", ["eval"]),
+        ("INFO step {n}0 img/s 81{n}\nINFO eval step {n}0 img/s 91{n}", ["eval"]),
+        ("[10:00:0{n}] step {n}0 img/s 81{n}\n[10:00:0{n}] val step {n}0 img/s 91{n}", ["val"]),
+    ],
+)
+def test_the_step_before_a_rate_is_read_and_that_of_an_evaluation_left_out(form, asides):
+    result = search([line for n in (1, 2, 3) for line in form.format(n=n).splitlines()])
+    readings = [(one.step, one.throughput) for one in result.fits[0].readings]
+    assert readings == [(10, 811), (20, 812), (30, 813)]
+    assert [column.role.aside for column in result.others] == asides
+
+
 def test_the_items_of_a_step_are_counted_and_not_asked_for():
     path = CASES / "megatron_global_batch.log"
     assert search(log_text(path).lines, path).fits[0].readings[-1].items_per_step == 2
