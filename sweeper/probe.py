@@ -1,7 +1,8 @@
-"""`scalemark probe`: measures how fast the devices of this machine multiply matrices, which the
-utilization (MFU) of a user's program is a share of.
+"""`scalemark probe`: measures how fast the devices of this machine multiply matrices; the
+utilization (MFU) of a user's program is a share of these peaks.
 
-A process of its own measures, and prints a line of JSON; this one keeps and prints what it says.
+A process for each precision measures, and prints a line of JSON; this one keeps and prints what
+they say.
 """
 
 import json
@@ -32,7 +33,8 @@ from sweeper.devices.nvml import GpuUsers, said_in_use
 from sweeper.starts import environment
 
 _TRY_AGAIN_S = 1.0
-WITHIN_S = 1800.0  # a driver may have to compile kernels first
+_STALL_S = 300.0  # of one precision: a library hangs
+_COMPILING_S = 1800.0  # where the driver compiles kernels first
 _MOST_CHARACTERS = 300
 COMMAND = own_code.module_command("trainer.probing")
 _UNKNOWN = "-"
@@ -82,15 +84,24 @@ def _measured(machine: Machine, inventory: Inventory) -> Probe:
             f"the probe could not be kept: {error}; choose a folder that can be written to with "
             "SCALEMARK_CACHE="
         ) from error
-    request = ProbeRequest(
-        device_kind=str(inventory.kind), num_devices=len(names), precisions=tuple(precisions)
-    )
+    within_s = _STALL_S
+    if capability is not None and capability >= gpu_libraries.COMPILED_FROM:
+        within_s = _COMPILING_S
     variables = environment(os.environ, ",".join(gpu.uuid for gpu in gpus))
+    variables |= switches.kernel_cache(variables)
+    peaks: list[ProbedPeak] = []
+    doubts: list[str] = []
     with _taken(HostLock(), time.sleep):
         in_use = GpuUsers(inventory.gpu_uuids).look()
-        peaks, doubts = measure(request, variables | switches.kernel_cache(variables))
-    if in_use:
-        doubts.insert(0, said_in_use(in_use))
+        if in_use:
+            doubts.append(said_in_use(in_use))
+        for precision in precisions:
+            request = ProbeRequest(
+                device_kind=str(inventory.kind), num_devices=len(names), precisions=(precision,)
+            )
+            found, said = measure(request, variables, within_s=within_s)
+            peaks += found
+            doubts += [f"{precision}: {doubt}" for doubt in said]
     return Probe(
         machine=machine.key,
         host=machine.host,
@@ -119,14 +130,14 @@ def measure(
     request: ProbeRequest,
     variables: dict[str, str],
     command: tuple[str, ...] = COMMAND,
-    within_s: float = WITHIN_S,
+    within_s: float = _STALL_S,
 ) -> tuple[list[ProbedPeak], list[str]]:
     """Return the peaks and why they may be too low; whatever ends this call ends the process, too.
     Raises SweepRefusedError.
     """
-    print(
-        f"measuring {DeviceKind(request.device_kind).counted(request.num_devices)}", file=sys.stderr
-    )
+    precisions = ", ".join(request.precisions)
+    devices = DeviceKind(request.device_kind).counted(request.num_devices)
+    print(f"measuring {precisions} on {devices}", file=sys.stderr)
     try:
         ran = subprocess.run(
             [*command, request.to_json()],
@@ -139,13 +150,15 @@ def measure(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SweepRefusedError(f"nothing was measured within {within_s:.0f} s") from None
-    if ran.returncode:
+        raise SweepRefusedError(
+            f"{precisions}: nothing was measured within {within_s:.0f} s"
+        ) from None
+    if ran.returncode or not ran.stdout.strip():
         # of a process that a library ends the last line is of a stack
         cause = last_error_in(ran.stderr) if ran.returncode < 0 else ""
         last_line = (ran.stderr.strip() or "it said nothing").splitlines()[-1].strip()
         raise SweepRefusedError(
-            f"nothing was measured: its process ended with {ran.returncode}: "
+            f"{precisions}: nothing was measured: its process ended with {ran.returncode}: "
             f"{cause or quoted(last_line, _MOST_CHARACTERS)}"
         )
     answer = json.loads(ran.stdout.splitlines()[-1])  # before it libraries may have printed

@@ -79,7 +79,7 @@ def read_probe(machine: str, device_kind: str) -> Probe | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RuntimeError) as error:
-        print(f"the kept probe cannot be used: {error}", file=sys.stderr)
+        print(f"the kept probe cannot be used: {error}; run scalemark probe again", file=sys.stderr)
         return None
     if (probe.machine, probe.device_kind) != (machine, device_kind):
         return None

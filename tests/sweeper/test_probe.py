@@ -24,7 +24,7 @@ from tests.specs import gpu
 
 GIB = 2**30
 NAME = "NVIDIA GeForce RTX 4090"
-REQUEST = ProbeRequest(device_kind="cpu_device", num_devices=1, precisions=())
+REQUEST = ProbeRequest(device_kind="cpu_device", num_devices=1, precisions=("fp32",))
 
 
 def box(num_gpus, name=NAME, capability="8.9"):
@@ -44,7 +44,14 @@ def peaks(num_gpus):
 
 
 BOX = box(2)
-ANSWER = json.dumps({"peaks": [json.loads(each.to_json()) for each in peaks(2)], "doubts": []})
+PEAKS = [json.loads(each.to_json()) for each in peaks(2)]
+MEASURES = f"""
+import json, sys
+(precision,) = json.loads(sys.argv[1])["precisions"]
+print("oneDNN is on")
+found = [peak for peak in {PEAKS!r} if peak["precision"] == precision]
+print(json.dumps({{"peaks": found, "doubts": []}}))
+"""
 
 
 @pytest.fixture
@@ -52,7 +59,7 @@ def on(monkeypatch, tmp_path):
     """on(BOX): this machine is that one, and what is measured of it is known."""
     monkeypatch.setenv("SCALEMARK_CACHE", str(tmp_path / "cache"))
 
-    def be(machine, script=f"print('oneDNN is on'); print({ANSWER!r})"):
+    def be(machine, script=MEASURES):
         monkeypatch.setattr(command, "describe_machine", lambda hardware: machine)
         faked = partial(measure, command=(sys.executable, "-c", script))
         monkeypatch.setattr(command, "measure", faked)
@@ -99,9 +106,8 @@ def test_kernels_that_the_driver_compiles_are_kept_for_trials(on, driver, capsys
     on(box(1, "NVIDIA B200", capability="10.0"), f"import json, os; print(json.dumps({answer}))")
     driver((13, 0))
     command.probe(as_json=True)
-    assert json.loads(capsys.readouterr().out)["doubts"] == [
-        f"{os.environ['SCALEMARK_CACHE']}/cuda"
-    ]
+    said = f"bf16: {os.environ['SCALEMARK_CACHE']}/cuda"
+    assert said in json.loads(capsys.readouterr().out)["doubts"]
 
 
 def test_a_probe_is_kept_as_it_is_reported(on, capsys):
@@ -111,7 +117,7 @@ def test_a_probe_is_kept_as_it_is_reported(on, capsys):
     assert (reported["machine"], reported["device_kind"]) == (BOX.key, "gpu")
     kept = read_probe(BOX.key, "gpu")
     assert kept
-    assert kept.peaks == peaks(2)
+    assert sorted(map(str, kept.peaks)) == sorted(map(str, peaks(2)))
     assert json.loads(kept.to_json()) == reported
 
 
@@ -130,7 +136,9 @@ def test_a_probe_is_kept_though_nobody_reads_it(on, monkeypatch):
 
 def test_a_process_that_fails_is_refused_and_nothing_is_kept(on):
     on(BOX, script="raise SystemExit('no room')")
-    with pytest.raises(StoreError, match="nothing was measured: its process ended with 1: no room"):
+    with pytest.raises(
+        StoreError, match="bf16: nothing was measured: its process ended with 1: no r"
+    ):
         command.probe()
     assert read_probe(BOX.key, "gpu") is None
 
@@ -172,6 +180,19 @@ def test_of_a_process_that_a_library_ends_the_error_in_its_log_is_the_cause():
     assert problem_of(script).endswith("ended with -6: F0101 cuda_dnn.cc:1] Check failed: no room")
 
 
+def test_a_process_that_ends_well_and_says_nothing_has_measured_nothing():
+    """A bug: IndexError."""
+    assert problem_of("").endswith("its process ended with 0: it said nothing")
+
+
+def test_each_precision_is_named_and_has_a_time_of_its_own(on, monkeypatch, capsys):
+    """A bug: one limit held for all GPUs and precisions together, and nothing told how far it was."""
+    on(BOX)
+    command.probe()
+    said = capsys.readouterr().err.splitlines()[:-1]
+    assert said == [f"measuring {name} on 2 GPUs" for name in ("bf16", "fp16", "fp32", "tf32")]
+
+
 def test_the_real_process_says_in_a_sentence_what_it_lacks():
     asked = replace(REQUEST, device_kind="gpu")
     with pytest.raises(SweepRefusedError, match="1: TensorFlow sees 0 GPUs where the trial wants"):
@@ -181,7 +202,7 @@ def test_the_real_process_says_in_a_sentence_what_it_lacks():
 def test_a_process_that_hangs_is_ended(tmp_path):
     file = tmp_path / "pid"
     script = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(3600)"
-    assert problem_of(script, within_s=10.0) == "nothing was measured within 10 s"
+    assert problem_of(script, within_s=10.0) == "fp32: nothing was measured within 10 s"
     with pytest.raises(ProcessLookupError):
         os.kill(int(file.read_text()), 0)
 

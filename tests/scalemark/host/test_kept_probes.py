@@ -37,7 +37,9 @@ def test_the_newest_is_kept_for_each_kind_of_device(folder):
 def test_a_damaged_one_is_none_and_named(folder, text, capsys):
     write_probe(PROBE).write_text(text)
     assert read_probe(PROBE.machine, "cpu_device") is None
-    assert "the kept probe cannot be used" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("the kept probe cannot be used: ")
+    assert said.endswith("; run scalemark probe again\n")
 
 
 def test_that_of_another_machine_is_not_believed(folder):
