@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from omegaconf import OmegaConf
 
 from scalemark.host.own_code import ROOT, typed
+from scalemark.records.measurement import INJECTED
 from scalemark.records.overrides import ID_DIGITS, SETTING, key_of, overrides, with_changes
 from scalemark.records.trial import TrialSpec
 from scalemark.text import untrusted, wording
@@ -120,7 +121,10 @@ def _overrides(url: str, beginning: str) -> tuple[str, Sequence[str]]:
         machine = connection.execute(newest.limit(1)).first()
     profile, launcher = machine or ("", "")
     try:
-        arguments = overrides(TrialSpec.from_json(spec), overrides_of(profile) if profile else ())
+        known = TrialSpec.from_json(spec)
+        if not known.injected_values.keys() <= INJECTED.keys():
+            raise ValueError("it was measured by an earlier version, which could inject more")
+        arguments = overrides(known, overrides_of(profile) if profile else ())
     except ValueError as error:
         raise SweepRefusedError(f"{SETTING}={beginning}: {error}; name another trial") from None
     if launcher:  # here it would be measured on another machine

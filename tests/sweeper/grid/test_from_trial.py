@@ -60,6 +60,13 @@ def test_the_trial_is_in_the_database_that_the_sweep_writes_to():
     assert "num_gpus=4" in found
 
 
+def test_what_only_an_earlier_version_could_inject_is_refused_as_such():
+    old = replace(CNN, injected="hang=0.1 noise=0.02")
+    fill("old.db", [(old, 100.0)])
+    with pytest.raises(SweepRefusedError, match="it was measured by an earlier version"):
+        with_trial([f"from={old.trial_id}", "store.url=old.db"])
+
+
 def test_it_is_measured_where_it_was_measured_last():
     """A bug: what `advise` proposed for a cluster ran on the host that it was typed on."""
     fill("other.db", [(CNN, 100.0)], machine=replace(MACHINE, pool="slurm"))
