@@ -74,9 +74,7 @@ def main(
         sys.stdout.flush()
     if not result.fits:
         print(f"{program}: {_nothing(path, text)}", file=sys.stderr)
-    if result.fits and not result.is_unsure:
-        return READ
-    return NOTHING
+    return READ if result.fits and not result.is_unsure else NOTHING
 
 
 def _asked(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:

@@ -36,14 +36,13 @@ _WITHOUT_WORDS = (
     r"\[\s*(?P<step>\d+)\]",
     r"\b(?P<step>\d+)\s?(?:it|iters?|iterations?|steps?)\b(?!/s)",
 )
-_SAMPLES = "samples"
 _EXAMPLES = (  # lines without a rate of PyTorch's examples and tutorials, and what they count
     (
         r"Train Epoch:\s*(?P<epoch>\d+)\s*\[\s*(?P<step>\d+)/(?P<epoch_steps>\d+)\s*\(\s*\d+%\)\]"
         r"\s*Loss:\s*(?P<loss>\S+)",
-        _SAMPLES,
+        "samples",
     ),
-    (r"loss:\s*(?P<loss>\S+)\s*\[\s*(?P<step>\d+)/\s*(?P<epoch_steps>\d+)\]", _SAMPLES),
+    (r"loss:\s*(?P<loss>\S+)\s*\[\s*(?P<step>\d+)/\s*(?P<epoch_steps>\d+)\]", "samples"),
     (r"\[(?P<epoch>\d+),\s*(?P<step>\d+)\]\s*loss:\s*(?P<loss>\S+)", ""),
 )
 _LABEL_OF_TOTAL = re.compile(rf"{_LABEL.pattern}(\s*/\s*\d+|)", re.IGNORECASE)

@@ -160,7 +160,6 @@ PLACES = (
     *("step", "epoch", "epoch_steps", "time_s", "item"),
     *("items", "items_per_step", "elapsed_s", "per_steps"),
 )
-_OF_EPOCHS = ("epoch", "epoch_steps")
 _BARE = {f"{MEAN}{name}": name for name in RATES}
 ALL_RATES = frozenset((*RATES, *_BARE))
 """Names of rates, those of means included."""
@@ -186,8 +185,9 @@ class FieldReader:
         is_mean = fields.keys() != given.keys()
         step = printed = words.whole(fields.get("step", ""))
         if printed is not None:
-            epoch, epoch_steps = (words.whole(fields.get(name, "")) for name in _OF_EPOCHS)
-            step = self._steps.count(printed, epoch, epoch_steps or 0)
+            epoch = words.whole(fields.get("epoch", ""))
+            epoch_steps = words.whole(fields.get("epoch_steps", "")) or 0
+            step = self._steps.count(printed, epoch, epoch_steps)
             if step is None:
                 return Reading(steps_fall=True) if self._steps.fall else None
         throughput, step_s, unusable = _rate(fields)

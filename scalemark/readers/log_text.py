@@ -60,9 +60,8 @@ def _prefixes(line: str, num_ranks: int | None) -> list[re.Match[str]]:
         name = _name_of(prefix)
         if prefix.lastgroup == "mere" and isinstance(name, int):
             outer = _name_of(prefixes[0]) if prefixes else ""
-            if isinstance(outer, int) and outer != name:
-                break
-            if num_ranks is not None and name >= num_ranks:
+            is_of_other = isinstance(outer, int) and outer != name
+            if is_of_other or (num_ranks is not None and name >= num_ranks):
                 break
         prefixes.append(prefix)
     return prefixes
@@ -89,9 +88,7 @@ def ranks_of(lines: Sequence[str]) -> int | None:
     num_distinct = len(set(numbers))
     num_counting = sum(after[1] == before[1] + 1 for before, after in pairwise(numbers))
     counts_up = num_distinct > _MOST_MERE_RANKS and num_counting > _COUNTS_UP * len(numbers)
-    if 2 * num_distinct > len(numbers) or counts_up:
-        return 0
-    return None
+    return 0 if 2 * num_distinct > len(numbers) or counts_up else None
 
 
 class Lines:

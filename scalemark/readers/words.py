@@ -184,9 +184,7 @@ def seconds(text: str) -> float | None:
     if not with_unit:
         return number(text)
     amount, unit = number(with_unit[1]), SECONDS.get(with_unit[2])
-    if amount is None or unit is None:
-        return None
-    return amount * unit
+    return None if amount is None or unit is None else amount * unit
 
 
 def _set(words: str) -> frozenset[str]:
@@ -520,16 +518,13 @@ def _step_time(words: Sequence[str], units: Sequence[str]) -> Role | None:
 def _per_second(item: str, words: Sequence[str], units: Sequence[str]) -> Role:
     every = {*words, *units}
     is_total = "total" in every or bool(_ALL_GPUS & every - {"on", "global"})
-    is_mean = False
-    if "global" in words and {"rate", "speed"} & set(words):
-        is_mean = True  # of PyTorch/XLA: since the run began
-    elif "global" in words and "step" not in words:
+    # of PyTorch/XLA: since the run began
+    is_mean = "global" in words and bool(_SPEEDS.intersection(words))
+    if "global" in words and not is_mean and "step" not in words:
         is_total = True
-    per_gpu: bool | None = None
+    per_gpu = False if is_total else None
     if "tgs" in every or (_GPU & every and not _ALL_GPUS & every):
         per_gpu = True
-    elif is_total:
-        per_gpu = False
     return Role(
         name="steps_per_s" if item == "steps" else "throughput",
         item="" if item == "steps" else item,

@@ -102,11 +102,7 @@ class HuggingFaceReader(Reader):
     def _items_per_step(
         self, items_per_s: float | None, role: Role, values: Mapping[str, str]
     ) -> float | None:
-        """Return the items of a step over the run; None where rounding hides them.
-
-        The Trainer rounds its rates to thousandths, which is much of a slow step's. The bar has
-        the number of steps.
-        """
+        """Return the items of a step over the run; None where rounding hides them."""
         steps_per_s = usable_rate(values.get("train_steps_per_second", ""))
         runtime_s = usable_rate(values.get("train_runtime", "")) or 0.0
         if items_per_s is None or steps_per_s is None or (self._has_batch and not role.per_gpu):
