@@ -68,7 +68,7 @@ def first_unread(log: str, read: str, again: str) -> list[str]:
                 choices.append(f"{again} {choice.overrides}")
     then = "then repeat the command with the same settings"
     if any(map(any, refused)) and not choices:  # why these do not count was said
-        return [f"{said}mend what it names, as by {again} command.items_per_step=64 or read=..."]
+        return [f"{said}do what its message asks, as {again} command.items_per_step=64 or read=..."]
     if not choices:
         return [
             f"{said}write a pattern for its last lines, as {again} 'read=regex:img/s ([0-9.,]+)'"

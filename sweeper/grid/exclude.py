@@ -135,8 +135,9 @@ def _condition(text: str, free: Collection[str]) -> Condition:
         return Condition(axis=axis, sign=sign, values=tuple(values))
     if axis not in _TYPES:
         raise _refused(
-            f"{axis}: no axis of a trial; an axis of your own is called {free_axes.PREFIX}{axis}; "
-            + did_you_mean(axis, _TYPES, f"all others: {', '.join(sorted(_TYPES))}")
+            f"{axis}: no axis of a trial; "
+            + did_you_mean(axis, _TYPES, f"there are {', '.join(sorted(_TYPES))}.")
+            + f" An axis of your own is called {free_axes.PREFIX}{axis}"
         )
     kind = _TYPES[axis]
     if sign in ORDERS and (kind not in ("int", "float") or len(values) > 1):

@@ -385,9 +385,9 @@ def _check_alike(
     """Raise SweepRefusedError where two hosts answer differently."""
     differences = []
     for name, fact in its["facts"].items():
-        its_own = of_other["facts"].get(name, "unknown")  # to another version of this project
-        if fact != its_own:
-            differences.append(f"{name} {fact} -> {its_own}")
+        other_fact = of_other["facts"].get(name, "unknown")  # to another version of this project
+        if fact != other_fact:
+            differences.append(f"{name} {fact} -> {other_fact}")
     differences += software.differences(_known(its["software"]), _known(of_other["software"]))
     if differences:
         raise SweepRefusedError(

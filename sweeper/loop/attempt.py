@@ -341,20 +341,15 @@ def disturbances_of(result: AttemptResult) -> list[str]:
     return [said_of_others(gpu) for gpu in result.gpu_telemetry if gpu.num_foreign_processes]
 
 
-def tried_again_after(
-    result: AttemptResult, num_ended: Counter[str], *, crashed: bool
-) -> str | None:
-    """Count how an attempt ended among those of its repeat, and return it where the repeat is tried
-    again. `crashed` is as Judged has it. Each way to end is counted on its own, so that a crash
-    uses up no retry that is meant for a disturbance.
+def end_of(result: AttemptResult, *, crashed: bool) -> tuple[str, int]:
+    """Return what an end is called, and how often a repeat is tried again after such ends: a crash
+    uses up no retry that is meant for a disturbance. `crashed` is as Judged has it.
     """
     outcome = Outcome(result.outcome)
-    end, num_retries = outcome.value, 0
     if disturbances_of(result):
-        end, num_retries = "disturbed", 1
-    elif crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED):
-        end, num_retries = "crashed", 1
-    elif outcome is Outcome.INTERRUPTED:  # its host was lost; the next command tries it again
-        num_retries = MOST_LOSSES
-    num_ended[end] += 1
-    return end if num_ended[end] <= num_retries else None
+        return "disturbed", 1
+    if crashed and outcome in (Outcome.FAILED, Outcome.INTERRUPTED):
+        return "crashed", 1
+    if outcome is Outcome.INTERRUPTED:  # its host was lost; the next command tries it again
+        return outcome.value, MOST_LOSSES
+    return outcome.value, 0

@@ -68,7 +68,7 @@ class Queue:
         return list(self._tasks.values())
 
     def put_back(self, task: Task) -> None:
-        """Have a task that was popped and could not start wait at its old place."""
+        """Have a task wait that does not, at the place that it has in the order."""
         self._tasks[task.key] = task
         insort(self._order, self._place(task))
         self._widths[task.num_gpus] += 1
@@ -125,7 +125,7 @@ class Repeat:
     open: OpenRepeat
     trial: PlannedTrial
     task: Task
-    # attempts, by what sweeper.loop.attempt calls their ends
+    # attempts, by what sweeper.loop.attempt.end_of calls their ends
     num_ended: Counter[str] = field(default_factory=Counter)
 
 

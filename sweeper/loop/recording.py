@@ -48,9 +48,11 @@ class Recorder:
         repeat = given.repeat
         left = run_folders.recorded_left(given.folder, judged.result)
         result = left.result
-        end = attempt.tried_again_after(result, repeat.num_ended, crashed=judged.crashed)
+        end, most_retries = attempt.end_of(result, crashed=judged.crashed)
+        repeat.num_ended[end] += 1
         again = None
-        if end and not self._stopping.is_stopping:  # a stop leaves it to the next command
+        # a stop leaves it to the next command
+        if repeat.num_ended[end] <= most_retries and not self._stopping.is_stopping:
             again = f"tried again after {end}"
         disturbances = attempt.disturbances_of(result)
         if again is not None and disturbances:
@@ -110,11 +112,17 @@ class Recorder:
             Failure(label=repeat.trial.label, ended=result.outcome, why=result.message, log=log)
         )
         spec = repeat.trial.spec
-        is_first = self.ran.states.total() == 1 and repeat.open.num_attempts == 1
-        is_first = is_first and (spec.command, spec.read) not in self._read_already
+        is_first = (
+            self.ran.states.total() == 1
+            and repeat.open.num_attempts == 1
+            and (spec.command, spec.read) not in self._read_already
+        )
         # a program that ran to its end, of which the pattern reads no number
-        is_unread = spec.engine == Engine.command and result.outcome == Outcome.INVALID
-        is_unread = is_unread and result.measurement is None
+        is_unread = (
+            spec.engine == Engine.command
+            and result.outcome == Outcome.INVALID
+            and result.measurement is None
+        )
         if is_first and is_unread and self._backlog.waiting():
             self._stopping.starts_no_more = True
             begin = RunFolder(Path(log).parent).read_attempt()

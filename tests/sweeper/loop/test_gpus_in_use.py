@@ -128,6 +128,13 @@ def test_after_the_last_retry_a_disturbed_attempt_counts(stack, box):
     assert loop.ledger.attempts == {1: 2}
 
 
+def test_a_crash_uses_up_no_retry_after_a_disturbance(stack, box):
+    scripts = {1: Script(crashes=1, disturbed=2)}
+    loop = Loop(stack, [trial(1, seed=1)], scripts, inventory=FOUR)
+    assert loop.run() == {State.COMPLETED: 1}
+    assert loop.ledger.reasons == ["tried again after crashed", "tried again after disturbed"]
+
+
 def test_a_retry_waits_until_the_gpu_is_free_again(stack, box):
     scripts = {1: Script(disturbed=1)}
     loop = Loop(stack, [trial(4, seed=1)], scripts, inventory=FOUR)

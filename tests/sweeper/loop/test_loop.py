@@ -117,7 +117,7 @@ def test_the_question_shows_what_would_read_the_log(tmp_path):
     same = "regex:(?P<throughput>[0-9]+) tokens/s"
     (refused,) = first_unread(str(log), same, "scalemark read --sweep night")
     assert refused.endswith(
-        "; mend what it names, as by scalemark read --sweep night command.items_per_step=64 or read=..."
+        "; do what its message asks, as scalemark read --sweep night command.items_per_step=64 or read=..."
     ), "a pattern that reads the numbers needs no other"
     slow = "regex:(?P<throughput>[0-9]+)(a|a)*(a|a)*(a|a)*b"
     assert len(first_unread(str(log), slow, "scalemark read --sweep night")) == 2
