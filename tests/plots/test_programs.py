@@ -67,6 +67,12 @@ def test_numbers_that_programs_print_are_quantities(plots):
     assert "accuracy unknown" in plots("table", "--show", "accuracy").stdout
 
 
+def test_an_unknown_precision_is_asked_for_where_a_program_gets_it(plots):
+    fill_programs([(program(flops_per_item="6"), 10.0)], measured=SEEN_FROM_OUTSIDE)
+    shown = " ".join(plots("table", "--show", "mfu").stdout.split())
+    assert "{precision} in the command, or env PRECISION={precision} before it" in shown
+
+
 def test_free_axes_may_be_down_and_across(plots, snapshot):
     fill_programs(grid())
     shown = plots("table", "num_gpus=8", "--rows", "zero", "--columns", "offload").stdout
