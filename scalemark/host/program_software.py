@@ -61,18 +61,20 @@ _CHANGES_PATH = re.compile(
 _IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t].*$", re.MULTILINE)
 _CODE_NAMED = re.compile(rb"[\"']([^\"'\n]+\.(?:py|sh|so))[\"']")
 _QUOTED = re.compile(rb"[\"']([^\"'\n]+)[\"']")
-_ALWAYS_LOADED = re.compile(
-    r"__\w+__|setup|hubconf|sitecustomize|usercustomize"
-)  # stems of file names
+# stems of file names
+_ALWAYS_LOADED = re.compile(r"__\w+__|setup|hubconf|sitecustomize|usercustomize")
+_OF_TESTS = ("test", "tests")
 _LOADS_ANY = re.compile(  # modules or scripts whose names are made while it runs, also by a shell
     rb"\b(?:import_module|__import__|run_path|run_module|spec_from_file_location|SourceFileLoader"
-    rb"|walk_packages|iter_modules|subprocess|Popen|(?:exec|execfile|system|popen)\()"
+    rb"|walk_packages|iter_modules|load_source|locate|instantiate|get_class|subprocess|Popen"
+    rb"|(?:exec|execfile|system|popen)\()"
     rb"|\$(?:\{\w+\}\w*|\w+)\.py\b|\bpython[\d.]*(?:\s+-[^\sm]\S*)*\s+(?:-m\s+)?[\w.\"']*\$"
 )
 _OF_AXIS = re.compile(r"\{[^{}]+\}")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _ASSIGNED = re.compile(r"^\s*(?:export\s+)?(\w+)\s*[:?]?=\s*[\"']?([^\s\"']*)", re.MULTILINE)
-_REFERRED = re.compile(r"\$(?:\{(\w+)\}|\((\w+)\)|(\w+))")
+_REFERRED = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|\((\w+)\)|(\w+))")
+_OWN_FOLDER = re.compile(r"\$\(dirname\s[^)]*\)")
 _ENTERS = re.compile(  # a folder, in words of a shell and of Python
     r"(?:\b(?:cd|pushd)\s+|\s(?:-C|--chdir)[\s=]\s*|\bcwd\s*=\s*)[\"']?([^\s\"';&|)]+)"
 )
@@ -106,26 +108,26 @@ def code_of(
     entered, is_known = _entered(words, folder)
     places = [place for place in _places(words, folder, entered, imported) if place not in apart]
     states = [software.checkout(place) for place in places]
+    held: list[dict[str, str]] = []
+    with suppress(UnknownCodeError):
+        held = list(map(_files_below, places, states))
+    files = [place / name for place, names in zip(places, held, strict=False) for name in names]
+    helpers = _helpers(words, folder, files, ())
     place_of_code = _folder_of_code(words, folder.resolve())
-    own = list(_sources_below(place_of_code))
+    own = [source for source in _sources_below(place_of_code) if source not in helpers]
     modules, are_known = _modules_of_added_folders(words, folder, own, [*places, *apart])
+    helpers = helpers and _helpers(words, folder, files, modules.values())
     for name, file in sorted(modules.items()):
         content = software.git_content(file)
         digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
-    try:
-        held = list(map(_files_below, places, states))
-        files = [place / name for place, names in zip(places, held, strict=True) for name in names]
-        loaded = _may_be_loaded(words, files, modules.values())
-        for place, state, contents in zip(places, states, held, strict=True):
-            if state is None:  # beside it may lie what it reads, which no commit tells apart
-                digest.update(f"{place}\n".encode(errors="surrogateescape"))
-            for name, content in sorted(contents.items()):
-                if place / name in loaded:
-                    digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
-        code = ""
-        if files or modules:
-            code = digest.hexdigest()[:16]
-    except UnknownCodeError:
+    for place, state, contents in zip(places, states, held, strict=False):
+        if state is None:  # beside it may lie what it reads, which no commit tells apart
+            digest.update(f"{place}\n".encode(errors="surrogateescape"))
+        for name, content in sorted(contents.items()):
+            if place / name not in helpers:
+                digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
+    code = digest.hexdigest()[:16] if files or modules else ""
+    if len(held) < len(places):
         code = _never_equal(os.getpid())
     commit = ""
     if states and states[0]:
@@ -139,19 +141,20 @@ def code_of(
     for place in places:
         if place != place_of_code:
             sources.update(dict.fromkeys(_sources_below(place)))
-    return program, sources
+    return program, sources.keys() - helpers
 
 
-def _may_be_loaded(
-    words: Sequence[str], files: Sequence[Path], modules: Iterable[Path]
+def _helpers(
+    words: Sequence[str], folder: Path, files: Sequence[Path], modules: Iterable[Path]
 ) -> Collection[Path]:
-    """Return the files without the Python sources that no other names, as a helper beside a script:
-    the words of its name stand neither in the command line nor in what may be loaded. All of them
-    where an axis names the script, where a source loads others by names that it makes, and where
-    none is named.
+    """Return the Python sources beside a script, and those of tests, that nothing names: the words
+    of their names stand neither in the command line nor in what may be loaded. None where an axis
+    names the script, or a source loads others by names that it makes.
     """
-    if any(map(_OF_AXIS.search, words)):
-        return files
+    command = " ".join(words)
+    if _OF_AXIS.search(command) or _LOADS_ANY.search(os.fsencode(command)):
+        return ()
+    beside = {script.parent for script in _scripts(words, folder)}
     waiting: dict[Path, set[bytes]] = {}
     to_read = list(modules)
     for file in files:
@@ -159,23 +162,20 @@ def _may_be_loaded(
             to_read.append(file)
         else:
             waiting[file] = _words_in(os.fsencode(file.stem))
-    loaded = set(files).difference(waiting)
-    num_always = len(loaded)
-    named = _words_in(b" ".join(map(os.fsencode, words)))
-    while True:
+    named = _words_in(os.fsencode(command))
+    is_new = True
+    while is_new:
         for file in to_read:
             text = _text_of(file)
             is_left_out = not text and file.is_file() and file.stat().st_size
             if is_left_out or _LOADS_ANY.search(text):
-                return files
+                return ()
             named |= _words_in(text)
         to_read = [file for file, parts in waiting.items() if parts <= named]
-        if not to_read:
-            break
-        loaded.update(to_read)
+        is_new = bool(to_read)
         for file in to_read:
             del waiting[file]
-    return loaded if len(loaded) > num_always else files
+    return {file for file in waiting if file.parent in beside or file.parent.name in _OF_TESTS}
 
 
 def _words_in(text: bytes) -> set[bytes]:
@@ -312,14 +312,15 @@ def _entered(words: Sequence[str], folder: Path) -> tuple[list[Path], bool]:
     all are known.
     """
     texts = [" ".join(words), *map(_filled_text, _scripts(words, folder))]
-    names = [name for text in texts for name in _ENTERS.findall(text)]
-    entered = []
-    for name in names:
+    entered, is_known = [], True
+    for name in [name for text in texts for name in _ENTERS.findall(text)]:
         with suppress(OSError, ValueError, RuntimeError):  # also of no user's home
             place = folder / Path(name).expanduser()
             if place.is_dir():
                 entered.append(place)
-    return entered, not any(map(_REFERRED.match, names))
+            elif "$" in name:
+                is_known = False
+    return entered, is_known
 
 
 def _filled_text(script: Path) -> str:
@@ -327,9 +328,15 @@ def _filled_text(script: Path) -> str:
     text = os.fsdecode(_text_of(script))
     if script.suffix == ".py":
         return text
+    text = _OWN_FOLDER.sub(lambda _: str(script.parent), text)
     values = {**os.environ, **dict(_ASSIGNED.findall(text))}
+
+    def value(match: re.Match[str]) -> str:
+        usual = match[0] if match[2] is None else match[2]
+        return str(values.get(match[1] or match[3] or match[4], usual))
+
     for _ in range(_MOST_NESTED):
-        text = _REFERRED.sub(lambda match: values.get(match[match.lastindex or 0], match[0]), text)
+        text = _REFERRED.sub(value, text)
     return text
 
 

@@ -308,16 +308,16 @@ def test_a_module_beside_the_folder_of_a_script_counts_where_it_changes_the_path
     "names",
     [
         "import {module}",
-        "from helpers.{module} import *",
-        "load('helpers/{module}.py')",
-        "import importlib\nimportlib.import_module('helpers.' + kind)",
-        "subprocess.run([sys.executable, f'helpers/{{kind}}.py'])",
-        "exec(open(f'helpers/{{kind}}.py').read())",
+        "from {module} import *",
+        "load('{module}.py')",
+        "import importlib\nimportlib.import_module('by_' + kind)",
+        "subprocess.run([sys.executable, f'by_{{kind}}.py'])",
+        "exec(open(f'by_{{kind}}.py').read())",
     ],
 )
 @pytest.mark.parametrize("starts", ["python train.py", "sh run.sh", "sh any.sh"])
 def test_a_helper_counts_where_it_may_be_loaded(names, starts):
-    write("helpers/by_hand.py", "x = 1\n")
+    write("by_hand.py", "x = 1\n")
     write("train.py", "import sys\n")
     write("run.sh", "python -u train.py $@\n")
     write("any.sh", "python $SCRIPT\n")
@@ -326,7 +326,7 @@ def test_a_helper_counts_where_it_may_be_loaded(names, starts):
         if starts != "sh any.sh":
             Path("any.sh").unlink(missing_ok=True)
         before = key(starts.split())
-        append("helpers/by_hand.py", "x = 2\n")
+        append("by_hand.py", "x = 2\n")
         assert (key(starts.split()) != before) == bool(loads or starts == "sh any.sh")
 
 
@@ -463,6 +463,8 @@ def test_each_script_of_a_command_counts(words, monkeypatch):
         ("launch.sh", 'cd {repo} && torchrun pretrain.py "$@"', "bash launch.sh"),
         ("launch.sh", "export REPO={repo}\npython3 ${{REPO}}/pretrain.py", "bash launch.sh"),
         ("launch.sh", 'cd "$MY_REPO"\nexec python3 -m pretrain', "bash launch.sh"),
+        ("launch.sh", "cd ${{NOT_SET:-{repo}}} && python3 pretrain.py", "bash launch.sh"),
+        ("launch.sh", 'cd "$(dirname "$0")/../repo"\npython3 pretrain.py', "bash launch.sh"),
         ("launch.py", "subprocess.run('cd {repo} && python3 pretrain.py')", "python launch.py"),
         ("launch.py", "run(['python', 'pretrain.py'], cwd='{repo}')", "python launch.py"),
         ("Makefile", "DIR = {repo}\ntrain:\n\tcd $(DIR) && python3 pretrain.py", "make train"),
@@ -489,8 +491,9 @@ def test_code_of_a_folder_counts_that_a_command_or_its_script_changes_to(
     assert (key(words) != before) == (name != "x.txt")
 
 
-def test_a_folder_that_a_script_takes_from_its_caller_is_doubted():
-    write("launch.sh", 'cd "$NOBODY_SAYS_WHERE" && python3 pretrain.py\n')
+@pytest.mark.parametrize("where", ['"$NOBODY_SAYS_WHERE"', "$(mktemp -d)"])
+def test_a_folder_that_a_script_takes_from_its_caller_is_doubted(where):
+    write("launch.sh", f"cd {where} && python3 pretrain.py\n")
     described = describe(["bash", "launch.sh"], Path.cwd(), os.environ | HERE)
     assert "takes code from folders that are only known" in doubt([], described)
 
