@@ -105,8 +105,8 @@ class PostgresDatabase:
     def explained(self) -> AbstractContextManager[None]:
         return postgresql_explained(self._url)
 
-    def settle(self) -> None:
-        """Do nothing: nobody copies the server's files."""
+    def settle(self, engine: sa.Engine) -> None:
+        """Do nothing: nobody copies the server's files, and it may be away now."""
 
     def _connected(self) -> sa.Connection:
         return _engine(self._url, poolclass=sa.NullPool).connect()

@@ -147,10 +147,12 @@ class SqliteFile:
     def explained(self) -> AbstractContextManager[None]:
         return sqlite_explained(self.path)
 
-    def settle(self) -> None:
+    def settle(self, engine: sa.Engine) -> None:
         """SQLite does the same when the last connection closes: but a reader may keep it open for
         days.
         """
+        with engine.begin():
+            pass  # a file that was cut off after the last commit shows it
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
         plain = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         with closing(plain) as connection:

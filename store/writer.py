@@ -64,9 +64,7 @@ class Writer:
         whole.
         """
         with self._database.explained():
-            with self.engine.begin():
-                pass  # a file that was cut off after the last commit shows it
-            self._database.settle()
+            self._database.settle(self.engine)
 
     def close(self) -> None:
         self.engine.dispose()

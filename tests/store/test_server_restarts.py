@@ -81,3 +81,14 @@ def test_four_sweeps_lose_nothing_when_their_server_is_restarted_five_times():
         assert asked(queries.num_attempts, engine) == NUM_SWEEPS * NUM_ATTEMPTS
         assert list(check(url)) == []
         engine.dispose()
+
+
+def test_what_is_written_needs_no_server_at_the_end_of_a_sweep():
+    """A bug: a sweep whose server was restarted at its very end had completed all, and failed."""
+    programs = postgresql.needed_programs(postgresql.find_programs(), in_ci=False)
+    with postgresql.server(programs) as server, postgresql.new_database(server) as url:
+        writer = Writer(url)
+        postgresql.stop(server, "fast")
+        writer.settle()
+        writer.close()
+        postgresql.start(server)
