@@ -141,6 +141,7 @@ def test_a_sweep_that_is_killed_while_it_waits_for_an_answer_leaves_no_job(slurm
         finally:
             sweep.kill()
     until(lambda: slurm_cluster.run(*waiting) == "")
+    assert slurm_cluster.run("squeue", "-h", "--states=running", "--format=%j").strip() == "wrap"
 
 
 def test_a_sweep_inside_a_job_has_steps_of_it_on_all_its_nodes(slurm_cluster):

@@ -92,3 +92,4 @@ def test_what_is_written_needs_no_server_at_the_end_of_a_sweep():
         writer.settle()
         writer.close()
         postgresql.start(server)
+        assert list(check(url)) == []
