@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import islice, pairwise, product
+from itertools import chain, islice, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,8 @@ def code_of(
     place_of_code = _folder_of_code(words, folder.resolve())
     own = [source for source in _sources_below(place_of_code) if source not in helpers]
     modules, are_known = _modules_of_added_folders(words, folder, own, [*places, *apart])
-    helpers = helpers and _helpers(words, folder, files, modules.values())
+    if helpers and modules:
+        helpers = _helpers(words, folder, files, modules.values())
     for name, file in sorted(modules.items()):
         content = software.git_content(file)
         digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
@@ -154,7 +155,7 @@ def _helpers(
     command = " ".join(words)
     if _OF_AXIS.search(command) or _LOADS_ANY.search(os.fsencode(command)):
         return ()
-    beside = {script.parent for script in _scripts(words, folder)}
+    beside = {script.parent for script in scripts(words, folder)}
     waiting: dict[Path, set[bytes]] = {}
     to_read = list(modules)
     for file in files:
@@ -163,8 +164,7 @@ def _helpers(
         else:
             waiting[file] = _words_in(os.fsencode(file.stem))
     named = _words_in(os.fsencode(command))
-    is_new = True
-    while is_new:
+    while True:
         for file in to_read:
             text = _text_of(file)
             is_left_out = not text and file.is_file() and file.stat().st_size
@@ -172,7 +172,8 @@ def _helpers(
                 return ()
             named |= _words_in(text)
         to_read = [file for file, parts in waiting.items() if parts <= named]
-        is_new = bool(to_read)
+        if not to_read:
+            break
         for file in to_read:
             del waiting[file]
     return {file for file in waiting if file.parent in beside or file.parent.name in _OF_TESTS}
@@ -192,7 +193,7 @@ def _modules_of_added_folders(
     A folder is a text in quotes, as "../lib", seen from where it runs, from its source, or from two
     folders above that: of those that are too many no module is imported.
     """
-    near = {folder.resolve(), *(script.parent for script in _scripts(words, folder))}
+    near = {folder.resolve(), *(script.parent for script in scripts(words, folder))}
     added: dict[Path, None] = {}
     is_known = True
     imported: set[str] = set()
@@ -279,7 +280,7 @@ def _places(
     """Yield the folders that hold a program's code, each once, checkouts as a whole."""
     folder = folder.resolve()
     places = [_folder_of_code(words, folder)]
-    places += [script.parent for script in _scripts(words, folder)]
+    places += [script.parent for script in scripts(words, folder)]
     places = [place.resolve() for place in [*places, *entered, *imported]]
     yielded: list[Path] = []
     for place in places:
@@ -296,7 +297,7 @@ def _folder_of_code(words: Sequence[str], folder: Path) -> Path:
     """Return the folder it runs in, which may hold modules of a script below it; of a script that
     is elsewhere its own folder.
     """
-    script = next(_scripts(words, folder), None)
+    script = next(scripts(words, folder), None)
     if script is None:
         return folder
     place = script.parent
@@ -311,9 +312,9 @@ def _entered(words: Sequence[str], folder: Path) -> tuple[list[Path], bool]:
     """Return the folders that a command line and its scripts change to, as by `cd`, and whether
     all are known.
     """
-    texts = [" ".join(words), *map(_filled_text, _scripts(words, folder))]
+    texts = [" ".join(words), *map(_filled_text, scripts(words, folder))]
     entered, is_known = [], True
-    for name in [name for text in texts for name in _ENTERS.findall(text)]:
+    for name in chain.from_iterable(map(_ENTERS.findall, texts)):
         with suppress(OSError, ValueError, RuntimeError):  # also of no user's home
             place = folder / Path(name).expanduser()
             if place.is_dir():
@@ -340,7 +341,7 @@ def _filled_text(script: Path) -> str:
     return text
 
 
-def _scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
+def scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
     """Yield the scripts that a command line names, and those that these name to a shell."""
     for word in words[:MOST_WORDS]:
         names = [word] if word.endswith(SCRIPTS) else []
@@ -349,8 +350,9 @@ def _scripts(words: Sequence[str], folder: Path) -> Iterator[Path]:
         for script in filter(template.is_file, map(folder.joinpath, names)):
             yield script.resolve()
             for inner in _filled_text(script).split() if script.suffix != ".py" else ():
-                if inner.endswith(".py") and template.is_file(folder / inner):
-                    yield (folder / inner).resolve()
+                name = inner.rstrip(";")
+                if name.endswith(".py") and template.is_file(folder / name):
+                    yield (folder / name).resolve()
 
 
 def _files_below(root: Path, state: software.Checkout | None) -> dict[str, str]:
@@ -560,7 +562,7 @@ def _settings_of_shells(words: Sequence[str], folder: Path) -> Iterator[str]:
     """Yield the options of what the shell scripts of a command line start, and the files of
     settings that these read.
     """
-    for script in _scripts(words, folder):
+    for script in scripts(words, folder):
         if script.suffix == ".py":
             continue
         for before, word in pairwise(["", *_filled_text(script).split()]):

@@ -97,13 +97,10 @@ def _refuse_variables(spec: TrialSpec) -> None:
     """Refuse variables that earlier versions set, where the command or a script of it names one
     and nothing there sets it.
     """
-    texts, words = [spec.command], [*template.software_words(spec)]
-    for word in words:
-        file = Path(word)
-        if file.suffix in template.SCRIPTS and template.is_file(file) and os.access(file, os.R_OK):
-            texts.append(file.read_text(encoding="utf-8", errors="replace"))
-            if file.suffix == ".sh":
-                words += re.findall(r"[\w./-]+\.py\b", texts[-1])
+    texts = [spec.command]
+    for script in program_software.scripts(template.software_words(spec), Path.cwd()):
+        if os.access(script, os.R_OK):
+            texts.append(script.read_text(encoding="utf-8", errors="replace"))
     found = dict(sorted(_AXIS_VARIABLE.findall("\n".join(texts))))  # whether one is set, last
     # its own shell fills these in before what it sets
     found |= {name: "" for name, equals in _AXIS_VARIABLE.findall(spec.command) if not equals}
