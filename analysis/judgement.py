@@ -11,17 +11,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from analysis.titles import number
+from scalemark.stats.distributions import chance_beyond, upper_quantile
 from scalemark.stats.welch import (
     LEVEL,
     Relation,
-    chance_beyond,
     freedom_of_sum,
     known_ratio_interval,
     log_variance,
     reach_of_ratio,
     relation_by,
     typical,
-    upper_quantile,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
 POWER = 0.8
 MOST_WORTH_IT = 50  # more repeats of each side
 _NUM_NODES = 80
+_NUM_RANGES = 201
+_NUM_ERRORS = 160
+_LEAST_LOG = 20.0  # below the peak of a density, where it ends
 _LARGEST = 8.0  # standard deviations: beyond there is nothing of a normal distribution
 _NEAR = 1e-6  # share of the quantile, or of the chance
 _LEAST_CHANCE = 1e-12  # the quadrature may have less than none
@@ -156,23 +158,20 @@ def more_repeats(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -
 def power(
     nums: tuple[int, int], difference: float, variances: tuple[float, float], level: float = LEVEL
 ) -> float:
-    """Return the chance that Welch's interval finds a difference of logarithms.
-
-    The square of a noncentral t is a noncentral F, which scipy computes for large differences, too.
+    """Return the chance that Welch's interval finds a difference of logarithms: a noncentral t,
+    which is normal for each error that may be seen.
     """
-    from scipy.special import ncfdtr
-
-    errors = [(variance / num, num - 1) for variance, num in zip(variances, nums, strict=True)]
-    squared = math.fsum(error for error, _ in errors)
-    edge, away = reach_of_ratio(variances, nums, level) ** 2 / squared, difference**2 / squared
-    return float(1 - ncfdtr(1, freedom_of_sum(errors), away, edge))
+    squares = [(variance / num, num - 1) for variance, num in zip(variances, nums, strict=True)]
+    error = math.sqrt(math.fsum(square for square, _ in squares))
+    edge, away = reach_of_ratio(variances, nums, level) / error, difference / error
+    errors, weights = _errors(freedom_of_sum(squares))
+    return float(weights @ (_below(away - edge * errors) + _below(-away - edge * errors)))
 
 
 @lru_cache(maxsize=10_000)
 def pair_quantile(num: int, freedom: float, level: float = LEVEL) -> float:
     """Return what the distance of the first and the last of `num` equals, 2 or more, exceeds with
-    probability `level`, in standard errors of the distance of two. scipy's own takes
-    a second to import.
+    probability `level`, in standard errors of the distance of two.
 
     Tukey (1953). The error is known by so many degrees of freedom, 1 or more; of two choices it is
     the quantile of Student's t.
@@ -209,35 +208,58 @@ def pair_level(num: int, freedom: float, level: float = LEVEL) -> float:
 def _exceeds(distance: float, num: int, freedom: float) -> float:
     """Return the chance that equals differ by more."""
     import numpy as np
-    from scipy.special import ndtr
 
     errors, weights = _errors(freedom)
-    nodes, weights_of_nodes = _nodes()
-    ranges = math.sqrt(2) * distance * errors[:, None]
+    ranges, (chances, bends) = _grid()[0], _of_ranges(num)
+    places = math.sqrt(2) * distance * errors
+    part = places / ranges[1] % 1  # by Everett's formula, cubic between the places of the grid
+    straight = np.interp(places, ranges, chances)
+    return float(weights @ (straight - part * (1 - part) / 2 * np.interp(places, ranges, bends)))
+
+
+@lru_cache(maxsize=10_000)
+def _of_ranges(num: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the chances that the first and the last of `num`, which spread by 1, are farther apart
+    than each place of the grid, and the second differences of these.
+    """
+    import numpy as np
+
+    _, log_within, density = _grid()
+    chances = 1 - num * np.exp((num - 1) * log_within) @ density
+    return chances, np.diff(chances, n=2, prepend=1, append=0)
+
+
+@lru_cache
+def _grid() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return places (ranges,), the logarithm of the chance (ranges, nodes) that one is within a
+    range below the highest, and the density of that (nodes,), as quadrature takes it.
+    """
+    import numpy as np
+
+    ranges = np.linspace(0, 2 * _LARGEST, _NUM_RANGES)
+    nodes, weights = np.polynomial.legendre.leggauss(_NUM_NODES)
     highest = _LARGEST * nodes
-    density = np.exp(-(highest**2) / 2) / math.sqrt(2 * math.pi) * _LARGEST * weights_of_nodes
-    one_within = np.maximum(ndtr(highest) - ndtr(highest - ranges), _LEAST_CHANCE)
-    within = np.exp((num - 1) * np.log(one_within))  # a power takes ten times as long
-    return float(weights @ (1 - num * within @ density))
+    density = np.exp(-(highest**2) / 2) / math.sqrt(2 * math.pi) * _LARGEST * weights
+    within = _below(highest) - _below(highest - ranges[:, None])
+    return ranges, np.log(np.maximum(within, _LEAST_CHANCE)), density
 
 
 @lru_cache
 def _errors(freedom: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return errors, in units of the true one, and their weights: by the chance of a smaller one,
-    with more places where it is small.
+    """Return errors, in units of the true one, and their weights: the density of their logarithm,
+    at equal distances, up to where it is e^-20 of its peak.
     """
     import numpy as np
-    from scipy.special import chdtri
 
-    nodes, weights_of_nodes = _nodes()
-    places = (nodes + 1) / 2
-    errors = np.sqrt(chdtri(freedom, 1 - places**3) / freedom)
-    return errors, weights_of_nodes / 2 * 3 * places**2
+    far = _LEAST_LOG / freedom
+    logs = np.linspace(-far - math.sqrt(2 * far), min(2.0, math.sqrt(far)), _NUM_ERRORS)
+    weights = np.exp(freedom * (logs + 0.5 - np.exp(2 * logs) / 2))
+    return np.exp(logs), weights / weights.sum()
 
 
-@lru_cache
-def _nodes() -> tuple[np.ndarray, np.ndarray]:
-    """Return places and weights of a quadrature; here, since numpy takes 0.1 s to import."""
+def _below(places: np.ndarray) -> np.ndarray:
+    """Return the chance of less, of a normal distribution."""
     import numpy as np
 
-    return np.polynomial.legendre.leggauss(_NUM_NODES)
+    of_each = np.vectorize(math.erfc, otypes=[float])
+    return np.asarray(of_each(places / -math.sqrt(2))) / 2

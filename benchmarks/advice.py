@@ -30,7 +30,8 @@ from analysis.advise.ranking import Ranking, rank
 from analysis.judgement import pair_quantile
 from benchmarks.asking import head, parser, row
 from scalemark.records.references import Origin
-from scalemark.stats.welch import LEVEL, Spread, upper_quantile
+from scalemark.stats.distributions import upper_quantile
+from scalemark.stats.welch import LEVEL, Spread
 from sweeper.early_stopping.rule import Contender, Ruling, rule_race
 
 NOT_RACED = Ruling(out={}, wanted={})

@@ -14,7 +14,8 @@ from analysis.results import Result
 from scalemark.records.references import Origin
 from scalemark.records.trial import unusual_axes
 from scalemark.stats import welch
-from scalemark.stats.welch import LEVEL, Relation, Spread, chance_beyond, relation_by, variance_of
+from scalemark.stats.distributions import chance_beyond, chance_of_f
+from scalemark.stats.welch import LEVEL, Relation, Spread, relation_by, variance_of
 
 PLAUSIBLE = 0.1  # behind: a single run is not expected to be off by so much
 _UNKNOWN_DEVIATION = 0.1  # of log scores of processes, where nothing was repeated: rather too much
@@ -286,19 +287,15 @@ def _chance(
     if is_known:
         variance, freedom = variance_of(own, others, prior_freedom=1, most_freedom=_MOST_FREEDOM)
         return chance_beyond(math.log(ratio) / _error(variance, nums), freedom)
-    # math has the normal distribution, and scipy takes 0.3 s to import.
-    distance = math.log(ratio) / _error(_UNKNOWN_DEVIATION**2, nums)
-    return math.erfc(distance / math.sqrt(2)) / 2
+    return chance_beyond(math.log(ratio) / _error(_UNKNOWN_DEVIATION**2, nums), math.inf)
 
 
 def _spreads_more(own: Spread, others: Spread) -> bool:
     """Test by F whether the two spread more than what is known of the others."""
-    from scipy.special import fdtrc
-
     if not others.squares:
         return own.squares > 0
     ratio = (own.squares / own.freedom) / (others.squares / others.freedom)
-    return float(fdtrc(own.freedom, others.freedom, ratio)) < _UNLIKE
+    return chance_of_f(ratio, own.freedom, others.freedom) < _UNLIKE
 
 
 def _factor(reach: float) -> float:

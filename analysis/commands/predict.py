@@ -139,11 +139,12 @@ def _amdahl_shape(counts: _Floats) -> _Floats:
 
 def _fitted(shape: Callable[[_Floats], _Floats], logs: Mapping[int, float], num_gpus: int) -> float:
     """Fit t = shape @ (a, b) by least squares of relative errors, a and b not below 0."""
-    from scipy.optimize import nnls  # here, since it takes long to import
-
     counts = np.array(sorted(logs), float)
     columns = shape(counts) / np.exp([logs[int(count)] for count in counts])[:, None]
-    parts, _ = nnls(columns, np.ones(len(counts)))
+    parts = np.linalg.lstsq(columns, np.ones(len(counts)))[0]
+    if (parts < 0).any():  # then one of them is 0
+        alone = np.diag(columns.sum(axis=0) / (columns**2).sum(axis=0))
+        parts = min(alone, key=lambda parts: float(((columns @ parts - 1) ** 2).sum()))
     return float(np.log(shape(np.array([float(num_gpus)]))[0] @ parts))
 
 

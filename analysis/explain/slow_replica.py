@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.explain.waterfall import UNTIMED, Slowness, SlowReplicas, Times
-from scalemark.stats.welch import upper_quantile
+from scalemark.stats.distributions import upper_quantile
 from scalemark.stats.within_process import pauses
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,8 @@ from analysis.guard.histories import HistoryCell, Night, Record
 from analysis.guard.noise import LEAST_NOISE, Floats, Group, groups_of
 from analysis.guard.scan import FEWEST_NIGHTS, STEEPEST, ScanRule, Shift, mean_series, scan
 from scalemark.records.machine import DeviceKind
-from scalemark.stats.welch import LEVEL, upper_quantile
+from scalemark.stats.distributions import upper_quantile
+from scalemark.stats.welch import LEVEL
 from scalemark.text.wording import counted, listed, shortened
 
 _NIGHTS_OF_A_LEVEL = 30  # on each side of a change, from which its size is estimated

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.guard import noise
-from scalemark.stats.welch import upper_quantile
+from scalemark.stats.distributions import upper_quantile
 
 WINDOWS = (2, 3, 5, 8, 13, 21)  # newest nights; one bad night is no change
 LEAST = 0.02  # change of throughput that is worth an alarm, as a share

@@ -33,12 +33,12 @@ from enum import StrEnum
 from statistics import fmean
 
 from scalemark.records.attempt import BEHIND
+from scalemark.stats.distributions import upper_quantile
 from scalemark.stats.welch import (
     Spread,
     always_valid_interval,
     log_evidence,
     most_log_evidence,
-    upper_quantile,
     variance_of,
 )
 from scalemark.text.wording import counted

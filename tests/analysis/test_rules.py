@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 from analysis.commands.predict import Basis, by_rules, extrapolate
 
@@ -35,6 +37,12 @@ def test_a_perfect_curve_stays_perfect():
 )
 def test_each_rule_carries_its_own_curve_on_exactly(curve, rule, throughput):
     assert by_rule(rule, curve, 8) == pytest.approx(throughput)
+
+
+def test_no_part_of_a_time_is_below_0():
+    efficiency = np.array([1, 1.1, 1.2])
+    (alone, _), _ = nnls(np.column_stack([efficiency, efficiency * [0, 1, 1.5]]), np.ones(3))
+    assert by_rule("ring", efficient(*efficiency), 8) == pytest.approx(800 / alone)
 
 
 def test_a_curve_that_grows_faster_than_its_gpus_gets_no_rule_with_a_gain():

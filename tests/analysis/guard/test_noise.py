@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.special import polygamma
 
-from analysis.guard.noise import groups_of, moderated
+from analysis.guard.noise import _inverse_trigamma, groups_of, moderated
 
 
 def drawn(truth, freedom, num=200):
@@ -17,6 +18,11 @@ def test_variances_that_differ_by_chance_alone_become_one():
     assert found == pytest.approx(np.full(200, 4.0), rel=0.1)
     assert added == pytest.approx(200 * 6, rel=0.9)
     assert added > 100
+
+
+def test_trigamma_is_inverted():
+    values = np.geomspace(0.3, 1e4, 20)
+    assert _inverse_trigamma(polygamma(1, values)) == pytest.approx(values, rel=1e-8)
 
 
 def test_variances_that_differ_much_stay_what_they_are():

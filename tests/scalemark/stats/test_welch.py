@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import stdtrit
 
 from scalemark.stats.welch import (
@@ -18,7 +17,6 @@ from scalemark.stats.welch import (
     log_evidence,
     log_quantile,
     most_log_evidence,
-    upper_quantile,
     variance_of,
 )
 
@@ -32,15 +30,6 @@ def test_the_quantile_is_right_to_nine_digits(freedom):
 
 def test_with_endless_freedom_it_is_that_of_the_normal_distribution():
     assert math.exp(log_quantile(math.inf)) == pytest.approx(1.959963984540054, rel=1e-9)
-
-
-@pytest.mark.parametrize("freedom", [1, 1.5, 2, 3, 4.7, 7, 10, 25, 100, 1e4, math.inf])
-@pytest.mark.parametrize("level", [0.4, 0.05, 0.003, 1e-5])
-def test_any_level_is_that_of_scipy(level, freedom):
-    assert upper_quantile(level, freedom) == pytest.approx(stats.t.isf(level, freedom), rel=1e-6)
-    assert math.exp(log_quantile(freedom, level)) == pytest.approx(
-        stats.t.isf(level / 2, freedom), rel=1e-6
-    )
 
 
 NONE = Spread()
