@@ -175,14 +175,18 @@ _IN_LABEL = re.compile(  # behind a number that counts, and is no value: `10 sec
     rf"\s?(?:[A-Za-z]+/s\w*[)\]]\s?[:=]|(?:s|secs?|seconds?|min|minutes?)(?:\s*\)?\s*[:=]|\s(?:avg|mean)\b)|-?\s?{words.STEP_WORDS}\b(?!\s?(?:/|per)\s?s|\s*[=:]\s*\d))",
     re.I,
 )
+_COUNTS = re.compile(  # a number in the name of another: of a window, or of items
+    r"\d\s?(?:s|secs?|seconds?|min|minutes?)\s*(?:\)?\s*[:=]|(?:avg|mean)\b)|\bper 1,?000\b"
+)
 _OF_SEVERAL = re.compile(  # a time of more steps than one, as `3.5 s per 100 iterations`
     rf"\s?[a-zµ]+\s*(?:/|per|for|over|in|\()\s*(?:the\s+)?(?:last\s+)?\d+\s*{words.STEP_WORDS}\b",
     re.I,
 )
-_NO_RATE = re.compile(  # a percentage, a factor, devices, or of a longer time: `1.2 B tokens/day`
-    r"x\b|\s?(?:gpus|devices|ranks|chips|workers|nodes|hosts|processes)\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
+_NO_RATE = re.compile(  # a pair, factor, %, W, devices, or a longer time: `1.2 B tokens/day`
+    r"\s?/\s?\d|x\b|\s?(?:W|°?C)\b|\s?(?:gpus|devices|ranks|chips|workers|nodes|hosts|processes)\b|\s[x×*]\s?\d+(?![\d.]*\s?(?:gpu|device|rank|chip|worker))|\s?(?:%|[KMG]?Hz\b|(?:[A-Za-z]++\s?){1,2}(?:/|\bper\s)\s?\(?(?:min|minute|h|hr|hour|day|epoch)s?\b)",
     re.I,
 )
+_SPREAD = re.compile(rf"\s?(?:\+/?-|±)\s?{words.NUMBER}")
 _SINCE_BEGIN = re.compile(r"\s*\(?(?:since|so far|overall|on average|cumulative)\b", re.I)
 _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`, `x 8 GPUs`
     r"\s*\(?(?:(?:per|(?:on )?(?:each|this))\s|[x×*]\s?\d+\s?)(?:gpu|device|rank|chip|worker)s?\b",
@@ -190,18 +194,20 @@ _EACH = re.compile(  # behind the unit of what one of several does: `(each GPU)`
 )
 _BYTES_OR_FLOPS = re.compile(r"\s?(?:[KMGT]i?B\b|[KMGT]?bps\b|[KMGTP]?FLOP)", re.IGNORECASE)
 _BOUNDARY = re.compile(r",(?!\d)|[;|\t\n{}\[\]，；]|\s{2,}|\)\s|\s-\s")
-_NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?%)")
+_NEXT_NUMBER = re.compile(rf"\s+{words.NUMBER}(?!\s?(?:%|W\b|°?C\b))")
 _IS_NAME = re.compile(rf"[\w/]*['\"]?\s*[:=](?!\s+(?!{words.NOT_FINITE})[A-Za-z])")
 _OF_NUMBER_BEFORE = re.compile(r"^(?:[A-Za-z]+/s(?:ec)?(?:/\w+)?|[KMGTP]?FLOP[Ss]?)[\s|]+")
+_PER_STEP = re.compile(r"/|\bper\b")  # of what counts several steps is a mean of these
+_OF_RATE_BEFORE = re.compile(r"[.,]?\d+\s?[A-Za-z]+/s(?:ec|econd)?(?:/\w+)?\s+[A-Za-z_ ]+[:=]?\s*$")
 _IS_STEP = re.compile(r"\b(?:step|iter(?:ation)?|epoch|batch|update)\s+$", re.IGNORECASE)
 _CLAIMED = re.compile(r"(?:\b(?:on|with|for|using|across|over|after)|(?<!\w)[x×*])\s*$", re.I)
 _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     rf"(?:\d(?![\d.]*(?:-(?:gpu|device|chip)s?|\s(?:gpus|devices|chips))\b)|\b{words.NOT_FINITE}\b)"
     # and what it counts, where a name follows
-    r"\S*\s+(?:[KMGT]i?B\s+|(?:m?s|secs?|seconds)\s+(?!per\b)(?=[a-z_]+[:=\s]))?(?=\D)",
+    r"\S*\s+(?:[KMGT]i?B\s+|(?:m?s|secs?|seconds)\s+(?!per\b)(?=[a-z_/]+[:=\s]))?(?=\D)",
     re.IGNORECASE,
 )
-_BELOW_NAME = re.compile(r"[A-Za-z]/$")
+_NO_VALUE = re.compile(r"(?:[A-Za-z]/|\+/?-\s?|±\s?)$")  # but `time/100 steps`, or a spread
 _ENDS_WITH_WINDOW = re.compile(r"\d+ ?(?:s|sec|seconds|min): ?$")
 _ENDS_WITH_NUMBER = re.compile(rf"(?:\d[:\])]?|\b{words.NOT_FINITE})\s*$")
 _NO_STEP = re.compile(
@@ -224,6 +230,11 @@ _FACTS = (  # what lines of known programs do not say of themselves
     (re.compile(r"\btps: .*\btflops: .*\bmfu: "), {"per_gpu": True}),  # torchtitan
     (re.compile(r"/sec: \S+ \+/- \S+ \(jitter = "), {"is_mean": True}),  # tf_cnn_benchmarks
     (re.compile(r"^SPS: \d+$"), {"is_mean": True}),  # CleanRL: since the run began
+    (re.compile(r"\bflops: .*\bwps: .*\bpow: "), {"per_gpu": True}),  # Meta Lingua
+    (  # pix2pix and CycleGAN, which also count images as iterations
+        re.compile(r"\(epoch: \d+, iters: \d+, time: \S+, data: "),
+        {"name": "item_s", "item": "images", "is_bare_time": False},
+    ),
 )
 
 
@@ -338,8 +349,11 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
         end = match.end()
         if any(form.match(line, end) for form in (_IN_LABEL, _OF_SEVERAL, _NO_RATE)):
             continue
-        if _BELOW_NAME.search(line, 0, match.start()):  # `time/100 steps`
+        if _NO_VALUE.search(line, 0, match.start()):
             continue
+        spread = _SPREAD.match(line, end)
+        if spread:
+            end = spread.end()
         unit, beside = _unit_after(line, end), words.multiple_beside(line, match.start(), end)
         labels = list(labels_before(line, match.start()))
         if "/" in unit:  # then that of the number before is no part of the label
@@ -348,9 +362,16 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
         labels.sort(key=lambda label: bool((role := role_of(label, unit)) and role.aside))
         for label in labels:
             counted = words.COUNTED.search(label)
+            if counted and _PER_STEP.search(label[counted.end() :] + unit):
+                counted = None
             role = role_of(label.strip(" ."), unit.strip())
             multiple = words.multiple_of(unit)[0] or words.multiple_of(label)[0]
             if role is None or multiple != beside:
+                continue
+            of_before = _OF_RATE_BEFORE.search(line, 0, match.start())
+            if of_before and (role.extra or "." in of_before[0]):
+                continue
+            if counted and role.name in words.OF_ITEMS:
                 continue
             if role.is_bare_time and _NO_STEP.search(line):
                 continue
@@ -368,7 +389,7 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
                     break  # of a bar, which has a reader of its own
             for pattern, changes in _FACTS:
                 if pattern.search(line):
-                    role = replace(role, **changes)  # type: ignore[arg-type]
+                    role = replace(role, **changes)
             if role.name in words.OF_ITEMS and _EACH.match(line, end + len(unit)):
                 role = replace(role, per_gpu=True)
             is_of_run = _SINCE_BEGIN.match(line, end + len(unit))
@@ -379,7 +400,8 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             if is_of_run or is_beside or is_of_bar or is_of_window:
                 role = replace(role, is_mean=True)
             is_time = role.name in ("step_s", "step_ms")
-            yield role, label, unit, match, counted[1] if counted and is_time else ""
+            whole_unit = line[match.end() : end + len(unit)]
+            yield role, label, whole_unit, match, counted[1] if counted and is_time else ""
             break
 
 
@@ -399,12 +421,12 @@ def labels_before(line: str, place: int) -> Iterator[str]:
     if not numbers or counted:
         others = [match.end() for match in numbers if counted and match.end() <= counted.start()]
         yield label[max(others, default=0) :].lstrip()
+        if numbers:
+            yield label[numbers[-1].end() :].lstrip()
     else:
         yield label[numbers[-1].end() :].lstrip()
-        names = map(str.strip, _AFTER_NUMBER.split(label)[: len(numbers)])
-        is_rate = any(words.role_of(name) for name in names if not name.endswith("("))
-        if not is_rate and not re.search(r"[:=]\s*\S", label):
-            yield label.lstrip()  # of another number, with its name
+        if _COUNTS.search(label):
+            yield label.lstrip()
     if _ENDS_WITH_NUMBER.search(label):
         yield ""
 

@@ -85,7 +85,8 @@ def _check(column: Column, rated: Sequence[Column], lines: Sequence[str]) -> Non
         return
     gaps = _gaps(values)
     is_steady = bool(gaps) and 0 < max(gaps) <= 3 * min(gaps)
-    if role.is_bare_time and is_steady and values[-1] > 1.5 * values[0]:
+    is_time = role.name in ("step_s", "step_ms")
+    if is_time and is_steady and values[-1] > 1.5 * values[0]:
         column.role = replace(role, aside="elapsed")  # a time since something began, as a clock's
     step = column.step
     is_in_seconds = words.SECONDS.get(column.unit.strip()) == 1.0

@@ -196,7 +196,8 @@ _ITEMS = (  # the plural that tables use, and other words for it
     "examples example ex exs, sequences sequence seq seqs, sentences sentence sent sents, "
     "words word, frames frame, records record, graphs graph, atoms atom, videos video, "
     "clips clip, utterances utterance utt utts, pairs pair, instances instance ins, rows row, "
-    "events event, rays ray, points point, transitions transition, timesteps timestep, items item"
+    "events event, rays ray, points point, elements element, transitions transition, "
+    "timesteps timestep, items item"
 )
 _ITEM_OF = {word: group.split()[0] for group in _ITEMS.split(",") for word in group.split()}
 # words for one example of a batch; whatever a user's examples are may be called so
@@ -232,8 +233,13 @@ _STEPS = _set(
     "step steps it its iter iters iteration iterations batch batches minibatch update updates"
 )
 STEP_WORDS = r"(?:steps?|iters?|iterations?|its|batch(?:es)?|updates?)"
+_BEFORE_COUNT = (
+    r"(?:(?<=[a-zA-Z]/)|(?<=\()|(?<=per[ _])|(?<=over )|(?<=last )|(?<=every )|(?<=for ))"
+)
 COUNTED = re.compile(
-    rf"(?<![\d.])(\d+)\s?[-_]?\s?(?:train(?:ing)?\s)?{STEP_WORDS}\b(?!-|\s*(?:/|per)\s*s)(?!\s*[=:\[]?\s*\d)",
+    rf"(?<![\d.])(?:{_BEFORE_COUNT}|(?!\d+\W?(?:step|iter|iteration|batch|update)\b)(?<!/))"
+    rf"(\d+)\s?[-_]?\s?(?:train(?:ing)?\s)?{STEP_WORDS}"
+    r"\b(?!-|\s*(?:/|per)\s*s)(?!\s*[=:\[]?\s*\d)",
     re.IGNORECASE,
 )
 """A number of steps that a time is of, as in `time/100 steps: 35.2s` or `100 steps take 0.7 s`."""
@@ -245,7 +251,7 @@ _SPEEDS = _set("rate speed")
 # others than these have a rate of something else: sample_rate, clip_rate, success_rate, max_speed
 _BEFORE_SPEEDS = _set("train training avg average token tokens image images img imgs global local")
 _GPU = _set(
-    "gpu gpus device devices chip chips core card accelerator worker rank npu hpu xpu local"
+    "gpu gpus device devices chip chips core card accelerator worker rank npu hpu xpu tpu local"
     " replica process"
 )
 _SEVERAL_GPUS = _set("node host machine thread")  # a rate of one is neither of all nor of a GPU
@@ -281,7 +287,7 @@ _PHASES = EVALUATION | _set(  # of a program, beside training
 _OTHER = _PHASES | _set(  # numbers that are of something else than training steps
     "data dataset reader loader eta remaining left prompt forward backward fwd bwd flop flops"
     " tflop tflops gflops mflops pflops gb mb kb gib mib bytes learning decay dropout error"
-    " acceptance network disk io memory bandwidth read write loss lr"
+    " acceptance network disk io memory bandwidth read write loss lr response"
     " target peak max maximum min minimum best theoretical ideal expected goal limit baseline"
     " roofline compute map mapping policy simulation simulator reward critic ref reference"
     " comm communication allreduce init actor queue prefetch h2d d2h"

@@ -177,6 +177,45 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ),
     ("{n}: loss 2.1 5{n}.5 images/s", [51.5, 52.5, 53.5], None),
     ("loss=2.{n} samples_per_sec=81{n}.5 step={n}0", [811.5, 812.5, 813.5], None),
+    # of one step, of which a number of steps, of an epoch or of devices stands before
+    ("Step {n}/210 step time 11.{n}ms loss 2.1", [0.0111, 0.0112, 0.0113], None),
+    ("Step {n} of 210 step time 11.{n}ms", [0.0111, 0.0112, 0.0113], None),
+    ("Epoch 3 step time 11.{n}ms, step {n}", [0.0111, 0.0112, 0.0113], None),
+    ("step {n}0 gpus 8 batch time 0.1{n} s", [0.11, 0.12, 0.13], None),
+    ("step {n}0 accum 4 steps time per step 0.1{n} s", [0.11, 0.12, 0.13], None),
+    ("[{n}0/90] avg over 10 steps: 0.1{n} s/step", [0.11, 0.12, 0.13], None),
+    ("step {n}0 elapsed {n}2.3s loss 2.1", [], None),
+    # behind the unit of another number, or before one
+    ("step={n} 2.92{n} it/s power 410W", [1 / 2.921, 1 / 2.922, 1 / 2.923], None),
+    ("batch {n}0 0.21{n} it/s epoch=0.0{n}", [1 / 0.211, 1 / 0.212, 1 / 0.213], None),
+    ("step {n}0 81{n}.0 img/s 410W", [811, 812, 813], None),
+    ("step={n} remaining=1000 s samples/s/gpu=53.{n}", [53.1, 53.2, 53.3], True),
+    (
+        "step {n}0 skipped iterations 0 step time 1.2{n}s images/sec 419.{n}",
+        [419.1, 419.2, 419.3],
+        None,
+    ),
+    ("step {n}0 119.{n} ms samples 64", [0.1191, 0.1192, 0.1193], None),
+    ("step {n} 0.11{n} s 640 images", [], None),
+    ("step {n}0 throughput: 231{n}.0 +/- 12.1 img/s", [2311, 2312, 2313], None),
+    ("step {n}0 step time 0.23{n} ± 0.012 s", [0.231, 0.232, 0.233], None),
+    ("step {n}0 | tok/s (gpu/total): 82{n}.1 / 656{n}.8", [], None),
+    # of a minute, of one GPU, and of one image, as their programs define them
+    (
+        "iteration {n}0/100 | elapsed time per iteration (ms): 123{n}.0 | speed 194.{n} samples/(min*GPU)",
+        [1.231, 1.232, 1.233],
+        None,
+    ),
+    (
+        "step: {n}0 loss: 8.1 flops: 4.1e+14 wps: 5.{n}e+04 iter: 0.45 pow: 400 W",
+        [51e3, 52e3, 53e3],
+        True,
+    ),
+    (
+        "(epoch: 1, iters: {n}00, time: 0.{n}25, data: 0.001) G_GAN: 1.2",
+        [8, 1 / 0.225, 1 / 0.325],
+        None,
+    ),
     # of items that look like steps
     ("Epoch {n}/3\n60000/60000 [=====] - 1{n}s - loss: 0.2", [60000 / 11, 5000, 60000 / 13], None),
     (
