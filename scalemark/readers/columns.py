@@ -208,8 +208,9 @@ _AFTER_NUMBER = re.compile(  # not within `8-GPU throughput`
     re.IGNORECASE,
 )
 _NO_VALUE = re.compile(r"(?:[A-Za-z]/|\+/?-\s?|±\s?)$")  # but `time/100 steps`, or a spread
-_ENDS_WITH_WINDOW = re.compile(r"\d+ ?(?:s|sec|seconds|min): ?$")
-_ENDS_WITH_NUMBER = re.compile(rf"(?:\d[:\])]?|\b{words.NOT_FINITE})\s*$")
+_ENDS_WITH_NUMBER = re.compile(  # and its unit
+    rf"(?:\d[:\])]?|\d\s?(?:[KMGT]i?B|W|°?C|%|[mu]?s|[A-Za-z]+/[A-Za-z]+)|\b{words.NOT_FINITE})\s*$"
+)
 _NO_STEP = re.compile(
     r"(?<![a-z])(?:checkpoint|sav(?:ed|ing)|(?:down|up|re|pre)?load|(?:re)?compil|eval|valid)"
     r"|step = \d+ \([\d.]+ sec\)",  # of TensorFlow's Estimator: all steps since the line before
@@ -395,9 +396,7 @@ def _rates_of(line: str) -> Iterator[tuple[words.Role, str, str, re.Match[str], 
             is_of_run = _SINCE_BEGIN.match(line, end + len(unit))
             is_beside = before.count("(") > before.count(")") and not words.words_of(label)
             is_of_bar = is_of_bar or unit.strip() in ("it/s", "s/it")
-            # over a window that is longer than a line's
-            is_of_window = role.name in words.OF_ITEMS and _ENDS_WITH_WINDOW.search(label)
-            if is_of_run or is_beside or is_of_bar or is_of_window:
+            if is_of_run or is_beside or is_of_bar:
                 role = replace(role, is_mean=True)
             is_time = role.name in ("step_s", "step_ms")
             whole_unit = line[match.end() : end + len(unit)]

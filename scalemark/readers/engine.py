@@ -183,10 +183,9 @@ def _labels(column: Column) -> Iterator[tuple[str, str]]:
     phase = re.search(r"\btrain(?:ing)?\b", before, re.IGNORECASE)
     if phase:
         yield rf"\b{phase[0]}\b.*?", own
-    for num_words in (2, 4):
-        more = re.search(rf"(?:\S+\s+){{{num_words}}}$", f"{before} ")
-        if more and start >= len(column.label):
-            yield "", rf"(?<!\S){columns.literal(more[0].rstrip() + ' ')}{label}"
+    more = re.search(r"(?:\S+\s+){2}$", f"{before} ")
+    if more and start >= len(column.label):
+        yield "", rf"(?<!\S){columns.literal(more[0].rstrip() + ' ')}{label}"
 
 
 def _counted(column: Column, pattern: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -243,16 +244,26 @@ class FieldReader:
         return (items - last_items) / (elapsed_s - last_s)
 
 
+_OF_TOTAL = re.compile(r"(?<=\d)/\d+$")  # as of `10/100` steps
+
+
 class ObjectReader:
     """Makes readings of objects of named values; the names of rate and step are kept once found."""
 
     _STEPS = (  # the best first
         *("step", "global_step", "num_updates", "iteration", "iter", "current_steps"),
-        *("_step", "steps", "update"),
+        *("_step", "steps", "update", "global_step/max_steps"),
     )
     _LLAMA_FACTORY = frozenset(
         ("loss", "learning_rate", "epoch", "reward", "accuracy", "throughput")
     )
+
+    _OF_STABLE_BASELINES: Mapping[str, str] = {
+        f"{MEAN}throughput": "time/fps",
+        "elapsed_s": "time/time_elapsed",
+        "items": "time/total_timesteps",
+        "step": "time/iterations",
+    }
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)  # what a value is -> its name
@@ -262,8 +273,9 @@ class ObjectReader:
 
     def reading(self, values: Mapping[str, str], item: str) -> Reading | None:
         """Return the reading of an object; of several rates, that of `item` is taken."""
-        if not set(RATES) & self._given.keys():
+        if not ALL_RATES & self._given.keys():
             self._look_for_rate(values, item)
+        values = {key: _OF_TOTAL.sub("", value) for key, value in values.items()}
         keys = [key for key, value in values.items() if words.whole(value) is not None]
         whole = {_last(key).lower(): key for key in reversed(keys)}
         for name in self._STEPS:
@@ -304,7 +316,10 @@ class ObjectReader:
         best = words.chosen(roles, item)
         if best:
             key, self._rate = best
-            self._given[self._rate.name] = key
+            if key == "time/fps":  # of Stable-Baselines3: since the run began
+                self._given |= self._OF_STABLE_BASELINES
+            else:
+                self._given[self._rate.name] = key
 
 
 def _last(key: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from scalemark.readers.columns import Column
 from scalemark.readers.engine import candidates
 from scalemark.readers.kinds.hugging_face import FILES, HuggingFaceReader
+from scalemark.readers.kinds.json import delimiter_of
 from scalemark.readers.log_text import json_of, named_rank, ranks_of, read_text
 from scalemark.readers.opening import KINDS, ReadError, Reading, open_reader
 from scalemark.readers.words import without_grouping
@@ -18,7 +19,7 @@ FIRST_LINES, LAST_LINES = 1_500, 300
 """Lines of a long log that readers are tried on; the one that is proposed reads all."""
 
 _TRAINER_SAYS = frozenset(("learning_rate", "train_runtime"))
-_HEADER = re.compile(r"[A-Za-z_][\w /.()-]*(?:,[A-Za-z_][\w /.()-]*)+")  # of a table
+_HEADER = re.compile(r'"?[A-Za-z_][\w /.()-]*"?(?:[,;\t] *"?[A-Za-z_][\w /.()-]*"?)+')  # of a table
 _BEGIN = 20_000  # characters of a file by which a table is known
 
 
@@ -141,8 +142,9 @@ def _of_results(file: Path) -> FoundReader | None:
             return FoundReader(read="hugging_face", readings=(reading,), file=file.name)
     text = read_text(file) or ""
     header, _, row = text[:_BEGIN].partition("\n")
+    mark = delimiter_of(header)
     is_header = bool(_HEADER.fullmatch(header.strip()))
-    is_table = is_header and header.count(",") == row.partition("\n")[0].count(",")
+    is_table = is_header and header.count(mark) == row.partition("\n")[0].count(mark)
     if not (is_table or isinstance(json_of(text), dict | list)):
         return None
     read = f"json:{file.name}"

@@ -27,7 +27,6 @@ _PAIR = re.compile(r"['\"]([^'\"]+)['\"]\s*:\s*['\"]?([^'\",}]+)")
 _METRIC_LINE = re.compile(r"^\s*(train_\w+)\s*=\s*(\S+)\s*$")  # of `***** train metrics *****`
 _BATCH = re.compile(r"\bTotal train batch size \(w\. parallel.*\) = ([\d,]+)\s*$")
 _KNOWN = frozenset(("loss", "learning_rate", "train_runtime", "train_loss", "grad_norm"))
-_OF_MAX_STEPS = "global_step/max_steps"
 _TOTALS = {
     "train_samples_per_second": Role(name="throughput", item="samples", per_gpu=False),
     # of include_tokens_per_second: per device, as TrainingArguments says
@@ -116,11 +115,9 @@ class HuggingFaceReader(Reader):
 
     def _logged(self, values: dict[str, str]) -> Reading | None:
         """Return what a line in the midst of training says: its loss, and its rate."""
-        if _OF_MAX_STEPS in values:
-            values["global_step"] = values.pop(_OF_MAX_STEPS).partition("/")[0]
         reading = self._objects.reading(values, self.wanted_item)
         if reading is None:
-            if "global_step" in values or "step" in values:
+            if {"global_step", "step", "global_step/max_steps"} & values.keys():
                 return None
             return Reading(metrics=metrics_of(values))
         return replace(reading, is_mean=reading.is_mean or reading.step_s is not None)

@@ -93,7 +93,13 @@ def _objects_of(text: str) -> Iterator[object]:
     elif text.lstrip().startswith(("{", "[")):
         yield from map(first_object, text.splitlines())
     else:
-        yield from csv.DictReader(text.splitlines())
+        mark = delimiter_of(text.partition("\n")[0])
+        yield from csv.DictReader(text.splitlines(), delimiter=mark, skipinitialspace=True)
+
+
+def delimiter_of(header: str) -> str:
+    """Return what stands between the names of a table."""
+    return next((mark for mark in ";\t" if mark in header), ",")
 
 
 def _flat(content: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

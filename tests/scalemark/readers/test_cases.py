@@ -189,6 +189,7 @@ PRINTED = [  # lines of a kind that was read wrong: rates or times per step, and
     ("step={n} 2.92{n} it/s power 410W", [1 / 2.921, 1 / 2.922, 1 / 2.923], None),
     ("batch {n}0 0.21{n} it/s epoch=0.0{n}", [1 / 0.211, 1 / 0.212, 1 / 0.213], None),
     ("step {n}0 81{n}.0 img/s 410W", [811, 812, 813], None),
+    ("iteration={n}/18 mem=56.9GB 57.7{n} img/sec loss=2.1", [57.71, 57.72, 57.73], None),
     ("step={n} remaining=1000 s samples/s/gpu=53.{n}", [53.1, 53.2, 53.3], True),
     (
         "step {n}0 skipped iterations 0 step time 1.2{n}s images/sec 419.{n}",
@@ -296,6 +297,36 @@ def test_the_step_before_a_rate_is_read_and_that_of_an_evaluation_left_out(form,
     readings = [(one.step, one.throughput) for one in result.fits[0].readings]
     assert readings == [(10, 811), (20, 812), (30, 813)]
     assert [column.role.aside for column in result.others] == asides
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step, loss, samples/s\n1, 2.1, 81.5\n2, 2.0, 82.5",
+        '"step","loss","samples/s"\n"1","2.1","81.5"\n"2","2.0","82.5"',
+        "step\tloss\tsamples/s\n1\t2.1\t81.5\n2\t2.0\t82.5",
+        "step;loss;samples/s\n1;2,1;81,5\n2;2,0;82,5",
+    ],
+)
+def test_a_table_may_have_other_marks_than_commas(tmp_path, text):
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    readings = search(log_text(path).lines, path).fits[0].readings
+    assert [(one.step, one.throughput) for one in readings] == [(1, 81.5), (2, 82.5)]
+
+
+def test_the_fps_in_a_table_of_stable_baselines_is_since_the_run_began(tmp_path):
+    path = tmp_path / "progress.csv"
+    header = "time/iterations,time/fps,time/time_elapsed,time/total_timesteps"
+    path.write_text(f"{header}\n1,1000,10,10000\n2,1500,20,30000\n3,1666,30,50000\n")
+    readings = search(log_text(path).lines, path).fits[0].readings
+    assert [(one.step, one.throughput) for one in readings] == [(1, 1000), (2, 2000), (3, 2000)]
+
+
+def test_the_step_of_an_object_may_have_that_of_the_end():
+    form = "{{'lm loss': 2.1, 'learning_rate': 1e-5, 'elapsed_time_per_iteration': 1.2, 'iteration': '{n}0/90'}}"
+    readings = search([form.format(n=n) for n in (1, 2, 3)]).fits[0].readings
+    assert [(one.step, one.step_s) for one in readings] == [(10, 1.2), (20, 1.2), (30, 1.2)]
 
 
 def test_the_items_of_a_step_are_counted_and_not_asked_for():
